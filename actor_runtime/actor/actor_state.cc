@@ -18,7 +18,7 @@ int64_t Ended(const ActorTable& table, const ActorStates& states, int32_t actor,
   return Quotient(states.counts[actor].issued, table.ports[port].rate);
 }
 
-// Fills or returns that a peer has told us of.
+// Fills or returns that a peer has reported to us.
 int64_t Received(const ActorTable& table, const ActorStates& states, int32_t actor, int32_t p) {
   const ActorTable::Peer& peer = table.peers[p];
   return states.tokens[p] - peer.initial + Ended(table, states, actor, peer.port);
@@ -154,7 +154,7 @@ void AddNeeds(const ActorTable& table, const ActorStates& states, int32_t actor,
 void Announce(const ActorTable& table, const ActorStates& states, int32_t actor,
               std::vector<int32_t>* sends) {
   const ActorTable::Actor& a = table.actors[actor];
-  if (!a.tells_with_event) return;
+  if (!a.notifies_with_event) return;
   for (int32_t p = a.first_peer; p < a.end_peer; ++p) {
     const ActorTable::Peer& peer = table.peers[p];
     if (peer.with_event && states.left[peer.port] == 0) sends->push_back(p);
@@ -185,7 +185,7 @@ void Complete(const ActorTable& table, int32_t actor, ActorStates* states,
   DCHECK_LT(states->counts[actor].completed, states->counts[actor].issued);
   const int64_t done = ++states->counts[actor].completed;
   const ActorTable::Actor& a = table.actors[actor];
-  if (!a.tells_others) return;
+  if (!a.notifies_others) return;
   const auto tell = [&](int32_t first, int32_t end) {
     for (int32_t p = first; p < end; ++p) {
       const ActorTable::Peer& peer = table.peers[p];
@@ -231,13 +231,14 @@ absl::Status CheckInvariants(const ActorTable& table, const ActorStates& states,
   absl::Status status = CheckActor(table, states, actor);
   const ActorTable::Actor& a = table.actors[actor];
   for (int32_t p = a.first_peer; status.ok() && p < a.end_peer; ++p) {
-    const int32_t told = table.peers[p].near_actor;
-    if (told >= 0) status = CheckActor(table, states, told);
+    const int32_t notified = table.peers[p].near_actor;
+    if (notified >= 0) status = CheckActor(table, states, notified);
   }
   return status;
 }
 
-std::vector<FiringWait> WaitsOf(const ActorTable& table, const ActorStates& states, int32_t actor) {
+std::vector<FiringWait> FindWaits(const ActorTable& table, const ActorStates& states,
+                                  int32_t actor) {
   std::vector<FiringWait> waits;
   const ActorTable::Actor& a = table.actors[actor];
   for (int32_t p = a.first_peer; p < a.end_peer; ++p) {

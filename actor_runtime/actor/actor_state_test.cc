@@ -1,4 +1,5 @@
-// Message scripts: what an actor says and when it may fire, without threads, kernels or a clock.
+// Scripts of messages: the messages an actor sends and when it may fire, without threads, kernels
+// or a clock.
 #include "actor_runtime/actor/actor_state.h"
 
 #include <catch2/catch.hpp>
@@ -30,12 +31,12 @@ ActorOutput Out(int s, int f, ActorOutput::Mode mode, int n) {
           .n_readers = n};
 }
 
-// One actor under test, at rank 0, alone on its stream unless others are given. What it says to
-// other streams is printed as "filled 9@0:2 #5 slot 1".
+// One actor under test, at rank 0, alone on its stream unless others are given. Its messages to
+// other streams are printed as "filled 9@0:2 #5 slot 1".
 class Script {
  public:
   explicit Script(const ActorSpec& spec, const std::vector<ActorSpec>& others = {})
-      : table_(TableOf(spec, others)), states_(InitialStates(table_)) {
+      : table_(MakeTable(spec, others)), states_(InitialStates(table_)) {
     sends_.reserve(table_.peers.size());
   }
 
@@ -43,7 +44,7 @@ class Script {
   const ActorStates& states() const { return states_; }
   const ActorTable& table() const { return table_; }
   const Launch& launch() const { return launch_; }
-  // Of the last launch.
+  // The buffers of the last launch.
   std::vector<int32_t> buffers() const {
     return {launch_.buffers, launch_.buffers + table_.actors[0].end_port};
   }
@@ -76,7 +77,7 @@ class Script {
   }
 
  private:
-  static ActorTable TableOf(const ActorSpec& spec, const std::vector<ActorSpec>& others) {
+  static ActorTable MakeTable(const ActorSpec& spec, const std::vector<ActorSpec>& others) {
     std::vector<const ActorSpec*> specs = {&spec};
     for (const ActorSpec& other : others) specs.push_back(&other);
     return MakeActorTable(specs);
@@ -111,7 +112,7 @@ TEST_CASE("a writer stops when its two slots are full and goes on with a returne
   CHECK(a.Fire() == "filled 9@0:3 #0 slot 0; ");
   CHECK(a.Fire() == "filled 9@0:3 #1 slot 1; ");
   CHECK_FALSE(a.can_fire());
-  CHECK(WaitsOf(a.table(), a.states(), 0) == std::vector<FiringWait>{{true, 0, 0, 0, 1}});
+  CHECK(FindWaits(a.table(), a.states(), 0) == std::vector<FiringWait>{{true, 0, 0, 0, 1}});
   a.Returned(0);
   CHECK(a.Fire() == "filled 9@0:3 #2 slot 0; ");
   CHECK_FALSE(a.can_fire());
@@ -143,7 +144,7 @@ TEST_CASE("an input with several sources waits for each of them, and returns to 
   a.Filled(2);
   a.Filled(0);
   CHECK_FALSE(a.can_fire());
-  CHECK(WaitsOf(a.table(), a.states(), 0) == std::vector<FiringWait>{{false, 1, 0, 0, 1}});
+  CHECK(FindWaits(a.table(), a.states(), 0) == std::vector<FiringWait>{{false, 1, 0, 0, 1}});
   a.Filled(1);
   CHECK(a.Fire() ==
         "returned 7@0:5 #0 slot 0; returned 7@0:6 #0 slot 0; returned 7@0:7 #0 slot 0; ");
@@ -169,7 +170,7 @@ TEST_CASE("accumulate: M firings make one fill, the first overwrites, credits ar
   a.Issue();
   CHECK_FALSE(a.launch().accumulate);
   CHECK(a.launch().firing == 3);
-  // What is written afresh by each of its firings does not add up.
+  // An output that each firing overwrites does not accumulate.
   spec.outputs[0].mode = ActorOutput::kFresh;
   Script fresh(spec);
   CHECK(fresh.Fire().empty());
@@ -245,19 +246,19 @@ TEST_CASE("an input that nobody writes is always full and never returned") {
   CHECK(a.drained());
 }
 
-TEST_CASE("peers on the same stream are told at issue, others when the work is done") {
+TEST_CASE("peers on the same stream are notified at issue, others when the work is done") {
   // 1 -> 0 -> 3 on one stream; 0 also reads from 2 and writes to 4, elsewhere.
   ActorSpec source, spec, reader;
   source.actor = 1;
   source.outputs = {Out(1, 1, ActorOutput::kFresh, 1)};
-  source.readers = {{.actor = 0, .port = 0, .told = Told::kInOrder}};
+  source.readers = {{.actor = 0, .port = 0, .when = NotifyWhen::kInOrder}};
   spec.inputs = {In(1, 0, 1, 0, 1), In(1, 0, 1, 1, 1)};
-  spec.sources = {{.actor = 1, .port = 0, .told = Told::kInOrder}, {.actor = 2, .port = 0}};
+  spec.sources = {{.actor = 1, .port = 0, .when = NotifyWhen::kInOrder}, {.actor = 2, .port = 0}};
   spec.outputs = {Out(2, 1, ActorOutput::kFresh, 2)};
-  spec.readers = {{.actor = 3, .port = 0, .told = Told::kInOrder}, {.actor = 4, .port = 0}};
+  spec.readers = {{.actor = 3, .port = 0, .when = NotifyWhen::kInOrder}, {.actor = 4, .port = 0}};
   reader.actor = 3;
   reader.inputs = {In(1, 0, 1, 0, 1)};
-  reader.sources = {{.actor = 0, .port = 0, .told = Told::kInOrder}};
+  reader.sources = {{.actor = 0, .port = 0, .when = NotifyWhen::kInOrder}};
   Script a(spec, {source, reader});
   constexpr int32_t kNearSource = 1, kNearReader = 2;
   a.Filled(1);

@@ -19,7 +19,7 @@ struct TableMaker {
     peer.port = Size(table.ports) - 1;
     peer.every_firing = table.ports.back().rate == 1;
     peer.initial = initial;
-    peer.with_event = far_end.told == Told::kWithEvent;
+    peer.with_event = far_end.when == NotifyWhen::kWithEvent;
     if (peer.with_event) {
       peer.first_stamp = table.stamps;
       peer.stamps = std::max(table.ports.back().slots, initial);
@@ -34,7 +34,8 @@ struct TableMaker {
     port.buffers = input.buffers;
     port.first_peer = port.end_peer = Size(table.peers);
     if (input.always_full) {
-      // Nobody writes it here: the newest fill stays where the last program left it.
+      // No actor writes it in this program: the newest fill stays in the buffer of the last
+      // program.
       port.rate = 0;
       port.first_buffer = input.buffers - 1;
       return;
@@ -86,8 +87,9 @@ struct TableMaker {
   // Joins the two ends of an edge within the stream. `returns`: our end is a reader's.
   void Join(ActorTable::Actor* actor, int32_t p, bool returns) {
     const ActorPeer& far_end = table.far_ends[p];
-    if (far_end.told != Told::kInOrder) {
-      (far_end.told == Told::kWithEvent ? actor->tells_with_event : actor->tells_others) = true;
+    if (far_end.when != NotifyWhen::kInOrder) {
+      (far_end.when == NotifyWhen::kWithEvent ? actor->notifies_with_event
+                                              : actor->notifies_others) = true;
       return;
     }
     const auto found = index.find(far_end.actor);

@@ -22,8 +22,8 @@ void LaunchWaits::Reduce(int32_t stream, std::vector<LaunchNeed>* needs) {
     DCHECK(need.stream != stream && need.launch < launched_[need.stream]);
     return need.launch < std::max(known[need.stream], completed_[need.stream]);
   });
-  // Of two needs at most one implies the other: knowledge follows the order in which launches were
-  // given. Of two of one stream the later does.
+  // At most one of two needs implies the other, because knowledge follows the order of the
+  // launches. The later of two needs of one stream implies the earlier.
   const auto implied = [&](const LaunchNeed& need) {
     return std::any_of(needs->begin(), needs->end(), [&](const LaunchNeed& other) {
       if (other.stream == need.stream) return other.launch > need.launch;
@@ -39,8 +39,8 @@ void LaunchWaits::Reduce(int32_t stream, std::vector<LaunchNeed>* needs) {
             [](const LaunchNeed& a, const LaunchNeed& b) { return a.stream < b.stream; });
   needs->erase(std::unique(needs->begin(), needs->end()), needs->end());
   for (const LaunchNeed& need : *needs) {
-    const int64_t* told = KnownAt(need.stream, need.launch);
-    for (int t = 0; t < streams_; ++t) known[t] = std::max(known[t], told[t]);
+    const int64_t* known_there = KnownAt(need.stream, need.launch);
+    for (int t = 0; t < streams_; ++t) known[t] = std::max(known[t], known_there[t]);
     known[need.stream] = std::max(known[need.stream], need.launch + 1);
   }
 }

@@ -1,16 +1,17 @@
-// LaunchWaits: for which events a launch on a stream of a device waits, of all those that it must
-// come after. An event is left out where it has come, or where another says that it has.
+// LaunchWaits: the events that a launch on a stream of a device waits for, out of all launches that
+// it must come after. An event is left out if it has come, or if another event implies it.
 //
-// Streams run what they are given in order; launch n of a stream is the n-th that it was given in a
-// run. A stream that waits for an event of another knows of all that the other knew when it was
-// given that launch: vector clocks (Fidge, Mattern 1988), kept for the last `queue` launches.
+// A stream runs its launches in the order given; launch n of a stream is the n-th launch that it
+// was given in a run. A stream that waits for an event of another stream knows all that the other
+// knew when it was given that launch. These are vector clocks (Fidge, Mattern 1988), kept for the
+// last `queue` launches.
 //
-//   waits.Reduce(stream, &needs);              // what remains is to be waited for
+//   waits.Reduce(stream, &needs);              // the rest is to be waited for
 //   ... cudaStreamWaitEvent for each, launch, cudaEventRecord ...
 //   const int64_t n = waits.Launched(stream);  // its number
 //   waits.Completed(stream);                   // when the oldest one's event has come
 //
-// Pure state: no event, no device, no allocation after it is made.
+// It is pure state: it has no event and no device, and it allocates nothing after it is made.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace oneflow {
 
-// Launch `launch` of a stream.
+// A launch of a stream, named by its number.
 struct LaunchNeed {
   int32_t stream = 0;
   int64_t launch = 0;
@@ -31,7 +32,7 @@ class LaunchWaits {
   LaunchWaits(int streams, int queue);
 
   // Drops the needs of the next launch on `stream` that are met without waiting, and counts the
-  // others as waited for. Requires launches that have been given, of other streams.
+  // others as waited for. Requires launches that were given to other streams.
   void Reduce(int32_t stream, std::vector<LaunchNeed>* needs);
   int64_t Launched(int32_t stream);
   void Completed(int32_t stream) { ++completed_[stream]; }
@@ -39,9 +40,9 @@ class LaunchWaits {
   int64_t completed(int32_t stream) const { return completed_[stream]; }
 
  private:
-  // Of each stream so many launches are known to be over.
+  // By stream: the number of its launches that are known to be over.
   int64_t* Known(int32_t stream) { return &known_[stream * streams_]; }
-  // What `stream` knew when it was given `launch`.
+  // The clock of `stream` when it was given `launch`.
   const int64_t* KnownAt(int32_t stream, int64_t launch) const {
     return &history_[(stream * queue_ + launch % queue_) * streams_];
   }

@@ -17,7 +17,7 @@ Needs Reduced(LaunchWaits* waits, int32_t stream, Needs needs) {
   return needs;
 }
 
-TEST_CASE("what has completed, what was waited for and what another tells of is left out") {
+TEST_CASE("events that completed, were waited for or are implied are left out") {
   LaunchWaits waits(3, 4);
   CHECK(waits.Launched(0) == 0);
   CHECK(waits.Launched(0) == 1);
@@ -41,13 +41,14 @@ TEST_CASE("random launches: what is waited for implies what is needed, and no wa
     const int streams = 2 + random() % 4, queue = 1 + random() % 5;
     LaunchWaits waits(streams, queue);
     std::map<Launch, std::set<Launch>> before;     // all that a launch comes after
-    std::vector<std::set<Launch>> known(streams);  // by what its waits and its order tell
+    std::vector<std::set<Launch>> known(streams);  // from its waits and its order
     int left_out = 0;
     for (int i = 0; i < 120; ++i) {
       const auto s = static_cast<int32_t>(random() % streams);
       if (random() % 3 == 0 || waits.launched(s) - waits.completed(s) == queue) {
         if (waits.completed(s) == waits.launched(s)) continue;
-        // A launch completes after all that it comes after: others' completions are told later.
+        // A launch completes after all that it comes after; completions of other launches are
+        // reported later.
         waits.Completed(s);
         continue;
       }
@@ -79,8 +80,8 @@ TEST_CASE("random launches: what is waited for implies what is needed, and no wa
         known[s].insert(before[l].begin(), before[l].end());
       }
       for (const LaunchNeed& need : needs) {
-        const bool told = known[s].count({need.stream, need.launch}) > 0;
-        CHECK((told || need.launch < waits.completed(need.stream)));
+        const bool is_known = known[s].count({need.stream, need.launch}) > 0;
+        CHECK((is_known || need.launch < waits.completed(need.stream)));
       }
       const Launch launch{s, waits.Launched(s)};
       before[launch] = known[s];

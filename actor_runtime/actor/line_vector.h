@@ -1,5 +1,5 @@
-// LineVector: a std::vector that shares no cache line with anything else, so that a thread that
-// writes it does not slow down a neighbour's.
+// LineVector: a std::vector that shares no cache line with other data, so that a thread that writes
+// it does not slow down other threads.
 #pragma once
 
 #include <cstddef>

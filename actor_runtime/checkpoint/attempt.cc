@@ -1,12 +1,13 @@
 // BeginAttempt and EndAttempt.
 //
 // Invariants:
-//  1. Only BeginAttempt makes the folder of an attempt.
-//  2. Whatever a writer or CommitParts does has a path below the folder of its attempt, so it fails
-//     once that folder has another name. A process of an older attempt that wakes up late finds
-//     nothing to write to and nothing to rename.
-//  3. A folder of an attempt loses its name at one stroke, before the first of its files goes:
-//     nobody renames half of a checkpoint.
+//   1. Only BeginAttempt makes the folder of an attempt.
+//   2. A writer and CommitParts only use paths below the folder of their attempt, so they fail once
+//      that folder has another name. A process of an older attempt that wakes up late finds nothing
+//      to write to and nothing to rename.
+//   3. A folder of an attempt is renamed atomically before the first of its files is removed:
+//   nobody
+//      renames half of a checkpoint.
 #include "actor_runtime/checkpoint/attempt.h"
 
 #include <sys/stat.h>
@@ -99,7 +100,7 @@ absl::Status BeginAttempt(const std::string& dir, int64_t attempt) {
     fs::rename(path, ended, error);
     if (error) return CannotWrite(dir, error.value());
   }
-  // Before the new one begins: a crash of the machine must not bring the old names back.
+  // The old names are removed durably first: a crash of the machine must not bring them back.
   if (!found.attempts.empty()) RETURN_IF_ERROR(SyncFolder(dir));
   if (mkdir(AttemptFolder(dir, attempt).c_str(), 0777) != 0) return CannotWrite(dir, errno);
   for (const std::string& path : found.attempts) {

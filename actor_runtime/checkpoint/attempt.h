@@ -1,4 +1,4 @@
-// Folders of attempts at writing checkpoints. Internal to this folder.
+// Folders of attempts to write checkpoints. Internal to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ std::string AttemptFolder(const std::string& dir, int64_t attempt);  // DIR/atte
 std::string StepFolder(const std::string& dir, int64_t step);        // DIR/step-00000020
 std::string TemporaryFolder(const std::string& dir, int64_t attempt, int64_t step);
 
-// `status`, but ABORTED if it is an error and the attempt's folder is gone: whatever failed there,
-// it is because the attempt is over.
+// Returns `status`, or ABORTED if it is an error and the attempt's folder is gone: then the cause
+// of any failure there is that the attempt is over.
 absl::Status OrEnded(absl::Status status, const std::string& dir, int64_t attempt);
 
 }  // namespace oneflow

@@ -23,25 +23,25 @@ void Overwrite(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
 }
 
-// What opening, verifying and loading say, the first that says anything.
+// Opens, verifies and loads; returns the first error.
 absl::Status Read(const std::string& folder) {
   const auto reader = CheckpointReader::Open(folder);
   if (!reader.ok()) return reader.status();
   const absl::Status verified = (*reader)->Verify();
-  const Placement whole = PlacementNumber(0);
-  // Whole tensors touch every block, so loading says what Verify does.
-  CHECK(LoadRank(**reader, whole, 0).ok() == verified.ok());
+  const Placement full = PlacementNumber(0);
+  // Full tensors use every block, so Load fails exactly when Verify does.
+  CHECK(LoadRank(**reader, full, 0).ok() == verified.ok());
   return verified;
 }
 
-std::vector<std::string> FilesOf(const std::string& folder) {
+std::vector<std::string> ListFiles(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   return files;
 }
 
 // A copy that a test may damage.
-std::string CopyOf(const std::string& folder, const TemporaryDirectory& dir) {
+std::string CopyFolder(const std::string& folder, const TemporaryDirectory& dir) {
   const std::string copy = dir.path() + "/copy";
   fs::copy(folder, copy);
   return copy;
@@ -67,14 +67,14 @@ void CheckEveryByte(const std::string& folder, const std::vector<std::string>& f
 TEST_CASE("Checkpoint damage: a flip in any byte of any file is refused, by file and block") {
   const TemporaryDirectory dir;
   const std::string folder = Save(dir.path(), 1, PlacementNumber(2));
-  CHECK(FilesOf(folder).size() == 6);
-  CheckEveryByte(folder, FilesOf(folder));
+  CHECK(ListFiles(folder).size() == 6);
+  CheckEveryByte(folder, ListFiles(folder));
 }
 
-TEST_CASE("Checkpoint damage: a file that is cut short, too long or missing is refused, by file") {
+TEST_CASE("Checkpoint damage: a truncated, too long or missing file is refused, by file") {
   const TemporaryDirectory dir;
   const std::string folder = Save(dir.path(), 1, PlacementNumber(2));
-  for (const std::string& file : FilesOf(folder)) {
+  for (const std::string& file : ListFiles(folder)) {
     const std::string bytes = ReadFile(file);
     const auto refused = [&](const std::string& content) {
       Overwrite(file, content);
@@ -115,13 +115,13 @@ TEST_CASE("Checkpoint damage: what is said of it") {
                     "checksum") +
             kMend);
   CHECK(error("/rank-00001.bin", bytes.substr(0, 200)) ==
-        std::string("is cut short: it has 200 bytes, and had 212 when it was written") + kMend);
+        std::string("is truncated: it has 200 bytes, and had 212 when it was written") + kMend);
   CHECK(error("/graph.textproto", "name: \"tin\"\n\n") ==
         std::string("is damaged: bytes 0 to 13, block 0 of the file, do not match their "
                     "checksum") +
             kMend);
   CHECK(error("/train.textproto", "") ==
-        std::string("is cut short: it has 0 bytes, and had 44 when it was written") + kMend);
+        std::string("is truncated: it has 0 bytes, and had 44 when it was written") + kMend);
   CHECK_THAT(error("/manifest.json", ReadFile(folder + "/manifest.json") + " "),
              Catch::Contains("does not match its own checksum"));
 
@@ -147,12 +147,12 @@ struct Large {
     REQUIRE(BeginAttempt(dir, 0).ok());
     auto writer = *CheckpointWriter::Create(dir, plan, {}, {});
     std::vector<float> values(3077 * 1024, 1);
-    const Slice whole{{0, 0}, variables[0].dims};
-    REQUIRE(writer->Write(PieceOf(whole, &values)).ok());
+    const Slice full{{0, 0}, variables[0].dims};
+    REQUIRE(writer->Write(MakePiece(full, &values)).ok());
     folder = *CommitParts(dir, plan, {}, {}, std::vector{*writer->Finish()});
     file = folder + "/rank-00000.bin";
   }
-  Piece PieceOf(const Slice& slice, std::vector<float>* values) const {
+  Piece MakePiece(const Slice& slice, std::vector<float>* values) const {
     values->resize(slice.elements(), 1);
     return {.name = &variables[0].name,
             .dims = &variables[0].dims,
@@ -161,7 +161,7 @@ struct Large {
   }
   absl::Status Load(const Slice& slice) const {
     std::vector<float> values;
-    return (*CheckpointReader::Open(folder))->Load(PieceOf(slice, &values));
+    return (*CheckpointReader::Open(folder))->Load(MakePiece(slice, &values));
   }
 };
 
@@ -205,7 +205,7 @@ TEST_CASE("Checkpoints of version 1 are read") {
 
 TEST_CASE("Checkpoints of version 1 that say neither mesh nor tokens are read") {
   const TemporaryDirectory dir;
-  const std::string folder = CopyOf(kVersion1, dir);
+  const std::string folder = CopyFolder(kVersion1, dir);
   Overwrite(folder + "/manifest.json",
             ReadFile("actor_runtime/checkpoint/testdata/v1_bare/manifest.json"));
   const auto reader = *CheckpointReader::Open(folder);
@@ -215,9 +215,9 @@ TEST_CASE("Checkpoints of version 1 that say neither mesh nor tokens are read") 
   CHECK(reader->tokens() == 0);
 }
 
-TEST_CASE("Checkpoints of version 1: damage of slices and of the manifest is told") {
+TEST_CASE("Checkpoints of version 1: damage of slices and of the manifest is reported") {
   const TemporaryDirectory dir;
-  const std::string folder = CopyOf(kVersion1, dir);
+  const std::string folder = CopyFolder(kVersion1, dir);
   for (const std::string name : {"/rank-00000.bin", "/rank-00001.bin", "/rank-00002.bin"}) {
     CheckEveryByte(folder, {folder + name});
     Overwrite(folder + name, ReadFile(folder + name) + "x");

@@ -64,7 +64,7 @@ std::set<std::string> NamesIn(const std::string& dir) {
   return names;
 }
 
-TEST_CASE("Checkpoint faults: whoever dies before whichever system call, one is complete") {
+TEST_CASE("Checkpoint faults: if any process dies before any system call, one is complete") {
   const Placement placement = PlacementNumber(3);
   const TemporaryDirectory given;
   const std::string older = Save(given.path() + "/older", 1, PlacementNumber(1));
@@ -126,10 +126,10 @@ TEST_CASE(
   CHECK(unsynced.empty());
 }
 
-TEST_CASE("Checkpoint faults: a disk that fails is told, and what was there stays") {
-  const TemporaryDirectory whole;
+TEST_CASE("Checkpoint faults: a disk that fails is reported, and older checkpoints stay") {
+  const TemporaryDirectory full;
   const std::string expected =
-      ReadFile(Save(whole.path(), 1, PlacementNumber(2)) + "/manifest.json");
+      ReadFile(Save(full.path(), 1, PlacementNumber(2)) + "/manifest.json");
   for (int n = 0, calls = 1; n < calls; ++n) {
     const TemporaryDirectory dir;
     const std::string older = ReadFile(Save(dir.path(), 1, PlacementNumber(1)) + "/manifest.json");
@@ -145,7 +145,7 @@ TEST_CASE("Checkpoint faults: a disk that fails is told, and what was there stay
     INFO(n << ": " << failed << ": " << folder.status());
     const std::string manifest = Latest(dir.path()).second;
     if (folder.ok()) {
-      REQUIRE((failed == "unlink" || failed == "pread"));  // what goes needs not go at once
+      REQUIRE((failed == "unlink" || failed == "pread"));  // removals need not happen at once
       REQUIRE(manifest == expected);
     } else {
       REQUIRE_THAT(Message(folder.status()), Catch::Contains("No space left on device"));
@@ -301,7 +301,7 @@ TEST_CASE("Checkpoint faults: an older attempt commits while a newer one begins,
     INFO("before call " << n << ": " << older << ", " << begun);
     REQUIRE(begun.ok());
     if (!reached) older = commit();
-    // A checkpoint that the newer attempt finds is whole, and no other appears later.
+    // A checkpoint that the newer attempt finds is complete, and no other appears later.
     REQUIRE(LatestCheckpoint(dir.path()).ok() == older.ok());
     if (older.ok()) Latest(dir.path());
     REQUIRE((older.ok() || older.code() == absl::StatusCode::kAborted));
@@ -375,7 +375,7 @@ TEST_CASE("Checkpoint faults: reading from a disk that fails, and a file that sh
   OnSystemCall(nullptr);
   CHECK(shrunk.code() == absl::StatusCode::kDataLoss);
   CHECK(Message(shrunk) == file +
-                               ": is cut short: it has 10 bytes, and had 212 when it was "
+                               ": is truncated: it has 10 bytes, and had 212 when it was "
                                "written; use another checkpoint");
 }
 

@@ -1,5 +1,5 @@
-// What tests of checkpoints share: a plan of three variables, ways to lay them, values that tell
-// elements apart.
+// Common parts of the tests of checkpoints: a plan of three variables, several layouts of them, and
+// values that identify elements.
 #pragma once
 
 #include <string>
@@ -27,14 +27,15 @@ proto::Plan TestPlan(const std::vector<TestVariable>& variables = kVariables);
 // Element i of variable v is 1000 v + i.
 std::vector<float> Values(int v, const Slice& slice);
 
-// A mesh of several devices and how each variable lies on it.
+// A mesh of several devices and the layout of each variable on it.
 struct Placement {
   Mesh mesh;
   std::vector<std::vector<Layout::Split>> splits;  // for each of kVariables
 };
 Placement PlacementNumber(int n);  // 0 to 4
 
-// Writes the pieces of a rank, but for those that a lower rank holds, too. Loads all of them.
+// WriteRank writes the pieces of a rank, except those that a lower rank holds, too. LoadRank loads
+// all of them.
 absl::Status WriteRank(CheckpointWriter& writer, const Placement& placement, int rank);
 absl::Status LoadRank(const CheckpointReader& reader, const Placement& placement, int rank);
 
@@ -47,13 +48,13 @@ constexpr uint64_t kSeed = 5;
 absl::StatusOr<std::vector<std::string>> WriteParts(const std::string& dir, int64_t step,
                                                     const Placement& placement, int processes,
                                                     const WriterOptions& options = {});
-// Saves by that many processes, as an attempt of its own; returns the folder.
+// Saves by that many processes, as a separate attempt; returns the folder.
 absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
                                     const Placement& placement, int processes,
                                     const WriterOptions& options = {});
 std::string Save(const std::string& dir, int64_t step, const Placement& placement,
                  int processes = 1);
-// REQUIREs that every rank loads what was saved.
+// REQUIREs that every rank loads the saved values.
 void CheckLoads(const CheckpointReader& reader, const Placement& placement);
 
 std::string Message(const absl::Status& status);

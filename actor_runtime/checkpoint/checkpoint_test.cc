@@ -30,8 +30,8 @@ TEST_CASE("Any placement loads what any other has saved") {
 
 TEST_CASE("However many processes save, the bytes are those of one") {
   const TemporaryDirectory dir;
-  // As a release wrote them that knew one process only: checksums of manifests, which have those of
-  // all other bytes.
+  // Written by a release that knew one process only: the checksums of manifests, which contain
+  // those of all other bytes.
   const std::vector<std::string> sums = {"7911bbe66b7d9a0b", "4f5fa0e14e55ab41", "b3c1e5da479bc0ff",
                                          "9e95d1f6c1551501", "fbb9cd90aaa5a737"};
   int compared = 0;
@@ -158,7 +158,7 @@ TEST_CASE("LatestCheckpoint: the highest complete step") {
   dir.Write("step-00000400", "");
   std::string skipped = "?";
   CHECK(*LatestCheckpoint(dir.path(), &skipped) == dir.path() + "/step-100000000");
-  CHECK(skipped.empty());  // what is not complete comes before
+  CHECK(skipped.empty());  // incomplete ones are older
   fs::remove_all(dir.path() + "/step-100000000");
   CHECK(*LatestCheckpoint(dir.path()) == dir.path() + "/step-00000020");
   CHECK(*LatestCheckpoint(dir.path(), &skipped) == dir.path() + "/step-00000020");

@@ -31,9 +31,9 @@ std::string Text(const google::protobuf::Message& message) {
   return text;
 }
 
-// But for the files of texts.
-absl::StatusOr<Manifest> ManifestOf(const proto::Plan& plan, const CheckpointInfo& info,
-                                    int64_t attempt, std::span<const std::string> parts) {
+// Makes the manifest without the files of texts.
+absl::StatusOr<Manifest> MakeManifest(const proto::Plan& plan, const CheckpointInfo& info,
+                                      int64_t attempt, std::span<const std::string> parts) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan, mesh"));
   Manifest manifest;
   manifest.model = plan.model();
@@ -47,8 +47,8 @@ absl::StatusOr<Manifest> ManifestOf(const proto::Plan& plan, const CheckpointInf
   return manifest;
 }
 
-// Each file has as many bytes as its writer says: it is opened, for what a folder tells of files
-// that other hosts write may be old.
+// Each file has as many bytes as its writer says. It is opened, because a folder's listing of files
+// of other hosts may be out of date.
 absl::Status CheckSizes(const std::string& folder, const std::map<std::string, int64_t>& sizes) {
   for (const auto& [name, size] : sizes) {
     const std::string path = absl::StrCat(folder, "/", name);
@@ -61,7 +61,7 @@ absl::Status CheckSizes(const std::string& folder, const std::map<std::string, i
   return absl::OkStatus();
 }
 
-// A save of this step that failed may have left files of which no part tells.
+// A failed save of this step may have left files that no part names.
 absl::Status RemoveOthers(const std::string& folder, const std::map<std::string, int64_t>& sizes,
                           const WriterOptions& options) {
   std::error_code error;
@@ -95,7 +95,7 @@ absl::StatusOr<StoredRun> WriteRun(const std::string& folder, const std::string&
 
 absl::Status Commit(const std::string& dir, const proto::Plan& plan, const CheckpointInfo& info,
                     const WriterOptions& options, std::span<const std::string> parts) {
-  ASSIGN_OR_RETURN(Manifest manifest, ManifestOf(plan, info, options.attempt, parts));
+  ASSIGN_OR_RETURN(Manifest manifest, MakeManifest(plan, info, options.attempt, parts));
   const std::string folder = TemporaryFolder(dir, options.attempt, info.step);
   const std::map<std::string, int64_t> sizes = FileSizes(manifest);
   RETURN_IF_ERROR(CheckSizes(folder, sizes));

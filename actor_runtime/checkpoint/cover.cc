@@ -1,6 +1,6 @@
 // CheckCover: boxes fill a tensor exactly once.
 //
-// The number of boxes that an element is in is a function on the grid, and a function on the grid
+// The number of boxes that contain an element is a function on the grid, and a function on the grid
 // is determined by its mixed differences: those of the indicator of a box are +1 or -1 at the
 // corners of the box and 0 elsewhere. So the boxes fill the tensor exactly once if and only if
 // their signed corners add up to those of the tensor: 2^k corners a box, in k dimensions, sorted.
@@ -25,7 +25,7 @@ bool Inside(const Slice& slice, const Dims& dims) {
   return true;
 }
 
-// The dimensions in which some slice does not hold all.
+// The dimensions that some slice does not cover.
 std::vector<size_t> SplitDimensions(const StoredVariable& variable) {
   std::vector<size_t> split;
   for (size_t d = 0; d < variable.dims.size(); ++d) {
@@ -73,7 +73,7 @@ absl::Status CheckCorners(const StoredVariable& variable, const std::vector<size
     int64_t sum = 0;
     auto last = first;
     for (; last != corners.end() && last->at == first->at; ++last) sum += last->sign;
-    // All that comes before is right, so this is by how much the element here is not.
+    // All elements before this one are right, so the sum is the error at this element.
     if (sum != 0) return InSlices(first->at, 1 + sum);
     first = last;
   }

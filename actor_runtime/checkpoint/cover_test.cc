@@ -34,7 +34,7 @@ bool CoversByPairs(const Dims& dims, const std::vector<Slice>& slices) {
 
 // Which part of the tensor the first element is in that is not in one slice, in words.
 std::string FirstElement(const Dims& dims, const std::vector<Slice>& slices) {
-  const Slice whole = {Dims(dims.size(), 0), dims};
+  const Slice full = {Dims(dims.size(), 0), dims};
   for (int64_t e = 0; e < Product(dims); ++e) {
     Dims at(dims.size());
     int64_t rest = e;
@@ -68,7 +68,7 @@ std::vector<Slice> RandomCover(const Dims& dims, size_t count, std::mt19937& ran
   return slices;
 }
 
-// One slice is moved, grown, shrunk, doubled, taken away or put in another's place.
+// One slice is moved, grown, shrunk, doubled, removed or replaced by another.
 void Spoil(const Dims& dims, std::vector<Slice>* slices, std::mt19937& random) {
   Slice& slice = (*slices)[random() % slices->size()];
   const size_t d = dims.empty() ? 0 : random() % dims.size();
@@ -123,9 +123,9 @@ TEST_CASE("CheckCover: tensors that are split in many dimensions") {
   }
   // More than a machine word of them, each of one element.
   const Dims dims(100, 1);
-  const Slice whole = {Dims(100, 0), dims};
-  CHECK(CheckCover(Variable(dims, {whole})).ok());
-  CHECK_FALSE(CheckCover(Variable(dims, {whole, whole})).ok());
+  const Slice full = {Dims(100, 0), dims};
+  CHECK(CheckCover(Variable(dims, {full})).ok());
+  CHECK_FALSE(CheckCover(Variable(dims, {full, full})).ok());
 }
 
 TEST_CASE("CheckCover: nothing to cover, and many slices") {

@@ -20,7 +20,7 @@ absl::Status Failed(std::string_view path, std::string_view what, int error) {
   return WriteError(path, what, error, full ? "make room" : "check the folder and its permissions");
 }
 
-std::string ParentOf(const std::string& path) {
+std::string ParentFolder(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path();
   return parent.empty() ? "." : parent;
 }
@@ -73,7 +73,7 @@ absl::Status SyncFolder(const std::string& path) {
 absl::Status CreateFolders(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return absl::OkStatus();
-  const std::string parent = ParentOf(path);
+  const std::string parent = ParentFolder(path);
   RETURN_IF_ERROR(CreateFolders(parent));
   if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
     return Failed(path, "cannot be created", errno);
@@ -85,14 +85,15 @@ absl::Status ReplaceFolder(const std::string& from, const std::string& to) {
   std::error_code error;
   if (!std::filesystem::exists(to, error)) {
     if (rename(from.c_str(), to.c_str()) != 0) return Failed(to, "cannot be created", errno);
-    return SyncFolder(ParentOf(to));
+    return SyncFolder(ParentFolder(to));
   }
-  // Exchanged in one system call, so that one of the two always stands there.
+  // Exchanged in one system call, so that a folder of this name always exists.
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
     return Failed(to, "cannot be replaced", errno);
   }
-  // Before the old one goes: a crash must not leave its name to a folder that is not there.
-  RETURN_IF_ERROR(SyncFolder(ParentOf(to)));
+  // Synced before the old folder is removed: after a crash its name must not lead to a missing
+  // folder.
+  RETURN_IF_ERROR(SyncFolder(ParentFolder(to)));
   std::filesystem::remove_all(from, error);
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Files that survive a crash: what these functions return OK for is on the disk.
+// Files that survive a crash: once these functions return OK, their effect is on the disk.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace oneflow {
 
-// A file open for writing. Not thread-safe, but for WriteAt.
+// A file open for writing. Not thread-safe, except for WriteAt.
 class DurableFile {
  public:
   static absl::StatusOr<DurableFile> Create(const std::string& path);
@@ -35,12 +35,12 @@ absl::Status WriteDurably(const std::string& path, std::string_view text);
 // Makes the names in a folder durable.
 absl::Status SyncFolder(const std::string& path);
 
-// Makes a folder, and those above it that are missing.
+// Makes a folder, and its missing parents.
 absl::Status CreateFolders(const std::string& path);
 
-// Renames folder `from` to `to`, in the same file system, at one stroke; a folder `to` that is
-// there already is removed once the new one is on the disk. Fails after the renaming, too: then
-// `from`, if it is there, is the old one.
+// Renames folder `from` to `to` atomically, in the same file system; an existing folder `to` is
+// removed once the new one is on the disk. It may fail after the rename, too: then `from`, if it
+// exists, is the old folder.
 absl::Status ReplaceFolder(const std::string& from, const std::string& to);
 
 }  // namespace oneflow

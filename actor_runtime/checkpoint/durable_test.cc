@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is synced while `act` goes on, in order.
+// The paths that are synced during `act`, in order.
 std::vector<std::string> Synced(const std::function<absl::Status()>& act) {
   std::vector<std::string> paths;
   OnSystemCall([&](const SystemCall& call) {

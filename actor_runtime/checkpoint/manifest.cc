@@ -22,7 +22,7 @@ using manifest_json::ToObject;
 constexpr char kFormat[] = "oneflow checkpoint";
 constexpr char kMend[] = "; use another checkpoint";
 
-Json HeaderOf(const Manifest& m) {
+Json MakeHeader(const Manifest& m) {
   Json header = {{"format", kFormat}, {"version", m.version}, {"model", m.model},
                  {"step", m.step},    {"seed", m.seed},       {"plan", m.plan}};
   if (!m.mesh.empty()) header["mesh"] = m.mesh;
@@ -46,7 +46,7 @@ absl::Status CheckHeader(std::string_view text, const Json& json, std::string_vi
   const int64_t version = fields.Int("version");
   const bool known =
       fields.status().ok() && format == kFormat && (version == 1 || version == kCheckpointVersion);
-  // First of all, or a flipped bit would make another format or another version.
+  // Checked first, because a flipped bit could look like another format or version.
   const bool intact = known && version == 1 ? manifest_json::IsIntactVersion1(json)
                       : known || manifest_json::HasChecksum(text) ? manifest_json::IsIntact(text)
                                                                   : true;
@@ -79,7 +79,7 @@ int64_t NextRun(int64_t end) { return (end + kRunAlignment - 1) / kRunAlignment 
 
 std::string ToJson(const Manifest& manifest) {
   CHECK_EQ(manifest.version, kCheckpointVersion);
-  return manifest_json::ToText(HeaderOf(manifest), manifest.variables);
+  return manifest_json::ToText(MakeHeader(manifest), manifest.variables);
 }
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view where) {

@@ -1,12 +1,12 @@
-// The manifest of a checkpoint: which variables it holds, where each slice of them lies, and
-// checksums of every byte of every file, the manifest's own included. JSON, one line a variable.
+// The manifest of a checkpoint: its variables, the position of each slice of them, and checksums of
+// every byte of every file, including the manifest itself. It is JSON with one line a variable.
 //
 //   {
 //   "format": "oneflow checkpoint",
 //   "version": 2,
 //   "model": "gpt", "step": 20, "seed": 1, "plan": "0123...",       (a line each)
-//   "mesh": "data=2", "tokens": 1000,       (only where they are known; a line each)
-//   "tokenizer": {"name":"bytes","hash":"0123456789abcdef"},     (where it is known)
+//   "mesh": "data=2", "tokens": 1000,       (only if known; a line each)
+//   "tokenizer": {"name":"bytes","hash":"0123456789abcdef"},     (if known)
 //   "block": 4194304,
 //   "graph": {"file":"graph.textproto","offset":0,"bytes":900,"xxh3":["0123456789abcdef"]},
 //   "train": {"file":"train.textproto","offset":0,"bytes":90,"xxh3":["0123456789abcdef"]},
@@ -17,14 +17,14 @@
 //   "xxh3": "0123456789abcdef"
 //   }
 //
-// Every run of bytes is cut into blocks of "block" bytes, from its own first byte on, the last one
+// Every run of bytes is split into blocks of "block" bytes, from its first byte on, the last one
 // smaller, and "xxh3" has the checksum of each. In a file, runs follow each other at multiples of
 // kRunAlignment bytes with zeros between them; the file ends with its last run. The last "xxh3" is
 // that of all bytes of the manifest before its line.
 //
-// Version 1 is read, too. Its slices are one block each, whatever their size, with the checksum in
-// the place of the list; it has no "block", "graph" and "train"; and its last checksum is of the
-// JSON, not of its bytes.
+// Version 1 is read, too. Its slices are one block each, of any size, with the checksum instead of
+// the list; it has no "block", "graph" and "train"; and its last checksum is of the JSON, not of
+// its bytes.
 #pragma once
 
 #include <cstdint>
@@ -70,14 +70,14 @@ struct StoredVariable {
 
 struct Manifest {
   int64_t version = kCheckpointVersion;
-  int64_t block = kBlockBytes;  // of version 1: as large as any run
+  int64_t block = kBlockBytes;  // in version 1: as large as any run
   std::string model, plan;
   std::string mesh;  // empty: not said
   int64_t step = 0;
   uint64_t seed = 0;
-  int64_t tokens = 0;      // of training data; 0: not said
-  TokenizerId tokenizer;   // of training data; unknown: not said
-  StoredRun graph, train;  // whole files; of version 1 without names and checksums
+  int64_t tokens = 0;      // of training data; 0: not given
+  TokenizerId tokenizer;   // of training data; unknown: not given
+  StoredRun graph, train;  // complete files; in version 1 without names and checksums
   std::vector<StoredVariable> variables;
   bool operator==(const Manifest&) const = default;
 };
@@ -86,7 +86,7 @@ struct Manifest {
 std::string Checksum(std::span<const std::byte> bytes);
 std::vector<std::string> ChecksumsOfBlocks(std::span<const std::byte> bytes);  // kBlockBytes each
 
-// Where the run after one that ends at `end` begins.
+// The begin of the run that follows one that ends at `end`.
 int64_t NextRun(int64_t end);
 
 // Requires a manifest of the current version.
@@ -95,7 +95,7 @@ std::string ToJson(const Manifest& manifest);
 // runs of a file that overlap or leave bytes between them.
 absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view where);
 
-// How long each file is that holds slices. Requires a manifest that ParseManifest returned.
+// The lengths of the files with slices. Requires a manifest that ParseManifest returned.
 std::map<std::string, int64_t> FileSizes(const Manifest& manifest);
 
 // Fails unless the slice is inside the variable and has as many bytes as its elements take.

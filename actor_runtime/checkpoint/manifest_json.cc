@@ -38,7 +38,7 @@ std::string ChecksumOfText(std::string_view text) {
 }
 
 // The lines that end a manifest which began with `text`.
-std::string EndOf(std::string_view text) {
+std::string SignatureLines(std::string_view text) {
   return absl::StrCat("\"xxh3\": \"", ChecksumOfText(text), "\"\n}\n");
 }
 
@@ -55,11 +55,11 @@ std::string ToText(const Json& header, const std::vector<StoredVariable>& variab
     absl::StrAppend(&text, std::exchange(separator, ",\n"), JsonText(VariableObject(variable)));
   }
   absl::StrAppend(&text, "\n],\n");
-  return text + EndOf(text);
+  return text + SignatureLines(text);
 }
 
 bool HasChecksum(std::string_view text) {
-  const std::string end = EndOf("");
+  const std::string end = SignatureLines("");
   const size_t digits = end.find_last_of('"') - 16;
   if (text.size() < end.size()) return false;
   text.remove_prefix(text.size() - end.size());
@@ -68,9 +68,9 @@ bool HasChecksum(std::string_view text) {
 }
 
 bool IsIntact(std::string_view text) {
-  const size_t end = EndOf("").size();
+  const size_t end = SignatureLines("").size();
   return text.size() >= end &&
-         text.substr(text.size() - end) == EndOf(text.substr(0, text.size() - end));
+         text.substr(text.size() - end) == SignatureLines(text.substr(0, text.size() - end));
 }
 
 bool IsIntactVersion1(Json manifest) {
@@ -185,9 +185,9 @@ absl::StatusOr<StoredVariable> RunParser::Variable(const Json& json) const {
   if (!type.ok()) return Annotate(type.status(), at);
   variable.dtype = *type;
   for (const Json& slice : slices) {
-    Fields place(slice, at);
-    StoredSlice stored{{place.Sizes("begin"), place.Sizes("size")}, {}};
-    RETURN_IF_ERROR(place.status());
+    Fields bounds(slice, at);
+    StoredSlice stored{{bounds.Sizes("begin"), bounds.Sizes("size")}, {}};
+    RETURN_IF_ERROR(bounds.status());
     ASSIGN_OR_RETURN(stored.run, Run(slice, at));
     variable.slices.push_back(std::move(stored));
   }

@@ -1,5 +1,5 @@
-// How the JSON of a checkpoint is written and read: what manifests (manifest.h) and parts of them
-// (part.h) share. Internal to this folder.
+// Reading and writing of a checkpoint's JSON, for manifests (manifest.h) and parts of them
+// (part.h). Internal to this folder.
 //
 // The bytes that are read may be damaged or foreign: none of them reaches a CHECK.
 #pragma once
@@ -23,13 +23,14 @@ Json ToObject(const StoredRun& run);
 // One line for each entry of `header` and for each variable, then the checksum of these lines.
 std::string ToText(const Json& header, const std::vector<StoredVariable>& variables);
 
-// True if the text ends with a checksum as ToText writes it; if that is the text's own.
+// HasChecksum: true if the text ends with a checksum as ToText writes it. IsIntact: true if that
+// checksum is the text's.
 bool HasChecksum(std::string_view text);
 bool IsIntact(std::string_view text);
-// The same for version 1, whose checksum covers everything but itself, whatever the white space.
+// The same for version 1, whose checksum covers all but itself, with any white space.
 bool IsIntactVersion1(Json manifest);
 
-// Typed reading of a JSON object. The first mistake is kept; after it everything reads as empty.
+// Typed reading of a JSON object. The first mistake is kept; after it every field reads as empty.
 class Fields {
  public:
   Fields(const Json& object, std::string_view where) : object_(object), where_(where) {}
@@ -64,7 +65,7 @@ class RunParser {
   absl::StatusOr<StoredRun> Run(const Json& json, const std::string& at) const;
   // A file that is one run.
   absl::StatusOr<StoredRun> File(const Json& json, const char* key) const;
-  // Its slices are not looked at: CheckCover, CheckSlice.
+  // Does not check its slices: CheckCover, CheckSlice.
   absl::StatusOr<StoredVariable> Variable(const Json& json) const;
 
  private:

@@ -121,7 +121,7 @@ TEST_CASE("Manifest: sizes that cannot be counted are refused") {
   manifest.variables[0].dims = {k40, k40};
   for (StoredSlice& s : manifest.variables[0].slices) {
     s.slice.size = {k40, k40};
-    s.run.bytes = 0;  // what 2^80 elements are without a check
+    s.run.bytes = 0;  // the size of 2^80 elements without a check
   }
   CHECK_THAT(Error(ToJson(manifest)), Catch::Contains("has more than 2^48 elements"));
 }

@@ -63,7 +63,7 @@ absl::Status CheckStored(const CheckpointPart& part, const StoredVariable& varia
   return absl::OkStatus();
 }
 
-// `where` begins the errors. The variables are checked to be of the plan by who merges.
+// `where` begins the error texts. The caller checks that the variables are those of the plan.
 absl::StatusOr<CheckpointPart> ParsePart(std::string_view text, const std::string& where) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || !manifest_json::IsIntact(text)) {
@@ -154,7 +154,7 @@ class Merger {
 
 }  // namespace
 
-absl::StatusOr<std::vector<StoredVariable>> VariablesOf(const proto::Plan& plan) {
+absl::StatusOr<std::vector<StoredVariable>> FindVariables(const proto::Plan& plan) {
   std::vector<StoredVariable> variables;
   for (const proto::Variable& v : plan.variable()) {
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(v.dtype(), v.name()));
@@ -184,7 +184,7 @@ std::string ToText(const CheckpointPart& part) {
 absl::StatusOr<std::vector<StoredVariable>> MergeParts(const proto::Plan& plan, int64_t step,
                                                        int64_t attempt,
                                                        std::span<const std::string> parts) {
-  ASSIGN_OR_RETURN(std::vector<StoredVariable> variables, VariablesOf(plan));
+  ASSIGN_OR_RETURN(std::vector<StoredVariable> variables, FindVariables(plan));
   Merger merger(std::move(variables));
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string where =

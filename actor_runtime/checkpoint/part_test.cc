@@ -23,7 +23,7 @@ std::vector<CheckpointPart> Example() {
   for (int process = 0; process < 2; ++process) {
     CheckpointPart part = {.plan = "f00d", .step = 20, .attempt = 3, .process = process};
     part.ranks = {process * 4, process * 4 + 4};
-    part.variables = *VariablesOf(TestPlan());
+    part.variables = *FindVariables(TestPlan());
     parts.push_back(std::move(part));
   }
   parts[0].variables[0].slices = {{{{0, 0, 0}, {3, 7, 3}}, {"rank-00000.bin", 0, 252, {kSum}}}};
@@ -69,7 +69,7 @@ TEST_CASE("Parts: merged in any order they are one list of slices") {
   CHECK(merged[2].slices == parts[0].variables[2].slices);
   std::reverse(parts.begin(), parts.end());
   CHECK(*Merged(Texts(parts)) == merged);
-  // One whose ranks hold replicas only has nothing to tell.
+  // A process whose ranks hold replicas only has no slices.
   parts.push_back({.plan = "f00d", .step = 20, .attempt = 3, .process = 2, .ranks = {8, 12}});
   CHECK(*Merged(Texts(parts)) == merged);
 }
@@ -133,7 +133,7 @@ TEST_CASE("Parts: what they tell of slices and files must fit") {
              Catch::Contains("w: has 147 of 105 elements"));
 }
 
-TEST_CASE("Parts: bytes that are cut short or flipped are refused") {
+TEST_CASE("Parts: truncated or flipped bytes are refused") {
   std::vector<std::string> texts = Texts(Example());
   const std::string good = texts[1];
   for (size_t i = 0; i < good.size(); ++i) {
@@ -153,7 +153,7 @@ TEST_CASE("Parts: bytes that are cut short or flipped are refused") {
   }
 }
 
-TEST_CASE("Parts: whatever somebody signs is refused, or is the same slices") {
+TEST_CASE("Parts: a signed part is refused, or has the same slices") {
   std::vector<std::string> texts = Texts(Example());
   std::vector<StoredVariable> expected = *Merged(texts);
   const std::string good = texts[1];

@@ -1,7 +1,7 @@
 // CheckpointReader.
 //
-// Invariant: at most kMostOpenFiles files are open but for those that are just read from. A
-// checkpoint may have more files than a process may have open.
+// Invariant: at most kMostOpenFiles files stay open, besides those being read. A checkpoint may
+// have more files than a process may have open.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -46,9 +46,9 @@ std::string Describe(DType dtype, const Dims& dims) {
 }
 
 // The different slices of a variable that the ranks hold.
-absl::StatusOr<std::vector<Slice>> PiecesOf(const proto::Plan& plan,
-                                            const proto::Variable& variable, const StageMesh& mesh,
-                                            RankRange ranks) {
+absl::StatusOr<std::vector<Slice>> FindPieces(const proto::Plan& plan,
+                                              const proto::Variable& variable,
+                                              const StageMesh& mesh, RankRange ranks) {
   std::vector<Slice> pieces;
   for (const int id : variable.register_()) {
     if (id < 0 || id >= plan.persistent_size()) {
@@ -87,12 +87,12 @@ struct CheckpointReader::Impl {
   absl::Status ReadText(const char* name, const StoredRun& run, Message* message) const;
   absl::StatusOr<std::shared_ptr<const RunFile>> File(const StoredVariable& variable,
                                                       const StoredSlice& stored) const;
-  // The blocks of what is stored that hold elements of `slice`.
-  std::set<int64_t> BlocksOf(const StoredVariable& variable, const StoredSlice& stored,
-                             const Slice& slice) const;
+  // The stored blocks that hold elements of `slice`.
+  std::set<int64_t> FindBlocks(const StoredVariable& variable, const StoredSlice& stored,
+                               const Slice& slice) const;
   absl::Status Verify(const StoredVariable& variable, const StoredSlice& stored,
                       const std::set<int64_t>& blocks, ReadBuffer* buffer) const;
-  // Copies what the piece shares with what is stored, and counts it.
+  // Copies and counts the elements that the piece shares with the stored slice.
   absl::Status Load(const StoredVariable& variable, const StoredSlice& stored, const Piece& piece,
                     ReadBuffer* buffer, int64_t* copied) const;
   absl::StatusOr<const StoredVariable*> Find(const std::string& name, DType dtype, const Dims& dims,
@@ -158,9 +158,9 @@ absl::StatusOr<std::shared_ptr<const RunFile>> CheckpointReader::Impl::File(
   return file;
 }
 
-std::set<int64_t> CheckpointReader::Impl::BlocksOf(const StoredVariable& variable,
-                                                   const StoredSlice& stored,
-                                                   const Slice& slice) const {
+std::set<int64_t> CheckpointReader::Impl::FindBlocks(const StoredVariable& variable,
+                                                     const StoredSlice& stored,
+                                                     const Slice& slice) const {
   const auto element = static_cast<int64_t>(ElementBytes(variable.dtype));
   std::set<int64_t> blocks;
   ForShared(stored.slice, slice, [&](int64_t source, int64_t, int64_t count) {
@@ -195,7 +195,7 @@ absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable, const 
   absl::Status status;
   int64_t b = -1;  // the block that is in `bytes`
   std::span<const std::byte> bytes;
-  // Bytes, not elements: blocks of somebody else's may end within one.
+  // Counted in bytes, because blocks of a foreign file may end within an element.
   const auto copy = [&](int64_t source, std::byte* destination, int64_t count) -> absl::Status {
     while (count > 0) {
       if (b != source / manifest.block) {
@@ -296,7 +296,7 @@ absl::Status CheckpointReader::Verify() const {
   ReadBuffer buffer;
   for (const StoredVariable& variable : impl_->manifest.variables) {
     for (const StoredSlice& stored : variable.slices) {
-      const std::set<int64_t> all = impl_->BlocksOf(variable, stored, stored.slice);
+      const std::set<int64_t> all = impl_->FindBlocks(variable, stored, stored.slice);
       RETURN_IF_ERROR(impl_->Verify(variable, stored, all, &buffer));
     }
   }
@@ -304,15 +304,15 @@ absl::Status CheckpointReader::Verify() const {
 }
 
 absl::Status CheckpointReader::VerifyPieces(const proto::Plan& plan, RankRange ranks) const {
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   if (ranks.size() == 0) ranks = {0, mesh.ranks()};
   ReadBuffer buffer;
   for (const proto::Variable& v : plan.variable()) {
     ASSIGN_OR_RETURN(const StoredVariable* variable, impl_->Find(v, plan.model()));
-    ASSIGN_OR_RETURN(const std::vector<Slice> pieces, PiecesOf(plan, v, mesh, ranks));
+    ASSIGN_OR_RETURN(const std::vector<Slice> pieces, FindPieces(plan, v, mesh, ranks));
     for (const StoredSlice& stored : variable->slices) {
       std::set<int64_t> blocks;
-      for (const Slice& piece : pieces) blocks.merge(impl_->BlocksOf(*variable, stored, piece));
+      for (const Slice& piece : pieces) blocks.merge(impl_->FindBlocks(*variable, stored, piece));
       RETURN_IF_ERROR(impl_->Verify(*variable, stored, blocks, &buffer));
     }
   }

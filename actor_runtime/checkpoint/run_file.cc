@@ -26,8 +26,8 @@ absl::Status CannotRead(const std::string& path, int error) {
   return absl::DataLossError(absl::StrCat(path, ": ", what, kUseAnother));
 }
 
-absl::Status CutShort(const std::string& path, int64_t has, int64_t had) {
-  return absl::DataLossError(absl::StrCat(path, has < had ? ": is cut short" : ": is too long",
+absl::Status TooShort(const std::string& path, int64_t has, int64_t had) {
+  return absl::DataLossError(absl::StrCat(path, has < had ? ": is truncated" : ": is too long",
                                           ": it has ", has, " bytes, and had ", had,
                                           " when it was written", kUseAnother));
 }
@@ -56,7 +56,7 @@ absl::StatusOr<RunFile> RunFile::Open(const std::string& path) {
 
 absl::StatusOr<RunFile> RunFile::Open(const std::string& path, int64_t size) {
   ASSIGN_OR_RETURN(RunFile file, Open(path));
-  if (file.size_ != size) return CutShort(path, file.size_, size);
+  if (file.size_ != size) return TooShort(path, file.size_, size);
   return file;
 }
 
@@ -72,7 +72,7 @@ absl::Status RunFile::ReadAt(int64_t offset, std::span<std::byte> bytes) const {
     const ssize_t n = pread(fd_, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return CannotRead(path_, errno);
-    if (n == 0) return CutShort(path_, offset, size_);  // since it was opened
+    if (n == 0) return TooShort(path_, offset, size_);  // since it was opened
     bytes = bytes.subspan(n);
     offset += n;
   }

@@ -1,12 +1,12 @@
-// A file of a checkpoint that is read block by block, each verified before it is used.
+// RunFile: a file of a checkpoint that is read block by block, each verified before it is used.
 //
 //   ASSIGN_OR_RETURN(const RunFile file, RunFile::Open(path, size));
 //   ReadBuffer buffer;
 //   ASSIGN_OR_RETURN(auto bytes, file.Read(run, /*b=*/0, block, "variable w", &buffer));
-//   ... bytes are what was written as block 0 of the run ...
+//   ... bytes are the written bytes of block 0 of the run ...
 //
-// It reads with pread and maps nothing: a disk that fails, or a file that somebody cuts short
-// meanwhile, is a status and never a signal.
+// It reads with pread and maps nothing: a disk that fails, or a file that is truncated meanwhile,
+// gives a status and never a signal.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace oneflow {
 
-// What ends the errors of a damaged checkpoint.
+// The end of the error texts of a damaged checkpoint.
 inline constexpr char kUseAnother[] = "; use another checkpoint";
 
 // Memory that grows to the largest size asked for and keeps no old content.
@@ -37,21 +37,21 @@ class ReadBuffer {
 
 class RunFile {
  public:
-  // NOT_FOUND where there is no file, DATA_LOSS where reading fails.
+  // NOT_FOUND if there is no file, DATA_LOSS if reading fails.
   static absl::StatusOr<RunFile> Open(const std::string& path);
-  // DATA_LOSS, too, unless the file has exactly `size` bytes.
+  // DATA_LOSS, also if the file does not have exactly `size` bytes.
   static absl::StatusOr<RunFile> Open(const std::string& path, int64_t size);
   RunFile(RunFile&& other) noexcept;
   RunFile& operator=(RunFile&&) = delete;
   ~RunFile();
 
   int64_t size() const { return size_; }
-  // The whole file, unverified.
+  // The full file, unverified.
   absl::StatusOr<std::string> ReadAll() const;
 
-  // Block `b` of `run`, whose blocks have `block` bytes each, but for the last one. Verified with
-  // it are the zeros behind the last one. DATA_LOSS names file, bytes, block and `what`. The bytes
-  // are in `buffer`. Requires a block of a run within the file. Thread-safe.
+  // Block `b` of `run`, whose blocks have `block` bytes each, except for the last one. The zeros
+  // after the last block are verified with it. DATA_LOSS names file, bytes, block and `what`. The
+  // bytes are in `buffer`. Requires a block of a run within the file. Thread-safe.
   absl::StatusOr<std::span<const std::byte>> Read(const StoredRun& run, int64_t b, int64_t block,
                                                   std::string_view what, ReadBuffer* buffer) const;
 

@@ -11,22 +11,22 @@ namespace oneflow {
 // Row-major index, in slice `s`, of the logical element at shared.begin + index.
 int64_t IndexInSlice(const Slice& s, const Slice& shared, const Dims& index);
 
-// Calls fn(source, destination, count) for each run of elements that two slices share: `count` of
-// them, neighbours in both, begin at row-major index `source` in `from` and `destination` in `to`.
-// Indices in `from` ascend. Returns how many elements they share.
+// Calls fn(source, destination, count) for each run of elements that two slices share: `count`
+// elements, contiguous in both, begin at row-major index `source` in `from` and `destination` in
+// `to`. Indices in `from` ascend. Returns the number of elements that they share.
 template <typename Fn>
 int64_t ForShared(const Slice& from, const Slice& to, Fn fn) {
   const Slice shared = Intersect(from, to);
   const int64_t elements = shared.elements();
   if (elements == 0) return 0;
-  // Neighbours in both: the trailing dimensions that both hold in full, and one more.
+  // A run covers the trailing dimensions that both slices hold in full, and one more.
   int outer = static_cast<int>(shared.size.size());
   int64_t run = 1;
-  bool whole = true;
-  while (outer > 0 && whole) {
+  bool dense = true;
+  while (outer > 0 && dense) {
     --outer;
     run *= shared.size[outer];
-    whole = shared.size[outer] == from.size[outer] && shared.size[outer] == to.size[outer];
+    dense = shared.size[outer] == from.size[outer] && shared.size[outer] == to.size[outer];
   }
   Dims index(shared.size.size(), 0);
   for (int64_t done = 0; done < elements; done += run) {

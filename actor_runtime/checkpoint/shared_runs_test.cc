@@ -59,11 +59,11 @@ TEST_CASE("ForShared tells what both slices hold, in order, and nothing else") {
 }
 
 TEST_CASE("ForShared: a scalar") {
-  std::vector<int64_t> told;
+  std::vector<int64_t> calls;
   CHECK(ForShared({}, {}, [&](int64_t at, int64_t in, int64_t count) {
-          told.insert(told.end(), {at, in, count});
+          calls.insert(calls.end(), {at, in, count});
         }) == 1);
-  CHECK(told == std::vector<int64_t>{0, 0, 1});
+  CHECK(calls == std::vector<int64_t>{0, 0, 1});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Tells a test the system calls by which this process reads and changes files. Its functions stand
-// before the C library's functions of the same names.
+// Reports to a test the system calls by which this process reads and changes files. Its functions
+// override the C library's functions of the same names.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@ namespace oneflow {
 
 struct SystemCall {
   std::string name;  // "open" (to create), "pwrite", "pread", "fsync", "mkdir", "rename", "unlink"
-  std::string path;  // of what it is called on; of "rename" the old one
-  std::string to;    // of "rename" the new one
+  std::string path;  // the file of the call; for "rename" the old name
+  std::string to;    // for "rename" the new name
 };
 
-// Called before each; returns 0, or the errno to fail with. null: nobody listens. It may make such
-// calls itself, which are not told.
+// Sets a function that is called before each system call; it returns 0, or the errno to fail with.
+// null: none. It may make such calls itself, which are not reported.
 void OnSystemCall(std::function<int(const SystemCall& call)> listener);
 
 }  // namespace oneflow

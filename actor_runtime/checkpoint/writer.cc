@@ -49,11 +49,11 @@ struct CheckpointWriter::Impl {
   // Under `mutex`.
   absl::Status Check(const Piece& piece) const;
   // A file and a free range of it; no file if the slice is there already.
-  struct Place {
+  struct Location {
     RankFile* file = nullptr;
     int64_t offset = 0;
   };
-  absl::StatusOr<Place> Reserve(const Piece& piece, int64_t bytes);
+  absl::StatusOr<Location> Reserve(const Piece& piece, int64_t bytes);
   absl::Status Write(const Piece& piece);
   absl::StatusOr<std::string> Finish();
 };
@@ -73,11 +73,11 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
     part.attempt = options.attempt;
     part.process = options.process;
     part.ranks = options.ranks;
-    ASSIGN_OR_RETURN(part.variables, VariablesOf(plan));
+    ASSIGN_OR_RETURN(part.variables, FindVariables(plan));
     for (size_t i = 0; i < part.variables.size(); ++i) impl->index[part.variables[i].name] = i;
   }
   RETURN_IF_ERROR(MayWrite(options));
-  // Not those above it: where the attempt's folder is gone, the attempt is over.
+  // Does not make its parents: if the attempt's folder is gone, the attempt is over.
   if (mkdir(impl->folder.c_str(), 0777) != 0 && errno != EEXIST) {
     return OrEnded(WriteError(dir, "cannot be written to", errno,
                               "give a folder that can be created and written"),
@@ -114,11 +114,12 @@ absl::Status CheckpointWriter::Impl::Check(const Piece& piece) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckpointWriter::Impl::Place> CheckpointWriter::Impl::Reserve(const Piece& piece,
-                                                                              int64_t bytes) {
+absl::StatusOr<CheckpointWriter::Impl::Location> CheckpointWriter::Impl::Reserve(const Piece& piece,
+                                                                                 int64_t bytes) {
   const std::lock_guard lock(mutex);
   RETURN_IF_ERROR(Check(piece));
-  if (!taken.insert({*piece.name, {piece.slice->begin, piece.slice->size}}).second) return Place();
+  if (!taken.insert({*piece.name, {piece.slice->begin, piece.slice->size}}).second)
+    return Location();
   auto it = files.find(piece.rank);
   if (it == files.end()) {
     const std::string name = RankFileName(piece.rank);
@@ -128,22 +129,22 @@ absl::StatusOr<CheckpointWriter::Impl::Place> CheckpointWriter::Impl::Reserve(co
   }
   const int64_t offset = it->second.end;
   it->second.end = NextRun(offset + bytes);
-  return Place{&it->second, offset};
+  return Location{&it->second, offset};
 }
 
 absl::Status CheckpointWriter::Impl::Write(const Piece& piece) {
   const int64_t bytes = piece.slice->elements() * static_cast<int64_t>(ElementBytes(piece.dtype));
   if (bytes == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Place place, Reserve(piece, bytes));
-  if (place.file == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Location location, Reserve(piece, bytes));
+  if (location.file == nullptr) return absl::OkStatus();
   const std::span<const std::byte> data(piece.data, bytes);
   for (int64_t at = 0; at < bytes; at += kBlockBytes) {
     RETURN_IF_ERROR(MayWrite(options));
-    RETURN_IF_ERROR(place.file->file.WriteAt(place.offset + at,
-                                             data.subspan(at, std::min(kBlockBytes, bytes - at))));
+    RETURN_IF_ERROR(location.file->file.WriteAt(
+        location.offset + at, data.subspan(at, std::min(kBlockBytes, bytes - at))));
   }
   StoredSlice stored = {*piece.slice,
-                        {place.file->name, place.offset, bytes, ChecksumsOfBlocks(data)}};
+                        {location.file->name, location.offset, bytes, ChecksumsOfBlocks(data)}};
   const std::lock_guard lock(mutex);
   part.variables[index.at(*piece.name)].slices.push_back(std::move(stored));
   return absl::OkStatus();

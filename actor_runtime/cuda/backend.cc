@@ -22,25 +22,25 @@
 namespace oneflow::cuda {
 namespace {
 
-// What the devices of a process share: handles of libraries, one a GPU.
+// State that the devices of a process share: handles of libraries, one set a GPU.
 class Gpus {
  public:
-  Gpus(LibraryPlaces places, int count) : places_(std::move(places)), count_(count) {}
+  Gpus(LibraryPaths paths, int count) : paths_(std::move(paths)), count_(count) {}
 
   int count() const { return count_; }
 
-  // Of the current GPU.
+  // The libraries of the current GPU.
   absl::StatusOr<Libraries> LibrariesOfCurrent() {
     int gpu = 0;
     RETURN_IF_ERROR(ToStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
     const auto known = libraries_.find(gpu);
     if (known != libraries_.end()) return known->second.libraries();
-    ASSIGN_OR_RETURN(DeviceLibraries opened, DeviceLibraries::Open(places_));
+    ASSIGN_OR_RETURN(DeviceLibraries opened, DeviceLibraries::Open(paths_));
     return libraries_.emplace(gpu, std::move(opened)).first->second.libraries();
   }
 
  private:
-  const LibraryPlaces places_;
+  const LibraryPaths paths_;
   const int count_;
   std::map<int, DeviceLibraries> libraries_;  // by GPU
 };
@@ -78,7 +78,7 @@ absl::StatusOr<int> JoinMemories(int count) {
   return joined;
 }
 
-absl::StatusOr<DeviceFacts> FactsOf(int gpu) {
+absl::StatusOr<DeviceFacts> ReadFacts(int gpu) {
   RETURN_IF_ERROR(ToStatus(cudaSetDevice(gpu), "cudaSetDevice"));
   cudaDeviceProp properties;
   RETURN_IF_ERROR(ToStatus(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties"));
@@ -126,14 +126,14 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   if (options.ranks > 1 && options.logical_devices) {
     ASSIGN_OR_RETURN(count, JoinMemories(count));
   }
-  const auto gpus = std::make_shared<Gpus>(options.places, count);
+  const auto gpus = std::make_shared<Gpus>(options.paths, count);
   DeviceBackend backend;
   backend.kind = proto::CUDA;
   const auto gpu_of = [gpus, shared = options.logical_devices, first, own](int rank) {
     return shared ? rank % gpus->count() : first + rank - own.begin;
   };
   backend.make_device = [gpu_of](int rank) { return MakeCudaDevice(gpu_of(rank)); };
-  backend.facts_of = [gpu_of](int rank) { return FactsOf(gpu_of(rank)); };
+  backend.facts_of = [gpu_of](int rank) { return ReadFacts(gpu_of(rank)); };
   backend.make_kernel = [gpus](Device& device, const KernelSetup& setup) -> absl::StatusOr<Kernel> {
     if (IsCopy(setup)) {
       ASSIGN_OR_RETURN(Kernel copy, MakeCopy(setup));
@@ -145,7 +145,7 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
     return InRange(std::move(kernel), setup.name);
   };
   if (options.ranks > 1 && !options.logical_devices) {
-    ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.places));
+    ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.paths));
     RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), options.ids, &backend));
     backend.make_launch = [make = std::move(backend.make_launch)](
                               Device& device,

@@ -1,4 +1,4 @@
-// Of a build without CUDA.
+// The backend of a build without CUDA.
 #include "actor_runtime/cuda/backend.h"
 
 namespace oneflow::cuda {

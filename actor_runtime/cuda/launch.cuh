@@ -1,4 +1,4 @@
-// The one way in which kernels are launched, on a GPU as on the emulated one of the tests.
+// cuda::Launch: launches all kernels, on a GPU as on the emulated one of the tests.
 //
 //   __global__ void Scale(float a, float* x, int64_t n);
 //   RETURN_IF_ERROR(cuda::Launch("scale", Scale, {.grid = blocks, .block = 256}, stream, a, x, n));
@@ -7,9 +7,9 @@
 //   - shared memory is __shared__ arrays or DynamicShared<T>(),
 //   - warp functions have full masks and are called by all lanes of a warp, and __syncthreads() by
 //     all threads of a block,
-//   - its blocks are of whole warps,
+//   - its blocks consist of full warps,
 //   - it has no inline PTX and no atomic floating-point sums.
-// <<<>>> and cudaLaunchKernel stand nowhere else.
+// No other file uses <<<>>> or cudaLaunchKernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,12 +28,12 @@ namespace oneflow::cuda {
 
 struct LaunchShape {
   dim3 grid;
-  dim3 block;               // whole warps, at most 1024 threads
-  size_t shared_bytes = 0;  // of DynamicShared, beside the __shared__ arrays
+  dim3 block;               // full warps, at most 1024 threads
+  size_t shared_bytes = 0;  // of DynamicShared, besides the __shared__ arrays
 };
 
 // Dynamic shared memory of the running block, shape.shared_bytes of it, 128-byte aligned. Every
-// call returns the same memory: a kernel that needs several arrays cuts it up.
+// call returns the same memory: a kernel that needs several arrays splits it.
 template <typename T>
 __device__ T* DynamicShared() {
 #ifdef ONEFLOW_EMULATED_GPU

@@ -1,4 +1,4 @@
-// Small kernels that use what kernels may use. Pointers are of device memory.
+// Small kernels that use the features which kernels may use. Pointers are of device memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,7 +21,7 @@ absl::Status WarpSums(const float* x, float* sums, int blocks, cudaStream_t stre
 // y (columns x rows) = x (rows x columns) transposed, by tiles in dynamic shared memory.
 absl::Status Transpose(const float* x, float* y, int rows, int columns, cudaStream_t stream);
 
-// For each warp of 32 numbers: votes[warp] has bit i set where x[i] is negative, y is x as bf16 and
+// For each warp of 32 numbers: votes[warp] has bit i set if x[i] is negative, y is x as bf16 and
 // back, each lane's number given to the next lane of its half warp.
 absl::Status VoteAndRotate(const float* x, float* y, unsigned* votes, int warps,
                            cudaStream_t stream);

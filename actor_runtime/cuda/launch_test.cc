@@ -77,7 +77,7 @@ TEST_CASE("A grid and blocks of two dimensions, with dynamic shared memory") {
 TEST_CASE("Votes, shuffles in parts of a warp, and bf16") {
   std::vector<float> x = Numbers(64);
   x[3] = 1.00390625f;   // halfway between two numbers of bf16: to the even one, 1
-  x[4] = -1.01171875f;  // halfway again: to -1.015625
+  x[4] = -1.01171875f;  // another tie: to -1.015625
   const OnDevice<float> device_x(x), device_y(x);
   const OnDevice<unsigned> device_votes(std::vector<unsigned>(2, 0));
   REQUIRE(VoteAndRotate(device_x.data(), device_y.data(), device_votes.data(), 2, nullptr).ok());

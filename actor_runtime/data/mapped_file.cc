@@ -49,7 +49,7 @@ absl::Status CheckRegularFile(const std::string& path) {
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   RETURN_IF_ERROR(CheckRegularFile(path));
-  // Not blocking: a pipe may have taken the file's place since.
+  // Opened without blocking, because the path may lead to a pipe by now.
   const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return CannotRead(path, errno);
   struct stat info;
@@ -75,7 +75,7 @@ void MappedFile::Release(std::span<const std::byte> part) const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page * page;
   const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size());
-  // Advice: where it is not taken, nothing is wrong.
+  // This is advice: if the system ignores it, no harm is done.
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 

@@ -1,5 +1,5 @@
-// A file mapped into memory, read only: pages come in as they are touched. Not a copy: the file
-// must not be cut short while it is mapped (the kernel would answer with SIGBUS).
+// MappedFile: a file mapped into memory, read only: pages are loaded when they are used. It is no
+// copy: the file must not be truncated while it is mapped (the kernel would send SIGBUS).
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace oneflow {
 
-// OK if `path` leads to a regular file. It waits for nobody: a pipe without a writer is refused at
-// once. Errors as of MappedFile::Open.
+// OK if `path` leads to a regular file. It does not block: a pipe without a writer is refused at
+// once. Errors are those of MappedFile::Open.
 absl::Status CheckRegularFile(const std::string& path);
 
 class MappedFile {
  public:
-  // NOT_FOUND where there is no such file, INVALID_ARGUMENT where it cannot be read or is a pipe, a
+  // NOT_FOUND if there is no such file, INVALID_ARGUMENT if it cannot be read or is a pipe, a
   // socket or a device. An empty file maps to no bytes.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
@@ -28,8 +28,8 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
   const std::string& path() const { return path_; }
 
-  // Gives the memory behind a part of bytes() back to the system; who looks at it again reads it
-  // again. For what is large and read once: a process is as large as what it has looked at.
+  // Returns the memory of a part of bytes() to the system; a later access loads it from the file.
+  // It is for large data that is read once, because used pages count as memory of the process.
   void Release(std::span<const std::byte> part) const;
 
  private:

@@ -18,7 +18,7 @@ namespace oneflow {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-constexpr size_t kAlignment = 64;  // of the data, as the format asks
+constexpr size_t kAlignment = 64;  // of the data, as the format requires
 
 absl::Status NotNpy(std::string_view path, std::string_view what) {
   return InputError(path, absl::StrCat("not a readable .npy file: ", ToAbsl(what)),
@@ -81,14 +81,14 @@ struct FileParts {
 
 absl::StatusOr<FileParts> SplitFile(std::string_view path, std::string_view file) {
   if (file.substr(0, kMagic.size()) != kMagic) return NotNpy(path, "it does not start with NUMPY");
-  if (file.size() < 12) return NotNpy(path, "it is cut short");
+  if (file.size() < 12) return NotNpy(path, "it is truncated");
   auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(file[i])); };
   const size_t major = byte(6);
   if (major != 1 && major != 2) return NotNpy(path, absl::StrCat("its version is ", major));
   const size_t start = major == 1 ? 10 : 12;
   size_t length = byte(8) | byte(9) << 8;
   if (major == 2) length |= byte(10) << 16 | byte(11) << 24;
-  if (file.size() < start + length) return NotNpy(path, "it is cut short");
+  if (file.size() < start + length) return NotNpy(path, "it is truncated");
   return FileParts{file.substr(start, length), file.substr(start + length)};
 }
 

@@ -1,4 +1,4 @@
-// TemporaryDirectory: a fresh directory for one test, removed at the end with all it holds.
+// TemporaryDirectory: a new directory for one test, removed at the end with all its content.
 #pragma once
 
 #include <string>

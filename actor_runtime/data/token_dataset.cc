@@ -121,8 +121,8 @@ absl::StatusOr<TokenSplit> SplitTokens(const TokenDataset& data, double validati
     return InputError("validation fraction", absl::StrCat(validation, " is not in [0, 1)"),
                       "use a number such as 0.1");
   }
-  const auto cut = static_cast<int64_t>(data.size() * (1 - validation));
-  const TokenSplit split = {data.Part(0, cut), data.Part(cut, data.size())};
+  const auto boundary = static_cast<int64_t>(data.size() * (1 - validation));
+  const TokenSplit split = {data.Part(0, boundary), data.Part(boundary, data.size())};
   RETURN_IF_ERROR(CheckLength(data.path(), "the training part", split.train.size(), sequence));
   if (validation > 0) {
     RETURN_IF_ERROR(

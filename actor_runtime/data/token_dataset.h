@@ -1,11 +1,11 @@
-// Token files (token_file.h says which) as one long sequence of ids.
+// TokenDataset: token files (their kinds: token_file.h) as one long sequence of ids.
 //
 //   ASSIGN_OR_RETURN(TokenDataset data, TokenDataset::Open({"shakespeare.txt"}, 256, 64));
 //   ASSIGN_OR_RETURN(TokenSplit split, SplitTokens(data, 0.1, 64));
 //   std::unique_ptr<TokenSource> source = split.train.Source(/*seed=*/1);
 //
-// Not a tokenizer: it never changes what the files hold. Files are mapped, not read; several are
-// joined in the order given.
+// It is not a tokenizer: it never changes the ids of the files. Files are mapped, not read; several
+// are joined in the order given.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,19 @@ class TokenDataset {
                                            int64_t sequence);
 
   int64_t size() const { return end_ - begin_; }
-  // Tokens [position, position + tokens.size()), which must lie inside. Allocates nothing.
+  // Tokens [position, position + tokens.size()), which must be inside. Allocates nothing.
   void Read(int64_t position, std::span<int32_t> tokens) const;
   // Tokens [begin, end) of this view.
   TokenDataset Part(int64_t begin, int64_t end) const;
   // Draws the sequences of every step, with replacement. Sample s of step t starts at a position
-  // that is uniform over all that leave room for it and a function of (seed, t, s) alone: not of
-  // what was drawn before, of the mesh or of micro-batches. So a resumed run goes on with exactly
-  // the data that an uninterrupted one would have read. Not an epoch: in one pass some sequences
-  // come twice, some never. Steps and samples must be below
-  // TokenSource::kMost.
+  // that is uniform over all positions with room for it, and a function of (seed, t, s) alone, not
+  // of earlier draws, of the mesh or of micro-batches. So a resumed run goes on with exactly the
+  // data of an uninterrupted one. It is not an epoch: in one pass some sequences come twice, some
+  // never. Steps and samples must be below TokenSource::kMost.
   std::unique_ptr<TokenSource> Source(uint64_t seed) const;
   // Path of the first file, for messages.
   const std::string& path() const;
-  // That made the tokens, where a file says it.
+  // The tokenizer that made the tokens, if a file names it.
   TokenizerId tokenizer() const;
   // Paths of the files that hold no token.
   std::vector<std::string> EmptyFiles() const;

@@ -61,7 +61,7 @@ absl::StatusOr<TokenFile> OpenRaw(MappedFile file) {
   return TokenFile{std::move(file), 0, bytes / 2, 2};
 }
 
-// How a file of llm.c begins.
+// The header of a file of llm.c.
 struct LlmcKind {
   int32_t magic, version;
   int token_bytes;  // 0: no tokens to train on
@@ -78,7 +78,7 @@ constexpr LlmcKind kLlmcKinds[] = {
     {20240328, 0, 0, "a tokenizer"},
 };
 
-const LlmcKind* LlmcKindOf(std::span<const std::byte> bytes) {
+const LlmcKind* FindLlmcKind(std::span<const std::byte> bytes) {
   if (bytes.size() < 4) return nullptr;
   const auto magic = At<int32_t>(bytes, 0);
   const auto* kind = std::find_if(std::begin(kLlmcKinds), std::end(kLlmcKinds),
@@ -216,7 +216,7 @@ absl::StatusOr<TokenFile> OpenBin(MappedFile file) {
   std::error_code ignored;
   const std::string index = file.path().substr(0, file.path().size() - 4) + ".idx";
   if (std::filesystem::exists(index, ignored)) return OpenMegatron(std::move(file), index);
-  if (const LlmcKind* kind = LlmcKindOf(file.bytes())) return OpenLlmc(std::move(file), *kind);
+  if (const LlmcKind* kind = FindLlmcKind(file.bytes())) return OpenLlmc(std::move(file), *kind);
   return OpenRaw(std::move(file));
 }
 
@@ -225,7 +225,7 @@ absl::StatusOr<TokenFile> OpenText(MappedFile file) {
     return InputError(file.path(), "is an index of Megatron's, which holds no tokens",
                       "give the .bin beside it");
   }
-  if (const LlmcKind* kind = LlmcKindOf(file.bytes())) {
+  if (const LlmcKind* kind = FindLlmcKind(file.bytes())) {
     return InputError(file.path(),
                       absl::StrCat("is a file of llm.c that holds ", kind->name, ", not text"),
                       "give a token file a name that ends in .bin");
@@ -259,7 +259,7 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
     return InputError(
         MetaPath(path),
         absl::StrCat("says ", meta->tokens, " tokens, the .bin holds ", tokens.tokens),
-        "the .bin is truncated, or another one took its place: make both again with "
+        "the .bin is truncated, or another one replaced it: make both again with "
         "`oneflow data`");
   }
   tokens.tokenizer = meta->tokenizer;

@@ -1,19 +1,19 @@
 // Files of token ids, mapped into memory. The name and the first bytes tell the kind:
 //
 //   *.bin with a *.idx beside it    Megatron's pair: ids as uint16 or int32, one document after the
-//                                   other; its parts stand in the .idx
+//                                   other; its parts are described in the .idx
 //   *.bin that begins with          llm.c: a header of 256 int32 (magic, version, count), then
 //     20240520 or 20240801          uint16 (GPT-2) or uint32 (Llama 3)
 //   any other *.bin                 nanoGPT: raw uint16
 //   anything else                   text: each byte is a token
 //
-// All little-endian; docs/data.md shows the bytes. Files of another kind are refused by their name
-// where they can be told: llm.c's evaluation, model and tokenizer files, a .bin whose ids have four
-// bytes and no header, token files under another name than *.bin.
+// All are little-endian; docs/data.md shows the bytes. Files of other kinds are refused, and named
+// if they can be recognized: llm.c's evaluation, model and tokenizer files, a .bin whose ids have
+// four bytes and no header, token files under another name than *.bin.
 //
 // Beside a .bin that `oneflow data` wrote, FILE.meta.json names its tokenizer (token_file_meta.h).
-// Document boundaries are checked, not kept: training reads one long sequence. Files of more tokens
-// than memory holds are fine.
+// Document boundaries are checked, not kept: training reads one long sequence. Files may have more
+// tokens than fit in memory.
 #pragma once
 
 #include <cstddef>
@@ -39,17 +39,17 @@ inline constexpr uint8_t kMegatronInt32 = 4, kMegatronUint16 = 8;
 
 struct TokenFile {
   MappedFile file;
-  int64_t offset = 0;  // of the first token, bytes
+  int64_t offset = 0;  // of the first token, in bytes
   int64_t tokens = 0;
   int token_bytes = 1;         // 1 or 2: unsigned; 4: int32, for ids are below 2^31
-  TokenizerId tokenizer = {};  // that made the ids, where it is known; of text: bytes
+  TokenizerId tokenizer = {};  // of the ids, if it is known; for text: bytes
 
   // Tokens [first, first + out.size()), which must exist. Allocates nothing.
   void Read(int64_t first, std::span<int32_t> out) const;
 };
 
-// Errors: no such file, a kind that is none of the above, a size that does not fit its header, a
-// broken or foreign .idx, a FILE.meta.json of another .bin.
+// Errors: no such file, a kind not listed above, a size that does not match its header, a broken or
+// foreign .idx, a FILE.meta.json of another .bin.
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path);
 
 }  // namespace oneflow

@@ -1,10 +1,10 @@
-// Facts of a token file that its format has no field for, in a small file beside it: of FILE.bin in
-// FILE.meta.json.
+// Facts of a token file that its format has no field for, in a small file beside it: those of
+// FILE.bin are in FILE.meta.json.
 //
 //   {"format":"oneflow tokens","version":1,"tokens":1000,
 //    "tokenizer":{"name":"gpt2:small","hash":"0123456789abcdef"}}
 //
-// Files of other programs have none: nothing is known of their tokenizer.
+// Files of other programs have no such file: their tokenizer is unknown.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ std::string MetaPath(const std::string& bin);
 
 absl::Status WriteTokenFileMeta(const std::string& bin, const TokenFileMeta& meta);
 
-// None where there is no such file. An error where it is no file of this kind and version.
+// Nothing if there is no such file. An error if the file is not of this kind and version.
 absl::StatusOr<std::optional<TokenFileMeta>> ReadTokenFileMeta(const std::string& bin);
 
 }  // namespace oneflow

@@ -108,7 +108,7 @@ TEST_CASE("a writer leaves nothing behind unless it finishes") {
   CHECK(std::filesystem::is_empty(dir.path()));
 }
 
-TEST_CASE("what cannot be written is refused") {
+TEST_CASE("ids that a format cannot hold are refused") {
   const TemporaryDirectory dir;
   const auto create = [&](const std::string& name, int64_t vocab) {
     const auto out = TokenFileWriter::Create(dir.path() + name, TokenFormat::kNanoGpt, vocab);
@@ -221,7 +221,7 @@ TEST_CASE("facts beside a token file name its tokenizer") {
     dir.Write("t.meta.json", damaged);
     CHECK_THAT(Refused(path), Catch::Contains("does not say in version 1 what tokens"));
   }
-  write({}, {1});  // of which nothing is known
+  write({}, {1});  // without any facts
   CHECK_FALSE(std::filesystem::exists(facts));
   CHECK_FALSE(OpenTokenFile(path)->tokenizer.known());
   write(small, {1});

@@ -29,9 +29,9 @@ void Put(T value, std::string* bytes) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-std::string TemporaryOf(const std::string& path) { return path + ".tmp"; }
+std::string TemporaryPath(const std::string& path) { return path + ".tmp"; }
 
-std::string IndexOf(const std::string& path) { return path.substr(0, path.size() - 4) + ".idx"; }
+std::string IndexPath(const std::string& path) { return path.substr(0, path.size() - 4) + ".idx"; }
 
 absl::Status RemoveIfThere(const std::string& path) {
   if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
@@ -45,7 +45,7 @@ absl::Status RemoveTokenFile(const std::string& path) {
   CHECK(path.ends_with(".bin")) << path;
   RETURN_IF_ERROR(RemoveIfThere(path));
   RETURN_IF_ERROR(RemoveIfThere(MetaPath(path)));
-  return RemoveIfThere(IndexOf(path));
+  return RemoveIfThere(IndexPath(path));
 }
 
 absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name) {
@@ -68,7 +68,7 @@ absl::StatusOr<TokenFileWriter> TokenFileWriter::Create(const std::string& path,
   const bool wide =
       format == TokenFormat::kMegatron ? vocab >= kMegatronNarrow : vocab > kMostOfUint16;
   TokenFileWriter writer(path, format, wide ? 4 : 2, std::move(tokenizer));
-  writer.file_.reset(std::fopen(TemporaryOf(path).c_str(), "wb"));
+  writer.file_.reset(std::fopen(TemporaryPath(path).c_str(), "wb"));
   if (!writer.file_) return CannotWrite(path);
   if (format == TokenFormat::kLlmc) RETURN_IF_ERROR(writer.WriteHeader());
   return writer;
@@ -77,7 +77,7 @@ absl::StatusOr<TokenFileWriter> TokenFileWriter::Create(const std::string& path,
 TokenFileWriter::~TokenFileWriter() {
   if (!file_) return;
   file_.reset();
-  std::remove(TemporaryOf(path_).c_str());
+  std::remove(TemporaryPath(path_).c_str());
 }
 
 absl::Status TokenFileWriter::Append(std::span<const int32_t> ids) {
@@ -134,7 +134,7 @@ absl::Status TokenFileWriter::WriteIndex() const {
     Put(static_cast<int64_t>(i + 1), &documents);
     begin = document_ends_[i];
   }
-  return WriteFile(IndexOf(path_), index + offsets + documents);
+  return WriteFile(IndexPath(path_), index + offsets + documents);
 }
 
 absl::Status TokenFileWriter::Finish() {
@@ -144,10 +144,10 @@ absl::Status TokenFileWriter::Finish() {
   if (format_ == TokenFormat::kMegatron) RETURN_IF_ERROR(WriteIndex());
   RETURN_IF_ERROR(tokenizer_.known() ? WriteTokenFileMeta(path_, {tokens_, tokenizer_})
                                      : RemoveIfThere(MetaPath(path_)));
-  if (std::rename(TemporaryOf(path_).c_str(), path_.c_str()) != 0) return CannotWrite(path_);
+  if (std::rename(TemporaryPath(path_).c_str(), path_.c_str()) != 0) return CannotWrite(path_);
   file_.reset();
   // Last: a file whose index does not fit is refused, one that lost its index would be misread.
-  return format_ == TokenFormat::kMegatron ? absl::OkStatus() : RemoveIfThere(IndexOf(path_));
+  return format_ == TokenFormat::kMegatron ? absl::OkStatus() : RemoveIfThere(IndexPath(path_));
 }
 
 }  // namespace oneflow

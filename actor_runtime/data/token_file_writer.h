@@ -1,12 +1,13 @@
-// Writes a file of token ids that token_file.h, and the systems that the formats come from, read.
+// TokenFileWriter: writes a file of token ids that token_file.h reads, and the systems that define
+// the formats, too.
 //
 //   ASSIGN_OR_RETURN(TokenFileWriter out, TokenFileWriter::Create("train.bin", format, 50257));
 //   RETURN_IF_ERROR(out.Append(ids));   // any number of times
 //   out.EndDocument();
 //   RETURN_IF_ERROR(out.Finish());      // now the file is there
 //
-// Until Finish, what stands under the name is untouched; a writer that is dropped before leaves
-// nothing behind.
+// Until Finish an existing file of that name is unchanged; a writer that is destroyed before leaves
+// no files.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +32,15 @@ enum class TokenFormat : uint8_t {
 absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name);
 
 // Removes the token file `path`, which ends in .bin, its index and its facts (token_file_meta.h),
-// where there are any.
+// if they exist.
 absl::Status RemoveTokenFile(const std::string& path);
 
 class TokenFileWriter {
  public:
-  // `path` ends in .bin; ids will be below `vocab`. Megatron's ids take two bytes where vocab is
-  // below 65500, as its own tool chooses, else four; llm.c's where it is at most 65536; nanoGPT's
-  // format refuses a larger one.
-  // `tokenizer`, where it is known, stands in the facts beside the file.
+  // `path` ends in .bin; ids will be below `vocab`. Megatron's ids take two bytes if vocab is below
+  // 65500, as in its own tool, else four; llm.c's take two if vocab is at most 65536; nanoGPT's
+  // format refuses a larger one. `tokenizer`, if it is known, is written to the facts beside the
+  // file.
   static absl::StatusOr<TokenFileWriter> Create(const std::string& path, TokenFormat format,
                                                 int64_t vocab, TokenizerId tokenizer = {});
   TokenFileWriter(TokenFileWriter&&) = default;
@@ -47,11 +48,11 @@ class TokenFileWriter {
   ~TokenFileWriter();
 
   absl::Status Append(std::span<const int32_t> ids);
-  // What was appended since the last call is one document (Megatron's index; empty ones are left
-  // out).
+  // Ends a document: all tokens appended since the last call (Megatron's index; empty documents are
+  // left out).
   void EndDocument();
-  // Writes header, index and facts, and gives the files their names. An index of an earlier file
-  // goes where the format has none, and facts go where nothing is known.
+  // Writes header, index and facts, and renames the files. An index of an earlier file is removed
+  // if the format has none, and so are facts if none are known.
   absl::Status Finish();
 
   int64_t tokens() const { return tokens_; }

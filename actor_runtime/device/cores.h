@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// At least 1.
+// Number of cores; at least 1.
 inline int Cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

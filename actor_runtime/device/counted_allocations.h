@@ -1,4 +1,4 @@
-// For tests: linking it counts every operator new of the process.
+// For tests: a program that links this counts every operator new of the process.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,6 @@
 namespace oneflow {
 
 int64_t Allocations();        // so far, of all threads
-int64_t ThreadAllocations();  // of the calling one
+int64_t ThreadAllocations();  // of the calling thread
 
 }  // namespace oneflow

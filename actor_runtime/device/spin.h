@@ -1,5 +1,5 @@
-// Spinning: waiting for another core without giving up one's own. Only for what another thread
-// does at once, and only when it has a core to do it on.
+// Spinning: waiting for another core without giving up this one. It is meant only for events that
+// another thread produces at once, and only if that thread has a core to run on.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ inline void Relax() {
 #endif
 }
 
-// Spins until done(), at most `longest`; done() at the end. The clock is read only now and then: it
-// costs more than a look.
+// Spins until done(), for at most `longest`; returns done() at the end. The clock is read rarely,
+// because reading it costs more than a call of done().
 template <typename Done>
 bool SpinUntil(Done done, std::chrono::nanoseconds longest = kSpin) {
   const auto end = std::chrono::steady_clock::now() + longest;

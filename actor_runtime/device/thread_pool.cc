@@ -1,11 +1,11 @@
 // Invariants:
-//  1. `fn` and the shares change only while the loop is closed and no helper is inside it.
-//  2. `state` = open bit | helpers inside. A helper enters only by incrementing it while the bit is
-//  set;
-//     the caller leaves ParallelFor only after clearing the bit and seeing no helper inside. So a
-//     helper that wakes up late costs nothing: it finds the loop closed.
-//  3. A task is run by whoever takes it from the share that it is in: once.
-//  4. `epoch` changes once a loop and once at the end; helpers park on it and on nothing else.
+//   1. `fn` and the shares change only while the loop is closed and no other thread is inside it.
+//   2. `state` = open bit | threads inside. A thread of the pool enters only by incrementing it
+//   while
+//      the bit is set; the caller leaves ParallelFor only after it has cleared the bit and seen no
+//      thread inside. A thread that wakes up late costs nothing: it finds the loop closed.
+//   3. A task is run once, by the thread that takes it from its share.
+//   4. `epoch` changes once a loop and once at the end; the pool's threads park on it alone.
 #include "actor_runtime/device/thread_pool.h"
 
 #include <atomic>
@@ -26,7 +26,7 @@ constexpr uint32_t kOpen = 1u << 31;
 
 struct ThreadPool::Impl {
   using Function = absl::FunctionRef<void(int, int)>;
-  // The tasks that a thread begins with; what is left of them others may take.
+  // The tasks that a thread begins with; other threads may take those that are left.
   struct alignas(64) Share {
     std::atomic<int> next{0};
     int end = 0;
@@ -39,7 +39,7 @@ struct ThreadPool::Impl {
   std::atomic<bool> stop{false};
   const Function* fn = nullptr;
   std::vector<Share> shares;  // by thread
-  std::vector<std::thread> helpers;
+  std::vector<std::thread> workers;
 
   // One after the other, alike in size: loops over the same rows give a thread the same ones, which
   // it then has in its own cache.
@@ -70,7 +70,7 @@ struct ThreadPool::Impl {
   }
 
   void Leave() {
-    // The caller parks only on a closed loop, and only the last helper has to wake it.
+    // The caller parks only on a closed loop, so only the last thread to leave has to wake it.
     if (state.fetch_sub(1, std::memory_order_acq_rel) == 1) state.notify_one();
   }
 
@@ -92,7 +92,7 @@ struct ThreadPool::Impl {
     epoch.notify_all();
   }
 
-  void AwaitHelpers() {
+  void AwaitWorkers() {
     uint32_t s = state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
     if (s == 0) return;
     if (SpinUntil([&] { return state.load(std::memory_order_acquire) == 0; })) return;
@@ -103,20 +103,20 @@ struct ThreadPool::Impl {
 
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>(threads)) {
   CHECK_GE(threads, 1);
-  impl_->helpers.reserve(threads - 1);
-  for (int i = 1; i < threads; ++i) impl_->helpers.emplace_back([this, i] { impl_->Help(i); });
+  impl_->workers.reserve(threads - 1);
+  for (int i = 1; i < threads; ++i) impl_->workers.emplace_back([this, i] { impl_->Help(i); });
 }
 
 ThreadPool::~ThreadPool() {
   impl_->stop.store(true, std::memory_order_relaxed);
   impl_->Wake();
-  for (std::thread& t : impl_->helpers) t.join();
+  for (std::thread& t : impl_->workers) t.join();
 }
 
-int ThreadPool::threads() const { return static_cast<int>(impl_->helpers.size()) + 1; }
+int ThreadPool::threads() const { return static_cast<int>(impl_->workers.size()) + 1; }
 
 void ThreadPool::ParallelFor(int tasks, absl::FunctionRef<void(int task, int thread)> fn) {
-  if (tasks <= 1 || impl_->helpers.empty()) {
+  if (tasks <= 1 || impl_->workers.empty()) {
     for (int t = 0; t < tasks; ++t) fn(t, 0);
     return;
   }
@@ -125,7 +125,7 @@ void ThreadPool::ParallelFor(int tasks, absl::FunctionRef<void(int task, int thr
   impl_->state.store(kOpen, std::memory_order_release);
   impl_->Wake();
   impl_->RunTasks(0);
-  impl_->AwaitHelpers();
+  impl_->AwaitWorkers();
 }
 
 }  // namespace oneflow

@@ -32,19 +32,20 @@ TEST_CASE("every task runs exactly once, on a thread of the pool") {
 TEST_CASE("a thread begins with its own share, and takes what others have left") {
   ThreadPool pool(2);
   for (int loop = 0; loop < 100; ++loop) {
-    std::atomic<int> first_of_helper{-1};
+    std::atomic<int> first_of_worker{-1};
     std::vector<int> thread_of(10, -1);
     pool.ParallelFor(10, [&](int task, int thread) {
       thread_of[task] = thread;
       int none = -1;
       if (thread == 1) {
-        first_of_helper.compare_exchange_strong(none, task);
-        first_of_helper.notify_one();
+        first_of_worker.compare_exchange_strong(none, task);
+        first_of_worker.notify_one();
       } else if (task == 0) {
-        first_of_helper.wait(none);  // the caller stays in its first task until the helper is there
+        first_of_worker.wait(
+            none);  // the caller stays in its first task until the other thread is there
       }
     });
-    REQUIRE(first_of_helper == 5);
+    REQUIRE(first_of_worker == 5);
     REQUIRE(thread_of[0] == 0);
     REQUIRE(std::count(thread_of.begin(), thread_of.end(), -1) == 0);
   }

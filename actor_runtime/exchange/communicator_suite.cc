@@ -88,7 +88,7 @@ TEST_CASE("many exchanges in a row, of different kinds: who is over early may en
   }
 }
 
-TEST_CASE("nothing is over before all have entered; who has not is told from who has") {
+TEST_CASE("nothing is over before all have entered, and HasEntered says who has") {
   for (const MakerForTest& maker : CommunicatorMakers()) {
     for (int missing = 0; missing < 3; ++missing) {
       std::mt19937_64 random(missing);
@@ -103,12 +103,12 @@ TEST_CASE("nothing is over before all have entered; who has not is told from who
       for (int m = 0; m < 3; ++m) {
         if (m == missing) continue;
         CHECK(scene.members[m].exchange() == 0);
-        CHECK_FALSE(scene.members[m].HasNews());
-        CHECK_FALSE(scene.group->Of(m).HasEntered(missing, m));
-        // A process says so when all of its members have.
+        CHECK_FALSE(scene.members[m].CanProgress());
+        CHECK_FALSE(scene.group->FindCommunicator(m).HasEntered(missing, m));
+        // A process reports that it has entered when all of its members have.
         const int other = 3 - m - missing;
         const GroupForTest& group = *scene.group;
-        CHECK(scene.group->Of(m).HasEntered(other, m) ==
+        CHECK(scene.group->FindCommunicator(m).HasEntered(other, m) ==
               (group.Together(other, m) || !group.Together(other, missing)));
       }
       Play(&scene, &random);
@@ -126,9 +126,9 @@ TEST_CASE("an abort at any moment fails all members, those that enter later, too
       const int at = static_cast<int>(random() % 40), by = static_cast<int>(random() % members);
       Play(&scene, &random, [&](int event) {
         if (event < at) return;
-        // Once is enough; again changes nothing.
-        scene.group->Of(by).Abort(event == at ? absl::DataLossError("as asked")
-                                              : absl::InternalError("too late"));
+        // One abort is enough; a second one changes nothing.
+        scene.group->FindCommunicator(by).Abort(event == at ? absl::DataLossError("as asked")
+                                                            : absl::InternalError("too late"));
       });
       INFO(maker.name << ", seed " << seed << ", at event " << at);
       for (int m = 0; m < members; ++m) {
@@ -137,15 +137,16 @@ TEST_CASE("an abort at any moment fails all members, those that enter later, too
         REQUIRE(member.wrong() == 0);
         REQUIRE(member.Untouched());
         if (!member.failed()) continue;
-        REQUIRE_FALSE(scene.group->Of(m).status().ok());
+        REQUIRE_FALSE(scene.group->FindCommunicator(m).status().ok());
       }
-      CHECK((scene.group->Of(by).status().ok() ||
-             scene.group->Of(by).status().code() == absl::StatusCode::kDataLoss));
+      CHECK((scene.group->FindCommunicator(by).status().ok() ||
+             scene.group->FindCommunicator(by).status().code() == absl::StatusCode::kDataLoss));
     }
   }
 }
 
-// All members, and one thread more that delivers messages. Returns when all are over.
+// Runs all members on threads, and one more thread that delivers messages. Returns when all are
+// over.
 void LiveTogether(SceneForTest* scene, uint64_t seed, int abort_by = -1) {
   const int members = static_cast<int>(scene->members.size());
   std::vector<std::unique_ptr<std::binary_semaphore>> wakes;
@@ -169,7 +170,7 @@ void LiveTogether(SceneForTest* scene, uint64_t seed, int abort_by = -1) {
         wakes[m]->acquire();
         asked[m]->store(false);
         // The others are in the middle of it.
-        if (m == abort_by) scene->group->Of(m).Abort(absl::AbortedError("as asked"));
+        if (m == abort_by) scene->group->FindCommunicator(m).Abort(absl::AbortedError("as asked"));
       }
       --living;
     });
@@ -185,7 +186,7 @@ void LiveTogether(SceneForTest* scene, uint64_t seed, int abort_by = -1) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_CASE("members on threads, with pools of their own, lose no wake-up and no bit") {
+TEST_CASE("members on threads with separate pools lose no wake-up and no bit") {
   for (const MakerForTest& maker : CommunicatorMakers()) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       std::mt19937_64 random(seed);

@@ -1,6 +1,7 @@
-// The suite that every maker of communicators passes: the contract of communicator.h, under seeded
-// interleavings of the members, of their threads, and of the messages between them. A test links
-// communicator_suite, whose cases run for each of its makers, and defines CommunicatorMakers.
+// The suite that every implementation of Communicator passes: the contract of communicator.h, under
+// seeded interleavings of the members, of their threads, and of the messages between them. A test
+// links communicator_suite, whose cases run for each implementation, and defines
+// CommunicatorMakers.
 #pragma once
 
 #include <algorithm>
@@ -25,19 +26,19 @@ struct MakerForTest {
                                               uint64_t seed)>
       make;
 };
-// What the suite tests: the test's own.
+// The implementations under test; each test defines this.
 const std::vector<MakerForTest>& CommunicatorMakers();
 
 inline constexpr std::byte kPaint{0xa5};
 
 // A member that goes through the exchanges, one after the other. Its memory is checked and painted
-// over as soon as it is its own again.
+// over as soon as the communicator has released it.
 class MemberForTest {
  public:
   MemberForTest(GroupForTest* group, const std::vector<ExchangeCase>* cases, int index)
       : group_(*group), cases_(*cases), index_(index) {}
 
-  // Before the first step: what it brings to each exchange.
+  // Sets the inputs of each exchange; called before the first step.
   void Bring(const CaseMemory& memory) {
     memory_.push_back({memory.in[index_], memory.out[index_], memory.wanted[index_], {}, {}});
     Firing& firing = memory_.back();
@@ -49,17 +50,17 @@ class MemberForTest {
   bool failed() const { return failed_; }
   bool entered() const { return entered_; }
   size_t exchange() const { return exchange_; }
-  bool HasNews() { return entered_ && group_.Of(index_).HasNews(index_); }
+  bool CanProgress() { return entered_ && group_.FindCommunicator(index_).CanProgress(index_); }
 
-  // One call of the communicator. Whether it would do more at once.
+  // Makes one call of the communicator. Returns true if another call would make progress at once.
   bool Step(ThreadPool* pool) {
-    Communicator& communicator = group_.Of(index_);
+    Communicator& communicator = group_.FindCommunicator(index_);
     const int64_t allocations = Allocations();
     if (!entered_) {
       Firing& firing = memory_[exchange_];
       entered_ = true;
-      communicator.Enter(index_, {group_.WorkOf(exchange_, index_), firing.in_at, firing.out_at,
-                                  cases_[exchange_].accumulate, group_.WorkspaceOf(index_)});
+      communicator.Enter(index_, {group_.FindWork(exchange_, index_), firing.in_at, firing.out_at,
+                                  cases_[exchange_].accumulate, group_.FindWorkspace(index_)});
       allocated_ += Allocations() - allocations;
       return true;
     }
@@ -83,9 +84,10 @@ class MemberForTest {
   }
 
   int wrong() const { return wrong_; }
-  // By its calls; of all threads, so only where there is one.
+  // Allocations by its calls. They are counted for all threads, so this is useful with one thread
+  // only.
   int64_t allocated() const { return allocated_; }
-  // Whether nobody has touched its memory since it was its own again.
+  // True if nobody has touched its memory since it was released.
   bool Untouched() const {
     const auto painted = [](const std::vector<std::byte>& bytes) {
       return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == kPaint; });
@@ -119,7 +121,7 @@ class MemberForTest {
   int64_t allocated_ = 0;
 };
 
-// Exchanges of a group, and its members.
+// The exchanges of a group, and its members.
 struct SceneForTest {
   SceneForTest(const MakerForTest& maker, std::vector<ExchangeCase> of_cases,
                std::mt19937_64* random)
@@ -135,13 +137,13 @@ struct SceneForTest {
   std::vector<MemberForTest> members;
 };
 
-// All on one thread, in an order that is drawn. A member makes a step when it is new to an
-// exchange, when its own last step said that there is more, or when it was woken: one that nobody
-// wakes for its news stays where it is. `before_event`: told the number of the event.
+// Runs all members on one thread, in a drawn order. A member makes a step when it is new to an
+// exchange, when its own last step returned true, or when it was woken: a member that nobody wakes
+// for its progress stays where it is. `before_event` gets the number of the event.
 void Play(SceneForTest* scene, std::mt19937_64* random,
           const std::function<void(int event)>& before_event = nullptr);
 
-// Of any kind.
+// Random exchanges of all kinds.
 std::vector<ExchangeCase> RandomCases(int members, int count, std::mt19937_64* random);
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// The suite for the makers of one process and for members in processes that a test simulates, and
-// what holds of them alone.
+// The suite for the implementations within one process and for members in simulated processes, and
+// tests that hold for these alone.
 #include "actor_runtime/exchange/communicator_suite.h"
 
 #include <cstring>
@@ -99,7 +99,7 @@ TEST_CASE("messages of a run before are dropped") {
   CHECK(exchange.status().ok());
 }
 
-TEST_CASE("the planned window holds a piece of every member, whoever is far") {
+TEST_CASE("the planned window holds a piece of every member, for any far members") {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     std::mt19937_64 random(seed);
     const int members = std::vector{2, 3, 4, 8}[seed % 4];
@@ -107,14 +107,14 @@ TEST_CASE("the planned window holds a piece of every member, whoever is far") {
     for (int m = 0; m < members; ++m) {
       std::vector<char> alone(members, 0);
       alone[m] = 1;
-      const PlannedWork planned = PlannedWorkOf(c, alone, 1 << 20);
+      const PlannedWork planned = PlanWork(c, alone, 1 << 20);
       INFO("seed " << seed << ": " << Describe(c));
       CHECK(planned.work.WindowBytes(m, c.accumulate) <= planned.workspace);
     }
   }
 }
 
-TEST_CASE("of members of a process that want the same one asks for it; who adds asks for itself") {
+TEST_CASE("one of several equal members asks for packets; members that accumulate ask separately") {
   for (const bool adds : {false, true}) {
     for (const auto& [kind, shared] :
          {std::pair("all_gather", true), {"all_reduce", true}, {"reduce_scatter", false}}) {
@@ -128,7 +128,7 @@ TEST_CASE("of members of a process that want the same one asks for it; who adds 
       c.tensors[0].from = {sums ? P() : S(0)};
       c.tensors[0].to = {std::string(kind) == "reduce_scatter" ? S(0) : B()};
       c.tensors[0].reduce = sums ? 1 : 0;
-      const ExchangeWork work = PlannedWorkOf(c, {1, 0, 1, 0}, 100).work;
+      const ExchangeWork work = PlanWork(c, {1, 0, 1, 0}, 100).work;
       int64_t wanted[4] = {}, copies = 0, copied = 0;
       for (int p = 0; p < work.pieces(); ++p) {
         const ExchangeWork::Piece piece = work.At(p);
@@ -160,7 +160,7 @@ TEST_CASE("one member carries the pieces of all while the others do something el
   scene.members[0].Step(nullptr);
   CHECK(scene.members[0].over());
   CHECK(woken == "0212");
-  for (const int m : {1, 2}) CHECK(scene.members[m].HasNews());
+  for (const int m : {1, 2}) CHECK(scene.members[m].CanProgress());
 }
 
 TEST_CASE(

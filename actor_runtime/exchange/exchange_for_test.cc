@@ -25,7 +25,8 @@ std::vector<std::byte> Store(const Floats& values, DType dtype) {
   return bytes;
 }
 
-// What a tensor of this type can hold, so that the test's own sums begin with what was stored.
+// Values that a tensor of this type can hold, so that the test's own sums begin with the stored
+// values.
 Floats RandomFloats(int64_t n, DType dtype, std::mt19937_64* random) {
   std::normal_distribution<float> normal;
   Floats values(n);
@@ -36,13 +37,13 @@ Floats RandomFloats(int64_t n, DType dtype, std::mt19937_64* random) {
   return values;
 }
 
-Floats Cut(const Floats& whole, const Dims& dims, const Slice& slice) {
+Floats ExtractSlice(const Floats& full, const Dims& dims, const Slice& slice) {
   Floats part(slice.elements());
-  for (int64_t i = 0; i < std::ssize(part); ++i) part[i] = whole[IndexInTensor(dims, slice, i)];
+  for (int64_t i = 0; i < std::ssize(part); ++i) part[i] = full[IndexInTensor(dims, slice, i)];
   return part;
 }
 
-Port PortOf(const TensorCase& t, const NdSbp& sbp, int member) {
+Port MakePort(const TensorCase& t, const NdSbp& sbp, int member) {
   const Coordinate at = t.mesh.RankToCoordinate(member);
   return {t.dtype, t.dims, LocalSlice(MakeLayout(t.dims, sbp), t.mesh, at), at};
 }
@@ -63,23 +64,23 @@ void AddTensor(const ExchangeCase& c, const TensorCase& t, std::mt19937_64* rand
     Floats& tensor = tensors[key(m)];
     if (tensor.empty()) tensor = RandomFloats(Product(t.dims), t.dtype, random);
   }
-  Floats whole;
+  Floats full;
   for (const auto& [at, tensor] : tensors) {
-    if (whole.empty()) {
-      whole = tensor;
+    if (full.empty()) {
+      full = tensor;
       continue;
     }
-    for (size_t i = 0; i < whole.size(); ++i) {
-      whole[i] = t.reduce == 2 ? std::max(whole[i], tensor[i]) : whole[i] + tensor[i];
+    for (size_t i = 0; i < full.size(); ++i) {
+      full[i] = t.reduce == 2 ? std::max(full[i], tensor[i]) : full[i] + tensor[i];
     }
   }
   for (int m = 0; m < c.members(); ++m) {
     if (HasInput(c, m)) {
-      const Floats part = Cut(tensors[key(m)], t.dims, PortOf(t, t.from, m).slice);
+      const Floats part = ExtractSlice(tensors[key(m)], t.dims, MakePort(t, t.from, m).slice);
       memory->in[m].push_back(Store(part, t.dtype));
     }
     if (!HasOutput(c, m)) continue;
-    Floats wanted = Cut(whole, t.dims, PortOf(t, t.to, m).slice);
+    Floats wanted = ExtractSlice(full, t.dims, MakePort(t, t.to, m).slice);
     const Floats before = RandomFloats(std::ssize(wanted), t.dtype, random);
     for (size_t i = 0; c.accumulate && i < wanted.size(); ++i) wanted[i] += before[i];
     memory->out[m].push_back(Store(before, t.dtype));
@@ -121,11 +122,11 @@ ExchangeCase RandomCase(const std::string& kind, int members, std::mt19937_64* r
       const Sbp sum = t.reduce == 1 ? P() : PMax();
       const Sbp split = S(below(rank));
       const Sbp any[] = {sum, split, B()};
-      const bool whole = kind == "all_gather" || kind == "all_reduce" || kind == "send";
+      const bool full = kind == "all_gather" || kind == "all_reduce" || kind == "send";
       t.from.push_back(kind == "mixed"  ? any[below(3)]
                        : kind == "send" ? B()
                                         : any[partial ? 0 : 1]);
-      t.to.push_back(whole || (kind == "mixed" && below(2) == 0) ? B() : S(below(rank)));
+      t.to.push_back(full || (kind == "mixed" && below(2) == 0) ? B() : S(below(rank)));
     }
     if (!partial && kind != "mixed") t.reduce = 0;
     c.tensors.push_back(std::move(t));
@@ -133,12 +134,12 @@ ExchangeCase RandomCase(const std::string& kind, int members, std::mt19937_64* r
   return c;
 }
 
-std::vector<std::vector<KernelSetup>> SetupsOf(const ExchangeCase& c) {
+std::vector<std::vector<KernelSetup>> MakeSetups(const ExchangeCase& c) {
   std::vector<std::vector<KernelSetup>> setups;
   for (const TensorCase& t : c.tensors) {
     std::vector<Port> sources;
     for (int m = 0; m < c.members(); ++m) {
-      if (HasInput(c, m)) sources.push_back(PortOf(t, t.from, m));
+      if (HasInput(c, m)) sources.push_back(MakePort(t, t.from, m));
     }
     std::vector<KernelSetup>& members = setups.emplace_back();
     for (int m = 0; m < c.members(); ++m) {
@@ -146,7 +147,7 @@ std::vector<std::vector<KernelSetup>> SetupsOf(const ExchangeCase& c) {
       setup.mesh = t.mesh;
       setup.coordinate = t.mesh.RankToCoordinate(m);
       setup.in = {sources};
-      if (HasOutput(c, m)) setup.out = {PortOf(t, t.to, m)};
+      if (HasOutput(c, m)) setup.out = {MakePort(t, t.to, m)};
       setup.reduce = t.reduce;
       for (size_t a = 0; a < t.from.size(); ++a) {
         if (t.from[a].partial()) setup.reduce_axes.push_back(static_cast<int>(a));

@@ -1,4 +1,4 @@
-// For tests of communicators: exchanges of random tensors, and what they must give.
+// For tests of communicators: exchanges of random tensors, and their expected results.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct TensorCase {
   DType dtype = DType::kF32;
   int reduce = 0;  // as in KernelSetup
 };
-// Several tensors of one mesh; or, with `send`, what device 0 has and device 1 wants.
+// Several tensors of one mesh; or, with `send`, tensors that device 0 has and device 1 wants.
 struct ExchangeCase {
   std::vector<TensorCase> tensors;
   bool accumulate = false;
@@ -30,17 +30,17 @@ struct ExchangeCase {
 };
 std::string Describe(const ExchangeCase& c);
 
-// Of one kind ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send"), between
-// `members`, or a mixture of them; ragged and empty parts among them.
+// An exchange of one kind ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "send"), or
+// a mixture of them, between `members`; some parts are ragged or empty.
 ExchangeCase RandomCase(const std::string& kind, int members, std::mt19937_64* random);
 
-// By tensor, then by member: what ExchangeWork is made of.
-std::vector<std::vector<KernelSetup>> SetupsOf(const ExchangeCase& c);
+// The setups from which ExchangeWork is made, by tensor, then by member.
+std::vector<std::vector<KernelSetup>> MakeSetups(const ExchangeCase& c);
 
-// The memory of the members in one firing: random inputs, what outputs held before, and what they
-// must hold after it: summed in rank order in f32, what was there last, rounded once.
+// The memory of the members in one firing: random inputs, the outputs before the firing, and the
+// outputs expected after it: summed in rank order in f32, the old output added last, rounded once.
 struct CaseMemory {
-  // By member, then by tensor; empty where a member has none.
+  // By member, then by tensor; empty if a member has none.
   std::vector<std::vector<std::vector<std::byte>>> in, out, wanted;
 };
 CaseMemory RandomMemory(const ExchangeCase& c, std::mt19937_64* random);

@@ -36,7 +36,7 @@ absl::StatusOr<ExchangeWork> ExchangeWork::Make(const std::vector<std::vector<Ke
     work.ranges_.emplace_back(first, work.pieces());
   }
   if (far != nullptr) work.AddRoutes(setups);
-  // What is added to differs from member to member.
+  // With accumulation no result can be copied: the old outputs differ from member to member.
   if (far != nullptr && !far->adds) work.FindCopies(setups);
   return work;
 }
@@ -55,7 +55,7 @@ absl::Status ExchangeWork::AddKernels(const std::vector<std::vector<KernelSetup>
                                       const KernelFactory& make_kernel) {
   for (Part& part : parts_) {
     KernelSetup setup = setups[part.tensor][part.member];
-    setup.kind = "slice";  // of several sources
+    setup.kind = "slice";  // a slice of several sources
     ASSIGN_OR_RETURN(part.kernel, make_kernel(setup));
   }
   return absl::OkStatus();
@@ -102,9 +102,9 @@ int ExchangeWork::FarSources(const CopyRegion& region) const {
 
 int ExchangeWork::FarSources(const Piece& piece) const { return FarSources(*piece.region); }
 
-// Outputs of the same slice have the same regions, in the same pieces. Which of equal sources is
-// nearest may differ.
-bool ExchangeWork::IsCopyOf(const Part& part, const Part& first) const {
+// Outputs of the same slice have the same regions, in the same pieces; only the nearest of equal
+// sources may differ.
+bool ExchangeWork::HasSameFarSources(const Part& part, const Part& first) const {
   const std::span<const CopyRegion> a = first.pieces.regions(), b = part.pieces.regions();
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [&](const CopyRegion& x, const CopyRegion& y) {
@@ -119,7 +119,7 @@ void ExchangeWork::FindCopies(const std::vector<std::vector<KernelSetup>>& setup
     const Slice& slice = setups[part.tensor][part.member].out[0].slice;
     const auto [first, fresh] =
         firsts.try_emplace(std::tuple(part.tensor, slice.begin, slice.size), p);
-    if (fresh || !IsCopyOf(part, parts_[first->second])) continue;
+    if (fresh || !HasSameFarSources(part, parts_[first->second])) continue;
     part.is_copy = true;
     parts_[first->second].copies.push_back(p);
   }
@@ -167,7 +167,7 @@ void ExchangeWork::AddRoutes(const std::vector<std::vector<KernelSetup>>& setups
   }
 }
 
-// `near`: one of the two, whose setup knows all sources.
+// `near`: a member of this process; its setup knows all sources.
 ExchangeWork::Route ExchangeWork::RouteBetween(const std::vector<std::vector<KernelSetup>>& setups,
                                                int near, int source, int reader) const {
   Route route;
@@ -190,29 +190,29 @@ ExchangeWork::Route ExchangeWork::RouteBetween(const std::vector<std::vector<Ker
   return route;
 }
 
-const ExchangeWork::Route& ExchangeWork::RouteOf(int source, int reader) const {
+const ExchangeWork::Route& ExchangeWork::FindRoute(int source, int reader) const {
   const auto members = static_cast<int>(near_index_.size());
   return IsNear(source) ? to_far_[near_index_[source] * members + reader]
                         : from_far_[near_index_[reader] * members + source];
 }
 
-int64_t ExchangeWork::PacketsOf(int source, int reader) const {
-  const Route& route = RouteOf(source, reader);
+int64_t ExchangeWork::CountPackets(int source, int reader) const {
+  const Route& route = FindRoute(source, reader);
   return route.ends.empty() ? 0 : route.ends.back();
 }
 
-int64_t ExchangeWork::PacketOf(const Piece& piece, int source) const {
-  const Route& route = RouteOf(source, piece.member);
+int64_t ExchangeWork::FindPacket(const Piece& piece, int source) const {
+  const Route& route = FindRoute(source, piece.member);
   return piece.index + (piece.tensor == 0 ? 0 : route.ends[piece.tensor - 1]);
 }
 
-PacketShape ExchangeWork::ShapeOfPackets() const {
+PacketShape ExchangeWork::FindPacketShape() const {
   PacketShape shape;
   for (const Route& route : to_far_) {
     for (size_t t = 0; t < route.regions.size(); ++t) {
       const CopyRegion& region = route.regions[t];
       if (region.rows <= 1) continue;
-      const CopyChunk chunk = ChunkOf(region, most_[t], 0);  // none of the region is larger
+      const CopyChunk chunk = FindChunk(region, most_[t], 0);  // none of the region is larger
       if (chunk.rows <= 1) continue;
       const int64_t row = chunk.size * route.element_bytes[t];
       shape = shape.Join({chunk.rows, chunk.rows * row, row});
@@ -222,13 +222,14 @@ PacketShape ExchangeWork::ShapeOfPackets() const {
 }
 
 ExchangeWork::Piece ExchangeWork::PacketAt(int source, int reader, int64_t number) const {
-  const Route& route = RouteOf(source, reader);
+  const Route& route = FindRoute(source, reader);
   const auto tensor =
       std::upper_bound(route.ends.begin(), route.ends.end(), number) - route.ends.begin();
   const int64_t index = number - (tensor == 0 ? 0 : route.ends[tensor - 1]);
   const CopyRegion& region = route.regions[tensor];
-  return {static_cast<int>(tensor),   reader, &region, index, ChunkOf(region, most_[tensor], index),
-          route.element_bytes[tensor]};
+  return {
+      static_cast<int>(tensor),   reader, &region, index, FindChunk(region, most_[tensor], index),
+      route.element_bytes[tensor]};
 }
 
 }  // namespace oneflow

@@ -4,8 +4,8 @@
 
 namespace oneflow {
 
-// An event, with `send_` to take its actions. Wakes the members here, but the one whose thread
-// calls, when there is something new for them: they have been woken for what was there before.
+// Passes an event on, with `send_` to take its actions. It wakes the members here, except the one
+// whose thread calls, if an exchange is over, or if work or a failure is new.
 template <typename Event>
 void FarCommunicator::Do(int caller, Event event) {
   const std::lock_guard lock(mutex_);
@@ -30,7 +30,7 @@ void FarCommunicator::Enter(int member, const ExchangeEntry& entry) {
   Do(member, [&] { exchange_.Enter(member, entry, send_); });
 }
 
-// Whether there was a piece to take.
+// Returns true if there was a piece to take.
 bool FarCommunicator::Work(int member) {
   FarExchange::Work work;
   {
@@ -55,14 +55,14 @@ Communicator::Progress FarCommunicator::Poll(int member, ThreadPool* pool) {
     while (Work(member)) {
     }
   };
-  // Threads of the pool are asked where each has some pieces.
+  // The pool's threads are used only if each has at least two pieces.
   const int threads = std::min(pool == nullptr ? 1 : pool->threads(), left / 2);
   threads > 1 ? pool->ParallelFor(threads, work) : work(0, 0);
   const std::lock_guard lock(mutex_);
   return exchange_.status().ok() && exchange_.IsOver(member) ? kOver : kWorked;
 }
 
-bool FarCommunicator::HasNews(int member) const {
+bool FarCommunicator::CanProgress(int member) const {
   const std::lock_guard lock(mutex_);
   if (!exchange_.status().ok()) return IsFailed();
   return exchange_.IsOver(member) || exchange_.HasWork();

@@ -1,6 +1,6 @@
-// A communicator of a group some of whose members are in other processes: FarExchange behind a lock
-// that nobody holds while a piece is summed or copied, so the transport's thread never waits for a
-// worker. Workers sum; the transport sends what others pull without asking them.
+// A communicator of a group with members in other processes: FarExchange behind a lock. Nobody
+// holds the lock while a piece is summed or copied, so the transport's thread never waits for a
+// worker. Workers sum; the transport serves pulls without asking them.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,20 @@ namespace oneflow {
 
 class FarCommunicator final : public Communicator {
  public:
-  // `send`: takes a message for another process. It must not block and calls nothing of this. A
-  // piece's payload is read until Sent.
+  // `send` takes a message for another process. It must not block, and calls nothing of this class.
+  // A piece's payload is read until Sent.
   FarCommunicator(FarGroup group, std::function<void(const FarAction&)> send)
       : exchange_(std::move(group)), send_(std::move(send)) {}
 
   void SetWake(std::function<void(int member)> wake) override;
   void Enter(int member, const ExchangeEntry& entry) override;
   Progress Poll(int member, ThreadPool* pool) override;
-  bool HasNews(int member) const override;
+  bool CanProgress(int member) const override;
   bool HasEntered(int member, int than) const override;
   void Abort(const absl::Status& status) override;
   absl::Status status() const override;
 
-  // The transport's thread: FarExchange's events of the same names. A message that is refused has
+  // Called by the transport's thread: FarExchange's events of the same names. A refused message has
   // changed nothing.
   absl::Status Receive(const FarMessage& message);
   absl::StatusOr<std::span<std::byte>> Land(const FarMessage& message);

@@ -46,9 +46,9 @@ FarExchange::FarExchange(FarGroup group)
 void FarExchange::EmitToAll(FarMessage::Kind kind, Emit emit) {
   for (const Process& process : processes_) {
     if (process.member < 0) continue;
-    const bool told =
-        kind != FarMessage::kAbort || !group_.policy.tell_entered_only || process.entered > over_;
-    if (!told) continue;
+    const bool said =
+        kind != FarMessage::kAbort || !group_.policy.abort_entered_only || process.entered > over_;
+    if (!said) continue;
     FarMessage message;
     message.kind = kind;
     message.communicator = group_.communicator;
@@ -87,7 +87,7 @@ void FarExchange::Begin(Emit emit) {
   for (int m = 0; m < std::ssize(seats_); ++m) {
     if (!IsNear(m)) continue;
     Seat& seat = seats_[m];
-    std::tie(seat.next, seat.end) = work_->PiecesOf(m);
+    std::tie(seat.next, seat.end) = work_->FindPieces(m);
     seat.flight_bytes = work_->WindowBytes(m, entries_.accumulate[m] != 0);
     seat.flights = FlightsIn(std::ssize(seat.workspace) * (group_.policy.reuse_window ? 2 : 1),
                              seat.flight_bytes);
@@ -133,14 +133,14 @@ void FarExchange::TakeOff(int member, Emit emit) {
       message.number = Number();
       message.from = member;
       message.to = source;
-      message.packet = work_->PacketOf(piece, source);
+      message.packet = work_->FindPacket(piece, source);
       emit({message});
     }
-    if (group_.policy.take_twice && (seat.again = !seat.again)) --seat.next;
+    if (group_.policy.take_twice && (seat.taken_twice = !seat.taken_twice)) --seat.next;
   }
 }
 
-// Tells the others once all packets are here.
+// Reports done to the other processes once all packets are here.
 void FarExchange::FinishLanding(Emit emit) {
   if (done_told_ || (in_flight_ > 0 && !group_.policy.done_early)) return;
   for (const Seat& seat : seats_) {
@@ -160,7 +160,7 @@ void FarExchange::FinishIfOver() {
   entered_here_ = pieces_done_ = 0;
 }
 
-uint64_t FarExchange::NumberOf(const FarMessage& m) const {
+uint64_t FarExchange::ExchangeNumber(const FarMessage& m) const {
   constexpr uint64_t kInRun = 0xffffffff;
   return group_.policy.match_across_runs ? (group_.first & ~kInRun) | (m.number & kInRun)
                                          : m.number;
@@ -181,7 +181,7 @@ absl::Status FarExchange::Check(const FarMessage& m) const {
 
 absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
   if (absl::Status status = Check(m); !status.ok()) return status;
-  const uint64_t number = NumberOf(m);
+  const uint64_t number = ExchangeNumber(m);
   if (number < group_.first || !status_.ok()) return absl::OkStatus();
   Process& process = processes_[group_.process[m.from]];
   const bool present = number == Number() && AllHereEntered();
@@ -195,7 +195,7 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
       return absl::OkStatus();
     case FarMessage::kPull: {
       if (!present || process.done > over_) return Refused(m, "the exchange is not in progress");
-      if (m.packet < 0 || m.packet >= work_->PacketsOf(m.to, m.from)) {
+      if (m.packet < 0 || m.packet >= work_->CountPackets(m.to, m.from)) {
         return Refused(m, absl::StrCat("there is no packet ", m.packet));
       }
       FarAction action;
@@ -225,10 +225,10 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
   }
 }
 
-// The flight that waits for a piece, and the index of the source in its region. `state`: of the
-// piece there, as it should be.
-absl::StatusOr<FarExchange::Flight*> FarExchange::FlightOf(const FarMessage& m, PacketState state,
-                                                           size_t* source) {
+// The flight that waits for a piece, and the index of the source in its region. `state`: the state
+// that the piece should have there.
+absl::StatusOr<FarExchange::Flight*> FarExchange::FindFlight(const FarMessage& m, PacketState state,
+                                                             size_t* source) {
   Flight* first = nullptr;
   for (Flight& flight : seats_[m.to].of_flight) {
     if (flight.piece < 0) continue;
@@ -244,7 +244,7 @@ absl::StatusOr<FarExchange::Flight*> FarExchange::FlightOf(const FarMessage& m, 
       *source = from - sources.begin();
       continue;
     }
-    if (work_->PacketOf(piece, m.from) != m.packet) continue;
+    if (work_->FindPacket(piece, m.from) != m.packet) continue;
     if (m.length != piece.bytes()) return Refused(m, absl::StrCat("it has ", m.length, " bytes"));
     *source = from - sources.begin();
     return &flight;
@@ -255,22 +255,22 @@ absl::StatusOr<FarExchange::Flight*> FarExchange::FlightOf(const FarMessage& m, 
 
 absl::StatusOr<std::span<std::byte>> FarExchange::Land(const FarMessage& m) {
   if (absl::Status status = Check(m); !status.ok()) return status;
-  const uint64_t number = NumberOf(m);
+  const uint64_t number = ExchangeNumber(m);
   if (number < group_.first || !status_.ok()) return std::span<std::byte>();
   if (m.kind != FarMessage::kPiece || !started_ || number != Number()) {
     return Refused(m, "the exchange is not in progress");
   }
   size_t source = 0;
-  absl::StatusOr<Flight*> flight = FlightOf(m, kAsked, &source);
+  absl::StatusOr<Flight*> flight = FindFlight(m, kAsked, &source);
   if (!flight.ok()) return flight.status();
   if ((*flight)->state[source] != kAsked) return Refused(m, "it is here already");
   (*flight)->state[source] = kLanding;
   ++touching_;
-  return PlaceOf(m, **flight, source);
+  return FindTarget(m, **flight, source);
 }
 
-std::span<std::byte> FarExchange::PlaceOf(const FarMessage& m, const Flight& flight,
-                                          size_t source) {
+std::span<std::byte> FarExchange::FindTarget(const FarMessage& m, const Flight& flight,
+                                             size_t source) {
   const auto length = static_cast<size_t>(m.length);
   if (!flight.in_output) return {const_cast<std::byte*>(flight.packets[source]), length};
   const ExchangeWork::Piece piece = work_->At(flight.piece);
@@ -284,7 +284,7 @@ void FarExchange::Landed(const FarMessage& m, Emit emit) {
   --touching_;
   if (!status_.ok()) return;
   size_t source = 0;
-  absl::StatusOr<Flight*> found = FlightOf(m, kLanding, &source);
+  absl::StatusOr<Flight*> found = FindFlight(m, kLanding, &source);
   CHECK(found.ok() && (*found)->state[source] == kLanding) << "a piece that was not let land";
   Flight& flight = **found;
   flight.state[source] = kHere;
@@ -299,7 +299,7 @@ void FarExchange::Landed(const FarMessage& m, Emit emit) {
   FinishIfOver();
 }
 
-// It is where it goes. The flight is free once its copies are, too.
+// The piece is in its output. The flight is free once its copies are done, too.
 void FarExchange::PieceDone(int member, Flight* flight, Emit emit) {
   ++pieces_done_;
   flight->copies = flight->copying = work_->At(flight->piece).copies;
@@ -321,7 +321,7 @@ int FarExchange::WorkLeft() const {
 bool FarExchange::TakeWork(Work* work) {
   if (!HasWork()) return false;
   ++touching_;
-  // First what frees a flight.
+  // Copies and complete flights come first, because they free a flight.
   for (int m = 0; ready_ > 0 && m < std::ssize(seats_); ++m) {
     for (int f = 0; f < std::ssize(seats_[m].of_flight); ++f) {
       Flight& flight = seats_[m].of_flight[f];

@@ -1,31 +1,30 @@
-// FarExchange: the exchanges of a group some of whose members are in other processes, as one
-// process sees them, one after the other: a state machine. Events go in (a member enters, a message
-// arrives, a piece is done), actions come out (messages to send). It has no thread, no clock and no
-// socket; calls are one at a time. far_communicator.h drives it.
+// FarExchange: a state machine for the exchanges of a group with members in other processes, as one
+// process sees them, one after the other. Events go in (a member enters, a message arrives, a piece
+// is done), actions come out (messages to send). It has no thread, no clock and no socket; calls
+// are made one at a time. far_communicator.h drives it.
 //
-// The protocol, of one exchange:
-//   entered   when all members of a process have entered, to each other process
-//   pull      when all processes have: a member asks a source for a packet (ExchangeWork)
+// The protocol of one exchange:
+//   entered   sent to each other process when all members of a process have entered
+//   pull      once all processes have entered: a member asks a source for a packet (ExchangeWork)
 //   piece     the source's process answers with the packet, straight from the entered register
-//   done      when a process has all packets that it wants, to each other process
-//   abort     ends all exchanges of the group, those to come, too
-// An exchange is over in a process when its pieces are done, all others have said done, and what it
-// sends has been sent.
+//   done      sent to each other process when a process has all packets that it wants
+//   abort     ends all exchanges of the group, including later ones
+// An exchange is over in a process when its pieces are done, all other processes have sent done,
+// and all its own payloads have been sent.
 //
-// Nothing is assumed of the order in which messages arrive. Each is checked against the state
-// before it touches it: one that does not belong is refused with a Status, and the state is as
-// before. Messages of exchanges before `first` are late ones of a run that was cut short; they are
-// dropped.
+// Messages may arrive in any order. Each is checked against the state before it changes it: a
+// message that does not belong is refused with a Status, and the state stays as it was. Messages of
+// exchanges before `first` are late messages of an interrupted run; they are dropped.
 //
 // Invariants, with n = the exchange in progress (all before it are over):
-//  1. A process has said entered of n + 1 at most: it enters n + 1 after it is over with n, and for
-//     that it needs our done of n.
+//  1. A process has entered at most n + 1: it enters n + 1 after it is over with n, and for that it
+//     needs our done of n.
 //  2. A flight is one piece on its way to a member: its packets land in the flight's part of the
 //     member's window, or in the output. A piece is in one flight once. It keeps its flight until
 //     the other members here that want the same result have copied it.
-//  3. All that touches a member's memory is counted: pieces that are run, packets that land, and
-//     packets that are sent. It is over, or failed, when there is none.
-//  4. Nothing is allocated after the constructor, but by an abort.
+//  3. All accesses to a member's memory are counted: pieces that are run, packets that land, and
+//     packets that are sent. An exchange ends or fails only when the count is zero.
+//  4. Nothing is allocated after the constructor, except by an abort.
 #pragma once
 
 #include <cstddef>
@@ -40,29 +39,30 @@
 
 namespace oneflow {
 
-// Faults that tests plant in the machine to see that they are found. All false is the protocol.
+// Faults that tests plant in the machine to see that they are found. The default, all false, is the
+// protocol.
 struct ExchangePolicy {
-  bool done_early = false;         // done is said when all packets have been asked for
-  bool ordered_links = false;      // pieces of a source are taken for those asked for, in order
-  bool take_twice = false;         // a piece is in two flights
-  bool match_across_runs = false;  // the run is not looked at in a message's number
-  bool reuse_window = false;       // two flights share their part of the window
-  bool tell_entered_only = false;  // abort goes to those that have entered
+  bool done_early = false;          // done is said when all packets have been asked for
+  bool ordered_links = false;       // arriving pieces of a source are matched to pulls in order
+  bool take_twice = false;          // a piece is in two flights
+  bool match_across_runs = false;   // the run is not looked at in a message's number
+  bool reuse_window = false;        // two flights share their part of the window
+  bool abort_entered_only = false;  // abort goes only to processes that have entered
 };
 
-// Pieces of a member that are under way at once, where no window bounds them.
+// Flights that a member may have at once if no window bounds them.
 inline constexpr int kMostFlights = 16;
-// The same, of a member with a workspace for packets; window_bytes: ExchangeWork::WindowBytes.
+// Flights of a member with a workspace for packets; window_bytes: ExchangeWork::WindowBytes.
 inline int FlightsIn(int64_t workspace_bytes, int64_t window_bytes) {
   if (window_bytes == 0) return kMostFlights;
   const int64_t fit = workspace_bytes / window_bytes;
   return static_cast<int>(fit < kMostFlights ? fit : kMostFlights);
 }
 
-// Who is where, and what the machine is of.
+// The group: where its members are, and the bounds of its exchanges.
 struct FarGroup {
   uint64_t communicator = 0;  // the same number in all processes
-  std::vector<int> process;   // by member: where it is
+  std::vector<int> process;   // by member
   int self = 0;               // this process
   int tensors = 0;            // the most that an exchange has
   uint64_t first = 0;         // number of the first exchange
@@ -70,7 +70,7 @@ struct FarGroup {
   PacketShape packets = {};  // that this process sends
 };
 
-// A message to send. A piece's payload are rows in the memory of the source: ForPayload.
+// A message to send. A piece's payload consists of rows in the memory of the source: ForPayload.
 struct FarAction {
   FarMessage message;
   ExchangeWork::Piece packet = {};
@@ -87,26 +87,27 @@ void ForPayload(const FarAction& action, Fn fn) {
 
 class FarExchange {
  public:
-  // What takes the actions: it must not call the machine.
+  // Takes the actions. It must not call the machine.
   using Emit = absl::FunctionRef<void(const FarAction&)>;
 
   explicit FarExchange(FarGroup group);
 
-  // Events.
+  // Events:
   void Enter(int member, const ExchangeEntry& entry, Emit emit);
   absl::Status Receive(const FarMessage& message, Emit emit);  // not of a piece
-  // Of a piece: where its payload goes, message.length bytes; then that it is there. Empty after an
-  // abort: it is to be dropped, and Landed is not due.
+  // Land returns the memory for a piece's payload, message.length bytes; Landed reports that the
+  // payload is there. After an abort the memory is empty: the payload is to be dropped, and Landed
+  // is not due.
   absl::StatusOr<std::span<std::byte>> Land(const FarMessage& message);
   void Landed(const FarMessage& message, Emit emit);
   void Sent();  // the payload of a piece has been read
   void Abort(const absl::Status& status, Emit emit);
 
-  // Work for any thread of the process. Run it with `entries` and the packets it came with, then
-  // say so.
+  // Work for any thread of the process. The thread runs it with `entries` and the packets it came
+  // with, and then reports it done.
   struct Work {
     int piece = -1, member = -1, flight = -1;
-    int copy = -1;  // of the piece, which is done; -1: the piece itself
+    int copy = -1;  // index of a copy of the piece, which is done; -1: the piece itself
   };
   bool HasWork() const { return WorkLeft() > 0; }
   int WorkLeft() const;  // at most so much; 0: none
@@ -114,7 +115,7 @@ class FarExchange {
   void Run(const Work& work) const;  // touches no state: may be called while other events go on
   void WorkDone(const Work& work, Emit emit);
 
-  // Facts.
+  // Queries:
   int members() const { return static_cast<int>(seats_.size()); }
   bool IsNear(int member) const { return group_.process[member] == group_.self; }
   uint64_t exchanges_over() const { return over_; }
@@ -129,7 +130,7 @@ class FarExchange {
     int missing = 0;  // packets that have not landed
     bool running = false;
     bool in_output = false;
-    int copies = 0;                         // of the piece, which is done, that nobody has taken
+    int copies = 0;                         // copies, not yet taken, of the piece, which is done
     int copying = 0;                        // that are not done
     std::vector<char> state;                // by source of the region: PacketState
     std::vector<const std::byte*> packets;  // by source of the region; null: near
@@ -139,8 +140,8 @@ class FarExchange {
     uint64_t entered = 0;  // exchanges
     std::span<std::byte> workspace;
     int next = 0, end = 0;     // pieces that have no flight yet
-    bool again = false;        // take_twice: the next one has a flight already
-    int64_t flight_bytes = 0;  // of the workspace, for each flight
+    bool taken_twice = false;  // take_twice: the next one has a flight already
+    int64_t flight_bytes = 0;  // bytes of workspace of each flight
     int flights = 0;           // that may be under way
     std::vector<Flight> of_flight;
   };
@@ -149,14 +150,14 @@ class FarExchange {
     int member = -1;                 // the first of the group there; -1: none, or ourselves
   };
 
-  // The exchange in progress, as messages number it.
+  // The number of the exchange in progress, as messages carry it.
   uint64_t Number() const { return group_.first + over_; }
   bool AllHereEntered() const { return entered_here_ == near_; }
   bool IsUnderWay() const { return started_ && status_.ok(); }
-  uint64_t NumberOf(const FarMessage& message) const;
+  uint64_t ExchangeNumber(const FarMessage& message) const;
   absl::Status Check(const FarMessage& message) const;
-  absl::StatusOr<Flight*> FlightOf(const FarMessage& message, PacketState state, size_t* source);
-  std::span<std::byte> PlaceOf(const FarMessage& message, const Flight& flight, size_t source);
+  absl::StatusOr<Flight*> FindFlight(const FarMessage& message, PacketState state, size_t* source);
+  std::span<std::byte> FindTarget(const FarMessage& message, const Flight& flight, size_t source);
   void Begin(Emit emit);
   void TakeOff(int member, Emit emit);
   void PieceDone(int member, Flight* flight, Emit emit);
@@ -171,7 +172,7 @@ class FarExchange {
   ExchangeEntries entries_;
   uint64_t over_ = 0;  // exchanges that are over here
 
-  // Of the exchange in progress.
+  // The exchange in progress:
   const ExchangeWork* work_ = nullptr;
   int entered_here_ = 0;
   bool started_ = false, done_told_ = false;
@@ -179,7 +180,7 @@ class FarExchange {
   int pieces_done_ = 0;
   int in_flight_ = 0;     // flights that wait for packets
   int ready_ = 0;         // pieces in flight that have all, and copies, that nobody has taken
-  int64_t touching_ = 0;  // what touches memory of ours
+  int64_t touching_ = 0;  // accesses to our memory in progress
   absl::Status status_;
 };
 

@@ -1,5 +1,5 @@
-// What processes say to each other about an exchange: a header of fixed size; the payload of a
-// piece follows it.
+// FarMessage: a message between processes about an exchange: a header of fixed size, which the
+// payload of a piece follows.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,17 @@ struct FarMessage {
   uint32_t magic = kMagic;
   uint32_t kind = kEntered;
   uint64_t communicator = 0;
-  uint64_t number = 0;       // of the exchange, across steps and programs
-  int32_t from = 0, to = 0;  // members: of what concerns processes the first that is there
-  int64_t packet = 0;        // of a pull or a piece: on the route from source to reader
-  int64_t length = 0;        // bytes of payload
+  uint64_t number = 0;       // exchange number, across steps and programs
+  int32_t from = 0, to = 0;  // members; for messages between processes, the first member there
+  int64_t packet = 0;  // packet number, for a pull or a piece: on the route from source to reader
+  int64_t length = 0;  // bytes of payload
 
   bool operator==(const FarMessage&) const = default;
 };
 static_assert(std::is_trivially_copyable_v<FarMessage>);
 
-// From the bytes of a header. An error for any that are none; the machine checks the rest.
+// Parses the bytes of a header. Returns an error for bytes that are no header; the machine checks
+// the rest.
 inline absl::StatusOr<FarMessage> FarMessageFrom(std::span<const std::byte> bytes) {
   FarMessage message;
   if (bytes.size() != sizeof(message)) {

@@ -26,15 +26,15 @@ class LocalGroup final : public GroupForTest {
       : communicator_(
             MakeLocalCommunicator(cases[0].members(), static_cast<int>(MostTensors(cases)))) {
     for (const ExchangeCase& c : cases) {
-      absl::StatusOr<ExchangeWork> work = ExchangeWork::Make(SetupsOf(c));
+      absl::StatusOr<ExchangeWork> work = ExchangeWork::Make(MakeSetups(c));
       CHECK(work.ok()) << Describe(c) << ": " << work.status();
       works_.push_back(*std::move(work));
     }
   }
-  Communicator& Of(int) override { return *communicator_; }
+  Communicator& FindCommunicator(int) override { return *communicator_; }
   bool Together(int, int) const override { return true; }
-  const ExchangeWork* WorkOf(size_t exchange, int) override { return &works_[exchange]; }
-  std::span<std::byte> WorkspaceOf(int) override { return {}; }
+  const ExchangeWork* FindWork(size_t exchange, int) override { return &works_[exchange]; }
+  std::span<std::byte> FindWorkspace(int) override { return {}; }
   void SetWake(std::function<void(int)> wake) override { communicator_->SetWake(std::move(wake)); }
   size_t UnderWay() override { return 0; }
   void Deliver(uint64_t) override {}
@@ -46,7 +46,7 @@ class LocalGroup final : public GroupForTest {
   std::vector<ExchangeWork> works_;
 };
 
-// What is on its way: a message to where it goes, or news for where it comes from.
+// A message on its way to a receiver, or a completion on its way back to the sender.
 struct Envelope {
   enum Kind { kMessage, kLanded, kSent } kind = kMessage;
   FarAction action = {};
@@ -66,7 +66,7 @@ class ApartGroup final : public GroupForTest {
       for (const int home : process) near.push_back(home == p ? 1 : 0);
       works_.emplace_back();
       for (const ExchangeCase& c : cases) {
-        works_[p].push_back(PlannedWorkOf(c, near, most).work);
+        works_[p].push_back(PlanWork(c, near, most).work);
         for (int m = 0; m < std::ssize(process); ++m) {
           if (near[m] == 0) continue;
           const int64_t bytes = windows * works_[p].back().WindowBytes(m, c.accumulate);
@@ -80,14 +80,14 @@ class ApartGroup final : public GroupForTest {
       }));
     }
   }
-  Communicator& Of(int member) override { return *communicators_[process_[member]]; }
+  Communicator& FindCommunicator(int member) override { return *communicators_[process_[member]]; }
   bool Together(int member, int other) const override {
     return process_[member] == process_[other];
   }
-  const ExchangeWork* WorkOf(size_t exchange, int member) override {
+  const ExchangeWork* FindWork(size_t exchange, int member) override {
     return &works_[process_[member]][exchange];
   }
-  std::span<std::byte> WorkspaceOf(int member) override { return workspaces_[member]; }
+  std::span<std::byte> FindWorkspace(int member) override { return workspaces_[member]; }
   void SetWake(std::function<void(int)> wake) override {
     for (const auto& communicator : communicators_) communicator->SetWake(wake);
   }
@@ -148,18 +148,18 @@ class ApartGroup final : public GroupForTest {
       CHECK(status.ok()) << status;
       return;
     }
-    const absl::StatusOr<std::span<std::byte>> place = to.Land(message);
-    CHECK(place.ok()) << place.status();
+    const absl::StatusOr<std::span<std::byte>> target = to.Land(message);
+    CHECK(target.ok()) << target.status();
     size_t at = 0;
-    if (!place->empty()) {
+    if (!target->empty()) {
       ForPayload(envelope.action, [&](const std::byte* row, size_t bytes) {
-        std::memcpy(place->data() + at, row, bytes);
+        std::memcpy(target->data() + at, row, bytes);
         at += bytes;
       });
-      CHECK_EQ(at, place->size());
+      CHECK_EQ(at, target->size());
     }
     const std::lock_guard lock(mutex_);
-    if (!place->empty()) under_way_.push_back({Envelope::kLanded, envelope.action});
+    if (!target->empty()) under_way_.push_back({Envelope::kLanded, envelope.action});
     under_way_.push_back({Envelope::kSent, envelope.action});
   }
 
@@ -174,7 +174,7 @@ class ApartGroup final : public GroupForTest {
 
 }  // namespace
 
-PlannedWork PlannedWorkOf(const ExchangeCase& c, const std::vector<char>& near, int64_t most) {
+PlannedWork PlanWork(const ExchangeCase& c, const std::vector<char>& near, int64_t most) {
   PlannedWork planned;
   FarMembers far{near, {}, c.accumulate};
   for (const TensorCase& t : c.tensors) {
@@ -188,7 +188,7 @@ PlannedWork PlannedWorkOf(const ExchangeCase& c, const std::vector<char>& near, 
     far.most.push_back(std::min(window.piece, most));
     planned.workspace = std::max(planned.workspace, window.bytes);
   }
-  absl::StatusOr<ExchangeWork> work = ExchangeWork::Make(SetupsOf(c), &far);
+  absl::StatusOr<ExchangeWork> work = ExchangeWork::Make(MakeSetups(c), &far);
   CHECK(work.ok()) << Describe(c) << ": " << work.status();
   planned.work = *std::move(work);
   return planned;

@@ -1,11 +1,11 @@
 // Invariants, with k = exchanges that a member has entered before the present one:
-//  1. All have entered k before any enters k + 1, so entered_ counts to k * members before it
-//     counts on.
-//  2. taken_ names the newest exchange that all have entered, and the next piece of it that nobody
-//     has taken. It goes on to an exchange by the last member to enter, after all that the members
-//     entered with is written. Once it is closed it stays.
-//  3. done_ == pieces of the exchange that taken_ names that are done.
-//  4. Nobody reads what the members entered with once the pieces are done.
+//   1. All have entered k before any enters k + 1, so entered_ reaches k * members before it goes
+//   on.
+//   2. taken_ names the newest exchange that all have entered, and the next piece of it that nobody
+//      has taken. The last member to enter moves it to an exchange, after all entries are written.
+//      Once it is closed it stays.
+//   3. done_ == pieces of the exchange that taken_ names that are done.
+//   4. Nobody reads the entries of an exchange once its pieces are done.
 #include "actor_runtime/exchange/local_communicator.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ constexpr int kPieceBits = 31;
 constexpr uint64_t kPieces = (uint64_t{1} << kPieceBits) - 1;
 constexpr uint64_t kClosed = uint64_t{1} << 63;
 
-// An exchange, counted from 1, as taken_ names it: it may wrap.
-constexpr uint64_t NameOf(uint64_t exchange) { return exchange & 0xffff'ffffu; }
+// The name of an exchange, counted from 1, in taken_: it may wrap.
+constexpr uint64_t ExchangeName(uint64_t exchange) { return exchange & 0xffff'ffffu; }
 
 class LocalCommunicator final : public Communicator {
  public:
@@ -44,7 +44,7 @@ class LocalCommunicator final : public Communicator {
     const int64_t number = seat.entered.load(std::memory_order_relaxed) + 1;
     seat.entered.store(number, std::memory_order_relaxed);
     if (entered_.fetch_add(1) + 1 < number * members_) return;
-    // Of a plan that is not live they may never meet in one.
+    // In a plan that is not live the members may never meet in one exchange.
     for (int other = 0; other < members_; ++other) {
       if (!HasEntered(other, member)) return;
     }
@@ -54,11 +54,11 @@ class LocalCommunicator final : public Communicator {
     do {
       if ((taken & kClosed) != 0) {
         // The others wait for the pieces of the exchange before this one, which are done.
-        done_.store(PiecesOf(taken));
+        done_.store(CountPieces(taken));
         return WakeOthers(member);
       }
-    } while (!taken_.compare_exchange_weak(taken, NameOf(number) << kPieceBits));
-    // One piece is the business of whoever entered last: the others are woken when it is done.
+    } while (!taken_.compare_exchange_weak(taken, ExchangeName(number) << kPieceBits));
+    // The last member to enter runs a single piece itself: the others are woken when it is done.
     if (work_->pieces() != 1) WakeOthers(member);
   }
 
@@ -66,9 +66,10 @@ class LocalCommunicator final : public Communicator {
     const uint64_t taken = taken_.load();
     if ((taken & kClosed) != 0) return IsAtRest(taken) ? kFailed : kWaiting;
     if (!IsAbout(taken, member)) return kWaiting;
-    const int left = work_->pieces() - PiecesOf(taken);
+    const int left = work_->pieces() - CountPieces(taken);
     if (left <= 0) return IsAtRest(taken) ? kOver : kWaiting;
-    // A piece is a few microseconds of work: threads of the pool are asked where each has some.
+    // A piece is a few microseconds of work, so the pool's threads are used only if each has
+    // several.
     const int threads = std::min(pool == nullptr ? 1 : pool->threads(), left / 2);
     const uint64_t name = taken >> kPieceBits;
     if (threads > 1) {
@@ -79,10 +80,10 @@ class LocalCommunicator final : public Communicator {
     return done_.load() == work_->pieces() && (taken_.load() & kClosed) == 0 ? kOver : kWorked;
   }
 
-  bool HasNews(int member) const override {
+  bool CanProgress(int member) const override {
     const uint64_t taken = taken_.load();
     if ((taken & kClosed) != 0) return IsAtRest(taken);
-    return IsAbout(taken, member) && (PiecesOf(taken) < work_->pieces() || IsAtRest(taken));
+    return IsAbout(taken, member) && (CountPieces(taken) < work_->pieces() || IsAtRest(taken));
   }
 
   bool HasEntered(int member, int than) const override {
@@ -115,20 +116,21 @@ class LocalCommunicator final : public Communicator {
     std::atomic<const ExchangeWork*> work{nullptr};
   };
 
-  static int PiecesOf(uint64_t taken) { return static_cast<int>(taken & kPieces); }
+  static int CountPieces(uint64_t taken) { return static_cast<int>(taken & kPieces); }
   bool IsAbout(uint64_t taken, int member) const {
-    return taken >> kPieceBits == NameOf(seats_[member].entered.load(std::memory_order_relaxed));
+    return taken >> kPieceBits ==
+           ExchangeName(seats_[member].entered.load(std::memory_order_relaxed));
   }
-  // Whether all pieces that were taken are done.
-  bool IsAtRest(uint64_t taken) const { return done_.load() == PiecesOf(taken); }
+  // True if all pieces that were taken are done.
+  bool IsAtRest(uint64_t taken) const { return done_.load() == CountPieces(taken); }
 
   bool TakePiece(uint64_t name, int* piece) {
     uint64_t taken = taken_.load();
     for (;;) {
-      // A closed one has another name.
-      if (taken >> kPieceBits != name || PiecesOf(taken) >= work_->pieces()) return false;
+      // A closed communicator has another name.
+      if (taken >> kPieceBits != name || CountPieces(taken) >= work_->pieces()) return false;
       if (!taken_.compare_exchange_weak(taken, taken + 1)) continue;
-      *piece = PiecesOf(taken);
+      *piece = CountPieces(taken);
       return true;
     }
   }
@@ -153,7 +155,7 @@ class LocalCommunicator final : public Communicator {
   std::function<void(int)> wake_ = [](int) {};
   ExchangeEntries entries_;
   std::unique_ptr<Seat[]> seats_;
-  const ExchangeWork* work_ = nullptr;  // of the exchange that taken_ names
+  const ExchangeWork* work_ = nullptr;  // the exchange that taken_ names
   mutable std::mutex mutex_;
   absl::Status status_;  // under mutex_
   alignas(64) std::atomic<int64_t> entered_{0};

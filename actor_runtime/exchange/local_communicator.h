@@ -1,6 +1,6 @@
 // A communicator of threads of one process. Members read each other's entered registers in place.
-// Whoever looks first when all have entered takes pieces of the work, those of other members too: a
-// member inside a long kernel holds nobody.
+// Once all have entered, the member that polls first takes pieces of the work, including those of
+// other members, so a member inside a long kernel holds nobody up.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-// `tensors`: the most that an exchange has.
+// `tensors`: the most tensors that an exchange has.
 std::unique_ptr<Communicator> MakeLocalCommunicator(int members, int tensors);
 
 }  // namespace oneflow

@@ -1,8 +1,8 @@
 // Invariants, under mutex_:
-//  1. entered_[m] exchanges has member m entered, given_ of them were given to the streams of all:
-//     given_ <= entered_[m] <= given_ + 1.
-//  2. entries_ and streams_ are those of exchange given_, as far as members have entered it.
-//  3. Once status_ is not OK nothing more is given to a stream.
+//   1. Member m has entered entered_[m] exchanges; given_ of them were given to the streams of all:
+//      given_ <= entered_[m] <= given_ + 1.
+//   2. entries_ and streams_ belong to exchange given_, for the members that have entered it.
+//   3. Once status_ is not OK nothing more is given to a stream.
 #include "actor_runtime/exchange/stream_communicator.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class StreamCommunicator final : public Communicator {
   void SetWake(std::function<void(int)> wake) override { wake_ = std::move(wake); }
 
   void Enter(int member, const ExchangeEntry& entry) override {
-    bool news = false;
+    bool changed = false;
     {
       const std::lock_guard lock(mutex_);
       for (size_t t = 0; t < entry.in.size(); ++t) entries_.in[t * members_ + member] = entry.in[t];
@@ -45,12 +45,12 @@ class StreamCommunicator final : public Communicator {
       if (status_.ok() && AllHaveEntered()) {
         status_ = Give(member);
         if (status_.ok()) given_.store(entered_[member]);
-        news = true;
+        changed = true;
       }
       failed_.store(!status_.ok());
-      news |= !status_.ok();
+      changed |= !status_.ok();
     }
-    if (news) WakeOthers(member);
+    if (changed) WakeOthers(member);
   }
 
   Progress Poll(int member, ThreadPool* /*pool*/) override {
@@ -58,7 +58,7 @@ class StreamCommunicator final : public Communicator {
     return failed_.load() ? kFailed : kWaiting;
   }
 
-  bool HasNews(int member) const override {
+  bool CanProgress(int member) const override {
     return failed_.load() || given_.load() == EnteredBy(member);
   }
 
@@ -89,7 +89,7 @@ class StreamCommunicator final : public Communicator {
     return entered_[member];
   }
 
-  // Of a plan that is not live members may enter different exchanges: they never meet.
+  // In a plan that is not live members may enter different exchanges: they never meet.
   bool AllHaveEntered() const {
     for (int m = 0; m < members_; ++m) {
       if (entered_[m] != entered_[0] || works_[m] != works_[0]) return false;
@@ -97,7 +97,8 @@ class StreamCommunicator final : public Communicator {
     return true;
   }
 
-  // All of the exchange to the stream of `leader`, behind all and before all.
+  // Gives the full exchange to the stream of `leader`: after all earlier and before all later
+  // launches.
   absl::Status Give(int leader) {
     DeviceStream& stream = *streams_[leader];
     for (int m = 0; m < members_; ++m) {

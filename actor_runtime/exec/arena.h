@@ -1,5 +1,5 @@
-// Arena: the one block of memory of a device and memory kind, mapped at load and given back at the
-// end. It is not an allocator: the plan says where everything lies.
+// Arena: the one block of memory of a device and memory kind, mapped at load and unmapped at the
+// end. It is not an allocator: the plan gives every register its address.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace oneflow {
 
 class Arena {
  public:
-  // Zeros; page-aligned, so every multiple of 64 in it is 64-byte aligned. bytes >= 0.
+  // Returns zeroed memory; it is page-aligned, so every multiple of 64 in it is 64-byte aligned.
+  // bytes >= 0.
   static absl::StatusOr<Arena> Create(int64_t bytes);
   Arena() = default;
   Arena(Arena&& other) noexcept { *this = std::move(other); }

@@ -17,7 +17,7 @@ absl::Status Bad(const proto::Actor& actor, absl::string_view what) {
   return InputError(absl::StrCat("plan, actor ", actor.name()), ToStd(what), "compile it again");
 }
 
-absl::StatusOr<Port> PortOf(const proto::Register& reg, const StageMesh& mesh, int rank) {
+absl::StatusOr<Port> MakePort(const proto::Register& reg, const StageMesh& mesh, int rank) {
   Port port;
   ASSIGN_OR_RETURN(port.dtype, DTypeFromProto(reg.dtype(), reg.name()));
   ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(reg.layout(), mesh.mesh, reg.name()));
@@ -38,27 +38,27 @@ struct Binder {
   const BindContext& context;
   const proto::Actor& actor;
   const int rank;
-  const DeviceMemory* memory;  // null: of another process, or of no interest
+  const DeviceMemory* memory;  // null: of another process, or not needed
   KernelSetup setup;
   BoundActor bound;
   std::vector<const proto::Register*> ins = {}, outs = {};  // with data
 
   const proto::Register& Reg(int id) const { return *context.net.registers[id].proto; }
 
-  // It keeps an order only. What an exchange finds empty it leaves out, too.
+  // A token register only keeps an order. An exchange leaves out its empty tensors, too.
   bool IsToken(const proto::Register& reg) const {
     return IsControl(reg) || (actor.has_exchange() && reg.slot_bytes() == 0);
   }
 
-  absl::StatusOr<std::byte*> AddressOf(const proto::Register& reg) const {
+  absl::StatusOr<std::byte*> FindAddress(const proto::Register& reg) const {
     return memory == nullptr ? nullptr : memory->Find(reg);
   }
 
   absl::Status AddInput(int i) {
     const proto::Register& reg = Reg(actor.input(i).register_());
     if (IsToken(reg)) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
-    ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
+    ASSIGN_OR_RETURN(Port port, MakePort(reg, context.mesh, rank));
+    ASSIGN_OR_RETURN(std::byte * base, FindAddress(reg));
     if (BufferCount(reg) > 1) {
       bound.reads_.push_back(
           {base, BufferStride(reg), i, static_cast<int32_t>(bound.in_pointers_.size())});
@@ -72,8 +72,8 @@ struct Binder {
   absl::Status AddOutput(int o) {
     const proto::Register& reg = Reg(actor.output(o));
     if (IsToken(reg)) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Port port, PortOf(reg, context.mesh, rank));
-    ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
+    ASSIGN_OR_RETURN(Port port, MakePort(reg, context.mesh, rank));
+    ASSIGN_OR_RETURN(std::byte * base, FindAddress(reg));
     if (BufferCount(reg) > 1) {
       bound.writes_.push_back({base, BufferStride(reg), actor.input_size() + o,
                                static_cast<int32_t>(bound.out_.size())});
@@ -103,7 +103,7 @@ struct Binder {
   absl::Status AddWorkspace() {
     if (!actor.has_workspace()) return absl::OkStatus();
     const proto::Register& reg = Reg(actor.workspace());
-    ASSIGN_OR_RETURN(std::byte * base, AddressOf(reg));
+    ASSIGN_OR_RETURN(std::byte * base, FindAddress(reg));
     setup.workspace_bytes = reg.slot_bytes();
     bound.call_.workspace = {base, static_cast<size_t>(reg.slot_bytes())};
     return absl::OkStatus();
@@ -161,7 +161,7 @@ absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank,
   return Binder{context, context.net.actor(actor), rank, memory}.Make(home);
 }
 
-std::vector<BoundMember> MembersOf(const ActorNet& net, size_t exchange) {
+std::vector<BoundMember> FindMembers(const ActorNet& net, size_t exchange) {
   const NetExchange& of = net.exchanges[exchange];
   std::vector<BoundMember> members;
   for (const int32_t rank : net.groups[of.group].ranks) {
@@ -172,11 +172,11 @@ std::vector<BoundMember> MembersOf(const ActorNet& net, size_t exchange) {
 
 namespace {
 
-// How the tensors of an exchange are cut into pieces where members are elsewhere. `binders`: of the
-// members.
-absl::StatusOr<std::vector<int64_t>> PiecesOf(const std::vector<Binder>& binders, size_t tensors,
-                                              const Mesh& mesh) {
-  // Of a pair the first sends and the last receives; else all do the same.
+// The split of an exchange's tensors into pieces if members are elsewhere: by tensor, the most
+// elements of a piece. `binders`: of the members.
+absl::StatusOr<std::vector<int64_t>> CountMostPieces(const std::vector<Binder>& binders,
+                                                     size_t tensors, const Mesh& mesh) {
+  // In a pair the first member sends and the last receives; else all members do the same.
   const Binder &source = binders.front(), &reader = binders.back();
   std::vector<int64_t> most;
   for (size_t t = 0; t < tensors; ++t) {
@@ -187,12 +187,12 @@ absl::StatusOr<std::vector<int64_t>> PiecesOf(const std::vector<Binder>& binders
   return most;
 }
 
-// Whether a member may be told to add to its outputs.
+// True if a member may accumulate into its outputs.
 bool Adds(const Binder& binder) {
   return !binder.outs.empty() && binder.outs[0]->fill_mode() == proto::Register::ACCUMULATE;
 }
 
-// The plan's verifier holds workspaces against what exchanges need; plans may run without it.
+// The plan's verifier checks workspaces against the needs of exchanges; plans may run without it.
 absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork& work,
                           const std::vector<char>& near) {
   for (size_t m = 0; m < binders.size(); ++m) {
@@ -210,10 +210,10 @@ absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork
 
 using ExchangeSetups = std::vector<std::vector<KernelSetup>>;  // by tensor, then member
 
-// Whole ones of the members that `whole` says; of the others their outputs alone, so that what a
-// process makes grows with the group, not with its square.
-ExchangeSetups SetupsOf(const std::vector<Binder>& binders, size_t tensors,
-                        const std::vector<char>& whole) {
+// Makes full setups for the members marked in `full`, and outputs alone for the others, so that a
+// process makes setups in proportion to the group, not to its square.
+ExchangeSetups MakeSetups(const std::vector<Binder>& binders, size_t tensors,
+                          const std::vector<char>& full) {
   ExchangeSetups setups(tensors);
   for (size_t t = 0; t < tensors; ++t) {
     std::vector<Port> sources;
@@ -223,7 +223,7 @@ ExchangeSetups SetupsOf(const std::vector<Binder>& binders, size_t tensors,
     for (size_t m = 0; m < binders.size(); ++m) {
       const Binder& binder = binders[m];
       KernelSetup& setup = setups[t].emplace_back();
-      if (whole[m] != 0) {
+      if (full[m] != 0) {
         setup = binder.setup;
         setup.in = {sources};
         setup.out.clear();
@@ -235,9 +235,9 @@ ExchangeSetups SetupsOf(const std::vector<Binder>& binders, size_t tensors,
 }
 
 // A launch for each member of this process.
-absl::StatusOr<ExchangeWork> LaunchesOf(const std::vector<Binder>& binders,
-                                        const ExchangeSetups& setups, const std::vector<char>& near,
-                                        const ExchangeHome& home) {
+absl::StatusOr<ExchangeWork> BindLaunches(const std::vector<Binder>& binders,
+                                          const ExchangeSetups& setups,
+                                          const std::vector<char>& near, const ExchangeHome& home) {
   ExchangeWork work;
   for (size_t m = 0; m < binders.size(); ++m) {
     if (near[m] == 0) continue;
@@ -272,9 +272,9 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
   }
   if (home.backend != nullptr && home.backend->make_launch) {
     const std::vector<char> all(members.size(), 1);
-    return LaunchesOf(binders, SetupsOf(binders, tensors, all), far.near, home);
+    return BindLaunches(binders, MakeSetups(binders, tensors, all), far.near, home);
   }
-  const ExchangeSetups setups = SetupsOf(binders, tensors, far.near);
+  const ExchangeSetups setups = MakeSetups(binders, tensors, far.near);
   if (std::count(far.near.begin(), far.near.end(), 0) == 0) {
     ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups));
     if (home.backend != nullptr) {
@@ -284,7 +284,7 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
     }
     return work;
   }
-  ASSIGN_OR_RETURN(far.most, PiecesOf(binders, tensors, context.mesh.mesh));
+  ASSIGN_OR_RETURN(far.most, CountMostPieces(binders, tensors, context.mesh.mesh));
   ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &far));
   RETURN_IF_ERROR(CheckWindows(binders, work, far.near));
   return work;

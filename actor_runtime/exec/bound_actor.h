@@ -1,4 +1,4 @@
-// BoundActor: a concrete actor with the addresses of everything it reads and writes on its device,
+// BoundActor: a concrete actor with the addresses of all that it reads and writes on its device,
 // and its kernel, or the exchange that it enters.
 #pragma once
 
@@ -25,7 +25,7 @@ class BoundActor {
   BoundActor(BoundActor&&) = default;  // not copied: the call points into the vectors
   BoundActor& operator=(BoundActor&&) = default;
 
-  // Requires that it is no exchange.
+  // Requires an actor that is no exchange.
   absl::Status Run(const Launch& launch) {
     Move(launch);
     call_.firing = launch.firing;
@@ -33,13 +33,13 @@ class BoundActor {
     return kernel_ ? kernel_(call_) : absl::OkStatus();
   }
 
-  // An exchange's addresses in a firing: one a tensor.
+  // The addresses of an exchange in a firing: one a tensor.
   struct Addresses {
     std::span<const std::byte* const> in;
     std::span<std::byte* const> out;
     std::span<std::byte> workspace;
   };
-  Addresses AddressesOf(const Launch& launch) {
+  Addresses FindAddresses(const Launch& launch) {
     Move(launch);
     return {in_pointers_, out_, call_.workspace};
   }
@@ -57,34 +57,34 @@ class BoundActor {
   struct Moving {
     std::byte* base;
     int64_t stride;
-    int32_t port;   // input, or inputs + output: where Launch says the buffer
+    int32_t port;   // input, or inputs + output: its index in Launch::buffers
     int32_t index;  // in in_pointers_ or out_
   };
 
   Kernel kernel_;
   KernelCall call_;
   std::vector<Moving> reads_, writes_;
-  std::vector<const std::byte*> in_pointers_;  // by input, of an exchange those with data
+  std::vector<const std::byte*> in_pointers_;  // by input; for an exchange, by input with data
   std::vector<std::span<const std::byte* const>> in_;
   std::vector<std::byte*> out_;
 };
 
-// What Bind needs of the process.
+// The facts of the process that Bind needs.
 struct BindContext {
   const PlanNet& net;
   const StageMesh& mesh;
-  RankRange ranks;                           // of the process
+  RankRange ranks;                           // of this process
   const std::vector<DeviceMemory>& devices;  // by own rank
 };
 
-// What runs an actor.
+// The memory, threads and stream that run an actor.
 struct ActorHome {
   const KernelFactory& make_kernel;
   ThreadPool* pool = nullptr;
-  DeviceStream* stream = nullptr;  // of a device that runs by itself
+  DeviceStream* stream = nullptr;  // of an asynchronous device
 };
 
-// The actor at `rank`, with a kernel for the local shapes there.
+// Binds the actor at `rank`, with a kernel for the local shapes there.
 absl::StatusOr<BoundActor> Bind(const BindContext& context, int actor, int rank,
                                 const ActorHome& home);
 
@@ -93,16 +93,16 @@ struct BoundMember {
   int actor = 0, rank = 0;
 };
 // The members of an exchange of a net, in the group's order.
-std::vector<BoundMember> MembersOf(const ActorNet& net, size_t exchange);
+std::vector<BoundMember> FindMembers(const ActorNet& net, size_t exchange);
 
-// Whose exchanges they are.
+// The resources of the process for its exchanges.
 struct ExchangeHome {
   const DeviceBackend* backend = nullptr;      // null: the devices are CPUs
-  std::function<Device&(int rank)> device_of;  // of a rank of this process, where they are none
+  std::function<Device&(int rank)> device_of;  // by rank of this process; null: CPUs
 };
 
-// What the members of an exchange do together, in the group's order; of those of this process,
-// where others are elsewhere.
+// Makes the common work of an exchange's members, in the group's order; if members are elsewhere,
+// the work of this process.
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
                                           const std::vector<BoundMember>& members,
                                           const ExchangeHome& home);

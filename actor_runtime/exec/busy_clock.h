@@ -1,10 +1,11 @@
-// BusyClock: for how long a thread has worked since it began, the times that it waited left out.
+// BusyClock: the time for which a thread has worked since it began, without the times that it
+// waited.
 //
 //   clock.Start(Now());
 //   clock.Wait(Now()); ... clock.Work(Now());
 //   int64_t worked = clock.Worked(Now());
 //
-// One thread tells it, any thread asks. Times are of one monotonic clock.
+// One thread updates it, any thread reads it. Times are of one monotonic clock.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +17,9 @@ namespace oneflow {
 class BusyClock {
  public:
   void Start(int64_t now) { Set(now, true); }
-  // Now it waits; requires that it works.
+  // The thread begins to wait; requires that it works.
   void Wait(int64_t now) { Set(now - Value(), false); }
-  // Now it works; requires that it waits.
+  // The thread begins to work; requires that it waits.
   void Work(int64_t now) { Set(now - Value(), true); }
   void Clear() { Set(0, false); }
 
@@ -28,9 +29,10 @@ class BusyClock {
   }
 
  private:
-  // While it works: when it would have begun, had it never waited. Else: for how long it worked.
+  // If the thread works: when it would have begun, had it never waited. Else: the time it has
+  // worked.
   int64_t Value() const { return state_.load(std::memory_order_relaxed) >> 1; }
-  // One word, so that whoever asks sees both or neither.
+  // Both fields are in one word, so that a reader sees both change or neither.
   void Set(int64_t value, bool works) {
     state_.store(value * 2 + (works ? 1 : 0), std::memory_order_relaxed);
   }

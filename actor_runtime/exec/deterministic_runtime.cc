@@ -14,14 +14,14 @@
 namespace oneflow {
 namespace {
 
-// One run: all states, and everything that could happen next.
+// One run: all states, and all events that could come next.
 class Game {
  public:
   Game(const LoadedPlan& plan, LoadedProgram& program, int64_t steps, int launch_queue,
        bool in_order, uint64_t seed)
       : program_(program),
         net_(program.net),
-        communicators_(*plan.MakeCommunicators(/*run=*/0)),  // of CPUs: it cannot fail
+        communicators_(*plan.MakeCommunicators(/*run=*/0)),  // of CPUs, so it cannot fail
         steps_(steps),
         launch_queue_(launch_queue),
         in_order_(in_order),
@@ -60,7 +60,7 @@ class Game {
   struct Position {
     FiringOrder::Cursor next = {};
     int64_t step = 0;
-    std::deque<int32_t> issued;  // places in StreamOrder::actors; not completed
+    std::deque<int32_t> issued;  // indices in StreamOrder::actors; not completed
   };
   // A member of a communicator. Exchanges that its stream has issued enter one after the other.
   struct Entry {
@@ -77,7 +77,7 @@ class Game {
     std::deque<Entry> entries = {};   // issued and not over; the first has entered
     int64_t over = 0, completed = 0;  // exchanges
   };
-  // Of a device's order of issue.
+  // A turn in a device's order of issue.
   struct Turn {
     FiringOrder::Cursor next = {};
     bool issued = false;
@@ -93,35 +93,35 @@ class Game {
     const Position& p = positions_[s];
     if (p.step == steps_ || static_cast<int>(p.issued.size()) >= launch_queue_) return false;
     const StreamOrder& stream = net_.streams[s];
-    const int32_t place = stream.firings.PlaceAt(p.next);
-    return CanFire(states_[s], place) && HasTurn(stream.rank, stream.actors[place]);
+    const int32_t index = stream.firings.IndexAt(p.next);
+    return CanFire(states_[s], index) && HasTurn(stream.rank, stream.actors[index]);
   }
 
-  // Whether an actor is no exchange, or the one that its device issues next.
+  // True for an actor that is no exchange, and for the exchange that its device issues next.
   bool HasTurn(uint32_t rank, int32_t actor) const {
     if (!in_order_ || net_.member_of[actor].exchange < 0) return true;
     const IssueOrder& issue = net_.issues[rank];
     const Turn& turn = turns_[rank];
     return !issue.actors.empty() && !turn.issued &&
-           issue.actors[issue.firings.PlaceAt(turn.next)] == actor;
+           issue.actors[issue.firings.IndexAt(turn.next)] == actor;
   }
 
-  // The exchange whose turn it was on a device is over there.
+  // Ends the turn of an exchange on a device.
   void EndTurn(int32_t rank) {
     if (!in_order_) return;
     turns_[rank].issued = false;
     net_.issues[rank].firings.Next(&turns_[rank].next);
   }
 
-  // Of an exchange, only once it is over.
+  // An exchange completes only once it is over.
   bool MayComplete(int32_t s) {
     if (positions_[s].issued.empty()) return false;
-    const Seat* seat = SeatOf(net_.streams[s].actors[positions_[s].issued.front()]);
+    const Seat* seat = FindSeat(net_.streams[s].actors[positions_[s].issued.front()]);
     return seat == nullptr || seat->completed < seat->over;
   }
 
   // Null for an actor that is no exchange.
-  Seat* SeatOf(int32_t actor) {
+  Seat* FindSeat(int32_t actor) {
     const ExchangeMember member = net_.member_of[actor];
     if (member.exchange < 0) return nullptr;
     return &seats_[seat_of_.at({net_.exchanges[member.exchange].group, member.index})];
@@ -135,7 +135,7 @@ class Game {
     }
     for (int32_t i = 0; i < static_cast<int32_t>(seats_.size()); ++i) {
       const Seat& seat = seats_[i];
-      if (!seat.entries.empty() && seat.communicator->HasNews(seat.member))
+      if (!seat.entries.empty() && seat.communicator->CanProgress(seat.member))
         choices_.push_back({Choice::kPoll, i});
     }
     for (const auto& [channel, messages] : channels_) {
@@ -146,31 +146,32 @@ class Game {
   absl::Status IssueNext(int32_t s) {
     Position& p = positions_[s];
     const StreamOrder& stream = net_.streams[s];
-    const int32_t place = stream.firings.PlaceAt(p.next);
-    const Launch launch = Issue(stream.table, place, &states_[s]);
-    if (Seat* seat = SeatOf(stream.actors[place])) {
-      EnterExchange(seat, s, place, launch);
+    const int32_t index = stream.firings.IndexAt(p.next);
+    const Launch launch = Issue(stream.table, index, &states_[s]);
+    if (Seat* seat = FindSeat(stream.actors[index])) {
+      EnterExchange(seat, s, index, launch);
     } else if (!program_.actors.empty()) {
-      const absl::Status status = program_.actors[s][place].Run(launch);
-      if (!status.ok()) return Annotate(status, net_.NameOf(stream.actors[place]));
+      const absl::Status status = program_.actors[s][index].Run(launch);
+      if (!status.ok()) return Annotate(status, net_.NameOf(stream.actors[index]));
     }
     ++firings_;
-    p.issued.push_back(place);
-    // Of devices that run by themselves only tokens are played: an event is there when it is told.
+    p.issued.push_back(index);
+    // For asynchronous devices only tokens are played: an event has come as soon as it is
+    // announced.
     sends_.clear();
-    Announce(stream.table, states_[s], place, &sends_);
-    Tell(s, place);
+    Announce(stream.table, states_[s], index, &sends_);
+    Tell(s, index);
     if (!stream.firings.Next(&p.next)) ++p.step;
-    return CheckInvariants(stream.table, states_[s], place);
+    return CheckInvariants(stream.table, states_[s], index);
   }
 
-  void EnterExchange(Seat* seat, int32_t s, int32_t place, const Launch& launch) {
+  void EnterExchange(Seat* seat, int32_t s, int32_t index, const Launch& launch) {
     if (in_order_) turns_[seat->rank].issued = true;
-    const int32_t exchange = net_.member_of[net_.streams[s].actors[place]].exchange;
+    const int32_t exchange = net_.member_of[net_.streams[s].actors[index]].exchange;
     Entry& entry = seat->entries.emplace_back();
     entry.work = &program_.works[exchange];
     if (!program_.actors.empty()) {
-      const BoundActor::Addresses addresses = program_.actors[s][place].AddressesOf(launch);
+      const BoundActor::Addresses addresses = program_.actors[s][index].FindAddresses(launch);
       entry.in.assign(addresses.in.begin(), addresses.in.end());
       entry.out.assign(addresses.out.begin(), addresses.out.end());
       entry.accumulate = launch.accumulate;
@@ -194,20 +195,20 @@ class Game {
   }
 
   absl::Status CompleteNext(int32_t s) {
-    const int32_t place = positions_[s].issued.front();
+    const int32_t index = positions_[s].issued.front();
     positions_[s].issued.pop_front();
-    if (Seat* seat = SeatOf(net_.streams[s].actors[place])) ++seat->completed;
+    if (Seat* seat = FindSeat(net_.streams[s].actors[index])) ++seat->completed;
     const ActorTable& table = net_.streams[s].table;
     sends_.clear();
-    Complete(table, place, &states_[s], &sends_);
-    Tell(s, place);
-    return CheckInvariants(table, states_[s], place);
+    Complete(table, index, &states_[s], &sends_);
+    Tell(s, index);
+    return CheckInvariants(table, states_[s], index);
   }
 
-  void Tell(int32_t s, int32_t place) {
+  void Tell(int32_t s, int32_t index) {
     for (const int32_t peer : sends_) {
-      const Message message = MessageTo(net_.streams[s].table, states_[s], place, peer);
-      channels_[{s, net_.stream_of[net_.ReceiverOf(message)]}].push_back(message);
+      const Message message = MessageTo(net_.streams[s].table, states_[s], index, peer);
+      channels_[{s, net_.stream_of[net_.FindReceiver(message)]}].push_back(message);
     }
   }
 
@@ -216,9 +217,9 @@ class Game {
     const Message message = messages.front();
     messages.pop_front();
     const ActorTable& table = net_.streams[channel.second].table;
-    const int32_t place = net_.place_of[net_.ReceiverOf(message)];
-    Receive(table, message, place, &states_[channel.second]);
-    return CheckInvariants(table, states_[channel.second], place);
+    const int32_t index = net_.index_in_stream[net_.FindReceiver(message)];
+    Receive(table, message, index, &states_[channel.second]);
+    return CheckInvariants(table, states_[channel.second], index);
   }
 
   absl::Status CheckEnd() const {
@@ -233,7 +234,7 @@ class Game {
     }
     for (size_t a = 0; a < net_.specs.size(); ++a) {
       const int32_t s = net_.stream_of[a];
-      if (IsDrained(net_.streams[s].table, states_[s], net_.place_of[a])) continue;
+      if (IsDrained(net_.streams[s].table, states_[s], net_.index_in_stream[a])) continue;
       return absl::InternalError(absl::StrCat("program ", net_.program, " ended, but ",
                                               net_.NameOf(static_cast<int32_t>(a)),
                                               " is not back at the initial marking"));
@@ -247,7 +248,7 @@ class Game {
     if (!p.issued.empty()) {  // nothing else is left uncompleted
       return net_.NameOf(stream.actors[p.issued.front()]) + ", has entered its exchange";
     }
-    return DescribeWait(net_, stream, stream.firings.PlaceAt(p.next), states_[s]);
+    return DescribeWait(net_, stream, stream.firings.IndexAt(p.next), states_[s]);
   }
 
   LoadedProgram& program_;

@@ -1,16 +1,17 @@
 // DeterministicRuntime: the same net and the same actor_state as Runtime, on one thread, in an
-// order drawn from a seed: which stream fires next, when work completes, which message arrives. The
-// same seed, the same order. For tests: whatever the order, a proved plan must end drained with the
-// same bits.
+// order drawn from a seed: the stream that fires next, the work that completes, the message that
+// arrives. The same seed gives the same order. It is for tests: in any order, a proved plan must
+// end drained with the same bits.
 //
 //   ASSIGN_OR_RETURN(auto runtime, DeterministicRuntime::Create(plan, {}));   // dry: tokens only
 //   for (uint64_t seed = 0; seed < 200; ++seed) {
 //     RETURN_IF_ERROR(runtime->Run("train", context, /*steps=*/2, seed));
 //   }
 //
-// Kept: a stream fires and completes in its order, and within it all is told at issue; messages
-// from one stream to another stay in order. All else may happen. Checked after every event: the
-// invariants of actor_state; at the end: every slot is returned. It is not fast and knows no time.
+// Fixed: a stream fires and completes in its order, and notifies actors of the same stream at
+// issue; messages from one stream to another stay in order. All else is drawn. The invariants of
+// actor_state are checked after every event; at the end every slot must be returned. It is not fast
+// and knows no time.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +30,12 @@ struct DeterministicOptions {
   int threads = 1;
   bool prove = true;         // VerifyPlan at load
   bool own_kernels = false;  // the proof covers the kernels: they are the library's
-  // Firings that a stream may have issued and not completed. 1: the two moments coincide, as on
-  // CPU.
+  // Firings that a stream may have issued and not completed. With 1 the two moments coincide, as on
+  // a CPU.
   int launch_queue = 1;
-  // A device issues its exchanges in the plan's order, each when the one before it has been
-  // carried: as one must that runs them one after the other. false: every stream begins what is
-  // ready.
+  // If true, a device issues its exchanges in the plan's order, each when the one before it is
+  // over, as a device does that runs them one after the other. If false, every stream begins any
+  // exchange that is ready.
   bool in_order = false;
 };
 
@@ -42,12 +43,12 @@ class DeterministicRuntime {
  public:
   static absl::StatusOr<std::unique_ptr<DeterministicRuntime>> Create(
       const proto::Plan& plan, const DeterministicOptions& options);
-  // INTERNAL when it sticks: the message says who waits for whom. A kernel's failure is returned as
-  // it is.
+  // Returns INTERNAL on a deadlock: the message says which actor waits for which. A kernel's
+  // failure is returned unchanged.
   absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
                    uint64_t seed);
 
-  int64_t firings() const { return firings_; }  // of the last run
+  int64_t firings() const { return firings_; }  // in the last run
   int64_t ArenaBytes(int rank) const { return loaded_->ArenaBytes(rank); }
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const {
     return loaded_->PersistentBytes(rank, register_id, slot);

@@ -1,5 +1,5 @@
-// DeviceBackend: how a process comes by devices that run by themselves, by kernels for them, and by
-// what carries exchanges between them. The runtime knows one by these functions alone.
+// DeviceBackend: makes asynchronous devices for a process, kernels for them, and communicators
+// between them. The runtime knows a backend by these functions alone.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ namespace oneflow {
 struct MemberExchange {
   const std::vector<std::vector<KernelSetup>>& setups;  // as ExchangeWork::Make gets them
   int member = 0;
-  bool accumulates = false;     // whether it may be told to add to its outputs
+  bool accumulates = false;     // it may accumulate into its outputs
   int64_t workspace_bytes = 0;  // that the plan gives it
 };
 
 // Devices whose exchanges one communicator carries.
 struct DeviceGroup {
   std::string name;              // the same in all processes; no other group has it, in no run
-  std::vector<Device*> devices;  // by member; null: of another process
+  std::vector<Device*> devices;  // by member; null: in another process
   int communicators = 1;         // that a device of this process is in, at most
 };
 
-// What a device is, and how much of its memory is free.
+// Facts about a device: its name, and how much of its memory is free.
 struct DeviceFacts {
   int number = 0;  // ranks that share a device have one number
   std::string name;
@@ -43,14 +43,14 @@ struct DeviceBackend {
   proto::DeviceKind kind = proto::CPU;
   // The device of a rank of this process; several ranks may share one.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(int rank)> make_device;
-  // Of the same device, now, for people; null: it is not known.
+  // The current facts of that device, for messages to people; null: unknown.
   std::function<absl::StatusOr<DeviceFacts>(int rank)> facts_of;
-  // A kernel that launches on streams of the device; copies between memories, too ("copy_in",
-  // "copy_out").
+  // Makes a kernel that launches on streams of the device. It may copy between memories, too
+  // ("copy_in", "copy_out").
   std::function<absl::StatusOr<Kernel>(Device& device, const KernelSetup& setup)> make_kernel;
 
-  // How a library carries exchanges between devices that share no memory, of this process and of
-  // others. Both null: all devices share one memory, and MakeStreamCommunicator does it.
+  // Exchanges through a library, between devices that share no memory, in this process and in
+  // others. If both are null, all devices share one memory, and MakeStreamCommunicator is used.
   // make_communicator is called for the same groups in the same order in all processes, and returns
   // when all have called it.
   std::function<absl::StatusOr<MemberLaunch>(Device& device, const MemberExchange& exchange)>

@@ -29,7 +29,7 @@ absl::StatusOr<std::byte*> DeviceMemory::Find(const proto::Register& reg) const 
   if (!known || !arenas_[reg.memory_kind()].planned) {
     return InputError(
         absl::StrCat("plan, register ", reg.name()),
-        absl::StrCat("lies in memory of kind ",
+        absl::StrCat("is in memory of kind ",
                      known ? proto::MemoryKind_Name(reg.memory_kind()) : "that is not known",
                      ", of which stage ", reg.stage(), " has no arena"),
         "compile it again");

@@ -40,11 +40,11 @@ bool DeviceQueues::IsEmpty() const {
   return true;
 }
 
-absl::Status DeviceQueues::Begin(int s, int32_t place, const ActorStates& states) {
+absl::Status DeviceQueues::Begin(int s, int32_t index, const ActorStates& states) {
   const Stream& stream = streams_[s];
   tokens_.clear();
   needs_.clear();
-  AddNeeds(*stream.table, states, place, &tokens_);
+  AddNeeds(*stream.table, states, index, &tokens_);
   for (const EventNeed& token : tokens_) {
     needs_.push_back({stream.stream_of_peer[token.peer], token.stamp});
   }
@@ -55,10 +55,10 @@ absl::Status DeviceQueues::Begin(int s, int32_t place, const ActorStates& states
   return timed_ ? stream.stream->Begin(waits_.launched(s)) : absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> DeviceQueues::End(int s, int32_t place, bool ends_step) {
+absl::StatusOr<int64_t> DeviceQueues::End(int s, int32_t index, bool ends_step) {
   const int64_t launch = waits_.launched(s);
   RETURN_IF_ERROR(streams_[s].stream->Record(launch));
-  launches_[s * queue_ + launch % queue_] = {place, ends_step, {}};
+  launches_[s * queue_ + launch % queue_] = {index, ends_step, {}};
   return waits_.Launched(s);
 }
 
@@ -68,7 +68,7 @@ absl::StatusOr<std::optional<DeviceQueues::Launched>> DeviceQueues::TakeOver(int
   if (!over) return std::optional<Launched>();
   Launched launched = Oldest(s);
   if (timed_) {
-    ASSIGN_OR_RETURN(launched.times, streams_[s].stream->TimesOf(waits_.completed(s)));
+    ASSIGN_OR_RETURN(launched.times, streams_[s].stream->ReadTimes(waits_.completed(s)));
   }
   waits_.Completed(s);
   return std::optional<Launched>(launched);

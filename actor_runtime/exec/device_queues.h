@@ -1,11 +1,11 @@
-// DeviceQueues: what a worker has given to the streams of its device in a run and has not yet heard
-// the end of, and the events that launches wait for.
+// DeviceQueues: the launches of a run that a worker has given to the streams of its device and that
+// are not yet over, and the events that launches wait for.
 //
-//   RETURN_IF_ERROR(queues.Begin(s, place, states));          // requires CanFire, !IsFull(s)
+//   RETURN_IF_ERROR(queues.Begin(s, index, states));          // requires CanFire, !IsFull(s)
 //   ... Issue, the kernel ...
-//   ASSIGN_OR_RETURN(int64_t stamp, queues.End(s, place, ends_step));
+//   ASSIGN_OR_RETURN(int64_t stamp, queues.End(s, index, ends_step));
 //   ... Announce, with the stamp ...
-//   ASSIGN_OR_RETURN(auto over, queues.TakeOver(s));          // Complete the actor at over->place
+//   ASSIGN_OR_RETURN(auto over, queues.TakeOver(s));          // Complete the actor at over->index
 //
 // It fires nothing and decides nothing. Nothing is allocated after it is made.
 #pragma once
@@ -25,13 +25,13 @@ namespace oneflow {
 class DeviceQueues {
  public:
   struct Launched {
-    int32_t place = 0;  // in StreamOrder::actors
+    int32_t index = 0;  // in StreamOrder::actors
     bool ends_step = false;
-    LaunchTimes times;  // where streams tell them, and it is over
+    LaunchTimes times;  // of a timed stream, once the launch is over
   };
 
-  // `streams`: of the program's net, all device streams of one rank; they are named here by their
-  // place in it. `timed`: they tell times.
+  // `streams`: all device streams of one rank in the program's net; `s` below is an index into it.
+  // `timed`: the streams have times.
   DeviceQueues(const LoadedProgram& program, std::span<const int32_t> streams, int queue,
                bool timed);
 
@@ -42,11 +42,11 @@ class DeviceQueues {
   // The oldest launch that is not over. Requires one.
   const Launched& Oldest(int s) const { return At(s, waits_.completed(s)); }
 
-  // Begins a launch: lets the stream wait for the events that the next firing of an actor must come
-  // after.
-  absl::Status Begin(int s, int32_t place, const ActorStates& states);
-  // Ends a launch: its stamp, for those who are told.
-  absl::StatusOr<int64_t> End(int s, int32_t place, bool ends_step);
+  // Begins a launch: makes the stream wait for the events that the next firing of an actor must
+  // come after.
+  absl::Status Begin(int s, int32_t index, const ActorStates& states);
+  // Ends a launch. Returns its stamp, for the peers that are notified.
+  absl::StatusOr<int64_t> End(int s, int32_t index, bool ends_step);
   // The oldest launch, if it is over.
   absl::StatusOr<std::optional<Launched>> TakeOver(int s);
 
@@ -58,7 +58,8 @@ class DeviceQueues {
   struct Stream {
     const ActorTable* table = nullptr;
     DeviceStream* stream = nullptr;
-    std::vector<int32_t> stream_of_peer;  // by peer of the table, among ours; -1: of the host
+    std::vector<int32_t>
+        stream_of_peer;  // index in `streams` by peer of the table; -1: a stream of the host
   };
   const int queue_;
   const bool timed_;

@@ -15,7 +15,7 @@ TEST_CASE("a cursor goes through all runs, each as often as it repeats, and begi
   FiringOrder::Cursor at;
   for (int steps = 0; steps < 2; ++steps) {
     for (size_t i = 0; i < step.size(); ++i) {
-      CHECK(order.PlaceAt(at) == step[i]);
+      CHECK(order.IndexAt(at) == step[i]);
       CHECK(order.Next(&at) == (i + 1 < step.size()));
     }
   }

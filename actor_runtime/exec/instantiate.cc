@@ -14,7 +14,7 @@
 namespace oneflow {
 namespace {
 
-// Whether the streams of a device wait for each other by events, rather than for messages.
+// True if the streams of a device wait for each other by events, not for messages.
 bool HasEvents(const proto::Plan& plan) { return plan.device_kind() != proto::CPU; }
 
 bool IsWaitedFor(const NetRegister& reg, int reader) {
@@ -50,12 +50,12 @@ struct SpecMaker {
     LOG(FATAL) << "reader " << actor << " is not among the readers of register " << reg;
   }
 
-  Told ToldBetween(int actor, int other) const {
+  NotifyWhen NotifyWhenBetween(int actor, int other) const {
     const int a = net.actors[actor].stream, b = net.actors[other].stream;
-    if (a == b) return Told::kInOrder;
+    if (a == b) return NotifyWhen::kInOrder;
     const bool of_device = net.streams[a].proto->kind() != proto::Stream::HOST &&
                            net.streams[b].proto->kind() != proto::Stream::HOST;
-    return of_device && HasEvents(*net.plan) ? Told::kWithEvent : Told::kWhenDone;
+    return of_device && HasEvents(*net.plan) ? NotifyWhen::kWithEvent : NotifyWhen::kWhenDone;
   }
 
   void AddInput(int actor, int i, ActorSpec* spec) const {
@@ -68,14 +68,15 @@ struct SpecMaker {
     in.buffers = static_cast<int32_t>(BufferCount(*reg.proto));
     in.first_buffer = reg.proto->first_buffer();
     in.first_source = static_cast<int32_t>(spec->sources.size());
-    // What it wrote last is there, of several slots in the one before that it writes now.
+    // The actor's own last fill is full. With several slots it is in the slot before the one that
+    // it writes now.
     const bool own = reg.writer == actor;
     in.always_full = reg.writer < 0 || (own && in.slots == 1);
     if (in.always_full || own) return;
     ActorPeer& source = spec->sources.emplace_back();
     source.actor = reg.writer;
     source.port = FirstReader(actor, i);
-    source.told = ToldBetween(actor, reg.writer);
+    source.when = NotifyWhenBetween(actor, reg.writer);
     in.n_sources = 1;
   }
 
@@ -94,7 +95,7 @@ struct SpecMaker {
       peer.actor = reader.actor;
       peer.port = FirstSource(reader.actor, reader.input);
       peer.initial_fills = static_cast<int32_t>(reader.initial_fills);
-      peer.told = ToldBetween(actor, reader.actor);
+      peer.when = NotifyWhenBetween(actor, reader.actor);
     }
     out.n_readers = static_cast<int32_t>(spec->readers.size()) - out.first_reader;
   }
@@ -110,9 +111,9 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
     if (plan_net.actor(a).stage() != stage) continue;
     net->index[(rank - net->own.begin) * net->actors_in_plan + a] =
         static_cast<int32_t>(net->specs.size());
-    net->specs.push_back(SpecOf(plan_net, net->program_index, a, rank));
+    net->specs.push_back(MakeSpec(plan_net, net->program_index, a, rank));
     net->stream_of.push_back(-1);
-    net->place_of.push_back(-1);
+    net->index_in_stream.push_back(-1);
     net->firings.push_back(plan_net.actors[a].firings);
     net->member_of.emplace_back();
   }
@@ -122,23 +123,23 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
                       stream.proto->kind() == proto::Stream::HOST,
                       stream.proto->kind() != proto::Stream::COMPUTE, stream.proto->name()};
     for (const NetStream::Run& run : stream.runs) {
-      std::vector<int32_t> places;
+      std::vector<int32_t> indices;
       for (const int actor : run.actors) {
         const int32_t concrete = net->Find(rank, actor);
         if (net->stream_of[concrete] < 0) {
           net->stream_of[concrete] = static_cast<int32_t>(net->streams.size());
-          net->place_of[concrete] = static_cast<int32_t>(order.actors.size());
+          net->index_in_stream[concrete] = static_cast<int32_t>(order.actors.size());
           order.actors.push_back(concrete);
         }
-        places.push_back(net->place_of[concrete]);
+        indices.push_back(net->index_in_stream[concrete]);
       }
-      order.firings.Add(places, run.repeat);
+      order.firings.Add(indices, run.repeat);
     }
     net->streams.push_back(std::move(order));
   }
 }
 
-// The exchanges of the devices of a process, each once: from the first of its members that is here.
+// The exchanges of the devices of a process, each made once: by the first of its members here.
 class ExchangeMaker {
  public:
   ExchangeMaker(const PlanNet& plan_net, const StageMesh& mesh, ActorNet* net)
@@ -146,7 +147,7 @@ class ExchangeMaker {
     for (int a = 0; a < net_.actors_in_plan; ++a) {
       if (plan_net_.actor(a).has_exchange()) exchanges_.push_back(a);
     }
-    // A send and its receive together: ordinals of groups are the same in every process.
+    // A send and its receive count once, so ordinals of groups are the same in every process.
     const auto first = [this](int a) {
       return plan_net_.actors[a].partner < 0 ? a : std::min(a, plan_net_.actors[a].partner);
     };
@@ -156,13 +157,13 @@ class ExchangeMaker {
 
   void AddRank(int rank) {
     const int stage = mesh_.RankToStage(rank);
-    std::map<int, std::vector<int>> ranks_of;  // by group of the plan: those of `rank`
+    std::map<int, std::vector<int>> ranks_of;  // by group of the plan: the ranks of `rank`'s group
     for (const int a : exchanges_) {
       const proto::Actor& actor = plan_net_.actor(a);
       if (actor.stage() != stage) continue;
       const int group = actor.exchange().group();
       const auto [ranks, fresh] = ranks_of.try_emplace(group);
-      if (fresh) ranks->second = mesh_.MembersOf(plan_net_.plan->group(group), rank);
+      if (fresh) ranks->second = mesh_.FindMembers(plan_net_.plan->group(group), rank);
       AddExchange(a, rank, ranks->second);
     }
   }
@@ -176,14 +177,14 @@ class ExchangeMaker {
     const std::array<int32_t, 2> actors =
         ranks[0] == rank ? std::array{actor, partner} : std::array{partner, actor};
     const int32_t exchange = static_cast<int32_t>(net_.exchanges.size());
-    net_.exchanges.push_back({GroupOf(ranks, actors), actors});
+    net_.exchanges.push_back({FindGroup(ranks, actors), actors});
     for (int32_t m = 0; m < std::ssize(ranks); ++m) {
-      const int32_t member = net_.MemberOf(net_.exchanges.back(), m);
+      const int32_t member = net_.FindMember(net_.exchanges.back(), m);
       if (member >= 0) net_.member_of[member] = {exchange, m};
     }
   }
 
-  int32_t GroupOf(const std::vector<int>& ranks, const std::array<int32_t, 2>& actors) {
+  int32_t FindGroup(const std::vector<int>& ranks, const std::array<int32_t, 2>& actors) {
     Streams& known = groups_[ranks];
     const std::pair streams(plan_net_.actors[actors[0]].stream, plan_net_.actors[actors[1]].stream);
     const auto [group, fresh] = known.try_emplace(streams, std::ssize(net_.groups));
@@ -191,7 +192,7 @@ class ExchangeMaker {
     return group->second;
   }
 
-  using Streams = std::map<std::pair<int, int>, int32_t>;  // of first member and others -> group
+  using Streams = std::map<std::pair<int, int>, int32_t>;  // (first member, others) -> group
 
   const PlanNet& plan_net_;
   const StageMesh& mesh_;
@@ -202,17 +203,17 @@ class ExchangeMaker {
 
 void AddIssueOrder(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet* net) {
   IssueOrder& order = net->issues.emplace_back();
-  std::map<int, int32_t> place;  // by actor
+  std::map<int, int32_t> index;  // by actor
   for (const NetIssue& issue : plan_net.issues) {
     if (issue.stage != mesh.RankToStage(rank)) continue;
     for (const NetStream::Run& run : issue.runs) {
-      std::vector<int32_t> places;
+      std::vector<int32_t> indices;
       for (const int actor : run.actors) {
-        const auto [it, fresh] = place.try_emplace(actor, static_cast<int32_t>(place.size()));
+        const auto [it, fresh] = index.try_emplace(actor, static_cast<int32_t>(index.size()));
         if (fresh) order.actors.push_back(net->Find(rank, actor));
-        places.push_back(it->second);
+        indices.push_back(it->second);
       }
-      order.firings.Add(places, run.repeat);
+      order.firings.Add(indices, run.repeat);
     }
   }
 }
@@ -227,7 +228,7 @@ void AddTables(ActorNet* net) {
 
 }  // namespace
 
-ActorSpec SpecOf(const PlanNet& plan_net, uint32_t program, int actor, int rank) {
+ActorSpec MakeSpec(const PlanNet& plan_net, uint32_t program, int actor, int rank) {
   ActorSpec spec;
   spec.program = program;
   spec.rank = rank;

@@ -13,9 +13,9 @@
 namespace oneflow {
 namespace {
 
-// `own`: of no ranks: all.
-ActorNet NetOf(const proto::Plan& plan, int program, RankRange own = {}) {
-  absl::StatusOr<StageMesh> mesh = StageMeshOf(plan);
+// `own`: empty means all ranks.
+ActorNet MakeNet(const proto::Plan& plan, int program, RankRange own = {}) {
+  absl::StatusOr<StageMesh> mesh = MakeStageMesh(plan);
   REQUIRE(mesh.ok());
   if (own.size() == 0) own = {0, mesh->ranks()};
   absl::StatusOr<ActorNet> net = Instantiate(plan, program, *mesh, own);
@@ -33,7 +33,7 @@ void CheckEnds(const ActorNet& net) {
       const ActorPeer& back = net.specs[net.Find(spec.rank, to.actor)].readers.at(to.port);
       CHECK(back.actor == spec.actor);
       CHECK(back.port == p);
-      CHECK(back.told == to.told);
+      CHECK(back.when == to.when);
     }
     readers += spec.readers.size();
   }
@@ -41,10 +41,10 @@ void CheckEnds(const ActorNet& net) {
 }
 
 TEST_CASE("both ends of an edge name the same ports") {
-  CheckEnds(NetOf(ChainPlan(), 0));
-  CheckEnds(NetOf(ChainPlan(), 1));
-  CheckEnds(NetOf(TwoRanksPlan(), 0));
-  CheckEnds(NetOf(TwoStagesPlan(), 1));
+  CheckEnds(MakeNet(ChainPlan(), 0));
+  CheckEnds(MakeNet(ChainPlan(), 1));
+  CheckEnds(MakeNet(TwoRanksPlan(), 0));
+  CheckEnds(MakeNet(TwoStagesPlan(), 1));
 }
 
 // The plan of two ranks on a mesh of `sizes`, with sums along the first and the last axis.
@@ -64,7 +64,7 @@ proto::Plan OnLargerMesh(const std::vector<int>& sizes) {
 
 TEST_CASE(
     "members of an exchange on a larger mesh: all along the axes, same coordinate elsewhere") {
-  const ActorNet net = NetOf(OnLargerMesh({3, 2, 2}), 0);
+  const ActorNet net = MakeNet(OnLargerMesh({3, 2, 2}), 0);
   CheckEnds(net);
   REQUIRE(net.specs.size() == 12 * 3);
   CHECK(net.exchanges.size() == 2);
@@ -77,9 +77,9 @@ TEST_CASE(
   CHECK(net.member_of[net.Find(5, 0)].exchange == -1);
 }
 
-TEST_CASE("a process makes the actors of its own ranks, and the groups that they are in") {
-  // 2 x 32 x 8 devices; ranks 16 to 23 are the whole last axis at (0, 2, *).
-  const ActorNet net = NetOf(OnLargerMesh({2, 32, 8}), 0, {16, 24});
+TEST_CASE("a process makes the actors of its ranks, and the groups that they are in") {
+  // 2 x 32 x 8 devices; ranks 16 to 23 are all of the last axis at (0, 2, *).
+  const ActorNet net = MakeNet(OnLargerMesh({2, 32, 8}), 0, {16, 24});
   CheckEnds(net);
   CHECK(net.specs.size() == 8 * 3);
   CHECK(net.streams.size() == 8 * 2);
@@ -93,21 +93,21 @@ TEST_CASE("a process makes the actors of its own ranks, and the groups that they
   std::iota(ranks.begin(), ranks.end(), 16);
   for (int i = 0; i < 8; ++i) ranks.push_back(256 + 16 + i);
   CHECK(net.groups[0].ranks == ranks);
-  CHECK(net.MemberOf(net.exchanges[0], 3) == net.Find(19, 1));
-  CHECK(net.MemberOf(net.exchanges[0], 8) == -1);
+  CHECK(net.FindMember(net.exchanges[0], 3) == net.Find(19, 1));
+  CHECK(net.FindMember(net.exchanges[0], 8) == -1);
   CHECK(net.NameOf(net.exchanges[0], 8) == "actor g.sum at rank 272");
 
-  const ActorNet receiver = NetOf(TwoStagesPlan(), 1, {1, 2});
+  const ActorNet receiver = MakeNet(TwoStagesPlan(), 1, {1, 2});
   REQUIRE(receiver.exchanges.size() == 2);
-  CHECK(receiver.MemberOf(receiver.exchanges[0], 0) == -1);
+  CHECK(receiver.FindMember(receiver.exchanges[0], 0) == -1);
   CHECK(receiver.names[receiver.exchanges[0].actors[0]] == "x.send");
-  CHECK(receiver.MemberOf(receiver.exchanges[0], 1) == receiver.Find(1, 1));
+  CHECK(receiver.FindMember(receiver.exchanges[0], 1) == receiver.Find(1, 1));
 }
 
 TEST_CASE("exchanges of the same streams are one group's; other streams are another's") {
   proto::Plan plan = TwoRanksPlan();
-  CHECK(NetOf(plan, 0).groups.size() == 1);
-  // Both sums on the stream of sums; then one of them on a stream of its own.
+  CHECK(MakeNet(plan, 0).groups.size() == 1);
+  // First both sums are on the stream of sums; then one of them has a separate stream.
   proto::Program* train = plan.mutable_program(0);
   const auto add_sum = [&](int id, int segment) {
     proto::Register* reg = train->add_register_();
@@ -121,7 +121,7 @@ TEST_CASE("exchanges of the same streams are one group's; other streams are anot
     train->mutable_issue(0)->mutable_run(0)->add_actor(id);
   };
   add_sum(3, 1);
-  const ActorNet shared = NetOf(plan, 0);
+  const ActorNet shared = MakeNet(plan, 0);
   CHECK(shared.exchanges.size() == 2);
   CHECK(shared.groups.size() == 1);
   proto::Segment* segment = train->add_segment();
@@ -132,17 +132,17 @@ TEST_CASE("exchanges of the same streams are one group's; other streams are anot
   train->mutable_stream(2)->set_id(2);
   train->mutable_stream(2)->mutable_order(0)->set_segment(0, 3);
   add_sum(4, 3);
-  const ActorNet apart = NetOf(plan, 0);
+  const ActorNet apart = MakeNet(plan, 0);
   CHECK(apart.exchanges.size() == 3);
   REQUIRE(apart.groups.size() == 2);
   CHECK(apart.groups[0].ranks == apart.groups[1].ranks);
   CHECK(apart.groups[1].ordinal == 1);
 }
 
-// What a worker sends is MessageTo of a peer that its actors complete for, and nothing else.
+// A worker sends only MessageTo of peers that its actors complete for.
 TEST_CASE("no message of an actor leaves its device") {
   for (const proto::Plan& plan : {ChainPlan(), OnLargerMesh({2, 3, 2}), TwoStagesPlan()}) {
-    const ActorNet net = NetOf(plan, plan.program_size() - 1);
+    const ActorNet net = MakeNet(plan, plan.program_size() - 1);
     int messages = 0;
     for (const StreamOrder& stream : net.streams) {
       ActorStates states = InitialStates(stream.table);
@@ -151,7 +151,7 @@ TEST_CASE("no message of an actor leaves its device") {
         for (int32_t peer = actor.first_peer; peer < actor.end_peer; ++peer) {
           const Message message = MessageTo(stream.table, states, static_cast<int32_t>(a), peer);
           CHECK(message.to_rank == stream.rank);
-          CHECK(net.specs[net.ReceiverOf(message)].rank == stream.rank);
+          CHECK(net.specs[net.FindReceiver(message)].rank == stream.rank);
           ++messages;
         }
       }
@@ -161,7 +161,7 @@ TEST_CASE("no message of an actor leaves its device") {
 }
 
 TEST_CASE("a send and its receive are one exchange, the sender first") {
-  const ActorNet net = NetOf(TwoStagesPlan(), 1);
+  const ActorNet net = MakeNet(TwoStagesPlan(), 1);
   REQUIRE(net.exchanges.size() == 2);
   for (const NetExchange& exchange : net.exchanges) {
     REQUIRE(net.members(exchange) == 2);
@@ -172,7 +172,7 @@ TEST_CASE("a send and its receive are one exchange, the sender first") {
 }
 
 TEST_CASE("devices hold the actors of their stage only, streams in the plan's order") {
-  const ActorNet net = NetOf(TwoStagesPlan(), 1);
+  const ActorNet net = MakeNet(TwoStagesPlan(), 1);
   CHECK(net.index[0 * net.actors_in_plan + 1] == -1);
   CHECK(net.index[1 * net.actors_in_plan + 1] >= 0);
   REQUIRE(net.streams.size() == 6);
@@ -180,7 +180,7 @@ TEST_CASE("devices hold the actors of their stage only, streams in the plan's or
   const StreamOrder& first = net.streams[0];
   FiringOrder::Cursor at;
   do {
-    order.push_back(net.specs[first.actors[first.firings.PlaceAt(at)]].actor);
+    order.push_back(net.specs[first.actors[first.firings.IndexAt(at)]].actor);
   } while (first.firings.Next(&at));
   CHECK(first.firings.size() == std::ssize(order));
   CHECK(order == std::vector<uint32_t>{0, 0, 6, 0, 6, 0, 6, 6});
@@ -190,13 +190,13 @@ TEST_CASE("a register that nobody writes in the program is always full") {
   proto::Plan plan = ChainPlan();
   proto::Program* train = plan.mutable_program(1);
   train->mutable_actor(2)->clear_output();  // the update keeps its result to itself
-  const ActorNet net = NetOf(plan, 1);
+  const ActorNet net = MakeNet(plan, 1);
   CHECK(net.specs[1].inputs[1].always_full);
   CHECK(net.specs[1].sources.size() == 1);
 }
 
 TEST_CASE("mailboxes have room for all credits of edges from other workers") {
-  const ActorNet net = NetOf(TwoRanksPlan(), 0);
+  const ActorNet net = MakeNet(TwoRanksPlan(), 0);
   std::vector<bool> rank0(net.streams.size());
   for (size_t s = 0; s < net.streams.size(); ++s) rank0[s] = net.streams[s].rank == 0;
   // No message leaves a device.

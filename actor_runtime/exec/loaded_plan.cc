@@ -17,8 +17,8 @@
 namespace oneflow {
 namespace {
 
-// A number that processes agree on, though each knows its own groups only: FNV-1a of who they are.
-uint64_t NumberOf(const NetGroup& group) {
+// A number on which processes agree, though each knows its own groups only: FNV-1a of the members.
+uint64_t GroupNumber(const NetGroup& group) {
   uint64_t number = 0xcbf29ce484222325;
   const auto add = [&number](int32_t value) {
     number = (number ^ static_cast<uint32_t>(value)) * 0x100000001b3;
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
   loaded->plan_ = std::move(plan);
   RETURN_IF_ERROR(loaded->CheckKind(options));
   const proto::Plan& p = loaded->plan_;
-  ASSIGN_OR_RETURN(loaded->mesh_, StageMeshOf(p));
+  ASSIGN_OR_RETURN(loaded->mesh_, MakeStageMesh(p));
   loaded->ranks_ = options.ranks.size() > 0 ? options.ranks : RankRange{0, loaded->mesh_.ranks()};
   const RankRange& own = loaded->ranks_;
   if (own.begin < 0 || own.end > loaded->mesh_.ranks()) {
@@ -84,7 +84,7 @@ absl::Status LoadedPlan::MakeDevices(const LoadOptions& options) {
       streams_.emplace_back();
     }
     ASSIGN_OR_RETURN(DeviceMemory memory,
-                     DeviceMemory::Create(plan_, mesh_.RankToStage(rank), DeviceOf(rank)));
+                     DeviceMemory::Create(plan_, mesh_.RankToStage(rank), FindDevice(rank)));
     memories_.push_back(std::move(memory));
     pools_.push_back(std::make_unique<ThreadPool>(devices_.empty() ? kernel_threads_ : 1));
   }
@@ -93,11 +93,11 @@ absl::Status LoadedPlan::MakeDevices(const LoadOptions& options) {
 }
 
 // Programs run one at a time, so they share the streams of a device.
-absl::StatusOr<DeviceStream*> LoadedPlan::StreamOf(int rank, size_t index) {
+absl::StatusOr<DeviceStream*> LoadedPlan::FindStream(int rank, size_t index) {
   auto& streams = streams_[rank - ranks_.begin];
   while (streams.size() <= index) {
     ASSIGN_OR_RETURN(std::unique_ptr<DeviceStream> stream,
-                     DeviceOf(rank)->MakeStream(plan_.launch_queue(), timed_));
+                     FindDevice(rank)->MakeStream(plan_.launch_queue(), timed_));
     streams.push_back(std::move(stream));
   }
   return streams[index].get();
@@ -108,15 +108,15 @@ absl::Status LoadedPlan::BindProgram(int program, const LoadOptions& options) {
   const BindContext context{plan_net, mesh_, ranks_, memories_};
   LoadedProgram& loaded = programs_[program];
   const ActorNet& net = loaded.net;
-  std::map<uint32_t, size_t> streams;  // of a device, by rank
+  std::map<uint32_t, size_t> streams;  // streams of a device so far, by rank
   for (const StreamOrder& stream : net.streams) {
     const int rank = static_cast<int>(stream.rank);
-    Device* device = stream.host ? nullptr : DeviceOf(rank);
+    Device* device = stream.host ? nullptr : FindDevice(rank);
     DeviceStream* own = nullptr;
     KernelFactory make_kernel = options.make_kernel;
     if (device != nullptr) {
       RETURN_IF_ERROR(device->Attach());
-      ASSIGN_OR_RETURN(own, StreamOf(rank, streams[stream.rank]++));
+      ASSIGN_OR_RETURN(own, FindStream(rank, streams[stream.rank]++));
       make_kernel = [&](const KernelSetup& s) { return options.backend->make_kernel(*device, s); };
     }
     loaded.device_streams.push_back(own);
@@ -135,9 +135,10 @@ absl::Status LoadedPlan::BindProgram(int program, const LoadOptions& options) {
 
 absl::Status LoadedPlan::BindExchanges(const BindContext& context, const LoadOptions& options,
                                        LoadedProgram* loaded) {
-  const ExchangeHome home{options.backend, [this](int rank) -> Device& { return *DeviceOf(rank); }};
+  const ExchangeHome home{options.backend,
+                          [this](int rank) -> Device& { return *FindDevice(rank); }};
   for (size_t x = 0; x < loaded->works.size(); ++x) {
-    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, MembersOf(loaded->net, x), home));
+    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, FindMembers(loaded->net, x), home));
   }
   return absl::OkStatus();
 }
@@ -176,8 +177,8 @@ int32_t LoadedPlan::FarRank(const NetGroup& group) const {
   return far == group.ranks.end() ? -1 : *far;
 }
 
-// In one order in all processes, though each knows its own groups only: those who wait for each
-// other in making one are never in a ring.
+// All processes use one order, though each knows its own groups only, so processes that wait for
+// each other while making a communicator never form a ring.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> LoadedPlan::MakeCommunicators(
     uint32_t run) const {
   std::vector<size_t> order(groups_.size());
@@ -194,32 +195,32 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> LoadedPlan::MakeCommu
 absl::StatusOr<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicator(const NetGroup& group,
                                                                            uint32_t run) const {
   if (!devices_.empty() && backend_->make_communicator) {
-    return backend_->make_communicator(DeviceGroupOf(group, run));
+    return backend_->make_communicator(MakeDeviceGroup(group, run));
   }
   if (FarRank(group) >= 0) {
-    return make_communicator_({NumberOf(group), group.ranks, most_tensors_,
-                               static_cast<uint64_t>(run) << 32, PacketsOf(group)});
+    return make_communicator_({GroupNumber(group), group.ranks, most_tensors_,
+                               static_cast<uint64_t>(run) << 32, FindPacketShape(group)});
   }
   const auto members = static_cast<int>(group.ranks.size());
   return devices_.empty() ? MakeLocalCommunicator(members, most_tensors_)
                           : MakeStreamCommunicator(members, most_tensors_);
 }
 
-PacketShape LoadedPlan::PacketsOf(const NetGroup& group) const {
+PacketShape LoadedPlan::FindPacketShape(const NetGroup& group) const {
   PacketShape shape;
   for (const LoadedProgram& program : programs_) {
     for (size_t e = 0; e < program.works.size(); ++e) {
       if (program.net.groups[program.net.exchanges[e].group] != group) continue;
-      shape = shape.Join(program.works[e].ShapeOfPackets());
+      shape = shape.Join(program.works[e].FindPacketShape());
     }
   }
   return shape;
 }
 
-DeviceGroup LoadedPlan::DeviceGroupOf(const NetGroup& group, uint32_t run) const {
-  DeviceGroup of{.name = absl::StrCat(absl::Hex(NumberOf(group)), ".", run)};
+DeviceGroup LoadedPlan::MakeDeviceGroup(const NetGroup& group, uint32_t run) const {
+  DeviceGroup of{.name = absl::StrCat(absl::Hex(GroupNumber(group)), ".", run)};
   for (const int32_t rank : group.ranks) {
-    of.devices.push_back(ranks_.Contains(rank) ? DeviceOf(rank) : nullptr);
+    of.devices.push_back(ranks_.Contains(rank) ? FindDevice(rank) : nullptr);
   }
   for (int rank = ranks_.begin; rank < ranks_.end; ++rank) {
     const auto in = std::count_if(groups_.begin(), groups_.end(), [&](const NetGroup& g) {

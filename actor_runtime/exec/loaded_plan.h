@@ -1,7 +1,7 @@
-// LoadedPlan: a proved plan with all that a process needs to run some ranks of it: for each of them
-// its arena and kernel threads, for every program the net and the bound actors of them. What the
-// drivers share; it fires nothing itself. Time and memory do not grow with ranks of other
-// processes.
+// LoadedPlan: a proved plan with all that a process needs to run some of its ranks: for each rank
+// its arena and kernel threads, for each program the net and the bound actors of these ranks. The
+// drivers share it; it fires nothing itself. Its time and memory do not grow with the ranks of
+// other processes.
 //
 // It is pinned: actors point into it.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace oneflow {
 
-// A group with members in other processes, for whoever can reach them.
+// A group with members in other processes, for the network that connects them.
 struct GroupAcross {
   uint64_t communicator = 0;   // the same number in all processes
   std::vector<int32_t> ranks;  // of the members
@@ -43,13 +43,13 @@ struct LoadOptions {
   // Null: the devices are CPUs. It outlives the plan.
   const DeviceBackend* backend = nullptr;
   bool prove = true;        // VerifyPlan; only tests of broken plans go without
-  bool timed = false;       // streams of devices tell times
+  bool timed = false;       // streams of devices have times
   bool own_kernels = true;  // the proof covers the kernels; false: make_kernel is a test's own
 };
 
 struct LoadedProgram {
   ActorNet net;
-  std::vector<std::vector<BoundActor>> actors;  // by stream and place; empty without kernels
+  std::vector<std::vector<BoundActor>> actors;  // by stream and index in it; empty without kernels
   std::vector<DeviceStream*> device_streams;    // by stream; null: a worker runs it
   std::vector<ExchangeWork> works;              // as net.exchanges
   std::vector<int32_t> communicator_of;         // by group of the net: in LoadedPlan::Communicators
@@ -68,37 +68,38 @@ class LoadedPlan {
   std::vector<LoadedProgram>& programs() { return programs_; }
   std::span<const std::unique_ptr<ThreadPool>> pools() const { return pools_; }  // by own rank
   const std::vector<NetGroup>& groups() const { return groups_; }
-  // Fresh ones, one a group: for runs of any programs, until one is cut short. `run`: which run
-  // comes next, the same in all processes. Where a library carries exchanges it waits until all
-  // processes have called it; so it may fail.
+  // Makes new communicators, one a group, which serve runs of any programs until a run is
+  // interrupted. `run`: the number of the next run, the same in all processes. If a library carries
+  // exchanges, this waits until all processes have called it, and so may fail.
   absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeCommunicators(uint32_t run) const;
-  // Index of a program by name; NOT_FOUND names the ones there are.
+  // Index of a program by name; NOT_FOUND lists the names that exist.
   absl::StatusOr<int> FindProgram(std::string_view name) const;
 
   int64_t ArenaBytes(int rank) const {
     return memories_.empty() ? 0 : memories_[rank - ranks_.begin].bytes();
   }
   // Null for a CPU.
-  Device* DeviceOf(int rank) const {
+  Device* FindDevice(int rank) const {
     return devices_.empty() ? nullptr : devices_[rank - ranks_.begin].get();
   }
-  // The bytes of a slot of a persistent register, at an own rank of its stage.
+  // The bytes of a slot of a persistent register, at a rank of this process in the register's
+  // stage.
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const;
 
  private:
   LoadedPlan() = default;
   absl::Status CheckKind(const LoadOptions& options) const;
   absl::Status MakeDevices(const LoadOptions& options);
-  absl::StatusOr<DeviceStream*> StreamOf(int rank, size_t index);
+  absl::StatusOr<DeviceStream*> FindStream(int rank, size_t index);
   absl::Status BindProgram(int program, const LoadOptions& options);
   absl::Status BindExchanges(const BindContext& context, const LoadOptions& options,
                              LoadedProgram* loaded);
   absl::Status AddGroups();
   int32_t FarRank(const NetGroup& group) const;
-  PacketShape PacketsOf(const NetGroup& group) const;
+  PacketShape FindPacketShape(const NetGroup& group) const;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const NetGroup& group,
                                                                  uint32_t run) const;
-  DeviceGroup DeviceGroupOf(const NetGroup& group, uint32_t run) const;
+  DeviceGroup MakeDeviceGroup(const NetGroup& group, uint32_t run) const;
 
   proto::Plan plan_;
   StageMesh mesh_;
@@ -112,8 +113,8 @@ class LoadedPlan {
   std::vector<LoadedProgram> programs_;
   CommunicatorMaker make_communicator_;
   const DeviceBackend* backend_ = nullptr;
-  std::vector<NetGroup> groups_;  // of all programs: each has a communicator
-  int most_tensors_ = 0;          // of an exchange
+  std::vector<NetGroup> groups_;  // of all programs; each has a communicator
+  int most_tensors_ = 0;          // of any exchange
 };
 
 }  // namespace oneflow

@@ -1,9 +1,9 @@
-// ActorNet: one program of a plan as concrete actors and streams of the devices of a process: what
-// the drivers (runtime.h, deterministic_runtime.h) fire. Token flow only: it knows no kernel and no
-// byte. Its size does not depend on devices of other processes, but for the ranks of groups that
-// have members here and there.
+// ActorNet: one program of a plan as concrete actors and streams of the devices of a process, which
+// the drivers (runtime.h, deterministic_runtime.h) fire. It holds token flow only: it knows no
+// kernel and no byte. Its size does not depend on devices of other processes, except for the ranks
+// of groups with members here and elsewhere.
 //
-// Constant after Instantiate; ActorStates and stream positions belong to the drivers.
+// It is constant after Instantiate; ActorStates and positions in streams belong to the drivers.
 #pragma once
 
 #include <array>
@@ -24,16 +24,16 @@ struct StreamOrder {
   uint32_t rank = 0;
   int32_t id = 0;  // in the program
   bool host = false;
-  // What it does is for the compute streams of the step, which alone begin one: streams of the host
-  // and of exchanges.
+  // True for streams of the host and of exchanges. They follow the compute streams of a step, which
+  // alone begin one.
   bool follows = false;
   std::string name;
   std::vector<int32_t> actors;  // concrete, in the order in which they first fire
-  FiringOrder firings;          // one step: places in `actors`
+  FiringOrder firings;          // one step: indices in `actors`
   ActorTable table;             // of `actors`
 };
 
-// Devices that fire exchanges together, all on the same streams, so all in the same order: one
+// Devices that fire exchanges together, all on the same streams and so all in the same order: one
 // communicator carries them.
 struct NetGroup {
   std::vector<int32_t> ranks;  // in the group's order
@@ -47,15 +47,15 @@ struct NetExchange {
   std::array<int32_t, 2> actors;  // in the program: of the first member, of all others
 };
 
-// The order in which a device issues its exchanges, where it must keep one.
+// The order in which a device issues its exchanges, if it must keep one.
 struct IssueOrder {
   std::vector<int32_t> actors;  // concrete
-  FiringOrder firings;          // one step: places in `actors`
+  FiringOrder firings;          // one step: indices in `actors`
 };
 
-// Which exchange an actor is a member of.
+// The exchange that an actor is a member of.
 struct ExchangeMember {
-  int32_t exchange = -1;  // in ActorNet::exchanges; -1: of none
+  int32_t exchange = -1;  // in ActorNet::exchanges; -1: none
   int32_t index = 0;      // among its members
 };
 
@@ -74,38 +74,38 @@ struct ActorNet {
 
   std::vector<ActorSpec> specs;           // concrete actors, by (rank, actor)
   std::vector<int32_t> stream_of;         // for each of them: index in `streams`
-  std::vector<int32_t> place_of;          // for each of them: place in StreamOrder::actors
-  std::vector<int64_t> firings;           // of each of them in a step
+  std::vector<int32_t> index_in_stream;   // by concrete actor: index in StreamOrder::actors
+  std::vector<int64_t> firings;           // by concrete actor: firings in a step
   std::vector<ExchangeMember> member_of;  // for each of them
   std::vector<NetGroup> groups;           // with a member here
   std::vector<NetExchange> exchanges;     // of these groups
-  std::vector<IssueOrder> issues;         // by own rank; of no actors on one without exchanges
+  std::vector<IssueOrder> issues;         // by own rank; no actors on a rank without exchanges
   std::vector<StreamOrder> streams;       // by (rank, stream)
   std::vector<std::string> names;         // of actors, by index in the program
   // [(rank - own.begin) * actors_in_plan + actor] -> specs; -1: not on that rank
   std::vector<int32_t> index;
 
-  // The concrete actor; -1 where it is not on that rank. Requires one of our ranks.
+  // The concrete actor; -1 if it is not on that rank. Requires a rank of this process.
   int32_t Find(int32_t rank, int32_t actor) const {
     return index[static_cast<size_t>(rank - own.begin) * actors_in_plan + actor];
   }
   int32_t members(const NetExchange& exchange) const {
     return static_cast<int32_t>(groups[exchange.group].ranks.size());
   }
-  // The concrete actor of a member; -1 where its device is not of this process.
-  int32_t MemberOf(const NetExchange& exchange, int32_t member) const {
+  // The concrete actor of a member; -1 if its device is in another process.
+  int32_t FindMember(const NetExchange& exchange, int32_t member) const {
     const int32_t rank = groups[exchange.group].ranks[member];
     return own.Contains(rank) ? Find(rank, exchange.actors[member > 0]) : -1;
   }
-  int32_t ReceiverOf(const Message& m) const { return Find(m.to_rank, m.actor); }
-  // "actor h.0.fc at rank 3": of a concrete actor, of a member of an exchange.
+  int32_t FindReceiver(const Message& m) const { return Find(m.to_rank, m.actor); }
+  // "actor h.0.fc at rank 3", for a concrete actor, or for a member of an exchange.
   std::string NameOf(int32_t actor) const;
   std::string NameOf(const NetExchange& exchange, int32_t member) const;
 };
 
-// Messages that may be unread at once between two streams of a net are bounded by credits:
-// max(slots, initial fills) on each edge and direction. The bound for a worker that drives the
-// given streams: the sum over edges from streams that are not its own.
+// The most messages that a worker may have unread at once, if it drives the given streams of a net.
+// Credits bound the messages between two streams: max(slots, initial fills) on each edge and
+// direction. The result is the sum over edges from streams of other workers.
 int64_t MailboxCapacity(const ActorNet& net, const std::vector<bool>& own_stream);
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// Several processes of one plan, each with arenas and threads of its own ranks, joined by messages
-// alone: here in one process, which delivers them in an order that is drawn.
+// Several processes of one plan, each with the arenas and threads of its ranks, joined by messages
+// alone. Here all are in one process, which delivers the messages in a drawn order.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -28,7 +28,7 @@ class Lent final : public Communicator {
   void SetWake(std::function<void(int)> wake) override { of_->SetWake(std::move(wake)); }
   void Enter(int member, const ExchangeEntry& entry) override { of_->Enter(member, entry); }
   Progress Poll(int member, ThreadPool* pool) override { return of_->Poll(member, pool); }
-  bool HasNews(int member) const override { return of_->HasNews(member); }
+  bool CanProgress(int member) const override { return of_->CanProgress(member); }
   bool HasEntered(int member, int than) const override { return of_->HasEntered(member, than); }
   void Abort(const absl::Status& status) override { of_->Abort(status); }
   absl::Status status() const override { return of_->status(); }
@@ -75,12 +75,12 @@ class Network {
       refused_ += to->Receive(message).ok() ? 0 : 1;
       return;
     }
-    const absl::StatusOr<std::span<std::byte>> place = to->Land(message);
-    refused_ += place.ok() ? 0 : 1;
-    if (place.ok() && !place->empty()) {
+    const absl::StatusOr<std::span<std::byte>> index = to->Land(message);
+    refused_ += index.ok() ? 0 : 1;
+    if (index.ok() && !index->empty()) {
       size_t at = 0;
       ForPayload(letter.action, [&](const std::byte* row, size_t bytes) {
-        std::memcpy(place->data() + at, row, bytes);
+        std::memcpy(index->data() + at, row, bytes);
         at += bytes;
       });
       to->Landed(message);

@@ -73,7 +73,7 @@ bool RunBoard::WaitForRun(uint64_t* seen) {
 
 bool RunBoard::Begin(int64_t step, bool follows) {
   if (stop_ != nullptr && stop_->load() && gate_->end() == StepGate::kNoEnd) {
-    // Whoever comes second finds as many.
+    // The second caller finds the same number.
     gate_->EndAt(gate_->Hold());
   }
   return gate_->Begin(step, follows);
@@ -83,7 +83,7 @@ void RunBoard::StepsDone(int worker, int64_t steps) {
   steps_[worker].done.store(steps);
   const int64_t wanted = wanted_.load();
   if (steps <= wanted || FinishedByAll() <= wanted) return;
-  // The control thread has looked and not yet gone to sleep, or it sleeps.
+  // The control thread has checked and not yet gone to sleep, or it sleeps.
   { const std::lock_guard lock(mutex_); }
   to_control_.notify_one();
 }
@@ -98,7 +98,8 @@ void RunBoard::Rest() {
 }
 
 void RunBoard::Fail(const absl::Status& status) {
-  // Under the lock: who is told at rest must not meet a callback of the run before.
+  // This holds the lock so that a caller that hears that all are at rest does not meet a callback
+  // of the run before.
   const std::lock_guard lock(mutex_);
   if (working_ == 0 || !failure_.ok()) return;
   failure_ = status;

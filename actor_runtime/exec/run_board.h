@@ -1,16 +1,15 @@
-// RunBoard: where the control thread and the workers of a process meet: it starts runs, learns of
-// finished steps, keeps the first failure and knows when every worker is at rest. It moves no
-// messages.
+// RunBoard: the board between the control thread and the workers of a process. It starts runs,
+// counts finished steps, keeps the first failure and knows when every worker is at rest. It moves
+// no messages.
 //
 //   control: board.Start(); ... board.WaitForSteps(...) until all are at rest; board.TakeFailure()
 //   worker:  while (board.WaitForRun(&seen)) { drive; board.Rest(); }
 //
 // Invariants (under mutex_):
 //  1. Between Start and the last Rest, 0 < working_ <= workers; else working_ == 0.
-//  2. steps_[w] is what worker w last said, and never falls within a run. Workers say it without
-//  the
-//     lock; whoever brings all past wanted_ takes it, to wake the control thread. Both sides write
-//     first and read then, sequentially consistent, so one of them sees the other.
+//  2. steps_[w] is the last count of worker w, and never falls within a run. Workers store it
+//     without the lock; the worker that brings all past wanted_ takes the lock, to wake the control
+//     thread. Both sides write first and then read, sequentially consistent, so one sees the other.
 //  3. failure_ is the first one of the run; cancelled() is true from then to the next Start.
 //  4. gate_ says which steps may begin; once it has an end, every worker goes as far as that.
 #pragma once
@@ -29,13 +28,14 @@ namespace oneflow {
 
 class RunBoard {
  public:
-  // `on_failure`: called with the failure of a run that ends by it, while its workers may still
-  // work. It must not block, and calls nothing of the board but cancelled().
+  // `on_failure` is called with a failure that ends a run, while its workers may still work. It
+  // must not block, and calls nothing of the board but cancelled().
   RunBoard(int workers, std::function<void(const absl::Status&)> on_failure);
 
-  // Control thread.
+  // Control thread:
+  //
   // Requires that all are at rest. `gate` and `stop`, which may be null, belong to the run: once
-  // `stop` is true, no step is begun that is not yet. A gate is open, or held already.
+  // `stop` is true, no new step is begun. A gate is open, or already held.
   void Start(StepGate* gate, const std::atomic<bool>* stop);
   void Quit();  // ends every WaitForRun for good
   // Waits until every worker has finished more than `steps` steps, or all are at rest; returns the
@@ -44,21 +44,20 @@ class RunBoard {
   bool AtRest();
   absl::Status TakeFailure();
 
-  // Workers.
+  // Workers:
   bool WaitForRun(uint64_t* seen);  // false: quit. *seen: number of the last run, 0 at first
-  // Whether a stream may begin a step. A step that one device begins, all finish; host streams only
-  // prepare steps and report them. A worker that is told no wakes the others if end() is known, so
-  // that they see it, too; else they are woken once it is.
+  // Returns true if a stream may begin a step. A step that one device begins is finished by all;
+  // host streams only prepare steps and report them. A worker that gets false wakes the others if
+  // end() is known, so that they see it, too; else they are woken once it is known.
   bool Begin(int64_t step, bool follows);
   void StepsDone(int worker, int64_t steps);
   void Rest();
 
-  // Any thread. The steps after which the run ends early; a number beyond all steps where it goes
-  // on.
+  // Any thread. The steps after which the run ends early; beyond all steps if it does not.
   int64_t end() const { return gate_->end(); }
   // Steps of the run in progress that every worker has finished.
   int64_t finished() const { return FinishedByAll(); }
-  // The first failure of a run ends it; nothing happens when none is in progress.
+  // Ends the run with its first failure; has no effect if no run is in progress.
   void Fail(const absl::Status& status);
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 

@@ -20,14 +20,14 @@
 namespace oneflow {
 namespace {
 
-// Rounds in which no worker did anything, after which none ever will. A device may take some to
-// finish what it was given.
+// After this many rounds in which no worker did anything, the run is deadlocked. A device may need
+// some rounds to finish its launches.
 constexpr int kIdleRounds = 1000;
 
-// A worker that does not answer for so long is inside a kernel.
+// A worker that does not answer for this long is inside a kernel.
 constexpr std::chrono::milliseconds kPatience{250};
 
-// Who drives what in one program.
+// The assignment of streams to workers in one program.
 struct Assignment {
   std::vector<std::vector<int32_t>> streams_of;  // by worker
   std::vector<int32_t> worker_of;                // by stream
@@ -42,7 +42,7 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
                       " to ", ranks.back());
 }
 
-int32_t WorkerOf(uint32_t rank, const RankRange& own) {
+int32_t FindWorker(uint32_t rank, const RankRange& own) {
   return static_cast<int32_t>(rank) - own.begin;
 }
 
@@ -52,7 +52,7 @@ Assignment Assign(const ActorNet& net) {
   assignment.streams_of.resize(net.own.size() + 1);
   for (size_t s = 0; s < net.streams.size(); ++s) {
     const int32_t worker =
-        net.streams[s].host ? net.own.size() : WorkerOf(net.streams[s].rank, net.own);
+        net.streams[s].host ? net.own.size() : FindWorker(net.streams[s].rank, net.own);
     assignment.streams_of[worker].push_back(static_cast<int32_t>(s));
     assignment.worker_of.push_back(worker);
   }
@@ -74,23 +74,23 @@ std::vector<int64_t> Capacities(const std::vector<LoadedProgram>& programs,
 
 }  // namespace
 
-// Members in the order of their making; threads last, so that they are joined first.
+// Members are in the order of construction; threads are last, so that they are joined first.
 struct Runtime::Impl {
   std::unique_ptr<LoadedPlan> loaded;
   std::vector<Assignment> assignments;           // by program
   std::vector<std::vector<ActorStates>> states;  // by program, stream; initial between runs
   std::optional<Trace> trace;
-  // Changed at rest only; empty when those there were cannot be used again.
+  // Changed only at rest; empty if the last ones cannot be used any more.
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::optional<Bus> bus;
   std::optional<RunBoard> board;
   bool synchronous = false;
-  bool cut_short = false;              // control thread: the last run failed
+  bool run_failed = false;             // control thread: the last run failed
   std::function<absl::Status()> meet;  // null: there are no other processes
   uint32_t epoch = 0;                  // control thread
-  int64_t steps_done = 0;              // control thread: of the last run
+  int64_t steps_done = 0;              // control thread: in the last run
   std::mutex running_mutex;
-  std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a whole run
+  std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a complete run
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
   std::function<int(int)> draw_worker;  // null: the workers have threads
@@ -116,14 +116,14 @@ struct Runtime::Impl {
       bus->WakeAll();
     });
     RETURN_IF_ERROR(MakeCommunicators());
-    // Who spins while others wait for a core slows them down.
-    // What a worker waits for of other processes comes by another thread, of the network.
+    // A worker that spins while others wait for a core slows them down. Messages of other processes
+    // come by another thread, that of the network, which needs a core, too.
     const int least = options.make_communicator ? 2 : 1;
     const int busy = std::max(least, (n - 1) * loaded->kernel_threads());
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
       const RankRange& own = loaded->ranks();
-      Device* device = w < own.size() ? loaded->DeviceOf(own.begin + w) : nullptr;
+      Device* device = w < own.size() ? loaded->FindDevice(own.begin + w) : nullptr;
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin, device));
       if (options.draw_worker) continue;
       threads.emplace_back([this, worker = workers.back().get()] {
@@ -133,13 +133,13 @@ struct Runtime::Impl {
     return absl::OkStatus();
   }
 
-  // What a communicator has for a member wakes the worker of that one's device.
+  // Progress of a communicator for a member wakes the worker of that member's device.
   absl::Status MakeCommunicators() {
     if (!communicators.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(communicators, loaded->MakeCommunicators(epoch));
     for (size_t c = 0; c < communicators.size(); ++c) {
       communicators[c]->SetWake([this, &ranks = loaded->groups()[c].ranks](int member) {
-        bus->mailbox(WorkerOf(ranks[member], loaded->ranks())).WakeIfParked();
+        bus->mailbox(FindWorker(ranks[member], loaded->ranks())).WakeIfParked();
       });
     }
     return meet ? meet() : absl::OkStatus();
@@ -169,11 +169,11 @@ struct Runtime::Impl {
     running = run;
   }
 
-  // A device that has met an error in its work has none of it any more, for good.
+  // A device whose work has failed once is unusable for good.
   absl::Status CheckDevices() const {
-    if (!cut_short) return absl::OkStatus();
+    if (!run_failed) return absl::OkStatus();
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
-      Device* device = loaded->DeviceOf(rank);
+      Device* device = loaded->FindDevice(rank);
       if (device == nullptr) continue;
       absl::Status usable = device->Attach();
       if (usable.ok()) usable = device->Synchronize();
@@ -186,16 +186,16 @@ struct Runtime::Impl {
     return absl::OkStatus();
   }
 
-  // Where launches are traced, from the device's times to the host's.
+  // For traced launches: aligns the clocks of devices with the host's.
   absl::Status StartClocks() const {
     for (int rank = loaded->ranks().begin; trace && rank < loaded->ranks().end; ++rank) {
-      Device* device = loaded->DeviceOf(rank);
+      Device* device = loaded->FindDevice(rank);
       if (device != nullptr) RETURN_IF_ERROR(device->StartClock());
     }
     return absl::OkStatus();
   }
 
-  // On the control thread, without the workers' own.
+  // Drives all workers on the control thread.
   void DriveAll() {
     const auto going = [](const auto& worker) { return worker->GoesOn(); };
     const auto n = static_cast<int>(workers.size());
@@ -228,8 +228,8 @@ struct Runtime::Impl {
     return text;
   }
 
-  // All workers are at rest. Back to the initial marking; a good run must have reached it by
-  // itself, unless it was stopped after `steps` steps and streams that follow had gone ahead.
+  // Requires all workers at rest. Returns to the initial marking; a good run must have reached it,
+  // unless it was stopped after `steps` steps and streams that follow had gone ahead.
   absl::Status Finish(int program, const absl::Status& failure, int64_t steps, bool stopped) {
     {
       const std::lock_guard lock(running_mutex);
@@ -239,16 +239,17 @@ struct Runtime::Impl {
     absl::Status status = failure;
     const bool ahead = std::any_of(workers.begin(), workers.end(),
                                    [&](const auto& worker) { return worker->ahead(steps); });
-    // Others may still finish the last step, and need what members here have entered.
+    // Other processes may still finish the last step, and need the entries of members here.
     if (status.ok() && stopped && meet) status = meet();
-    // A device would wait for members that enter no more, and so would the end of a library's
-    // communicator of which others have aborted their parts.
-    const bool cut = ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
+    // A device would wait for members that never enter, and so would the end of a library's
+    // communicator whose other parts are aborted.
+    const bool interrupted =
+        ahead || (stopped && meet && loaded->plan().device_kind() != proto::CPU);
     for (const auto& communicator : communicators) {
-      if (cut) communicator->Abort(absl::CancelledError("the run was stopped"));
+      if (interrupted) communicator->Abort(absl::CancelledError("the run was stopped"));
     }
     for (int rank = loaded->ranks().begin; rank < loaded->ranks().end; ++rank) {
-      Device* device = loaded->DeviceOf(rank);
+      Device* device = loaded->FindDevice(rank);
       if (device == nullptr) continue;
       absl::Status at_rest = device->Attach();
       if (at_rest.ok()) at_rest = device->Synchronize();
@@ -260,7 +261,7 @@ struct Runtime::Impl {
     for (size_t a = 0; a < net.specs.size(); ++a) {
       const int32_t s = net.stream_of[a];
       if (status.ok() && !ahead &&
-          !IsDrained(net.streams[s].table, states[program][s], net.place_of[a])) {
+          !IsDrained(net.streams[s].table, states[program][s], net.index_in_stream[a])) {
         status = absl::InternalError(absl::StrCat("program ", net.program, " ended, but ",
                                                   net.NameOf(static_cast<int32_t>(a)),
                                                   " is not back at the initial marking"));
@@ -269,10 +270,10 @@ struct Runtime::Impl {
     for (size_t s = 0; s < net.streams.size(); ++s) {
       Reset(net.streams[s].table, &states[program][s]);
     }
-    // Members may have entered what others have not, and never will. All processes know of each
-    // stop, but not of whose streams have gone ahead.
+    // Members may have entered exchanges that others never will. All processes know of each stop,
+    // but not of streams that have gone ahead in other processes.
     if (!status.ok() || ahead || (stopped && meet)) communicators.clear();
-    cut_short = !status.ok();
+    run_failed = !status.ok();
     return status;
   }
 };
@@ -320,12 +321,12 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   impl_->Prepare(index, context, steps);
   impl_->board->Start(options.gate, options.stop);
   if (impl_->draw_worker) impl_->DriveAll();
-  int64_t told = 0, done = 0;
+  int64_t reported = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {
     at_rest = impl_->board->AtRest();
     // Without a listener, only the end matters.
-    done = impl_->board->WaitForSteps(options.on_step ? told : steps);
-    while (options.on_step && told < done) options.on_step(told++);
+    done = impl_->board->WaitForSteps(options.on_step ? reported : steps);
+    while (options.on_step && reported < done) options.on_step(reported++);
   }
   impl_->steps_done = done;
   return impl_->Finish(index, impl_->board->TakeFailure(), done, done < steps);
@@ -360,13 +361,13 @@ RankWaits Runtime::Waits() const {
   const ActorNet& net = run.program->net;
   RankWaits waits{net.program, run.epoch, impl_->board->finished(), {}};
   for (const StreamOrder& stream : net.streams) {
-    if (stream.host || impl_->loaded->DeviceOf(stream.rank) != nullptr) continue;
+    if (stream.host || impl_->loaded->FindDevice(stream.rank) != nullptr) continue;
     std::vector<char> seen(net.groups.size(), 0);
     for (const int32_t actor : stream.actors) {
       if (net.member_of[actor].exchange < 0) continue;
       const int32_t group = net.exchanges[net.member_of[actor].exchange].group;
       if (std::exchange(seen[group], 1) != 0) continue;
-      const int32_t worker = WorkerOf(stream.rank, net.own);
+      const int32_t worker = FindWorker(stream.rank, net.own);
       waits.wait.push_back({static_cast<int>(stream.rank),
                             absl::StrCat(stream.name, ", ", RanksText(net.groups[group].ranks)),
                             impl_->workers[worker]->waited(group)});
@@ -399,7 +400,7 @@ proto::ProcessTrace Runtime::TraceEvents() const {
 std::string Runtime::TraceJson() const {
   if (!impl_->trace) return "";
   const proto::ProcessTrace trace = TraceEvents();
-  return oneflow::TraceJson({&trace, 1}, 1, TraceFactsOf(plan()));
+  return oneflow::TraceJson({&trace, 1}, 1, MakeTraceFacts(plan()));
 }
 
 }  // namespace oneflow

@@ -1,16 +1,17 @@
-// Runtime: runs the programs of a plan on the devices of this process. A worker thread a device
-// drives the device's streams, one more drives the host streams of all of them; nobody schedules.
+// Runtime: runs the programs of a plan on the devices of this process. One worker thread a device
+// drives the device's streams, and one more drives the host streams of all devices; there is no
+// scheduler.
 //
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, {.threads = 2}));
 //   RETURN_IF_ERROR(runtime->Run("init", context, 1));
 //   RETURN_IF_ERROR(runtime->Run("train", context, 100));
 //
 // Guarantees: the plan is proved before anything starts. Persistent registers keep their values
-// between runs. A run ends drained, every slot returned, or with the Status of the first kernel
-// that failed; then all workers are at rest and another Run may follow (the failed one's registers
-// hold what they held), unless a device is lost: then every further Run says so. Between the first
-// and the last step workers and actors allocate nothing. It is not thread-safe, but for Cancel,
-// Report and Firings. It does not read checkpoints or data: RunContext does.
+// between runs. A run ends drained, with every slot returned, or with the Status of the first
+// kernel that failed. Then all workers are at rest and another Run may follow; registers keep the
+// contents that the failed run left. If a device is lost, every further Run fails and says so.
+// Between the first and the last step workers and actors allocate nothing. It is not thread-safe,
+// except for Cancel, Report and Firings. It does not read checkpoints or data: RunContext does.
 //
 // Next: actor_runtime/actor/actor_state.h, which decides when an actor fires.
 #pragma once
@@ -37,35 +38,36 @@
 namespace oneflow {
 
 struct RuntimeOptions {
-  // Kernel threads in all: each device's kernels get threads / devices of them, at least 1, at most
-  // the plan's kernel_threads. Results do not depend on it.
+  // Kernel threads in total: each device's kernels get threads / devices of them, at least 1, at
+  // most the plan's kernel_threads. Results do not depend on it.
   int threads = 1;
   RankRange ranks;  // the devices of this process; empty: all
-  // For groups with members in other processes. A run that is cut short makes new ones for the
-  // next; all processes must run the same programs and steps. null: plans with such groups are
-  // refused.
+  // Makes communicators for groups with members in other processes. It makes new ones after an
+  // interrupted run; all processes must run the same programs and steps. null: plans with such
+  // groups are refused.
   CommunicatorMaker make_communicator;
-  // Returns when all processes have called it as often. They meet when each has made its
-  // communicators, before any device enters one, and after a run that was stopped, before what its
-  // streams have entered ahead is dropped. null: there are no others.
+  // A barrier: returns when all processes have called it equally often. Processes meet when each
+  // has made its communicators, before any device enters one, and after a stopped run, before
+  // exchanges that streams have entered ahead are dropped. null: there are no other processes.
   std::function<absl::Status()> meet;
-  Isa isa = BestIsa();        // what kernels compute with; one that the processor has
-  KernelFactory make_kernel;  // null: MakeKernel of actor_runtime/kernel; of the host's actors
-                              // alone where there is a backend
-  // Called at load with each kernel that this process makes, where make_kernel is null and devices
-  // are CPUs; null: nobody looks.
+  Isa isa = BestIsa();  // instruction set of the kernels; the processor has it
+  // Makes the kernels; with a backend, only those of the host's actors. null: MakeKernel of
+  // actor_runtime/kernel.
+  KernelFactory make_kernel;
+  // Called at load with each kernel that this process makes, if make_kernel is null and devices are
+  // CPUs. null: not called.
   std::function<void(const KernelSetup& setup)> on_kernel;
-  const DeviceBackend* backend = nullptr;  // of devices that run by themselves; null: they are CPUs
-  // A rank has one launch at a time on its device, so that an error is told of the actor that made
-  // it; another rank that shares the device may tell it first. Of devices that run by themselves.
+  const DeviceBackend* backend = nullptr;  // of asynchronous devices; null: the devices are CPUs
+  // For asynchronous devices. A rank has one launch at a time on its device, so that an error is
+  // reported for the actor that made it. Another rank that shares the device may report it first.
   bool synchronous = false;
   bool prove = true;  // VerifyPlan at load
-  // Workers without work look for messages for some microseconds before they sleep, if there are
-  // cores for all of them. false: they sleep at once.
+  // If true, and if there are cores for all workers, a worker without work looks for messages for
+  // some microseconds before it sleeps. If false, it sleeps at once.
   bool spin = true;
-  // null: each worker has a thread. Else the thread that calls Run drives them all: this draws
-  // which goes on, of so many. Then a run is a function of what is drawn, and one in which nobody
-  // can go on ends as INTERNAL, with who waits for whom.
+  // null: each worker has a thread. Else the thread that calls Run drives all workers: this
+  // function draws the next of that many workers. Then a run is a function of the draws, and a
+  // deadlock ends it as INTERNAL with the actors that wait for each other.
   std::function<int(int workers)> draw_worker;
   bool trace = false;
   int64_t trace_events_per_stream = 1 << 16;
@@ -74,17 +76,18 @@ struct RuntimeOptions {
 struct RunOptions {
   // Called on the thread that called Run, after each finished step, with 0, 1, ... in turn.
   std::function<void(int64_t step)> on_step;
-  // Once it is true, no device begins a step that none has begun yet: the run ends well, with whole
-  // steps, perhaps none. A signal handler may set it. What host streams have prepared of further
+  // Once it is true, no device begins a new step: the run ends with OK after complete steps,
+  // perhaps none. A signal handler may set it. Data that host streams have prepared for further
   // steps is dropped. null: the run takes all its steps.
   const std::atomic<bool>* stop = nullptr;
-  // Ends the run early, too, where processes agree on the step; after EndAt call Wake. It is open,
-  // or held already. null: none.
+  // Ends the run early, too, after a step on which processes agree; after EndAt call Wake. It is
+  // open, or already held. null: none.
   StepGate* gate = nullptr;
 };
 
-// For how long ranks of this process have waited for exchanges with others: from entering one until
-// it is over, with what they did of it themselves. Devices that run by themselves are not counted.
+// The time that ranks of this process have waited for exchanges with others: from entering an
+// exchange until it is over, including the work they did for it. Asynchronous devices are not
+// counted.
 struct RankWaits {
   struct Wait {
     int rank = 0;
@@ -93,7 +96,7 @@ struct RankWaits {
   };
   std::string program;     // that runs; empty: none does
   uint64_t run = 0;        // a number of that run
-  int64_t steps = 0;       // of it that are done
+  int64_t steps = 0;       // of the run, that are done
   std::vector<Wait> wait;  // since its begin; in one order throughout a run
 };
 
@@ -103,45 +106,46 @@ class Runtime {
                                                          const RuntimeOptions& options = {});
   ~Runtime();
 
-  // `steps` steps of a program; `context` must outlive the call.
+  // Runs `steps` steps of a program; `context` must outlive the call.
   absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
                    const RunOptions& options = {});
-  // Steps that the last Run has finished; between runs.
+  // Steps that the last Run has finished. Call it between runs.
   int64_t steps_done() const;
-  // Ends the Run in progress with CANCELLED, soon. Any thread; nothing happens when none is in
-  // progress.
+  // Ends the Run in progress with CANCELLED, soon. Any thread may call; it has no effect if no run
+  // is in progress.
   void Cancel();
 
-  // The same with a status that is not OK.
+  // Like Cancel, with a status that is not OK.
   void End(const absl::Status& why);
-  // Workers that wait look at RunOptions::gate again. Any thread.
+  // Makes workers that wait look at RunOptions::gate once more. Any thread may call.
   void Wake();
 
-  // What each worker is at in the run in progress; none when there is none. Any thread, but one at
-  // a time. It takes up to a quarter of a second, when a worker is inside a kernel for so long.
+  // The current state of each worker in the run in progress; empty if there is none. Any thread may
+  // call, but one at a time. It takes up to a quarter of a second if a worker is inside a kernel
+  // for so long.
   std::vector<WorkerReport> Report() const;
-  // Firings begun in the run in progress, by worker, as Report lists them; none when there is none.
-  // Any thread; cheap.
+  // Firings begun in the run in progress, by worker, in the order of Report; empty if there is
+  // none. Any thread may call; cheap.
   std::vector<int64_t> Firings() const;
 
-  // Any thread; cheap, but it allocates.
+  // Any thread may call; cheap, but it allocates.
   RankWaits Waits() const;
 
-  // For how long the worker of each rank of this process has not waited, neither for messages nor
-  // for its device, from the begin of the run in progress, or of the last one, to `now`:
-  // nanoseconds, by rank. Of devices that run by themselves, with workers that have threads; else
-  // 0. Any thread while a run is in progress; cheap.
+  // The time, in nanoseconds by rank of this process, that the rank's worker has not waited,
+  // neither for messages nor for its device, from the begin of the run in progress, or of the last
+  // one, to `now`. It is for asynchronous devices whose workers have threads; else 0. Any thread
+  // may call while a run is in progress; cheap.
   void WorkedUntil(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds) const;
 
   int64_t ArenaBytes(int rank) const;
   int ranks() const;           // of this process
   int kernel_threads() const;  // of one device
   const proto::Plan& plan() const;
-  // A slot of a persistent register at a rank of its stage; between runs.
+  // A slot of a persistent register at a rank of its stage. Call it between runs.
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const;
 
-  // The events of all runs so far; between runs. Empty if options.trace was not set. TraceJson: as
-  // Chrome/Perfetto JSON.
+  // The events of all runs so far; empty if options.trace was not set. Call it between runs.
+  // TraceJson writes them as Chrome/Perfetto JSON.
   proto::ProcessTrace TraceEvents() const;
   std::string TraceJson() const;
 

@@ -75,7 +75,7 @@ TEST_CASE("kernel threads are shared out over devices, within what the plan's wo
   CHECK(Make(TwoRanksPlan(), {.threads = 8})->kernel_threads() == 1);
 }
 
-TEST_CASE("a finished step is told in order, on the thread that called Run") {
+TEST_CASE("a finished step is reported in order, on the thread that called Run") {
   const std::unique_ptr<Runtime> runtime = Make(TwoRanksPlan());
   std::vector<int64_t> steps;
   const auto self = std::this_thread::get_id();
@@ -147,8 +147,8 @@ TEST_CASE("a run that stands still says who waits for whom; between runs there i
   const std::string wanted =
       "compute: actor dx at rank 1, firing 5, waits for fill 6 of actor x.recv at "
       "rank 1 (has 5; slot 1)";
-  // The other stage goes on for a moment with what it was given. How far it then is with the
-  // gradients depends on the moment at which the first one stopped.
+  // The other stage goes on for a moment with the messages that it has. Its progress with the
+  // gradients depends on the moment at which the first stage stopped.
   std::vector<WorkerReport> report;
   const auto stands = [&] { return report[1].streams[0].substr(0, wanted.size()) == wanted; };
   for (int i = 0; i < 20; ++i) {

@@ -1,11 +1,11 @@
-// SnapshotDesk: how another thread learns where a worker stands, without touching what the worker
-// owns: it asks, and the worker copies its state between two firings. One a worker.
+// SnapshotDesk: lets another thread read the state of a worker without touching what the worker
+// owns: the thread asks, and the worker copies its state between two firings. Each worker has one.
 //
 //   asker:   desk.Ask(); ... wake the worker ...; auto snapshot = desk.Collect(deadline);
 //   worker:  if (desk.asked()) desk.Answer([&](Snapshot* s) { ... });
 //
-// A worker that nobody asks pays for one look at an atomic. It allocates nothing: the snapshot has
-// its sizes from Prepare.
+// A worker that nobody asks pays for one read of an atomic. It allocates nothing: Prepare gives the
+// snapshot its sizes.
 //
 // Invariants (under mutex_):
 //  1. asked_ is true from Ask to the Answer or to the end of Collect, whichever is first.
@@ -24,14 +24,14 @@
 
 namespace oneflow {
 
-// Where the streams of a worker stand.
+// The positions of a worker's streams.
 struct Snapshot {
   struct Stream {
     int32_t stream = 0;    // in the net
-    int32_t place = 0;     // in StreamOrder::actors: which fires next
+    int32_t index = 0;     // in StreamOrder::actors: which fires next
     bool over = false;     // it has done all its steps
-    bool entered = false;  // the actor at `place` has entered its exchange
-    int32_t given = -1;    // place of the oldest firing that the device has not finished; -1: none
+    bool entered = false;  // the actor at `index` has entered its exchange
+    int32_t given = -1;    // index of the oldest firing that the device has not finished; -1: none
     ActorStates states;
   };
   std::vector<Stream> streams;
@@ -39,15 +39,16 @@ struct Snapshot {
 
 class SnapshotDesk {
  public:
-  // At rest: what a snapshot of the next run looks like.
+  // Sets the shape of snapshots of the next run. Call it at rest.
   void Prepare(Snapshot shape);
 
-  // The asker. One at a time.
+  // For the asker, one at a time:
   void Ask();
-  // The worker's answer, or nothing if it gives none before the deadline: it is inside a kernel.
+  // The worker's answer; nothing if the worker is inside a kernel and gives none before the
+  // deadline.
   std::optional<Snapshot> Collect(std::chrono::steady_clock::time_point deadline);
 
-  // The worker. Sequentially consistent with Ask.
+  // For the worker. Sequentially consistent with Ask.
   bool asked() const { return asked_.load(std::memory_order_seq_cst); }
   void Answer(absl::FunctionRef<void(Snapshot*)> fill);
 

@@ -9,7 +9,7 @@ int StageMesh::RankToStage(int rank) const {
   return stage_axis < 0 ? 0 : mesh.RankToCoordinate(rank)[stage_axis];
 }
 
-std::vector<int> StageMesh::MembersOf(const proto::Group& group, int rank) const {
+std::vector<int> StageMesh::FindMembers(const proto::Group& group, int rank) const {
   Coordinate c = mesh.RankToCoordinate(rank);
   if (!group.has_stages()) return mesh.Peers(c, {group.axis().begin(), group.axis().end()});
   std::vector<int> members;
@@ -20,7 +20,7 @@ std::vector<int> StageMesh::MembersOf(const proto::Group& group, int rank) const
   return members;
 }
 
-absl::StatusOr<StageMesh> StageMeshOf(const proto::Plan& plan) {
+absl::StatusOr<StageMesh> MakeStageMesh(const proto::Plan& plan) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan, mesh"));
   return StageMesh{std::move(mesh), plan.stage_axis()};
 }

@@ -1,5 +1,5 @@
-// Which devices fire an exchange together: groups of the plan as ranks. The one place of the
-// runtime that knows the stage axis; all else sees ranks.
+// StageMesh: the devices that fire an exchange together: groups of the plan as ranks. In the
+// runtime only this file knows the stage axis; all other code sees ranks.
 #pragma once
 
 #include <string_view>
@@ -17,11 +17,12 @@ struct StageMesh {
 
   int ranks() const { return mesh.devices(); }
   int RankToStage(int rank) const;
-  // Those of the group that `rank` is in: along axes in rank order, of two stages the sender first.
-  std::vector<int> MembersOf(const proto::Group& group, int rank) const;
+  // The members of the group that `rank` is in: along axes in rank order; between two stages the
+  // sender is first.
+  std::vector<int> FindMembers(const proto::Group& group, int rank) const;
 };
 
 // Requires a plan that passed VerifyPlanTypes.
-absl::StatusOr<StageMesh> StageMeshOf(const proto::Plan& plan);
+absl::StatusOr<StageMesh> MakeStageMesh(const proto::Plan& plan);
 
 }  // namespace oneflow

@@ -37,17 +37,17 @@ std::unique_ptr<Runtime> Make(const proto::Plan& plan, const OnFiring& on_firing
   return *std::move(runtime);
 }
 
-// The run was stopped after `steps` steps: what it left behind is what a run of so many leaves, and
-// the next run is not aware of it.
+// The run was stopped after `steps` steps. It leaves the state that a run of so many steps leaves,
+// and the next run is not affected.
 void CheckStopped(const proto::Plan& plan, Runtime* stopped, int64_t steps) {
   REQUIRE(stopped->steps_done() == steps);
-  const std::unique_ptr<Runtime> whole = Make(plan);
-  REQUIRE(whole->Run("train", {}, steps).ok());
-  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *whole, whole->ranks()));
+  const std::unique_ptr<Runtime> full = Make(plan);
+  REQUIRE(full->Run("train", {}, steps).ok());
+  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *full, full->ranks()));
   REQUIRE(stopped->Run("train", {}, 2).ok());
   CHECK(stopped->steps_done() == 2);
-  REQUIRE(whole->Run("train", {}, 2).ok());
-  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *whole, whole->ranks()));
+  REQUIRE(full->Run("train", {}, 2).ok());
+  CHECK(Persistent(plan, *stopped, stopped->ranks()) == Persistent(plan, *full, full->ranks()));
 }
 
 TEST_CASE("a step may begin that a device has begun, or any while the run is not stopping") {
@@ -60,7 +60,7 @@ TEST_CASE("a step may begin that a device has begun, or any while the run is not
   CHECK_FALSE(MayBegin(0, 0, true));
 }
 
-TEST_CASE("a long run ends with whole steps, as many on all devices; the next one works") {
+TEST_CASE("a long run ends with complete steps, as many on all devices; the next one works") {
   for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
     for (int64_t at = 0; at < 20; ++at) {
       const std::unique_ptr<Runtime> stopped = Make(plan);
@@ -95,11 +95,11 @@ TEST_CASE("the step that is begun is finished, and no device begins another") {
   }
 }
 
-TEST_CASE("what a host stream has prepared of the next step does not begin it") {
+TEST_CASE("data that a host stream has prepared does not begin the next step") {
   std::promise<void> ahead;
   std::atomic<bool> stop = false;
   const auto stopped = Make(ChainPlan(), [&](const std::string& actor, int64_t firing) {
-    // Of step 3 the host has two micro-batches ready when the device is at the end of step 2.
+    // The host has two micro-batches of step 3 ready when the device is at the end of step 2.
     if (actor == "x" && firing == 12) ahead.set_value();
     if (actor != "dw" || firing != 11) return;
     ahead.get_future().wait();
@@ -135,7 +135,7 @@ TEST_CASE("a run is stopped after a host stream has prepared all of it") {
   CheckStopped(plan, stopped.get(), 1);
 }
 
-TEST_CASE("a run that is to stop before it begins takes no step; one that is not told takes all") {
+TEST_CASE("a run that is to stop before it begins takes no step; one without a stop takes all") {
   const std::unique_ptr<Runtime> runtime = Make(TwoStagesPlan());
   const std::atomic<bool> stop = true;
   REQUIRE(runtime->Run("train", {}, 5, {.stop = &stop}).ok());

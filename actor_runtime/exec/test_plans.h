@@ -1,4 +1,4 @@
-// Tiny plans written by hand, and kernels for them: what the tests of the drivers run. All tensors
+// Tiny plans written by hand, and kernels for them, which the tests of the drivers run. All tensors
 // are kElements f32; the persistent registers hold the results.
 #pragma once
 
@@ -17,19 +17,20 @@ inline constexpr int kElements = 16;
 // One device: data on a host stream, gradients of 4 micro-batches accumulated, one update a step.
 // Programs "init" and "train".
 proto::Plan ChainPlan();
-// Two devices: an all_reduce on a stream of its own; 3 micro-batches a step.
+// Two devices: an all_reduce on a separate stream; 3 micro-batches a step.
 proto::Plan TwoRanksPlan();
 // Two stages, 1F1B with 4 micro-batches: activations go down, gradients come back.
 proto::Plan TwoStagesPlan();
 
-// ones: 1;  count: firing % 5 + rank-like number;  multiply, copy;
-// update: out = out / 2 + in / 8. Any of them fails at firing `fail_at` (attribute), if it has one.
+// Kernels: ones: 1;  count: firing % 5 + rank-like number;  multiply, copy; update: out = out / 2 +
+// in / 8. A kernel with attribute `fail_at` fails at that firing.
 absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup);
 
-// What ChainPlan's "w" is after `steps` steps.
+// The value of ChainPlan's "w" after `steps` steps.
 float ChainResult(int64_t steps);
 
-// What is not written: every register holds kElements f32, one slot, one firing a fill or read.
+// Parses a plan with defaults: every register holds kElements f32, one slot, one firing a fill or
+// read.
 proto::Plan PlanFromText(std::string_view text);
 void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor,
                 int64_t firing);

@@ -63,18 +63,19 @@ class TraceCopier {
         to->add_step(run.first_step + event.firing / net.firings[event.actor]);
         to->add_firing(event.firing);
         to->add_number(event.firing % net.firings[event.actor]);
-        to->add_ready(ReadyOf(net, event, ends));
+        to->add_ready(FindReady(net, event, ends));
         CopyArrows(net, event, track, ends);
         CopyJoint(net, r, event, track);
       }
     }
   }
 
-  static int64_t ReadyOf(const ActorNet& net, const TraceEvent& event, const TracedFirings& ends) {
+  static int64_t FindReady(const ActorNet& net, const TraceEvent& event,
+                           const TracedFirings& ends) {
     const int32_t x = net.member_of[event.actor].exchange;
     int64_t ready = event.begin_ns;
     for (int32_t m = 0; x >= 0 && m < net.members(net.exchanges[x]); ++m) {
-      const auto member = ends.find({net.MemberOf(net.exchanges[x], m), event.firing});
+      const auto member = ends.find({net.FindMember(net.exchanges[x], m), event.firing});
       if (member == ends.end()) return event.begin_ns;  // elsewhere, or dropped
       ready = std::max(ready, member->second->begin_ns);
     }
@@ -92,7 +93,7 @@ class TraceCopier {
     }
   }
 
-  // From the firings that filled what this one is the first to read.
+  // Copies arrows from the firings whose fills this firing is the first to read.
   void CopyArrows(const ActorNet& net, const TraceEvent& event, int32_t track,
                   const TracedFirings& ends) {
     const ActorSpec& spec = net.specs[event.actor];
@@ -101,14 +102,14 @@ class TraceCopier {
       const int64_t fill = event.firing / input.fires_per_read - input.initial_fills;
       for (int32_t p = input.first_source; fill >= 0 && p < input.first_source + input.n_sources;
            ++p) {
-        if (spec.sources[p].told == Told::kInOrder) continue;
+        if (spec.sources[p].when == NotifyWhen::kInOrder) continue;
         const int32_t writer = net.Find(spec.rank, spec.sources[p].actor);
         const auto end =
             ends.find({writer, (fill + 1) * FiresPerFill(net.specs[writer], spec.sources[p]) - 1});
         if (end == ends.end()) continue;  // dropped
         proto::ProcessTrace::Arrows* arrows = to_.mutable_arrows();
         arrows->add_from_track(Track(net.streams[net.stream_of[writer]]));
-        // An arrow starts inside the slice it comes from.
+        // An arrow starts inside the slice of its source.
         arrows->add_from(std::max(end->second->begin_ns, end->second->end_ns - 1));
         arrows->add_to_track(track);
         arrows->add_to(event.begin_ns);

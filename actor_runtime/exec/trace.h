@@ -1,15 +1,16 @@
-// Trace: when each firing ran, in buffers made before the run (of a device that runs by itself:
-// when it ran there, by the device's events, from the moment at which it waited for nothing), and
-// which firings follow from which; written out as a message, which trace_json.h makes
-// Chrome/Perfetto JSON of.
+// Trace: records when each firing ran, in buffers made before the run, and which firings follow
+// from which. For an asynchronous device it records the device's times, by the device's events,
+// from the moment at which the launch waited for nothing. It writes a message, from which
+// trace_json.h makes Chrome/Perfetto JSON.
 //
 //   Trace trace(/*events_per_stream=*/100000);
 //   trace.Begin(net, /*first_step=*/0, steps);    // before the workers start
 //   trace.buffer(stream)->Add({...});             // the stream's worker
 //   proto::ProcessTrace part = trace.ToProto(plan);  // after the run
 //
-// Bounded over all runs of a program: what does not fit is counted, and the JSON says so. Arrows
-// and memory cost nothing while it runs: they follow from the firing numbers and the rates.
+// Its size is bounded over all runs of a program: events that do not fit are counted, and the JSON
+// says so. Arrows and memory cost nothing during the run: they follow from the firing numbers and
+// the rates.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,8 @@ class TraceBuffer {
       ++dropped_;
     }
   }
-  // Whether it takes one more; one that it does not take is counted, and need not be added.
+  // True if it takes one more event. An event that it does not take is counted, and need not be
+  // added.
   bool TakesMore() {
     if (events_.size() < capacity_) return true;
     ++dropped_;
@@ -61,13 +63,13 @@ class Trace {
  public:
   explicit Trace(int64_t events_per_stream) : events_per_stream_(events_per_stream) {}
 
-  // A new run of a net, which must outlive the trace. No worker runs. `first_step`: number of the
-  // run's first step, for people. Makes room for what `steps` steps fire, within what earlier runs
-  // of the net left of events_per_stream.
+  // Begins a new run of a net, which must outlive the trace. Requires that no worker runs.
+  // `first_step`: number of the run's first step, for people. Makes room for the firings of `steps`
+  // steps, within the part of events_per_stream that earlier runs of the net left.
   void Begin(const ActorNet& net, int64_t first_step, int64_t steps);
-  // Of a stream of the net that runs.
+  // The buffer of a stream of the net that runs.
   TraceBuffer* buffer(int stream) { return &runs_.back().buffers[stream]; }
-  // No worker runs. Without what says which process of many it is. `plan`: whose nets ran.
+  // Requires that no worker runs. `plan`: the plan of the nets. The process number is not set.
   proto::ProcessTrace ToProto(const proto::Plan& plan) const;
   int64_t dropped() const;
 
@@ -80,7 +82,8 @@ class Trace {
   };
   const int64_t events_per_stream_;
   std::vector<TracedRun> runs_;
-  std::map<const ActorNet*, std::vector<int64_t>> left_;  // of events_per_stream_, by stream
+  std::map<const ActorNet*, std::vector<int64_t>>
+      left_;  // the rest of events_per_stream_, by stream
 };
 
 }  // namespace oneflow

@@ -8,8 +8,8 @@ namespace {
 
 using Part = TraceFacts::Part;
 
-// Segments are named by what they do: "F", and "F1" of a chunk; others by their actor.
-Part PartOf(const std::string& segment) {
+// A segment's name says its part: "F", and "F1" of a chunk; other segments have their actor's name.
+Part FindPart(const std::string& segment) {
   const bool word = segment.find_first_not_of("0123456789", 1) == segment.npos;
   switch (word && !segment.empty() ? segment[0] : ' ') {
     case 'F': return Part::kForward;
@@ -20,10 +20,10 @@ Part PartOf(const std::string& segment) {
   }
 }
 
-std::vector<Part> PartsOf(const proto::Program& program) {
+std::vector<Part> FindParts(const proto::Program& program) {
   std::vector<Part> parts(program.actor_size(), Part::kOther);
   for (const proto::Segment& segment : program.segment()) {
-    for (const int actor : segment.actor()) parts[actor] = PartOf(segment.name());
+    for (const int actor : segment.actor()) parts[actor] = FindPart(segment.name());
   }
   for (const proto::Stream& stream : program.stream()) {
     if (stream.kind() != proto::Stream::HOST) continue;
@@ -57,15 +57,15 @@ const TraceFacts::Actor* TraceFacts::Find(std::string_view program, std::string_
   return actor == of_program->second.end() ? nullptr : &actor->second;
 }
 
-TraceFacts TraceFactsOf(const proto::Plan& plan) {
+TraceFacts MakeTraceFacts(const proto::Plan& plan) {
   TraceFacts facts;
-  const absl::StatusOr<StageMesh> mesh = StageMeshOf(plan);
+  const absl::StatusOr<StageMesh> mesh = MakeStageMesh(plan);
   for (int rank = 0; mesh.ok() && rank < mesh->ranks(); ++rank) {
     facts.stage_of.push_back(mesh->RankToStage(rank));
   }
   for (const proto::Program& program : plan.program()) {
     const proto::ProgramFacts& known = FindFacts(plan, program);
-    const std::vector<Part> parts = PartsOf(program);
+    const std::vector<Part> parts = FindParts(program);
     for (const proto::Actor& actor : program.actor()) {
       facts.actors[program.name()].try_emplace(
           actor.name(),

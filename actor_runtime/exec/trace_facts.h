@@ -1,10 +1,11 @@
-// TraceFacts: what a plan says of the firings in a trace: on which stage a rank is, and of an actor
-// its part of a step and its bytes.
+// TraceFacts: facts of a plan about the firings in a trace: the stage of a rank, and an actor's
+// part of a step and its bytes.
 //
-//   TraceFacts facts = TraceFactsOf(plan);
+//   TraceFacts facts = MakeTraceFacts(plan);
 //   if (const TraceFacts::Actor* actor = facts.Find("train", "h.0.mlp.fc")) ...
 //
-// Constant once made. Names that several actors of a program share have the facts of the first.
+// It is constant once made. If several actors of a program share a name, the facts are those of the
+// first.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@ struct TraceFacts {
   enum class Part { kForward, kBackward, kUpdate, kExchange, kHost, kOther };
   struct Actor {
     Part part = Part::kOther;
-    bool between_stages = false;  // of an exchange
+    bool between_stages = false;  // for an exchange
     double written_bytes = 0;     // by one firing on the device with the largest part
     double received_bytes = 0;    // from other devices, by one firing
   };
@@ -34,7 +35,7 @@ struct TraceFacts {
 };
 
 // Requires a plan that passed VerifyPlan.
-TraceFacts TraceFactsOf(const proto::Plan& plan);
+TraceFacts MakeTraceFacts(const proto::Plan& plan);
 
 // "forward", "exchange", ...
 std::string_view Name(TraceFacts::Part part);

@@ -23,7 +23,7 @@ constexpr int64_t kPredicted = 1'000'000;  // process of the stage 0 that is pre
 
 std::string Quoted(const std::string& text) { return JsonText(nlohmann::json(text)); }
 
-// Rows of columns that another process has sent.
+// The number of rows that all columns have: they may come from another process.
 template <typename... Column>
 int Rows(const Column&... column) {
   return std::min({column.size()...});
@@ -40,7 +40,7 @@ class TraceWriter {
     int64_t dropped = 0;
     for (const Part& part : parts_) dropped += part.dropped();
     text_ = absl::StrCat("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"dropped_events\":\"",
-                         dropped, "\"", OfProcesses(), "},\"traceEvents\":[");
+                         dropped, "\"", ProcessFields(), "},\"traceEvents\":[");
     if (dropped > 0) {
       Event(absl::StrCat("\"ph\":\"I\",\"s\":\"g\",\"pid\":0,\"tid\":0,\"ts\":0,\"name\":",
                          "\"truncated: ", dropped, " firings did not fit\""));
@@ -57,7 +57,7 @@ class TraceWriter {
   }
 
  private:
-  // A member's firing of an exchange that processes fire together.
+  // A member's firing of an exchange between processes.
   struct Joint {
     size_t part = 0;
     int track = 0;
@@ -77,7 +77,7 @@ class TraceWriter {
     }
   }
 
-  std::string OfProcesses() const {
+  std::string ProcessFields() const {
     if (processes_ == 1) return "";
     int64_t error = 0;
     std::vector<bool> here(processes_, false);
@@ -191,7 +191,7 @@ class TraceWriter {
     }
   }
 
-  // Where each device begins a step, or a program that has none.
+  // Marks the begin of each step on each device, or of a program without steps.
   void WriteSteps() {
     for (const auto& [key, mark] : steps_) {
       const auto& [process, program, step] = key;
@@ -242,7 +242,7 @@ class TraceWriter {
         });
     for (const Joint& member : members) {
       if (member.part == source.part || member.sends) continue;
-      // It ends inside the slice. Clocks that do not agree must not turn it around.
+      // An arrow ends inside the slice. Clocks that do not agree must not reverse it.
       const int64_t to = std::max(member.begin, member.end - 1);
       Arrow("exchange", ids_[source.part][source.track], std::min(source.begin, to),
             ids_[member.part][member.track], to);

@@ -12,8 +12,9 @@ namespace oneflow {
 namespace {
 
 // A process with one stream that fires one exchange, entered at `begin` and over at `end` of a
-// clock that lies `offset` behind that of all.
-proto::ProcessTrace PartOf(int process, int64_t offset, int64_t begin, int64_t end, bool sends) {
+// clock that is `offset` behind the common clock.
+proto::ProcessTrace MakeTracePart(int process, int64_t offset, int64_t begin, int64_t end,
+                                  bool sends) {
   proto::ProcessTrace part;
   part.set_process(process);
   part.set_host("h");
@@ -46,7 +47,7 @@ nlohmann::json Join(const std::vector<proto::ProcessTrace>& parts, int processes
   return nlohmann::json::parse(TraceJson(parts, processes));
 }
 
-std::vector<nlohmann::json> OfPhase(const nlohmann::json& trace, const std::string& phase) {
+std::vector<nlohmann::json> EventsInPhase(const nlohmann::json& trace, const std::string& phase) {
   std::vector<nlohmann::json> found;
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["ph"] == phase) found.push_back(event);
@@ -56,9 +57,10 @@ std::vector<nlohmann::json> OfPhase(const nlohmann::json& trace, const std::stri
 
 TEST_CASE("moments of all processes are of one clock") {
   // At 5000 and 7000 of the clock of all.
-  const auto trace = Join(
-      {PartOf(0, 0, 5000, 9000, false), PartOf(1, -1'000'000, 1'007'000, 1'009'000, false)}, 2);
-  const auto slices = OfPhase(trace, "X");
+  const auto trace = Join({MakeTracePart(0, 0, 5000, 9000, false),
+                           MakeTracePart(1, -1'000'000, 1'007'000, 1'009'000, false)},
+                          2);
+  const auto slices = EventsInPhase(trace, "X");
   REQUIRE(slices.size() == 2);
   CHECK(slices[0]["ts"] == 0);
   CHECK(slices[1]["ts"] == 2);
@@ -72,10 +74,11 @@ TEST_CASE("moments of all processes are of one clock") {
 }
 
 TEST_CASE("an arrow leads from the member that entered last to those that waited for it") {
-  const auto trace = Join({PartOf(0, 0, 5000, 9000, false), PartOf(1, 0, 8000, 9500, false),
-                           PartOf(2, 0, 6000, 9600, false)},
-                          3);
-  const auto from = OfPhase(trace, "s"), to = OfPhase(trace, "f");
+  const auto trace =
+      Join({MakeTracePart(0, 0, 5000, 9000, false), MakeTracePart(1, 0, 8000, 9500, false),
+            MakeTracePart(2, 0, 6000, 9600, false)},
+           3);
+  const auto from = EventsInPhase(trace, "s"), to = EventsInPhase(trace, "f");
   REQUIRE(from.size() == 2);
   REQUIRE(to.size() == 2);
   for (const auto& start : from) {
@@ -89,31 +92,32 @@ TEST_CASE("an arrow leads from the member that entered last to those that waited
   CHECK(to[0]["id"] != to[1]["id"]);
 }
 
-TEST_CASE("an arrow of a transfer leads from the send, whoever entered last") {
-  const auto trace = Join({PartOf(0, 0, 5000, 9000, true), PartOf(1, 0, 8000, 9500, false)}, 2);
-  const auto from = OfPhase(trace, "s");
+TEST_CASE("an arrow of a transfer leads from the send, even if it entered first") {
+  const auto trace =
+      Join({MakeTracePart(0, 0, 5000, 9000, true), MakeTracePart(1, 0, 8000, 9500, false)}, 2);
+  const auto from = EventsInPhase(trace, "s");
   REQUIRE(from.size() == 1);
   CHECK(from[0]["pid"] == 0);
 }
 
 TEST_CASE("other firings and members of one process are joined by no arrow") {
-  proto::ProcessTrace other = PartOf(1, 0, 6000, 9000, false);
+  proto::ProcessTrace other = MakeTracePart(1, 0, 6000, 9000, false);
   other.mutable_joint()->set_firing(0, 8);
-  CHECK(OfPhase(Join({PartOf(0, 0, 5000, 9000, false), other}, 2), "s").empty());
-  CHECK(OfPhase(Join({PartOf(0, 0, 5000, 9000, false)}, 2), "s").empty());
+  CHECK(EventsInPhase(Join({MakeTracePart(0, 0, 5000, 9000, false), other}, 2), "s").empty());
+  CHECK(EventsInPhase(Join({MakeTracePart(0, 0, 5000, 9000, false)}, 2), "s").empty());
 }
 
 TEST_CASE("processes that are missing are named") {
-  const auto trace = Join({PartOf(1, 0, 5000, 9000, false)}, 4);
+  const auto trace = Join({MakeTracePart(1, 0, 5000, 9000, false)}, 4);
   CHECK(trace["otherData"]["missing_processes"] == "0, 2, 3");
 }
 
-TEST_CASE("what is predicted has processes of its own, in the time of what was measured") {
-  proto::ProcessTrace measured = PartOf(0, 0, 5000, 9000, false);
+TEST_CASE("predicted parts are separate processes, on the time axis of the measured ones") {
+  proto::ProcessTrace measured = MakeTracePart(0, 0, 5000, 9000, false);
   CHECK(StepBegin({&measured, 1}, "train", 3) == 5000);
   CHECK_FALSE(StepBegin({&measured, 1}, "train", 4).has_value());
   CHECK_FALSE(StepBegin({&measured, 1}, "eval", 3).has_value());
-  proto::ProcessTrace predicted = PartOf(0, 5000, 0, 3000, false);
+  proto::ProcessTrace predicted = MakeTracePart(0, 5000, 0, 3000, false);
   predicted.clear_joint();
   predicted.set_predicted(true);
   predicted.add_memory()->set_rank(0);
@@ -121,24 +125,24 @@ TEST_CASE("what is predicted has processes of its own, in the time of what was m
   predicted.mutable_memory(0)->add_bytes(64);
   CHECK_FALSE(StepBegin({&predicted, 1}, "train", 3).has_value());
   const auto trace = Join({measured, predicted}, 1);
-  const auto slices = OfPhase(trace, "X");
+  const auto slices = EventsInPhase(trace, "X");
   REQUIRE(slices.size() == 2);
   CHECK(slices[0]["ts"] == slices[1]["ts"]);
   CHECK(slices[0]["pid"] != slices[1]["pid"]);
   std::vector<std::string> names;
-  for (const auto& event : OfPhase(trace, "M")) {
+  for (const auto& event : EventsInPhase(trace, "M")) {
     if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
   }
   CHECK(names == std::vector<std::string>{"rank 0", "predicted: stage 0"});
-  const auto counters = OfPhase(trace, "C");
+  const auto counters = EventsInPhase(trace, "C");
   REQUIRE(counters.size() == 1);
   CHECK(counters[0]["ts"] == 1);
   CHECK(counters[0]["pid"] == slices[1]["pid"]);
   CHECK(counters[0]["args"]["bytes"] == 64);
 }
 
-TEST_CASE("what does not fit together in a part is left out") {
-  proto::ProcessTrace part = PartOf(0, 0, 5000, 9000, false);
+TEST_CASE("inconsistent events of a part are left out") {
+  proto::ProcessTrace part = MakeTracePart(0, 0, 5000, 9000, false);
   part.mutable_firings(0)->add_begin(6000);  // a row that is not there in other columns
   part.add_firings()->set_track(9);
   proto::ProcessTrace::Firings* nameless = part.add_firings();
@@ -150,7 +154,7 @@ TEST_CASE("what does not fit together in a part is left out") {
   part.mutable_joint()->set_track(0, -1);
   part.mutable_arrows()->add_from_track(0);
   part.set_process(77);
-  CHECK(OfPhase(Join({part}, 2), "X").size() == 1);
+  CHECK(EventsInPhase(Join({part}, 2), "X").size() == 1);
 }
 
 }  // namespace

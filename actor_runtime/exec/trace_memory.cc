@@ -24,10 +24,10 @@ int32_t FiresPerRead(const ActorSpec& reader, uint32_t port) {
   return 1;
 }
 
-// When the last reader of a fill is done with it; nothing where that is not traced.
-std::optional<int64_t> EndOf(const ActorNet& net, const TracedFirings& firings,
-                             const ActorSpec& writer, const ActorOutput& output, int64_t fill,
-                             int64_t written) {
+// The end of the last reader of a fill; nothing if it is not traced.
+std::optional<int64_t> FindEnd(const ActorNet& net, const TracedFirings& firings,
+                               const ActorSpec& writer, const ActorOutput& output, int64_t fill,
+                               int64_t written) {
   int64_t end = written;
   for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
     const ActorPeer& peer = writer.readers[q];
@@ -49,11 +49,11 @@ void AddFill(const ActorNet& net, const TracedFirings& firings, const TraceEvent
   const TraceEvent* filled = Find(firings, event.actor, (fill + 1) * rate - 1);
   if (filled == nullptr) return;
   const std::optional<int64_t> end =
-      EndOf(net, firings, net.specs[event.actor], output, fill, filled->end_ns);
+      FindEnd(net, firings, net.specs[event.actor], output, fill, filled->end_ns);
   if (end) changes->push_back({*end, -bytes});
 }
 
-// What is given back at a moment is there for what begins at it.
+// Bytes that are returned at a moment are free for fills that begin at it.
 Curve Accumulated(Curve changes, int64_t known) {
   std::sort(changes.begin(), changes.end());
   Curve curve;

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-nlohmann::json TraceOf(const proto::Plan& plan, int64_t steps, int64_t events) {
+nlohmann::json MakeTrace(const proto::Plan& plan, int64_t steps, int64_t events) {
   RuntimeOptions options;
   options.make_kernel = MakeTestKernel;
   options.trace = true;
@@ -31,7 +31,7 @@ std::map<std::string, int> CountByPhase(const nlohmann::json& trace) {
 
 TEST_CASE(
     "a slice for each firing, a track for each stream, an arrow for each fill between streams") {
-  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 2, 1000);
+  const nlohmann::json trace = MakeTrace(TwoStagesPlan(), 2, 1000);
   std::map<std::string, int> counts = CountByPhase(trace);
   CHECK(counts["X"] == 2 * 33);
   CHECK(counts["M"] == 2 * 2 + 2 * 6);  // name and order of each process and stream
@@ -52,7 +52,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a process is a device of a stage, a slice has its part of the step and its bytes") {
-  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 2, 1000);
+  const nlohmann::json trace = MakeTrace(TwoStagesPlan(), 2, 1000);
   std::map<int, std::string> processes;
   std::map<std::string, nlohmann::json> slices;
   for (const nlohmann::json& event : trace["traceEvents"]) {
@@ -73,7 +73,7 @@ TEST_CASE("a process is a device of a stage, a slice has its part of the step an
 
 TEST_CASE(
     "each device has a mark where it begins a step, and a counter of bytes that returns to 0") {
-  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 3, 1000);
+  const nlohmann::json trace = MakeTrace(TwoStagesPlan(), 3, 1000);
   std::map<std::string, int> marks;
   std::map<int, int64_t> most, last;
   std::map<int, double> at;
@@ -97,7 +97,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an arrow points forward in time, from the writer's rank to the reader's") {
-  const nlohmann::json trace = TraceOf(TwoStagesPlan(), 3, 1000);
+  const nlohmann::json trace = MakeTrace(TwoStagesPlan(), 3, 1000);
   std::map<int64_t, nlohmann::json> starts;
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["ph"] == "s") starts[event["id"].get<int64_t>()] = event;
@@ -109,7 +109,7 @@ TEST_CASE("an arrow points forward in time, from the writer's rank to the reader
 }
 
 TEST_CASE("a full buffer keeps the first events and says how many it dropped") {
-  const nlohmann::json trace = TraceOf(ChainPlan(), 10, 5);
+  const nlohmann::json trace = MakeTrace(ChainPlan(), 10, 5);
   CHECK(CountByPhase(trace)["X"] == 2 * 5);
   CHECK(trace["otherData"]["dropped_events"] == std::to_string(10 * 9 - 10));
   CHECK(trace["traceEvents"][0]["name"] == "truncated: 80 firings did not fit");

@@ -19,7 +19,7 @@ int64_t Now() {
 
 }  // namespace
 
-DeviceStream* Worker::StreamOf(const Position& position) const {
+DeviceStream* Worker::FindStream(const Position& position) const {
   return position.on_device < 0 ? nullptr : queues_->stream(position.on_device);
 }
 
@@ -74,7 +74,7 @@ void Worker::DropMail() {
   }
 }
 
-// A stream that follows may have come to the end of the run before it was known that the run stops.
+// A stream that follows may have reached the end of the run before the stop was known.
 bool Worker::ahead(int64_t steps) const {
   return std::any_of(positions_.begin(), positions_.end(), [&](const Position& p) {
     return p.step > steps || (p.step == steps && p.begun);
@@ -92,7 +92,7 @@ void Worker::Drive() {
   EndRun();
 }
 
-// Until there is something to do, which is then begun.
+// Waits until there is something to do, and begins it.
 void Worker::Wait() {
   if (device_ == nullptr) return Idle();
   clock_.Wait(Now());
@@ -108,7 +108,7 @@ void Worker::Attach() {
   if (device_ == nullptr) return;
   const absl::Status attached = device_->Attach();
   if (attached.ok()) return;
-  // It may tell the error of a launch.
+  // The call may return the error of a launch.
   for (const Position& position : positions_) {
     if (queues_->InFlight(position.on_device) > 0) return FailOldest(position, attached);
   }
@@ -132,10 +132,10 @@ void Worker::Answer() {
   desk_.Answer([this](Snapshot* snapshot) {
     for (size_t i = 0; i < positions_.size(); ++i) {
       Snapshot::Stream& stream = snapshot->streams[i];
-      stream.place = positions_[i].order->firings.PlaceAt(positions_[i].next);
+      stream.index = positions_[i].order->firings.IndexAt(positions_[i].next);
       stream.over = positions_[i].done >= run_.steps;
       stream.given = queues_ && queues_->InFlight(static_cast<int>(i)) > 0
-                         ? queues_->Oldest(static_cast<int>(i)).place
+                         ? queues_->Oldest(static_cast<int>(i)).index
                          : -1;
       stream.entered = positions_[i].entered != nullptr;
       stream.states = *positions_[i].states;
@@ -150,12 +150,13 @@ void Worker::Drain() {
   }
 }
 
-// To an actor of one of our streams.
+// Passes a message on to an actor of one of our streams.
 void Worker::Hand(const Message& message, int64_t stamp) {
   const ActorNet& net = run_.program->net;
-  const int32_t actor = net.ReceiverOf(message);
+  const int32_t actor = net.FindReceiver(message);
   const int32_t stream = net.stream_of[actor];
-  Receive(net.streams[stream].table, message, net.place_of[actor], &(*run_.states)[stream], stamp);
+  Receive(net.streams[stream].table, message, net.index_in_stream[actor], &(*run_.states)[stream],
+          stamp);
 }
 
 bool Worker::FireNext(Position* position) {
@@ -163,56 +164,56 @@ bool Worker::FireNext(Position* position) {
   if (position->entered != nullptr) return Look(position);
   if (position->step >= run_.steps) return false;
   const StreamOrder& stream = *position->order;
-  const int32_t place = stream.firings.PlaceAt(position->next);
-  if (!CanFire(*position->states, place)) return false;
+  const int32_t index = stream.firings.IndexAt(position->next);
+  if (!CanFire(*position->states, index)) return false;
   if (!position->begun && !Begin(position)) return board_->end() != StepGate::kNoEnd;
 
-  last_actor_.store(stream.actors[place], std::memory_order_relaxed);
+  last_actor_.store(stream.actors[index], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  const Launch launch = Issue(stream.table, place, position->states);
-  if (position->exchanges[place].communicator != nullptr) return Enter(position, place, launch);
-  // Of a run longer than its trace the clock is not read for nothing.
+  const Launch launch = Issue(stream.table, index, position->states);
+  if (position->exchanges[index].communicator != nullptr) return Enter(position, index, launch);
+  // Once the trace of the run is full, the clock is not read.
   const bool traced = position->trace != nullptr && position->trace->TakesMore();
   const absl::Status status =
-      traced ? RunTraced(*position, place, launch) : position->actors[place].Run(launch);
+      traced ? RunTraced(*position, index, launch) : position->actors[index].Run(launch);
   if (!status.ok()) [[unlikely]] {
-    Fail(*position, place, launch, status);
+    Fail(*position, index, launch, status);
     return true;
   }
-  End(position, place);
+  End(position, index);
   return true;
 }
 
-void Worker::End(Position* position, int32_t place) {
-  Complete(position->order->table, place, position->states, &sends_);
-  if (!sends_.empty()) Send(*position, place);
+void Worker::End(Position* position, int32_t index) {
+  Complete(position->order->table, index, position->states, &sends_);
+  if (!sends_.empty()) Send(*position, index);
   Advance(position);
 }
 
-bool Worker::Enter(Position* position, int32_t place, const Launch& launch) {
-  const Exchange& exchange = position->exchanges[place];
+bool Worker::Enter(Position* position, int32_t index, const Launch& launch) {
+  const Exchange& exchange = position->exchanges[index];
   position->entered = &exchange;
   position->launch = launch;
   position->begin = Now();
-  const BoundActor::Addresses addresses = position->actors[place].AddressesOf(launch);
+  const BoundActor::Addresses addresses = position->actors[index].FindAddresses(launch);
   exchange.communicator->Enter(exchange.member,
                                {exchange.work, addresses.in, addresses.out, launch.accumulate,
-                                addresses.workspace, StreamOf(*position)});
+                                addresses.workspace, FindStream(*position)});
   Look(position);
   return true;
 }
 
-// Goes on with an exchange that has been entered: whether anything was done.
+// Goes on with an exchange that has been entered. Returns true if anything was done.
 bool Worker::Look(Position* position) {
   const Exchange& exchange = *position->entered;
   const Communicator::Progress progress =
       exchange.communicator->Poll(exchange.member, position->pool);
   if (progress == Communicator::kWaiting) return false;
   if (progress == Communicator::kWorked) return true;
-  const int32_t place = position->order->firings.PlaceAt(position->next);
+  const int32_t index = position->order->firings.IndexAt(position->next);
   if (progress == Communicator::kFailed) [[unlikely]] {
     position->entered = nullptr;
-    Fail(*position, place, position->launch, exchange.communicator->status());
+    Fail(*position, index, position->launch, exchange.communicator->status());
     return true;
   }
   if (position->on_device < 0) {
@@ -222,57 +223,58 @@ bool Worker::Look(Position* position) {
                  std::memory_order_relaxed);
     if (position->trace != nullptr) {
       position->trace->Add(
-          {position->begin, now, position->launch.firing, position->order->actors[place]});
+          {position->begin, now, position->launch.firing, position->order->actors[index]});
     }
   }
   position->entered = nullptr;
   if (position->on_device < 0) {
-    End(position, place);
+    End(position, index);
   } else {
     issue_->firings.Next(&turn_);
-    Given(position, place);
+    Given(position, index);
   }
   return true;
 }
 
-// A device's stream. What it has finished is told first: that may be what others wait for.
+// Fires on a device's stream. Finished launches are reported first, because others may wait for
+// them.
 bool Worker::FireOnDevice(Position* position) {
   const bool completed = CompleteOldest(position);
   if (position->entered != nullptr) return Look(position) || completed;
   if (position->step >= run_.steps || queues_->IsFull(position->on_device)) return completed;
   const StreamOrder& stream = *position->order;
-  const int32_t place = stream.firings.PlaceAt(position->next);
-  if (!CanFire(*position->states, place) || !HasTurn(*position, place)) return completed;
+  const int32_t index = stream.firings.IndexAt(position->next);
+  if (!CanFire(*position->states, index) || !HasTurn(*position, index)) return completed;
   if (run_.synchronous && !MayGive()) return completed;
   if (!position->begun && !Begin(position)) return board_->end() != StepGate::kNoEnd;
 
-  last_actor_.store(stream.actors[place], std::memory_order_relaxed);
+  last_actor_.store(stream.actors[index], std::memory_order_relaxed);
   firings_.store(firings_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  absl::Status status = queues_->Begin(position->on_device, place, *position->states);
-  const Launch launch = Issue(stream.table, place, position->states);
-  if (status.ok() && position->exchanges[place].communicator != nullptr) {
-    return Enter(position, place, launch);
+  absl::Status status = queues_->Begin(position->on_device, index, *position->states);
+  const Launch launch = Issue(stream.table, index, position->states);
+  if (status.ok() && position->exchanges[index].communicator != nullptr) {
+    return Enter(position, index, launch);
   }
   position->launch = launch;
-  if (status.ok()) status = position->actors[place].Run(launch);
+  if (status.ok()) status = position->actors[index].Run(launch);
   if (!status.ok()) [[unlikely]] {
-    Fail(*position, place, launch, status);
+    Fail(*position, index, launch, status);
     return true;
   }
-  Given(position, place);
+  Given(position, index);
   return true;
 }
 
-// The device has the firing: readers and writers on its other streams learn of it with its event.
-void Worker::Given(Position* position, int32_t place) {
+// The device has the firing: readers and writers on its other streams are notified with its event.
+void Worker::Given(Position* position, int32_t index) {
   const bool ends_step = !position->order->firings.Next(&position->next);
-  const absl::StatusOr<int64_t> stamp = queues_->End(position->on_device, place, ends_step);
+  const absl::StatusOr<int64_t> stamp = queues_->End(position->on_device, index, ends_step);
   if (!stamp.ok()) [[unlikely]] {
-    Fail(*position, place, position->launch, stamp.status());
+    Fail(*position, index, position->launch, stamp.status());
     return;
   }
-  Announce(position->order->table, *position->states, place, &sends_);
-  if (!sends_.empty()) Send(*position, place, *stamp);
+  Announce(position->order->table, *position->states, index, &sends_);
+  if (!sends_.empty()) Send(*position, index, *stamp);
   if (!ends_step) return;
   position->begun = false;
   ++position->step;
@@ -288,48 +290,48 @@ bool Worker::CompleteOldest(Position* position) {
   const DeviceQueues::Launched& launched = **over;
   if (position->trace != nullptr) {
     position->trace->Add({launched.times.begin_ns, launched.times.end_ns,
-                          position->states->counts[launched.place].completed,
-                          position->order->actors[launched.place]});
+                          position->states->counts[launched.index].completed,
+                          position->order->actors[launched.index]});
   }
-  Complete(position->order->table, launched.place, position->states, &sends_);
-  if (!sends_.empty()) Send(*position, launched.place);
+  Complete(position->order->table, launched.index, position->states, &sends_);
+  if (!sends_.empty()) Send(*position, launched.index);
   if (launched.ends_step) EndStep(position);
   return true;
 }
 
-// Whether a device that is to have one launch at a time has none.
+// False if the device is to have one launch at a time and has one.
 bool Worker::MayGive() const {
   return queues_->IsEmpty() &&
          std::none_of(positions_.begin(), positions_.end(),
                       [](const Position& position) { return position.entered != nullptr; });
 }
 
-// Whether an actor is no exchange, or the one that its device issues next.
-bool Worker::HasTurn(const Position& position, int32_t place) const {
-  if (position.exchanges[place].communicator == nullptr) return true;
-  return issue_->actors[issue_->firings.PlaceAt(turn_)] == position.order->actors[place];
+// True for an actor that is no exchange, and for the exchange that its device issues next.
+bool Worker::HasTurn(const Position& position, int32_t index) const {
+  if (position.exchanges[index].communicator == nullptr) return true;
+  return issue_->actors[issue_->firings.IndexAt(turn_)] == position.order->actors[index];
 }
 
 bool Worker::HasWork() const {
   return mailbox_.HasMail() ||
          std::any_of(positions_.begin(), positions_.end(), [](const Position& position) {
            const Exchange* entered = position.entered;
-           return entered != nullptr && entered->communicator->HasNews(entered->member);
+           return entered != nullptr && entered->communicator->CanProgress(entered->member);
          });
 }
 
-absl::Status Worker::RunTraced(const Position& position, int32_t place, const Launch& launch) {
+absl::Status Worker::RunTraced(const Position& position, int32_t index, const Launch& launch) {
   const int64_t begin = Now();
-  absl::Status status = position.actors[place].Run(launch);
-  position.trace->Add({begin, Now(), launch.firing, position.order->actors[place]});
+  absl::Status status = position.actors[index].Run(launch);
+  position.trace->Add({begin, Now(), launch.firing, position.order->actors[index]});
   return status;
 }
 
-void Worker::Send(const Position& position, int32_t place, int64_t stamp) {
+void Worker::Send(const Position& position, int32_t index, int64_t stamp) {
   const ActorNet& net = run_.program->net;
   for (const int32_t peer : sends_) {
-    Message message = MessageTo(position.order->table, *position.states, place, peer);
-    const int32_t worker = (*run_.worker_of)[net.stream_of[net.ReceiverOf(message)]];
+    Message message = MessageTo(position.order->table, *position.states, index, peer);
+    const int32_t worker = (*run_.worker_of)[net.stream_of[net.FindReceiver(message)]];
     if (worker == id_) {
       Hand(message, stamp);
     } else {
@@ -378,37 +380,38 @@ void Worker::TellDone() {
   board_->StepsDone(id_, done);
 }
 
-void Worker::Fail(const Position& position, int32_t place, const Launch& launch,
+void Worker::Fail(const Position& position, int32_t index, const Launch& launch,
                   const absl::Status& status) {
   const ActorNet& net = run_.program->net;
-  const int32_t actor = position.order->actors[place];
+  const int32_t actor = position.order->actors[index];
   const int64_t step = run_.first_step + launch.firing / net.firings[actor];
-  absl::Status told = Annotate(status, absl::StrCat("program ", net.program, ", step ", step, ", ",
-                                                    net.NameOf(actor), ", firing ", launch.firing));
+  absl::Status failure =
+      Annotate(status, absl::StrCat("program ", net.program, ", step ", step, ", ",
+                                    net.NameOf(actor), ", firing ", launch.firing));
   const std::string suspects = position.on_device < 0 ? "" : Suspects();
   board_->Fail(suspects.empty()
-                   ? told
-                   : absl::Status(told.code(), absl::StrCat(told.message(), "; ", suspects)));
+                   ? failure
+                   : absl::Status(failure.code(), absl::StrCat(failure.message(), "; ", suspects)));
 }
 
 void Worker::FailOldest(const Position& position, const absl::Status& status) {
-  const int32_t place = queues_->Oldest(position.on_device).place;
+  const int32_t index = queues_->Oldest(position.on_device).index;
   Launch launch;
-  launch.firing = position.states->counts[place].completed;
-  Fail(position, place, launch, status);
+  launch.firing = position.states->counts[index].completed;
+  Fail(position, index, launch, status);
 }
 
-// A device tells an error with whichever call comes next, so it may be of any launch that it had
-// not completed. Empty where it is known whose it is.
+// A device returns an error from whichever call comes next, so any launch that had not completed
+// may be its cause. The result is empty if the cause is known.
 std::string Worker::Suspects() const {
   if (run_.synchronous) return "";
   const ActorNet& net = run_.program->net;
   std::string list;
   for (const Position& position : positions_) {
     if (queues_->InFlight(position.on_device) == 0) continue;
-    const int32_t place = queues_->Oldest(position.on_device).place;
-    absl::StrAppend(&list, list.empty() ? "" : ", ", net.NameOf(position.order->actors[place]),
-                    ", firing ", position.states->counts[place].completed);
+    const int32_t index = queues_->Oldest(position.on_device).index;
+    absl::StrAppend(&list, list.empty() ? "" : ", ", net.NameOf(position.order->actors[index]),
+                    ", firing ", position.states->counts[index].completed);
   }
   if (list.empty()) return "";
   return absl::StrCat("the oldest actors not completed on the device: ", list,
@@ -421,11 +424,13 @@ void Worker::Idle() {
     return;
   }
   if (spin_.count() > 0 && SpinUntil([&] { return HasWork(); }, spin_)) return;
-  // A worker that waits for this core may have our message: cheaper than to sleep and be woken.
+  // A worker that waits for this core may have our message, and a yield is cheaper than sleep and
+  // wake-up.
   std::this_thread::yield();
   if (HasWork()) return;
   const uint32_t ticket = mailbox_.PrepareToPark();
-  // Whoever cancels, stops or asks says so first and wakes us second, so one of the two is seen.
+  // A thread that cancels, stops or asks stores that first and wakes us second, so we see one of
+  // the two.
   const bool stopped = board_->end() < run_.steps;
   if (HasWork() || board_->cancelled() || stopped || desk_.asked()) {
     mailbox_.StayAwake();

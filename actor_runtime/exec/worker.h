@@ -1,17 +1,17 @@
 // Worker: one thread that fires the streams given to it, in their orders, until each has gone N
-// times through its own; fewer times where the run is stopped, all alike, but that a stream that
-// follows may have gone ahead. It decides nothing: the next actor of a stream fires when it may.
+// times through its order. In a stopped run each goes fewer times, all equally often, except that a
+// stream that follows may have gone ahead. It decides nothing: the next actor of a stream fires as
+// soon as it may.
 //
 // Invariants:
 //  1. A stream's states and position, and the slots its actors write, belong to one worker. Until
-//  an
-//     exchange that it has entered is over, other members touch those of the exchange, too.
-//  2. It looks into its mailbox between any two firings, so no stream starves another for messages.
+//     an exchange that it has entered is over, other members access the exchange's slots, too.
+//  2. It reads its mailbox between any two firings, so no stream starves another of messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
-//  4. Of a device that runs by itself, a firing is issued when its actor may fire and its stream
-//  has
-//     room, an exchange also only in its turn; it completes when the device says so. The worker
-//     waits for neither.
+//  4. On an asynchronous device, a firing is issued when its actor may fire and its stream has
+//  room,
+//     an exchange also only in its turn; it completes when the device says so. The worker waits for
+//     neither.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@
 
 namespace oneflow {
 
-// What all workers share in one run of a program; made by the control thread.
+// The state that all workers share in one run of a program; made by the control thread.
 struct ProgramRun {
   LoadedProgram* program = nullptr;
   std::vector<ActorStates>* states = nullptr;          // by stream
@@ -50,8 +50,8 @@ struct ProgramRun {
 
 class Worker {
  public:
-  // `spin`: how long it looks into an empty mailbox before it parks.
-  // `device`: that runs its streams by itself; null: the worker does.
+  // `spin`: how long it looks into an empty mailbox before it parks. `device`: an asynchronous
+  // device that runs its streams; null: the worker runs them.
   Worker(int id, Bus* bus, RunBoard* board, std::chrono::nanoseconds spin, Device* device = nullptr)
       : id_(id),
         bus_(bus),
@@ -62,34 +62,34 @@ class Worker {
 
   // Control thread, at rest: takes the streams (indices in the net) for the next run.
   void Prepare(const ProgramRun& run, const std::vector<int32_t>& streams);
-  // Counts what came after the last firing. Control thread, all at rest.
+  // Counts messages that came after the last firing. Control thread, all at rest.
   void DrainAfterRun() { Drain(); }
-  // Drops what a cancelled run left behind. Control thread, all at rest.
+  // Drops the messages of a cancelled run. Control thread, all at rest.
   void DropMail();
-  // True if a stream that follows has begun a step that a run, stopped after `steps` steps, did not
-  // come to. Control thread, all at rest.
+  // True if a stream that follows has begun a step beyond the `steps` steps of a stopped run.
+  // Control thread, all at rest.
   bool ahead(int64_t steps) const;
 
   // The worker's thread: one run.
   void Drive();
-  // What Drive does, in pieces, for whoever drives several workers on one thread. Attach: before
-  // Step, where the thread has since been another's. Step: looks once at everything; whether
+  // The parts of Drive, for a thread that drives several workers. Attach is called before Step if
+  // another thread has made the last step. Step looks once at everything; it returns true if
   // anything was done.
   void Attach();
   bool Step();
   bool GoesOn() const { return unfinished_ > 0 && !board_->cancelled(); }
   void EndRun() { over_.store(true); }
 
-  // Any thread. firings: begun in this run; last_actor: the concrete actor of the last of them, -1
-  // if there is none; over: it has no more to do in this run.
+  // Any thread. firings: begun in this run; last_actor: the concrete actor of the last firing, -1
+  // if there is none; over: the worker has finished this run.
   SnapshotDesk& desk() { return desk_; }
   int64_t firings() const { return firings_.load(std::memory_order_relaxed); }
   int32_t last_actor() const { return last_actor_.load(std::memory_order_relaxed); }
-  // Of a worker of a device that Drive drives.
+  // Requires a worker of a device that Drive drives.
   const BusyClock& clock() const { return clock_; }
   bool over() const { return over_.load(std::memory_order_relaxed); }
-  // For how long it has waited in this run for the exchanges of a group to be over, by group of the
-  // net: nanoseconds. Requires a worker of CPU streams, and that no run is being prepared.
+  // The time in nanoseconds that it has waited in this run until exchanges of a group were over, by
+  // group of the net. Requires a worker of CPU streams, and that no run is being prepared.
   int64_t waited(size_t group) const { return waited_[group].load(std::memory_order_relaxed); }
 
  private:
@@ -102,41 +102,41 @@ class Worker {
   struct Position {
     const StreamOrder* order = nullptr;
     ActorStates* states = nullptr;
-    BoundActor* actors = nullptr;  // by place
+    BoundActor* actors = nullptr;  // by index in the stream
     TraceBuffer* trace = nullptr;
     ThreadPool* pool = nullptr;       // of the device
-    std::vector<Exchange> exchanges;  // by place; of no communicator: the actor is none
+    std::vector<Exchange> exchanges;  // by index; without a communicator: no exchange
     FiringOrder::Cursor next = {};
-    int64_t step = 0;                   // of `next`
+    int64_t step = 0;                   // in which `next` is
     int64_t done = 0;                   // steps that are over
     bool begun = false;                 // the step
     int on_device = -1;                 // in queues_; -1: the worker runs it
     const Exchange* entered = nullptr;  // by the actor at `next`
-    Launch launch = {};                 // of it
+    Launch launch = {};                 // of the exchange that has been entered
     int64_t begin = 0;                  // when
   };
 
   void Drain();
   void Hand(const Message& message, int64_t stamp = 0);
   bool FireNext(Position* position);
-  bool Enter(Position* position, int32_t place, const Launch& launch);
+  bool Enter(Position* position, int32_t index, const Launch& launch);
   bool Look(Position* position);
-  void End(Position* position, int32_t place);
+  void End(Position* position, int32_t index);
   bool FireOnDevice(Position* position);
   bool CompleteOldest(Position* position);
-  void Given(Position* position, int32_t place);
-  DeviceStream* StreamOf(const Position& position) const;
+  void Given(Position* position, int32_t index);
+  DeviceStream* FindStream(const Position& position) const;
   bool MayGive() const;
-  bool HasTurn(const Position& position, int32_t place) const;
+  bool HasTurn(const Position& position, int32_t index) const;
   bool HasWork() const;
-  absl::Status RunTraced(const Position& position, int32_t place, const Launch& launch);
-  void Send(const Position& position, int32_t place, int64_t stamp = 0);
+  absl::Status RunTraced(const Position& position, int32_t index, const Launch& launch);
+  void Send(const Position& position, int32_t index, int64_t stamp = 0);
   bool Begin(Position* position);
   void Advance(Position* position);
   void EndStep(Position* position);
   void EndAfter(int64_t steps);
   void TellDone();
-  void Fail(const Position& position, int32_t place, const Launch& launch,
+  void Fail(const Position& position, int32_t index, const Launch& launch,
             const absl::Status& status);
   void FailOldest(const Position& position, const absl::Status& status);
   std::string Suspects() const;
@@ -160,7 +160,7 @@ class Worker {
   const IssueOrder* issue_ = nullptr;  // of the device
   FiringOrder::Cursor turn_ = {};      // in it
 
-  // Written by the worker alone, for others to look at.
+  // Written by the worker alone; read by other threads.
   alignas(64) std::atomic<int64_t> firings_{0};
   std::atomic<int32_t> last_actor_{-1};
   std::atomic<bool> over_{true};

@@ -35,8 +35,8 @@ std::string Sentence(const ProgramRun& run, const Snapshot::Stream& at) {
     return absl::StrCat(head, net.NameOf(stream.actors[at.given]), ", firing ",
                         at.states.counts[at.given].completed, ", runs on the device");
   }
-  if (at.entered) return head + EnteredText(run, stream.actors[at.place]);
-  return head + DescribeWait(net, stream, at.place, at.states);
+  if (at.entered) return head + EnteredText(run, stream.actors[at.index]);
+  return head + DescribeWait(net, stream, at.index, at.states);
 }
 
 // Requires another worker than that of `stream`.
@@ -53,7 +53,7 @@ void AddWaits(const ProgramRun& run, const Snapshot::Stream& at, WorkerReport* r
     return;
   }
   if (at.entered) {
-    const ExchangeMember& member = net.member_of[stream.actors[at.place]];
+    const ExchangeMember& member = net.member_of[stream.actors[at.index]];
     const NetExchange& exchange = net.exchanges[member.exchange];
     const std::vector<int32_t>& ranks = net.groups[exchange.group].ranks;
     const Communicator& communicator =
@@ -70,11 +70,11 @@ void AddWaits(const ProgramRun& run, const Snapshot::Stream& at, WorkerReport* r
     }
     return;
   }
-  if (CanFire(at.states, at.place)) {
+  if (CanFire(at.states, at.index)) {
     report->may_go_on = true;
     return;
   }
-  for (const FiringWait& wait : WaitsOf(stream.table, at.states, at.place)) {
+  for (const FiringWait& wait : FindWaits(stream.table, at.states, at.index)) {
     const ActorPeer& peer = stream.table.far_ends[wait.peer];
     const int32_t actor = net.Find(static_cast<int32_t>(stream.rank), peer.actor);
     const bool host = net.streams[net.stream_of[actor]].host;

@@ -1,4 +1,5 @@
-// WorkerReport: what each worker of a run is at, for people: who waits for which slot of whom.
+// WorkerReport: the state of each worker of a run, for people: each actor that waits, and the slot
+// that it waits for.
 #pragma once
 
 #include <chrono>
@@ -26,9 +27,9 @@ struct WorkerReport {
   static constexpr int kHost = -1;  // the worker of the host's streams
 };
 
-// Asks the workers of a run; one that gives no answer within `patience` is inside a
-// kernel. `wake`: called when all have been asked. Any thread, one at a time, while the run is not
-// being prepared or finished.
+// Asks the workers of a run; a worker that gives no answer within `patience` is inside a kernel.
+// `wake` is called when all have been asked. Any thread, one at a time, while the run is not being
+// prepared or finished.
 std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
                                      const std::vector<std::unique_ptr<Worker>>& workers,
                                      absl::FunctionRef<void()> wake,

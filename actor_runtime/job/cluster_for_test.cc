@@ -81,8 +81,8 @@ bool JobCluster::RunUntilDone(JobTime limit, const std::function<bool()>& done) 
       continue;
     }
     const bool crosses = event.stream >= 0;
-    if (crosses && (nodes_[streams_[event.stream].member].cut ||
-                    nodes_[streams_[event.stream].coordinator].cut)) {
+    if (crosses && (nodes_[streams_[event.stream].member].disconnected ||
+                    nodes_[streams_[event.stream].coordinator].disconnected)) {
       const int stream = event.stream;
       slots_[next.slot] = std::move(event);
       streams_[stream].held.push_back(next.slot);
@@ -122,12 +122,12 @@ void JobCluster::Happen(Event& event) {
           MemberStateOptions{
               .self = self, .coordinator = "c:1", .join = options_.join, .policy = options_.policy},
           clock);
-      node.member->Start(clock, EmitOf(index));
+      node.member->Start(clock, MakeEmit(index));
       [[fallthrough]];
     }
     case Kind::kTick: {
       if (event.kind == Kind::kTick) {
-        node.member->Tick(clock, EmitOf(index));
+        node.member->Tick(clock, MakeEmit(index));
         if (node.coordinator != nullptr) node.coordinator->Tick(clock, EmitCoordinator(index));
       }
       // A program that has ended exits; its coordinator goes with it.
@@ -141,14 +141,15 @@ void JobCluster::Happen(Event& event) {
     case Kind::kStep: return Step(index);
     case Kind::kUp:
       return node.coordinator->Receive(connection, event.up, clock, EmitCoordinator(index));
-    case Kind::kDown: return node.member->Receive(number, event.down, clock, EmitOf(index));
+    case Kind::kDown: return node.member->Receive(number, event.down, clock, MakeEmit(index));
     case Kind::kBreakUp: return node.coordinator->Close(connection, clock, EmitCoordinator(index));
-    case Kind::kBreakDown: return node.member->Lose(number, "broken", clock, EmitOf(index));
+    case Kind::kBreakDown: return node.member->Lose(number, "broken", clock, MakeEmit(index));
     case Kind::kCall: return;
   }
 }
 
-// Messages of one stream arrive in order, as TCP delivers them; those of others when they will.
+// Messages of one stream arrive in order, as with TCP; the delays of different streams are
+// independent.
 JobTime JobCluster::Arrival(JobTime* last) {
   *last = std::max(*last, now_ + Draw(options_.most_delay));
   return *last;
@@ -199,16 +200,16 @@ void JobCluster::Do(int index, const MemberAction& action) {
     case MemberAction::kJoined:
       node.joined = true;
       node.until = options_.steps;
-      node.member->Begin(0, "train", 0, options_.steps, EmitOf(index));
+      node.member->Begin(0, "train", 0, options_.steps, MakeEmit(index));
       return ScheduleStep(index, Draw(options_.step));
     case MemberAction::kFreeze:
       node.frozen = true;
-      return node.member->Frozen(node.position, EmitOf(index));
+      return node.member->Frozen(node.position, MakeEmit(index));
     case MemberAction::kStopAt:
       node.end = action.position;
       node.until = std::min(node.until, action.position.steps);
       return ScheduleStep(index, 0);
-    case MemberAction::kAnswer: return node.member->Leave(EmitOf(index));
+    case MemberAction::kAnswer: return node.member->Leave(MakeEmit(index));
     case MemberAction::kLeft: node.left = true; return;
     case MemberAction::kEnd:
       node.ends.push_back(action.status);
@@ -275,13 +276,13 @@ void JobCluster::Step(int index) {
   }
   if (node.position.steps >= node.until) {
     if (node.frozen && !node.end.has_value()) return;
-    return node.member->Round("outcome", absl::StrCat(node.position.steps), EmitOf(index));
+    return node.member->Round("outcome", absl::StrCat(node.position.steps), MakeEmit(index));
   }
   if (node.frozen && !node.end.has_value()) return;  // kStopAt goes on.
   ++node.position.steps;
   if (options_.all_report || node.process == 0) {
     const double loss = 1.0 / static_cast<double>(node.position.steps);
-    node.member->Report(0, node.position.steps, &loss, 1, EmitOf(index));
+    node.member->Report(0, node.position.steps, &loss, 1, MakeEmit(index));
   }
   ScheduleStep(index, options_.step / 2 + Draw(options_.step));
 }
@@ -311,20 +312,20 @@ void JobCluster::Continue(int index) {
   deferred_[index].clear();
 }
 
-void JobCluster::Cut(int index) { nodes_[index].cut = true; }
+void JobCluster::Disconnect(int index) { nodes_[index].disconnected = true; }
 
-void JobCluster::Mend(int index) {
-  nodes_[index].cut = false;
+void JobCluster::Reconnect(int index) {
+  nodes_[index].disconnected = false;
   for (const int number : streams_at_[index]) {
     for (const uint32_t slot : streams_[number].held) Enqueue(slot, now_);
     streams_[number].held.clear();
   }
 }
 
-void JobCluster::AskStop(int index) { nodes_[index].member->AskStop(EmitOf(index)); }
+void JobCluster::AskStop(int index) { nodes_[index].member->AskStop(MakeEmit(index)); }
 
 void JobCluster::Fail(int index, const absl::Status& why) {
-  nodes_[index].member->Fail(why, Clock(nodes_[index]), EmitOf(index));
+  nodes_[index].member->Fail(why, Clock(nodes_[index]), MakeEmit(index));
 }
 
 }  // namespace oneflow

@@ -1,7 +1,7 @@
-// A cluster without hosts and without time: the coordinator's machine and those of all processes,
-// joined by streams whose messages take drawn times, and a small program in each process that
-// takes steps, reports, writes and stops. Processes are killed, stopped and continued, links are
-// cut. The same seed gives the same run.
+// JobCluster: a simulated cluster without hosts and without real time: the state machines of the
+// coordinator and of all processes, joined by streams whose messages take drawn times, and a small
+// program in each process that takes steps, reports, writes and stops. Processes are killed,
+// stopped and continued, and links are disconnected. The same seed gives the same run.
 //
 //   JobCluster cluster({.processes = 4, .seed = 7});
 //   cluster.StartAttempt(0);
@@ -45,9 +45,9 @@ class JobCluster {
     int64_t attempt = 0;
     std::unique_ptr<MemberState> member;
     std::unique_ptr<Coordinator> coordinator;  // process 0
-    bool alive = true, stopped = false, cut = false;
+    bool alive = true, stopped = false, disconnected = false;
     JobTime clock = 0;  // its clock minus the cluster's
-    // What its program knows and has done.
+    // The knowledge and the progress of its program.
     bool joined = false, left = false, frozen = false;
     StepPosition position;
     int64_t until = 0;                // steps of the run in progress
@@ -60,21 +60,21 @@ class JobCluster {
 
   explicit JobCluster(JobClusterOptions options);
 
-  // Its processes start, within start_spread; its process 0 is who listens from now on. Returns
-  // the index of its first node.
+  // Starts the processes of an attempt, within start_spread; its process 0 listens from now on.
+  // Returns the index of its first node.
   int StartAttempt(int64_t attempt);
-  // Another process, perhaps of another attempt.
+  // Starts another process, perhaps of another attempt.
   int StartNode(int64_t attempt, int process, JobTime at);
   void At(JobTime time, std::function<void()> what);
   void RunUntil(JobTime time);
-  // Until `done`, or until nothing is left to happen, or `limit`. True if done.
+  // Runs until `done`, or until no event is left, or until `limit`. Returns true if done.
   bool RunUntilDone(JobTime limit, const std::function<bool()>& done);
 
   void Kill(int node);
   void Stop(int node);
   void Continue(int node);
-  void Cut(int node);  // its link to other hosts: what is sent waits
-  void Mend(int node);
+  void Disconnect(int node);  // its link to other hosts: its messages wait
+  void Reconnect(int node);
   void AskStop(int node);
   void Fail(int node, const absl::Status& why);
 
@@ -89,13 +89,13 @@ class JobCluster {
     int member = 0, coordinator = 0;  // nodes
     uint64_t number = 0;              // the member's
     JobTime last_up = 0, last_down = 0;
-    std::deque<uint32_t> held;  // events that wait for a cut link
+    std::deque<uint32_t> held;  // events that wait for a disconnected link
   };
   enum class Kind { kStart, kTick, kStep, kUp, kDown, kBreakUp, kBreakDown, kCall };
   struct Event {
     JobTime time = 0;
     Kind kind = Kind::kCall;
-    int node = -1;    // where it happens
+    int node = -1;    // at which it happens
     int stream = -1;  // -1 with kUp, kDown: within process 0
     proto::JobFromMember up;
     proto::JobToMember down;
@@ -107,7 +107,7 @@ class JobCluster {
   JobTime Arrival(JobTime* last);
   void Do(int node, const MemberAction& action);
   void DoCoordinator(int node, CoordinatorAction action);
-  auto EmitOf(int node) {
+  auto MakeEmit(int node) {
     return [this, node](MemberAction action) { Do(node, action); };
   }
   auto EmitCoordinator(int node) {
@@ -124,10 +124,10 @@ class JobCluster {
   int64_t events_ = 0;
   uint64_t sequence_ = 0;
   std::deque<Node> nodes_;
-  std::deque<std::deque<uint32_t>> deferred_;  // by node: what waits while it is stopped
+  std::deque<std::deque<uint32_t>> deferred_;  // by node: events that wait while it is stopped
   std::vector<Stream> streams_;                // a connection's number is its index, plus one
   std::vector<int> stream_of_;                 // by node: the newest; -1
-  std::deque<std::vector<int>> streams_at_;    // by node: of either end
+  std::deque<std::vector<int>> streams_at_;    // by node, for both ends
   int listening_ = -1;
   std::vector<Event> slots_;
   std::vector<uint32_t> free_;

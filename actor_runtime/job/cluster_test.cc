@@ -1,4 +1,5 @@
-// The coordinator and its members under drawn delays, deaths, stops and cut links, in virtual time.
+// The coordinator and its members under drawn delays, deaths, stops and disconnected links, in
+// virtual time.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -18,7 +19,7 @@ using Node = JobCluster::Node;
 
 bool IsFull() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr; }
 
-// What must be true of any node at any time.
+// Conditions that hold for any node at any time.
 void CheckNode(const Node& node) {
   CHECK(node.ends.size() <= 1);
   CHECK(node.actions_after_end == 0);
@@ -53,7 +54,7 @@ TEST_CASE("Without a loss all join, take all steps and leave, however messages a
   }
 }
 
-enum class Fault { kKill, kStop, kStopAndContinue, kCut, kFail };
+enum class Fault { kKill, kStop, kStopAndContinue, kDisconnect, kFail };
 
 // Which nodes have a sentence that does not name `lost`, how late the last one heard, and whether
 // the lost one wrote after others had given it up.
@@ -62,7 +63,7 @@ struct Loss {
   JobTime latest = 0;
   bool wrote_late = false;
 };
-Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
+Loss RunLoss(Fault fault, uint64_t seed, JobPolicy policy = {}) {
   const int processes = 2 + static_cast<int>(seed % 7);
   JobCluster cluster({.processes = processes,
                       .seed = seed,
@@ -75,7 +76,7 @@ Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
   cluster.At(at, [&] {
     if (fault == Fault::kKill) cluster.Kill(lost);
     if (fault == Fault::kStop || fault == Fault::kStopAndContinue) cluster.Stop(lost);
-    if (fault == Fault::kCut) cluster.Cut(lost);
+    if (fault == Fault::kDisconnect) cluster.Disconnect(lost);
     if (fault == Fault::kFail) cluster.Fail(lost, absl::InternalError("no memory"));
   });
   if (fault == Fault::kStopAndContinue) {
@@ -88,7 +89,7 @@ Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
   for (int p = 0; p < processes; ++p) {
     const Node& node = cluster.node(p);
     CheckNode(node);
-    if (p == lost && fault != Fault::kCut && fault != Fault::kFail) continue;
+    if (p == lost && fault != Fault::kDisconnect && fault != Fault::kFail) continue;
     if (node.ends.empty()) {
       ++loss.unnamed;
       continue;
@@ -109,9 +110,9 @@ Loss LossOf(Fault fault, uint64_t seed, JobPolicy policy = {}) {
 TEST_CASE("A loss ends the attempt everywhere, in time, by name; who is given up writes no more") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     for (const Fault fault :
-         {Fault::kKill, Fault::kStop, Fault::kStopAndContinue, Fault::kCut, Fault::kFail}) {
+         {Fault::kKill, Fault::kStop, Fault::kStopAndContinue, Fault::kDisconnect, Fault::kFail}) {
       CAPTURE(seed, static_cast<int>(fault));
-      const Loss loss = LossOf(fault, seed);
+      const Loss loss = RunLoss(fault, seed);
       CHECK(loss.unnamed == 0);
       CHECK(loss.differing == 0);
       CHECK_FALSE(loss.wrote_late);
@@ -124,12 +125,12 @@ TEST_CASE("A loss ends the attempt everywhere, in time, by name; who is given up
 TEST_CASE("A planted bug is found: a process that was stopped writes on") {
   int found = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    found += LossOf(Fault::kStopAndContinue, seed, {.write_without_lease = true}).wrote_late;
+    found += RunLoss(Fault::kStopAndContinue, seed, {.write_without_lease = true}).wrote_late;
   }
   CHECK(found > 0);
 }
 
-TEST_CASE("Short stops and short cuts are no loss") {
+TEST_CASE("Short stops and short disconnections are no loss") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     JobCluster cluster({.processes = 4, .seed = seed, .most_delay = kJobSecond / 10});
@@ -138,8 +139,9 @@ TEST_CASE("Short stops and short cuts are no loss") {
       const JobTime at = (2 + 5 * i) * kJobSecond;
       const int p = static_cast<int>(cluster.Draw(3));
       const JobTime length = cluster.Draw(7 * kJobSecond / 2);
-      cluster.At(at, [&, p, i] { i % 2 == 0 ? cluster.Stop(p) : cluster.Cut(p); });
-      cluster.At(at + length, [&, p, i] { i % 2 == 0 ? cluster.Continue(p) : cluster.Mend(p); });
+      cluster.At(at, [&, p, i] { i % 2 == 0 ? cluster.Stop(p) : cluster.Disconnect(p); });
+      cluster.At(at + length,
+                 [&, p, i] { i % 2 == 0 ? cluster.Continue(p) : cluster.Reconnect(p); });
     }
     cluster.RunUntil(60 * kJobSecond);
     CheckAllLeft(cluster);
@@ -189,7 +191,7 @@ int64_t SpreadAfterStop(uint64_t seed, int askers, JobPolicy policy = {}) {
   return most - least;
 }
 
-TEST_CASE("Stop is agreed: all end after the same step, whoever asks") {
+TEST_CASE("Stop is agreed: all end after the same step, for any asker") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     CHECK(SpreadAfterStop(seed, 1 + static_cast<int>(seed % 3)) == 0);
@@ -242,7 +244,7 @@ TEST_CASE("A planted bug is found: an older attempt takes part") {
   CHECK(found > 0);
 }
 
-TEST_CASE("A newer attempt ends an older one that is still there, and takes its place") {
+TEST_CASE("A newer attempt ends an older one that is still there, and replaces it") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     JobCluster cluster({.processes = 3, .seed = seed, .steps = 1000});
@@ -265,7 +267,7 @@ TEST_CASE("A newer attempt ends an older one that is still there, and takes its 
   }
 }
 
-TEST_CASE("A process that never comes is named, and the others are told") {
+TEST_CASE("A process that never comes is named to the others") {
   JobCluster cluster({.processes = 3});
   for (const int p : {0, 2}) cluster.StartNode(0, p, 0);
   cluster.RunUntil(100 * kJobSecond);

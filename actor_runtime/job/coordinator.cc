@@ -196,7 +196,7 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
 
 void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   Posted& posted = posts_[post.key()];
-  if (posted.whole || (posted.by >= 0 && posted.by != process)) {
+  if (posted.complete || (posted.by >= 0 && posted.by != process)) {
     return End(absl::InternalError(absl::StrCat(Name(process), " posts ", CleanText(post.key()),
                                                 ", which ", Name(posted.by), " has posted")),
                emit);
@@ -207,14 +207,14 @@ void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   }
   posted.value += post.value();
   if (post.more()) return;
-  posted.whole = true;
+  posted.complete = true;
   for (const int asks : posted.waiting) SendValue(asks, post.key(), posted.value, emit);
   posted.waiting.clear();
 }
 
 void Coordinator::Fetch(int process, const std::string& key, Emit emit) {
   Posted& posted = posts_[key];
-  if (!posted.whole) return posted.waiting.push_back(process);
+  if (!posted.complete) return posted.waiting.push_back(process);
   SendValue(process, key, posted.value, emit);
 }
 
@@ -350,7 +350,7 @@ void Coordinator::CheckSilence(Emit emit) {
   const bool is_lost = longest >= options_.silence;
   const bool explains = !hearsay_.ok() && now_ >= hearsay_until_ && longest > 3 * Beat();
   if (!is_lost && !explains) return;
-  // A cut link silences all behind it within a beat or two.
+  // A disconnected link silences all processes behind it within a beat or two.
   std::string others;
   size_t count = 0;
   for (int p = 0; p < processes(); ++p) {
@@ -400,7 +400,7 @@ void Coordinator::Finish(proto::JobToMember last, Emit emit) {
 
 void Coordinator::TellLocal(Emit emit) {
   if (!last_for_local_.has_value()) return;
-  // A process that has not joined yet may be on its way; it, too, must hear why.
+  // A process that has not joined yet may be about to; it, too, must hear the cause.
   if ((others_there_ > 0 || !AllJoined()) && now_ < local_until_) return;
   emit({.connection = kLocalConnection, .message = std::move(*last_for_local_)});
   last_for_local_.reset();

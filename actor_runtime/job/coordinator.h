@@ -1,11 +1,12 @@
-// Coordinator: the machine of process 0 to which all processes of a job speak, off the data path.
-// It agrees on who takes part and on the facts that must be equal, on programs, rounds and the step
-// at which a run stops; it hands out posts, watches over silence, and decides how an attempt ends.
+// Coordinator: the state machine of process 0 to which all processes of a job speak, off the data
+// path. It decides who takes part; it compares the facts that must be equal; it decides programs,
+// rounds and the step at which a run stops; it distributes posts, watches for silence, and decides
+// how an attempt ends.
 //
 // Events go in (a message of a connection, a connection that closes, a tick of the clock), actions
 // come out (messages to send, connections to close). It has no thread, no clock and no socket;
-// calls are one at a time; the moment comes with each event and a moment before the last one counts
-// as the last one. job_server.h drives it. Process 0 is a member like the others, by
+// calls are made one at a time. Each event carries its time; a time before the last one counts as
+// the last one. job_server.h drives it. Process 0 is a member like the others, through
 // kLocalConnection.
 //
 //   Coordinator coordinator(options);
@@ -13,21 +14,19 @@
 //   coordinator.Receive(7, message, now, [](CoordinatorAction action) { ... });
 //
 // Invariants:
-//  1. A connection is nobody until it has presented the job's token and, with it, a place that is
-//     free. Until then it changes nothing and is told nothing but that it is refused.
-//  2. A process has at most one connection in an attempt. When that closes before all have left,
-//  the
+//  1. A connection has no identity until it has presented the job's token and, with it, a process
+//     index that is free. Until then it changes nothing, and hears only that it is refused.
+//  2. A process has at most one connection in an attempt. If that closes before all have left, the
 //     attempt is over: nobody comes back.
-//  3. An attempt ends once, with one sentence, the same for all. Process 0 is told last: when the
+//  3. An attempt ends once, with one sentence, the same for all. Process 0 hears it last: when the
 //     others have gone, or after kGrace.
-//  4. Facts, programs, rounds and the end of a run are the same in all processes. They are compared
-//     or decided here and nowhere else; a process that differs is named.
-//  5. A process is silent when nothing has been heard of it for `silence` of the time in which this
+//  4. Facts, programs, rounds and the end of a run are the same in all processes. Only this class
+//     compares or decides them; a process that differs is named.
+//  5. A process is silent if nothing has been heard of it for `silence` of the time in which this
 //     machine itself was listening: a gap between two ticks counts as two beats at most.
 //  6. While LeaseUntil() is ahead, every other process has said within `silence` that it hears us.
-//  7. A tick costs O(processes), every other event O(log processes) and its answers. Nothing is
-//  sent
-//     to all but what all need: welcome, freeze, stop_at, a round's answer, the end.
+//  7. A tick costs O(processes), every other event O(log processes) and its answers. Only messages
+//     that all need go to all: welcome, freeze, stop_at, a round's answer, the end.
 #pragma once
 
 #include <cstdint>
@@ -73,8 +72,8 @@ class Coordinator {
   using Emit = absl::FunctionRef<void(CoordinatorAction)>;
 
   static constexpr uint64_t kLocalConnection = 0;
-  // How long process 0 waits for the others to hear of the end, and how long a process's word about
-  // another ("my peer is gone") waits for what happened there.
+  // The time for which process 0 waits for the others to hear of the end, and for which a process's
+  // report about another ("my peer is gone") waits for the actual cause.
   static constexpr JobTime kGrace = kJobSecond;
   // Runs by which a process may be ahead of another.
   static constexpr size_t kMostRunsAhead = 1 << 16;
@@ -91,9 +90,9 @@ class Coordinator {
   void AnswerRound(uint64_t number, const absl::StatusOr<std::string>& answer, JobTime now,
                    Emit emit);
 
-  // Facts.
+  // Queries:
   bool IsOver() const { return ending_; }                 // ended, or all have left
-  const absl::Status& status() const { return status_; }  // how it ended; OK until then
+  const absl::Status& status() const { return status_; }  // the reason of the end; OK until then
   JobTime LeaseUntil() const { return lease_; }           // invariant 6, by the clock of the events
   JobTime Beat() const { return options_.silence / 10; }
   JobTime LongGap() const { return options_.silence - 2 * Beat(); }
@@ -103,10 +102,10 @@ class Coordinator {
   struct Process {
     std::optional<uint64_t> connection;
     std::string host, ranks;
-    JobTime heard = 0;   // of listened_
+    JobTime heard = 0;   // on the scale of listened_
     JobTime echoed = 0;  // the newest of our beats that it has heard
     uint64_t runs = 0;   // that it has begun
-    uint64_t parts = 0;  // of rounds, that it has sent whole
+    uint64_t parts = 0;  // of rounds, that it has sent completely
     bool frozen = false, left = false;
   };
   struct Run {
@@ -117,7 +116,7 @@ class Coordinator {
   };
   struct Posted {
     std::string value;
-    bool whole = false;  // all its pieces are here
+    bool complete = false;  // all its pieces are here
     int by = -1;
     std::vector<int> waiting;
   };
@@ -129,7 +128,7 @@ class Coordinator {
   void Listen(JobTime now);
   void Send(int process, proto::JobToMember message, Emit emit);
   void SendToAll(const proto::JobToMember& message, Emit emit);
-  void Refuse(uint64_t connection, const absl::Status& why, bool again, Emit emit);
+  void Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit);
   void Present(uint64_t connection, const proto::JobPresent& present, Emit emit);
   absl::Status CheckFacts(const proto::JobPresent& present) const;
   void WelcomeAll(Emit emit);
@@ -153,7 +152,7 @@ class Coordinator {
   const JobTime begun_;
   JobTime now_, ticked_, listened_ = 0, lease_;
   JobTime gap_ = 0, gap_until_ = 0;  // the last gap between ticks that others may take for an end
-  // Process of an open connection; -1: nobody yet.
+  // The process of an open connection; -1: not known yet.
   struct Connection {
     int process = -1;
     JobTime opened = 0;
@@ -165,9 +164,10 @@ class Coordinator {
   int joined_ = 0, left_ = 0;
 
   std::deque<Run> runs_;    // begun by some, not by all
-  uint64_t first_run_ = 0;  // of runs_, in the order of each process's runs
+  uint64_t first_run_ = 0;  // index of runs_'s first run, in the order of each process's runs
   std::map<std::string, Posted> posts_;
-  bool round_begun_ = false;  // the round in progress: who began it, its name and parts
+  bool round_begun_ =
+      false;  // the round in progress: the process that began it, its name and parts
   int round_by_ = 0;
   std::string round_;
   std::vector<std::string> parts_;
@@ -177,7 +177,7 @@ class Coordinator {
   int frozen_ = 0;
   StepPosition end_;
 
-  absl::Status hearsay_;  // what a process said about another, until the cause itself is known
+  absl::Status hearsay_;  // a process's report about another, until the cause itself is known
   int hearsay_by_ = -1;
   JobTime hearsay_until_ = 0;
   bool ending_ = false;

@@ -1,4 +1,4 @@
-// How processes come: what they present, and how all begin.
+// The join of processes: their identities are checked, and all begin together.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-// The time does not tell how many bytes agree.
+// Compares in constant time, so that the time does not reveal how many bytes agree.
 bool SameSecret(const std::string& a, const std::string& b) {
   unsigned char difference = a.size() != b.size();
   for (size_t i = 0; i < a.size(); ++i) {
@@ -22,10 +22,10 @@ bool SameSecret(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool again, Emit emit) {
+void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit) {
   proto::JobToMember message;
   WriteError(why, message.mutable_refused()->mutable_error());
-  message.mutable_refused()->set_again(again);
+  message.mutable_refused()->set_again(retry);
   emit({.connection = connection, .message = std::move(message)});
   connections_[connection].closing = true;
   emit({.kind = CoordinatorAction::kClose, .connection = connection});
@@ -104,13 +104,14 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
     const absl::Status failed = NameProcess(ReadError(present.failed()), who);
     if (connection != kLocalConnection) Refuse(connection, failed, false, emit);
     if (!AllJoined() && !processes_[process % processes()].connection) End(failed, emit);
-    // The others start at about the same time, and should find somebody to tell them.
+    // The other processes start at about the same time, and should find a coordinator that tells
+    // them the cause.
     if (connection == kLocalConnection) local_until_ = now_ + 3 * kGrace;
     return;
   }
   if (const absl::Status facts = CheckFacts(present); !facts.ok()) {
     Refuse(connection, facts, false, emit);
-    // An attempt under way has nothing to do with who comes late; one that gathers cannot succeed.
+    // A running attempt ignores processes that come late; one that still gathers cannot succeed.
     if (!AllJoined()) End(facts, emit);
     return;
   }
@@ -120,7 +121,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
         connection,
         InputError(who,
                    absl::StrCat("there is a process ", process, " already, on host ", joins.host),
-                   "give each process an index of its own"),
+                   "give each process a different index"),
         false, emit);
   }
   connections_[connection].process = process;

@@ -104,7 +104,7 @@ class Table {
   Coordinator coordinator;
 };
 
-TEST_CASE("Who has not the token learns and changes nothing") {
+TEST_CASE("A connection without the token learns and changes nothing") {
   Table table(2);
   table.Join(0);
   const size_t said = table.said[0].size();
@@ -114,7 +114,7 @@ TEST_CASE("Who has not the token learns and changes nothing") {
     const uint64_t connection = 100 + table.closed.size();
     table.Present(connection, stranger);
     CHECK(table.Refusal(connection) == "refused");
-    // What else it says is not heard.
+    // All further messages are ignored.
     JobFromMember stop;
     stop.mutable_ask_stop();
     table.Say(connection, stop);
@@ -124,7 +124,7 @@ TEST_CASE("Who has not the token learns and changes nothing") {
   table.Open(200);
   table.Say(200, {});
   CHECK(table.Refusal(200) == "refused");
-  // Nor wait forever; what comes after the close is nobody's.
+  // A connection does not wait forever either; messages after the close are ignored.
   table.Open(201);
   table.Tick(11 * kJobSecond);
   CHECK(table.closed[201]);
@@ -186,23 +186,23 @@ TEST_CASE("A process that cannot join says why, and ends an attempt that gathers
   JobIdentity fails = Identity(1, 2);
   fails.facts.clear();
   fails.failed = absl::NotFoundError("text.txt: no such file");
-  const std::string told = "host h1 (process 1, rank 1): text.txt: no such file";
+  const std::string refusal = "host h1 (process 1, rank 1): text.txt: no such file";
   Table gathers(2);
   gathers.Join(0);
   gathers.Present(1, fails);
-  CHECK(gathers.Refusal(1) == told);
+  CHECK(gathers.Refusal(1) == refusal);
   gathers.Tick(kJobSecond);
-  CHECK(gathers.End(0) == told);
+  CHECK(gathers.End(0) == refusal);
   CHECK(gathers.Last(0).end().code() == static_cast<int>(absl::StatusCode::kNotFound));
 
   Table trains(2);
   trains.JoinAll();
   trains.Present(2, fails);
-  CHECK(trains.Refusal(2) == told);
+  CHECK(trains.Refusal(2) == refusal);
   trains.Tick(kJobSecond);
   CHECK_FALSE(trains.Last(0).has_end());
 
-  // Of process 0: whoever comes while it is there hears it.
+  // The failure of process 0: a process that connects while it is there hears the cause.
   fails.process = 0;
   Table first(2);
   first.Present(0, fails);
@@ -210,7 +210,7 @@ TEST_CASE("A process that cannot join says why, and ends an attempt that gathers
   CHECK(first.Refusal(1) == "host h1 (process 0, rank 1): text.txt: no such file");
 }
 
-TEST_CASE("Who comes late, twice or with a wrong index is refused and changes nothing") {
+TEST_CASE("A process that comes late, twice or with a wrong index is refused and changes nothing") {
   Table table(2);
   table.Join(0);
   table.Present(5, Identity(0, 2));
@@ -287,7 +287,7 @@ TEST_CASE("Posts go to who asks, before or after; a key is posted once") {
   CHECK(absl::StrContains(table.End(1), "posts address 1, which host h1 (process 1, rank 1) has"));
 }
 
-JobFromMember PartOf(uint64_t number, const char* name, const char* part) {
+JobFromMember MakePart(uint64_t number, const char* name, const char* part) {
   JobFromMember message;
   message.mutable_part()->set_number(number);
   message.mutable_part()->set_name(name);
@@ -298,16 +298,16 @@ JobFromMember PartOf(uint64_t number, const char* name, const char* part) {
 TEST_CASE("A round takes all parts by process and gives all one answer") {
   Table table(3);
   table.JoinAll();
-  for (const int p : {2, 0}) table.Say(p, PartOf(0, "commit", p == 0 ? "a" : "c"));
+  for (const int p : {2, 0}) table.Say(p, MakePart(0, "commit", p == 0 ? "a" : "c"));
   CHECK(table.rounds.empty());
-  table.Say(1, PartOf(0, "commit", "b"));
+  table.Say(1, MakePart(0, "commit", "b"));
   REQUIRE(table.rounds.size() == 1);
   CHECK(table.rounds[0].parts == std::vector<std::string>{"a", "b", "c"});
-  table.coordinator.AnswerRound(0, "whole", table.now, table.Emit());
+  table.coordinator.AnswerRound(0, "complete", table.now, table.Emit());
   table.coordinator.AnswerRound(0, "again", table.now, table.Emit());
-  for (int p = 0; p < 3; ++p) CHECK(table.Last(p).answer().answer() == "whole");
-  table.Say(2, PartOf(1, "commit 2", ""));
-  table.Say(1, PartOf(1, "outcome", ""));
+  for (int p = 0; p < 3; ++p) CHECK(table.Last(p).answer().answer() == "complete");
+  table.Say(2, MakePart(1, "commit 2", ""));
+  table.Say(1, MakePart(1, "outcome", ""));
   CHECK(table.End(2) ==
         "host h1 (process 1, rank 1) is in round outcome, host h2 (process 2, "
         "rank 2) in round commit 2");
@@ -339,7 +339,7 @@ TEST_CASE("Word of another waits for the cause") {
   }
 }
 
-TEST_CASE("A process 0 that was stopped says so, whatever others say then") {
+TEST_CASE("A process 0 that was stopped says so, despite reports of others") {
   Table table(3);
   table.JoinAll();
   table.Tick(kJobSecond / 4);
@@ -350,14 +350,14 @@ TEST_CASE("A process 0 that was stopped says so, whatever others say then") {
         "(process 2, rank 2): its connection broke: it was killed, or exited without a word");
 }
 
-TEST_CASE("What no process of this build says ends the attempt, by name, and crashes nothing") {
+TEST_CASE("A message that no process of this build sends ends the attempt, by name") {
   std::vector<JobFromMember> messages(8);
   messages[1] = Presents(Identity(1, 2));
   messages[2].mutable_frozen()->set_steps(3);
   messages[3].mutable_beat()->set_echo(kStart + kJobSecond);
   messages[4].mutable_beat()->set_echo(-1);
-  messages[5] = PartOf(7, "x", "");
-  messages[6] = PartOf(~0ull, "x", "");
+  messages[5] = MakePart(7, "x", "");
+  messages[6] = MakePart(~0ull, "x", "");
   messages[7].mutable_failed()->set_code(999);
   for (const JobFromMember& message : messages) {
     CAPTURE(message.ShortDebugString());
@@ -376,7 +376,7 @@ Message Draw(std::mt19937_64& random, const std::vector<Message>& samples) {
   for (uint64_t i = random() % 4; i > 0 && !bytes.empty(); --i) {
     bytes[random() % bytes.size()] = static_cast<char>(random());
   }
-  // What does not parse never reaches a machine.
+  // Bytes that do not parse never reach a state machine.
   Message damaged;
   return damaged.ParseFromString(bytes) ? damaged : message;
 }
@@ -385,7 +385,7 @@ TEST_CASE("Drawn messages never reach a CHECK") {
   std::vector<JobFromMember> up = {Presents(Identity(0, 2)),
                                    Presents(Identity(1, 2)),
                                    Begins(0, "t", 0, 1),
-                                   PartOf(0, "r", "p"),
+                                   MakePart(0, "r", "p"),
                                    {}};
   up.resize(13);
   up[5].mutable_beat()->set_sent(kStart);

@@ -1,4 +1,4 @@
-// The words that the control plane's parts share: facts, positions, moments, policies.
+// Types that the parts of the control plane share: facts, positions, times, policies.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 
 namespace oneflow {
 
-// A moment or a length of time in nanoseconds, of a clock that goes on while the process is
-// stopped (CLOCK_BOOTTIME in programs, a number that tests count in the machines).
+// A time or a duration in nanoseconds, of a clock that goes on while the process is stopped
+// (CLOCK_BOOTTIME in programs, a number that tests count in the state machines).
 using JobTime = int64_t;
 inline constexpr JobTime kJobSecond = 1'000'000'000;
 
-// Something that has to be the same in all processes: "fingerprint of the plan", "build", "--seed".
-// An empty value of a process other than 0 stands for "not known here, I take yours".
+// A value that must be the same in all processes: "fingerprint of the plan", "build", "--seed". An
+// empty value in a process other than 0 means that the process takes the value of process 0.
 struct JoinFact {
   std::string name, value;
 };
 
-// How far a process is: `steps` steps begun in run number `run` of the sequence of all runs.
+// The progress of a process: `steps` steps begun in run number `run` of the sequence of all runs.
 // Ordered: a position of a later run is greater.
 struct StepPosition {
   uint64_t run = 0;
@@ -32,7 +32,7 @@ struct StepPosition {
   auto operator<=>(const StepPosition&) const = default;
 };
 
-// How a process is known to all others, and named in sentences.
+// The identity of a process, as all others know it and as messages name it.
 struct JobIdentity {
   int process = 0, processes = 1;
   int64_t attempt = 0;
@@ -43,7 +43,8 @@ struct JobIdentity {
   absl::Status failed;  // why it cannot join: it presents itself only to say so
 };
 
-// Faults that tests plant in the machines to see that they are found. All false is the protocol.
+// Faults that tests plant in the state machines to see that they are found. The default, all false,
+// is the protocol.
 struct JobPolicy {
   bool accept_older_attempts = false;  // coordinator: the attempt's number is not looked at
   bool stop_unagreed = false;          // coordinator: each process stops where it is
@@ -51,16 +52,18 @@ struct JobPolicy {
   bool suspend_beats = false;          // member: once it has joined, no tick comes
 };
 
-// The name of this host; "unknown" where it has none.
+// The name of this host; "unknown" if it has none.
 std::string HostName();
 
 // "host b (process 1, ranks 4 to 7)".
 std::string DescribeProcess(const std::string& host, int process, const std::string& ranks = "");
 
-// A failure of a process, with its name ahead unless it begins with one: of whoever it is about.
+// Prepends a process's name to its failure, unless the failure begins with the name of the process
+// that it is about.
 absl::Status NameProcess(const absl::Status& why, const std::string& name);
 
-// A text of another process, fit for a sentence: without control characters, and cut if long.
+// Cleans a text of another process for a message: without control characters, and truncated if
+// long.
 std::string CleanText(const std::string& text);
 
 // The most bytes of a value in one message, and in all its messages together.
@@ -77,7 +80,7 @@ void ForJobPieces(const std::string& value, Fn fn) {
   } while (at < value.size());
 }
 
-// Statuses on the wire. A code out of range becomes UNKNOWN; OK is no error, and becomes it, too.
+// Statuses on the wire. A code out of range becomes UNKNOWN; so does OK, which is no error.
 void WriteError(const absl::Status& status, proto::JobError* error);
 absl::Status ReadError(const proto::JobError& error);
 

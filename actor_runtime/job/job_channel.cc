@@ -7,7 +7,7 @@
 
 namespace oneflow {
 
-JobCredentials CredentialsOf(const JobKeys& keys) {
+JobCredentials MakeCredentials(const JobKeys& keys) {
   grpc::SslServerCredentialsOptions server(
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   server.pem_root_certs = keys.ca;

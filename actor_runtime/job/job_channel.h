@@ -1,4 +1,4 @@
-// How both ends of the control plane speak gRPC: credentials and limits.
+// The gRPC settings that both ends of the control plane share: credentials and limits.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -10,14 +10,14 @@
 
 namespace oneflow {
 
-// The largest message: a piece of a value, and what goes with it.
+// The largest message: a piece of a value, and its other fields.
 inline constexpr int kMostMessageBytes = 8 << 20;
 
-// The position of a message in the queue of those to be sent: beats go first, for the other end
-// judges us by them; all else stays in order. Requires: a beat's sender has received something on
-// the stream.
+// The position of a message in the send queue: beats go first, because the other end takes their
+// absence for silence; all other messages stay in order. Requires that the sender of a beat has
+// received a message on the stream.
 template <typename Queue, typename Message>
-auto PlaceInQueue(Queue& queue, const Message& message) {
+auto QueuePosition(Queue& queue, const Message& message) {
   return message.has_beat() ? queue.begin() : queue.end();
 }
 
@@ -29,14 +29,14 @@ struct JobCredentials {
 };
 
 // TLS in which both ends prove that they have the job's keys.
-JobCredentials CredentialsOf(const JobKeys& keys);
+JobCredentials MakeCredentials(const JobKeys& keys);
 
-// A channel of its own: it shares no connection with others of this process.
+// Opens a separate channel, which shares no connection with others of this process.
 std::shared_ptr<grpc::Channel> OpenJobChannel(const std::string& address,
                                               const JobCredentials& credentials);
 
-// gRPC's own lines about connections stay off the terminal: what they say is in the statuses.
-// GRPC_VERBOSITY in the environment brings them back.
+// Keeps gRPC's log lines about connections off the terminal; statuses carry the same facts.
+// GRPC_VERBOSITY in the environment turns them on.
 void QuietGrpc();
 
 }  // namespace oneflow

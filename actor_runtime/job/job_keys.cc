@@ -55,7 +55,7 @@ bool Extend(X509* certificate, X509* issuer, int kind, const char* value) {
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// A certificate of `key` for `name`, signed by `signer`; issued by itself if `issuer` is null.
+// A certificate of `key` for `name`, signed by `signer`; self-signed if `issuer` is null.
 Certificate Issue(EVP_PKEY* key, const char* name, X509* issuer, EVP_PKEY* signer) {
   Certificate made(X509_new());
   if (made == nullptr) return nullptr;

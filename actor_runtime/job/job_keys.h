@@ -1,6 +1,6 @@
-// The keys of one job: a certificate authority that has signed one certificate and is thrown away,
+// The keys of one job: a certificate authority that has signed one certificate and is then deleted,
 // that certificate with its private key, which all processes of the job use on both ends, and a
-// token. Whoever can read the folder can join the job; nobody else can.
+// token. Only those who can read the folder can join the job.
 //
 //   RETURN_IF_ERROR(MakeJobKeys("run/job/keys"));               // once, before the job starts
 //   ASSIGN_OR_RETURN(JobKeys keys, ReadJobKeys("run/job/keys"));  // in each process
@@ -19,16 +19,16 @@ struct JobKeys {
   std::string token;
 };
 
-// The name that the certificate is issued to, in place of a host's: the hosts of a job are not
+// The name that the certificate is issued to, instead of a host's name: the hosts of a job are not
 // known when its keys are made.
 inline constexpr char kJobCertificateName[] = "oneflow-job";
 
-// Writes ca.pem, certificate.pem, key.pem and token into `folder`, which is made if it is missing,
-// each with mode 0600. Files that are there already are an error, and stay.
+// Writes ca.pem, certificate.pem, key.pem and token into `folder`, each with mode 0600; makes the
+// folder if it is missing. Existing files are an error, and stay.
 absl::Status MakeJobKeys(const std::string& folder);
 
-// Refuses keys that others than their owner may read, that do not fit each other, or that are not
-// of MakeJobKeys.
+// Reads the keys. Refuses keys that others than their owner may read, that do not match each other,
+// or that MakeJobKeys did not make.
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& folder);
 
 }  // namespace oneflow

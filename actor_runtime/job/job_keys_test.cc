@@ -50,9 +50,9 @@ TEST_CASE("Keys are written once, for their owner alone, and fit each other") {
   const JobKeys keys = ReadJobKeys(folder).value();
   CHECK(keys.token.size() == 64);
   CHECK(keys.token != MadeKeys().token);
-  const absl::Status again = MakeJobKeys(folder);
-  CHECK(again.code() == absl::StatusCode::kInvalidArgument);
-  CHECK(absl::StrContains(again.message(), "ca.pem: is there already"));
+  const absl::Status second = MakeJobKeys(folder);
+  CHECK(second.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(second.message(), "ca.pem: is there already"));
   CHECK(ReadJobKeys(folder)->key == keys.key);
   CHECK_FALSE(MakeJobKeys(folder + "/a/b").ok());
 }
@@ -87,13 +87,13 @@ TEST_CASE("Keys that cannot be right are refused by name") {
   CHECK(absl::StrContains(ReadJobKeys("/nowhere").status().message(), "--make_job_keys"));
 }
 
-// What a caller of any kind is told when it presents itself with `token`.
-struct Told {
+// The reply to a caller that presents itself with `token`.
+struct Reply {
   std::vector<proto::JobToMember> messages;
   grpc::Status end;
 };
-Told Call(int port, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-          const std::string& token) {
+Reply Call(int port, const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+           const std::string& token) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -107,11 +107,11 @@ Told Call(int port, const std::shared_ptr<grpc::ChannelCredentials>& credentials
   present.mutable_present()->set_process(1);
   present.mutable_present()->set_processes(2);
   stream->Write(present);
-  Told told;
+  Reply reply;
   proto::JobToMember message;
-  while (stream->Read(&message)) told.messages.push_back(message);
-  told.end = stream->Finish();
-  return told;
+  while (stream->Read(&message)) reply.messages.push_back(message);
+  reply.end = stream->Finish();
+  return reply;
 }
 
 // Writes bytes to the port, and reads until the other side closes.
@@ -150,15 +150,15 @@ TEST_CASE("Over TLS: who lacks the certificate or the token learns and changes n
       grpc::SslCredentials(Options{keys.ca, other.key, other.certificate}),
       grpc::SslCredentials(Options{other.ca, other.key, other.certificate})};
   for (const auto& credentials : strangers) {
-    const Told told = Call(port, credentials, keys.token);
-    CHECK(told.messages.empty());
-    CHECK_FALSE(told.end.ok());
+    const Reply reply = Call(port, credentials, keys.token);
+    CHECK(reply.messages.empty());
+    CHECK_FALSE(reply.end.ok());
   }
   for (const std::string& token : {std::string(), other.token, keys.token + "x"}) {
-    const Told told =
+    const Reply reply =
         Call(port, grpc::SslCredentials(Options{keys.ca, keys.key, keys.certificate}), token);
-    REQUIRE(told.messages.size() == 1);
-    CHECK(told.messages[0].refused().error().message() == "refused");
+    REQUIRE(reply.messages.size() == 1);
+    CHECK(reply.messages[0].refused().error().message() == "refused");
   }
   std::mt19937 random(5);
   for (int i = 0; i < 20; ++i) {
@@ -194,9 +194,9 @@ TEST_CASE("In plain text on loopback: foreign bytes change nothing") {
     while (bytes.size() < 400) bytes += static_cast<char>(random());
     WriteBytes(port, bytes);
   }
-  const Told told = Call(port, grpc::InsecureChannelCredentials(), "guess");
-  REQUIRE(told.messages.size() == 1);
-  CHECK(told.messages[0].refused().error().message() == "refused");
+  const Reply reply = Call(port, grpc::InsecureChannelCredentials(), "guess");
+  REQUIRE(reply.messages.size() == 1);
+  CHECK(reply.messages[0].refused().error().message() == "refused");
   auto second = Member::Join(options(port, 1), {});
   REQUIRE(second.ok());
   auto zero = first.get();

@@ -16,7 +16,7 @@ JobTime BootTime() {
   return static_cast<JobTime>(now.tv_sec) * kJobSecond + now.tv_nsec;
 }
 
-// The server's end of a stream. gRPC calls On...; all else may be called by any thread.
+// The server's end of a stream. gRPC calls the methods On...; any thread may call the others.
 class JobServer::Stream final
     : public grpc::ServerBidiReactor<proto::JobFromMember, proto::JobToMember> {
  public:
@@ -27,7 +27,7 @@ class JobServer::Stream final
   void Send(proto::JobToMember message) {
     std::lock_guard lock(mutex_);
     if (finished_ || closing_) return;
-    queue_.insert(PlaceInQueue(queue_, message), std::move(message));
+    queue_.insert(QueuePosition(queue_, message), std::move(message));
     WriteNext();
   }
 

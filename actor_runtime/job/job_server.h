@@ -21,7 +21,7 @@ JobTime BootTime();
 
 class JobServer {
  public:
-  // On any thread, one at a time, without locks; must not block.
+  // Called on any thread, one at a time, without locks; must not block.
   struct Events {
     std::function<void(const proto::JobToMember&)> to_local;
     std::function<void(proto::JobReport)> report;
@@ -29,13 +29,13 @@ class JobServer {
     std::function<void(uint64_t number, std::vector<std::string> parts)> round;
   };
 
-  // Listens at `address`; fails if it is taken.
+  // Listens at `address`; fails if the port is taken.
   static absl::StatusOr<std::unique_ptr<JobServer>> Start(const std::string& address,
                                                           const JobCredentials& credentials,
                                                           CoordinatorOptions options,
                                                           Events events);
   ~JobServer();
-  // Breaks what is connected and listens no more; afterwards no event comes.
+  // Closes all connections and stops listening; afterwards no event comes.
   void Stop();
 
   int port() const { return port_; }

@@ -12,7 +12,7 @@ std::shared_ptr<JobStream> JobStream::Open(const std::string& address,
   stream->channel_ = OpenJobChannel(address, credentials);
   stream->stub_ = proto::JobControl::NewStub(stream->channel_);
   stream->stub_->async()->Attend(&stream->context_, stream.get());
-  // Writes are started from other threads than gRPC's: until Release the stream is held.
+  // Other threads than gRPC's start writes, so the stream is held until Release.
   stream->AddHold();
   return stream;
 }
@@ -25,7 +25,7 @@ void JobStream::Start() {
 void JobStream::Send(proto::JobFromMember message) {
   std::lock_guard lock(mutex_);
   if (released_ || closing_) return;
-  queue_.insert(PlaceInQueue(queue_, message), std::move(message));
+  queue_.insert(QueuePosition(queue_, message), std::move(message));
   WriteNext();
 }
 

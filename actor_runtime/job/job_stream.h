@@ -1,8 +1,8 @@
 // JobStream: a process's stream to the coordinator, over gRPC. All calls return at once.
 //
-// Requirements: it stays until Events::done has been called, and is not destroyed on a thread of
-// gRPC's: the last channel of a process takes the threads that gRPC calls back on along, and a
-// thread that waits for its own end aborts the process.
+// Requirements: it must live until Events::done has been called, and must not be destroyed on a
+// thread of gRPC. The last channel of a process ends gRPC's callback threads with it, and a thread
+// that waits for its own end aborts the process.
 #pragma once
 
 #include <deque>
@@ -18,9 +18,9 @@ namespace oneflow {
 
 class JobStream final : private grpc::ClientBidiReactor<proto::JobFromMember, proto::JobToMember> {
  public:
-  // On gRPC's threads, one at a time. `done`: the stream is over, of itself or by Close or Cancel;
-  // once, the last call, with gRPC's reason. Afterwards the stream may be destroyed, even
-  // while this returns.
+  // Called on gRPC's threads, one at a time. `done`: the stream has ended, alone or by Close or
+  // Cancel; it is the last call, made once, with gRPC's reason. Afterwards the stream may be
+  // destroyed, even while this returns.
   struct Events {
     std::function<void(const proto::JobToMember&)> message;
     std::function<void(const std::string& why)> done;

@@ -24,7 +24,7 @@
 namespace oneflow {
 namespace {
 
-// How long process 0 waits for another attempt to let go of its port.
+// The time for which process 0 waits for another attempt to release its port.
 constexpr JobTime kPortWait = 10 * kJobSecond;
 
 JobTime FromSeconds(double seconds) { return static_cast<JobTime>(seconds * kJobSecond); }
@@ -36,7 +36,8 @@ class Member::Impl {
   Impl(MemberOptions options, MemberCallbacks callbacks)
       : options_(std::move(options)),
         callbacks_(std::move(callbacks)),
-        credentials_(options_.keys.has_value() ? CredentialsOf(*options_.keys) : JobCredentials()),
+        credentials_(options_.keys.has_value() ? MakeCredentials(*options_.keys)
+                                               : JobCredentials()),
         state_({.self = Identity(),
                 .coordinator = options_.coordinator,
                 .join = FromSeconds(options_.join_seconds),
@@ -45,7 +46,7 @@ class Member::Impl {
 
   ~Impl() {
     {
-      // A process that has failed stays until it has said so.
+      // A process that has failed stays until it has reported the failure.
       std::unique_lock lock(mutex_);
       if (failing_) {
         changed_.wait_for(lock, std::chrono::nanoseconds(MemberState::kFailing),
@@ -171,7 +172,7 @@ class Member::Impl {
   bool AwaitMayWrite() {
     if (MayWrite()) return true;
     std::unique_lock lock(mutex_);
-    // Nobody tells when the lease is renewed: it is read without the lock.
+    // A renewal of the lease is read without the lock; nobody signals it.
     while (!over_ && !MayWrite()) {
       changed_.wait_for(lock, std::chrono::nanoseconds(MemberState::kRetry));
     }
@@ -265,7 +266,7 @@ class Member::Impl {
     if (!status.ok()) Fail(status);
   }
 
-  // The thread of the beats: it does nothing else, so that nothing delays it.
+  // The thread of the beats does nothing else, so that nothing delays it.
   void Beat() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -389,7 +390,8 @@ class Member::Impl {
   bool announce_end_ = false, end_announced_ = false;
   std::map<std::string, std::shared_ptr<std::optional<std::string>>> values_;
   std::optional<absl::StatusOr<std::string>> answer_;
-  std::optional<std::vector<std::string>> parts_;  // process 0: of a round that is to be answered
+  std::optional<std::vector<std::string>>
+      parts_;  // process 0: the parts of a round that is to be answered
   uint64_t round_number_ = 0;
   std::shared_ptr<JobStream> stream_;
   std::map<uint64_t, std::shared_ptr<JobStream>> streams_;  // not done, by number
@@ -402,7 +404,7 @@ class Member::Impl {
   Outbox<MemberAction> outbox_;
   std::unique_ptr<JobServer> server_;
   std::thread beats_;
-  SerialWorker callback_thread_;  // the last member: what it does uses the others
+  SerialWorker callback_thread_;  // the last member, because its tasks use the others
 };
 
 Member::Member(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -10,7 +10,7 @@ namespace {
 constexpr double kLeastSilence = 0.1, kMostSilence = 3600;
 
 // HOST of HOST:PORT; brackets of an IPv6 address go with it.
-std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+std::string FindHost(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 bool IsNumeric(const std::string& host) {
   return host.front() == '[' || host.find_first_not_of("0123456789.") == std::string::npos;
@@ -48,7 +48,7 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
     return InputError("--coordinator", absl::StrCat("\"", options.coordinator, "\" is no address"),
                       "give HOST:PORT");
   }
-  if (!options.keys.has_value() && !(IsLoopback(HostOf(options.coordinator)) &&
+  if (!options.keys.has_value() && !(IsLoopback(FindHost(options.coordinator)) &&
                                      (options.listen.empty() || IsLoopback(options.listen)))) {
     return InputError(
         "--coordinator",
@@ -59,10 +59,10 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
 }
 
 std::string ListenAddress(const MemberOptions& options) {
-  const std::string host = HostOf(options.coordinator);
+  const std::string host = FindHost(options.coordinator);
   const std::string port = options.coordinator.substr(host.size());
   if (!options.listen.empty()) return options.listen + port;
-  // A name may lead to another address here than elsewhere.
+  // On this host a name may resolve to another address than on other hosts.
   return IsLoopback(host) || IsNumeric(host) ? options.coordinator : "[::]" + port;
 }
 

@@ -20,23 +20,24 @@ struct MemberOptions {
   std::vector<JoinFact> facts;  // process 0's are the measure
   std::string host;             // empty: this machine's name
   std::string ranks;            // "ranks 4 to 7", for sentences; may be empty
-  // Needed, and then used, for a coordinator that is not on loopback; with them `token` may be
-  // empty: theirs counts.
+  // Required, and then used, for a coordinator that is not on loopback. With keys `token` may be
+  // empty, because the token of the keys is used.
   std::optional<JobKeys> keys;
-  // Process 0: the address to listen at, HOST or [HOST], in place of the coordinator's; empty: the
-  // coordinator's if that is loopback or numeric, else all of this host's.
+  // Process 0: the address to listen at, HOST or [HOST], instead of the coordinator's. Empty: the
+  // coordinator's if that is loopback or numeric, else all addresses of this host.
   std::string listen;
-  absl::Status failed;  // why this process cannot join: Join tells the others, and returns it
+  absl::Status failed;  // the reason why this process cannot join: Join reports it to the others,
+                        // and returns it
   double join_seconds = 60;
   double silence_seconds = 5;  // process 0's counts for all
   JobPolicy policy;
 };
 
-// Refuses options that are out of range, or that would speak in plain text beyond loopback, by
-// flag.
+// Refuses options that are out of range, or that would send plain text beyond loopback. The error
+// names the flag.
 absl::Status CheckMemberOptions(const MemberOptions& options);
 
-// HOST:PORT at which process 0 listens. Requires: options that are checked.
+// HOST:PORT at which process 0 listens. Requires checked options.
 std::string ListenAddress(const MemberOptions& options);
 
 }  // namespace oneflow

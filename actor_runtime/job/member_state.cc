@@ -89,7 +89,7 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
   Listen(now);
   if (stream != stream_ || !connected_ || IsOver()) return;
   connected_ = false;
-  // That another process cannot be reached is explained by the break.
+  // The break explains a report that another process cannot be reached.
   if (!failing_.ok() && !absl::IsUnavailable(failing_)) return End(failing_, emit);
   if (IsAccepted()) {
     const auto why = absl::UnavailableError(

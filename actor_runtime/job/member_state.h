@@ -1,26 +1,23 @@
-// MemberState: the machine of one process of a job: it presents the process to the coordinator,
-// keeps its beats and its lease, and knows what the process waits for.
+// MemberState: the state machine of one process of a job: it presents the process to the
+// coordinator, keeps its beats and its lease, and knows which event the process waits for.
 //
-// Events go in (a message, a stream that breaks, a tick of the clock, a wish of the program),
-// actions come out. It has no thread, no clock and no socket; calls are one at a time; the moment
-// comes with each event. member.h drives it.
+// Events go in (a message, a stream that breaks, a tick of the clock, a request of the program),
+// actions come out. It has no thread, no clock and no socket; calls are made one at a time, and
+// each carries its time. member.h drives it.
 //
 //   MemberState state(options, now);
-//   state.Start(now, emit);                        // kConnect, then kSend of who this is
+//   state.Start(now, emit);                        // kConnect, then kSend of its identity
 //   state.Receive(1, message, now, emit);          // kJoined, kFreeze, kValue, ...
 //
 // Invariants:
 //  1. Streams are numbered from 1; one is in use at a time. Events of others change nothing.
-//  2. A stream is tried again until the coordinator has accepted the process, never after: from
-//  then
-//     on a break ends the attempt here.
+//  2. A broken stream is replaced until the coordinator has accepted the process, never after: from
+//     then on a break ends the attempt here.
 //  3. kEnd or kLeft comes once, and nothing after it.
-//  4. LeaseUntil() is when the newest beat that the coordinator is known to have heard was sent,
-//  and
-//     `silence`: before that moment the coordinator has not given this process up. It never grows
-//     by an old message, so a process that was stopped and goes on finds it in the past.
-//  5. The coordinator is silent when nothing has been heard of it for `silence` of the time in
-//  which
+//  4. LeaseUntil() is the time at which the newest beat that the coordinator is known to have heard
+//     was sent, plus `silence`: before that time the coordinator has not given this process up. An
+//     old message never extends it, so a process that was stopped and goes on finds it in the past.
+//  5. The coordinator is silent if nothing has been heard of it for `silence` of the time in which
 //     this process was listening: a gap between two ticks counts as two beats at most. A gap of
 //     `silence` or more ends the attempt here: the others have given this process up.
 #pragma once
@@ -53,7 +50,7 @@ struct MemberAction {
     kFreeze,  // to be answered by Frozen
     kStopAt,  // `position`
     kValue,   // `value` of the post `key`
-    kAnswer,  // of the round that the process is in: `value`, or an error as `status`
+    kAnswer,  // to the round that the process is in: `value`, or an error as `status`
     kLeft,
     kEnd,  // `status`
   };
@@ -69,8 +66,8 @@ class MemberState {
  public:
   using Emit = absl::FunctionRef<void(MemberAction)>;
 
-  // From a break before it was accepted to the next stream; how long the word that this process has
-  // failed may take to come back as the end of the attempt.
+  // The time from a break before acceptance to the next stream, and the time that this process's
+  // report of its failure may take to come back as the end of the attempt.
   static constexpr JobTime kRetry = kJobSecond / 5;
   static constexpr JobTime kFailing = 5 * kJobSecond / 2;
 
@@ -82,29 +79,30 @@ class MemberState {
   void Lose(uint64_t stream, const std::string& why, JobTime now, Emit emit);
   void Tick(JobTime now, Emit emit);
 
-  // Wishes of the program, once it has joined; after the end they do nothing.
+  // Requests of the program, once it has joined; after the end they have no effect.
   void Begin(uint64_t run, std::string_view program, int64_t first_step, int64_t steps, Emit emit);
   void AskStop(Emit emit);
   void Frozen(const StepPosition& position, Emit emit);
   void Report(uint64_t run, int64_t step, const double* values, size_t count, Emit emit);
-  void Note(std::string name, std::string value, Emit emit);  // of at most kJobPieceBytes
+  void Note(std::string name, std::string value, Emit emit);  // at most kJobPieceBytes
   void Post(std::string key, std::string value, Emit emit);
   void Fetch(const std::string& key, Emit emit);  // asked once, however many wait for it
   void Round(std::string name, std::string part, Emit emit);  // requires: none in progress
   void Fail(const absl::Status& why, JobTime now, Emit emit);
   void Leave(Emit emit);
 
-  // Facts.
+  // Queries:
   bool HasJoined() const { return phase_ >= Phase::kJoined; }
   bool IsOver() const { return phase_ >= Phase::kLeft; }
   const absl::Status& status() const { return status_; }  // OK unless it has ended
   JobTime LeaseUntil() const;
-  JobTime TickEvery() const;  // how often Tick is due
+  JobTime TickEvery() const;  // the period of Tick
   int processes_on_host() const { return on_host_; }
   int index_on_host() const { return index_; }
-  // The program waits for this: "round checkpoint 20", "post address of process 3"; empty: nothing.
+  // The event that the program waits for: "round checkpoint 20", "post address of process 3";
+  // empty: none.
   std::string WaitsFor() const;
-  // Process 0's clock minus ours, and by how much that may be wrong; error < 0: not known yet.
+  // Process 0's clock minus ours, and the bound of its error; error < 0: not known yet.
   struct ClockOffset {
     JobTime offset = 0, error = -1;
   };
@@ -139,7 +137,7 @@ class MemberState {
 
   JobTime silence_ = 0, beat_ = 0;
   std::string zero_host_, zero_ranks_;
-  JobTime heard_ = 0;  // of listened_
+  JobTime heard_ = 0;  // on the scale of listened_
   JobTime beat_at_ = 0, echo_ = 0, lease_ = 0;
   JobTime gap_ = 0, gap_until_ = 0;  // the last gap between ticks that others may take for an end
   ClockOffset clock_;

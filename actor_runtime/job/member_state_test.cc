@@ -48,7 +48,7 @@ TEST_CASE("A process tries again until it is accepted, then never") {
   accepted.mutable_accepted()->set_silence(5 * kJobSecond);
   accepted.mutable_accepted()->set_beat(kJobSecond / 2);
   accepted.mutable_accepted()->set_host("h0");
-  member.Receive(5, accepted, now, emit);  // Of the stream before: changes nothing.
+  member.Receive(5, accepted, now, emit);  // of the stream before: changes nothing
   CHECK(member.LeaseUntil() == 0);
   member.Receive(6, accepted, now, emit);
   CHECK(member.LeaseUntil() == now + 5 * kJobSecond);
@@ -78,7 +78,7 @@ TEST_CASE("A process tells why the connection to process 0 broke, not what came 
     member.Lose(1, "reset", now, emit);
     return std::string(end.message());
   };
-  // Word of another is explained by the break; a failure of its own stays the cause.
+  // A break explains a report about another process; a failure of this process stays the cause.
   CHECK(end_of([&](MemberState& member, auto& emit) {
           member.Fail(absl::UnavailableError("the link to process 0 failed"), now, emit);
         }) == broke);
@@ -120,7 +120,8 @@ TEST_CASE("The other clock is known to half of a round trip") {
   message.mutable_accepted()->set_beat(kJobSecond / 2);
   member.Receive(1, message, kStart, ignore);
   CHECK(member.clock_offset().error < 0);
-  // Process 0 is 1000 s ahead; 2 ms there and 8 ms back, then 1 ms and 1 ms, then slow again.
+  // Process 0 is 1000 s ahead; 2 ms there and 8 ms back, then 1 ms and 1 ms, then a slow round
+  // trip.
   const JobTime ms = kJobSecond / 1000, ahead = 1000 * kJobSecond;
   const JobTime there[] = {2 * ms, ms, 20 * ms}, back[] = {8 * ms, ms, 3 * ms};
   for (int i = 0; i < 3; ++i) {

@@ -18,7 +18,7 @@ namespace {
 
 using Joined = absl::StatusOr<std::unique_ptr<Member>>;
 
-// What the callbacks of one member have said.
+// Records the callbacks of one member.
 class Heard {
  public:
   explicit Heard(StepPosition position = {}) : position_(position) {}
@@ -114,7 +114,7 @@ std::vector<Joined> JoinAll(std::vector<std::unique_ptr<Heard>>& heard) {
   return JoinAll(heard, [](MemberOptions&) {});
 }
 
-std::vector<std::unique_ptr<Heard>> HeardOf(int processes) {
+std::vector<std::unique_ptr<Heard>> MakeHeard(int processes) {
   std::vector<std::unique_ptr<Heard>> heard;
   for (int p = 0; p < processes; ++p) {
     heard.push_back(std::make_unique<Heard>(StepPosition{1, p == 1 ? 7 : 5}));
@@ -123,7 +123,7 @@ std::vector<std::unique_ptr<Heard>> HeardOf(int processes) {
 }
 
 TEST_CASE("Four processes join, exchange values, agree on a round and leave") {
-  auto heard = HeardOf(4);
+  auto heard = MakeHeard(4);
   auto members = JoinAll(heard);
   for (const Joined& member : members) REQUIRE(member.ok());
   std::vector<std::future<void>> running;
@@ -163,7 +163,7 @@ TEST_CASE("Four processes join, exchange values, agree on a round and leave") {
 }
 
 TEST_CASE("A difference in a fact is refused on both sides, by name") {
-  auto heard = HeardOf(3);
+  auto heard = MakeHeard(3);
   auto members = JoinAll(heard, [](MemberOptions& options) {
     if (options.process == 1) options.facts[0].value = "c082";
   });
@@ -177,7 +177,7 @@ TEST_CASE("A difference in a fact is refused on both sides, by name") {
 }
 
 TEST_CASE("A signal at one process stops all after the same step") {
-  auto heard = HeardOf(3);
+  auto heard = MakeHeard(3);
   auto members = JoinAll(heard);
   for (const Joined& member : members) REQUIRE(member.ok());
   (*members[2])->AskStop();
@@ -185,7 +185,7 @@ TEST_CASE("A signal at one process stops all after the same step") {
 }
 
 TEST_CASE("One process fails: all end, once, with its words") {
-  auto heard = HeardOf(3);
+  auto heard = MakeHeard(3);
   auto members = JoinAll(heard);
   for (const Joined& member : members) REQUIRE(member.ok());
   (*members[1])->Fail(absl::InternalError("kernel of h.3.fc: no memory"));
@@ -201,7 +201,7 @@ TEST_CASE("One process fails: all end, once, with its words") {
 
 TEST_CASE("A process that goes without a word ends the others") {
   for (const int goes : {0, 2}) {
-    auto heard = HeardOf(3);
+    auto heard = MakeHeard(3);
     auto members = JoinAll(heard);
     for (const Joined& member : members) REQUIRE(member.ok());
     members[goes] = absl::CancelledError();
@@ -213,8 +213,8 @@ TEST_CASE("A process that goes without a word ends the others") {
   }
 }
 
-TEST_CASE("Who comes to a job that runs changes nothing") {
-  auto heard = HeardOf(2);
+TEST_CASE("A process that comes to a running job changes nothing") {
+  auto heard = MakeHeard(2);
   auto members = JoinAll(heard, [](MemberOptions& options) { options.attempt = 1; });
   for (const Joined& member : members) REQUIRE(member.ok());
   MemberOptions good = Options((*members[0])->port(), 1, 2);
@@ -247,7 +247,7 @@ TEST_CASE("Who comes to a job that runs changes nothing") {
 }
 
 TEST_CASE("A newer attempt ends the one that is there, and takes its port") {
-  auto heard = HeardOf(2);
+  auto heard = MakeHeard(2);
   auto members = JoinAll(heard);
   for (const Joined& member : members) REQUIRE(member.ok());
   const int port = (*members[0])->port();
@@ -297,7 +297,7 @@ TEST_CASE("Options that cannot be are refused before anything is sent") {
 }
 
 TEST_CASE("Notes arrive at process 0 in the order of each process; too large ones are not sent") {
-  auto heard = HeardOf(2);
+  auto heard = MakeHeard(2);
   auto members = JoinAll(heard);
   for (const Joined& member : members) REQUIRE(member.ok());
   (*members[1])->Note("waits", std::string(kJobPieceBytes, 'x'));
@@ -313,7 +313,7 @@ TEST_CASE("Notes arrive at process 0 in the order of each process; too large one
 }
 
 TEST_CASE("Reports arrive in order; large parts and answers pass") {
-  auto heard = HeardOf(2);
+  auto heard = MakeHeard(2);
   auto members = JoinAll(heard);
   for (const Joined& member : members) REQUIRE(member.ok());
   std::vector<std::string> expected;
@@ -347,7 +347,7 @@ TEST_CASE("Reports arrive in order; large parts and answers pass") {
 }
 
 TEST_CASE("A process whose beats are suspended is given up by name, and may not write") {
-  auto heard = HeardOf(3);
+  auto heard = MakeHeard(3);
   auto members = JoinAll(heard, [](MemberOptions& options) {
     options.silence_seconds = 2;
     options.policy.suspend_beats = options.process == 1;

@@ -1,8 +1,9 @@
-// Outbox: what a machine asked for under its lock, done in that order after the lock has been
-// released, by one thread at a time. So what is done may wake other machines, and come back.
+// Outbox: the actions that a state machine asked for under its lock, done in that order after the
+// lock has been released, by one thread at a time. So an action may wake other machines, which may
+// call this one.
 //
-//   { std::lock_guard lock(mutex_); machine.Tick(now, [&](Action a) { outbox_.Put(std::move(a));
-//   }); } outbox_.Drain([&](Action action) { ... });
+//   { std::lock_guard lock(mutex_); machine.Tick(now, [&](Action a) { outbox_.Put(a); }); }
+//   outbox_.Drain([&](Action action) { ... });
 #pragma once
 
 #include <deque>
@@ -19,8 +20,8 @@ class Outbox {
     actions_.push_back(std::move(action));
   }
 
-  // Does what is there. If another thread does, or this one further up its stack, that one does
-  // the rest, too, and this returns at once.
+  // Does the actions that are there. If another thread already drains, or this thread does so
+  // further up its stack, that drain does the rest, too, and this returns at once.
   template <typename Do>
   void Drain(Do perform) {
     std::unique_lock lock(mutex_);

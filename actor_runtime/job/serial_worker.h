@@ -1,4 +1,4 @@
-// SerialWorker: a thread that does what it is given, in order.
+// SerialWorker: a thread that runs its tasks in order.
 //
 //   SerialWorker worker;
 //   worker.Do([] { ... });  // any thread; returns at once
@@ -13,7 +13,7 @@
 
 namespace oneflow {
 
-// All that it was given is done when the destructor returns.
+// All tasks are done when the destructor returns.
 class SerialWorker {
  public:
   SerialWorker() : thread_([this] { Run(); }) {}

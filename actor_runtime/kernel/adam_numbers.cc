@@ -4,7 +4,7 @@
 
 namespace oneflow {
 
-AdamNumbers AdamNumbersOf(const StepNumbers& step, bool decay, double norm) {
+AdamNumbers MakeAdamNumbers(const StepNumbers& step, bool decay, double norm) {
   AdamNumbers a{.learning_rate = step.learning_rate,
                 .beta1 = step.beta1,
                 .beta2 = step.beta2,

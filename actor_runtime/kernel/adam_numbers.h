@@ -1,7 +1,7 @@
-// What one AdamW update multiplies with, from the numbers of a step. Internal to kernel/ and
-// cuda/kernel/.
+// AdamNumbers: the factors of one AdamW update, computed from the numbers of a step. Internal to
+// kernel/ and cuda/kernel/.
 //
-//   v.adamw(AdamNumbersOf(run.optimizer(step), decay, norm), g, w, m, v, n);
+//   v.adamw(MakeAdamNumbers(run.optimizer(step), decay, norm), g, w, m, v, n);
 #pragma once
 
 #include "actor_runtime/kernel/run_context.h"
@@ -9,14 +9,14 @@
 
 namespace oneflow {
 
-// The factor of a gradient whose norm is `norm`; clip 0 clips nothing.
+// The clip factor of a gradient whose norm is `norm`; clip 0 clips nothing.
 constexpr double ClipFactor(double clip, double norm) {
   if (!(clip > 0)) return 1.0;
   const double factor = clip / (norm + 1e-6);
   return factor < 1.0 ? factor : 1.0;
 }
 
-// `decay`: whether the variable is one that decays.
-AdamNumbers AdamNumbersOf(const StepNumbers& step, bool decay, double norm);
+// `decay`: true if the variable has weight decay.
+AdamNumbers MakeAdamNumbers(const StepNumbers& step, bool decay, double norm);
 
 }  // namespace oneflow

@@ -8,14 +8,14 @@
 namespace oneflow {
 namespace {
 
-// Sizes of a local piece, and where its heads lie.
+// Sizes of a local piece, and the positions of its heads.
 struct AttentionShape {
   int64_t b, t, h, d;
   int64_t thread_bytes;  // a thread's part of the workspace
 
   int64_t out_row() const { return h * d; }  // from one position to the next
   int64_t qkv_row() const { return 3 * out_row(); }
-  // Of task i: where its head starts in qkv, in out, in lse[b, h, t].
+  // For task i: where its head starts in qkv, in out, in lse[b, h, t].
   int64_t QkvAt(int64_t i) const { return i / h * t * qkv_row() + i % h * d; }
   int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
   int64_t LseAt(int64_t i) const { return i * t; }
@@ -35,7 +35,7 @@ struct AttentionShape {
   }
 };
 
-absl::StatusOr<AttentionShape> AttentionShapeOf(const KernelSetup& s, const Dims& qkv) {
+absl::StatusOr<AttentionShape> FindAttentionShape(const KernelSetup& s, const Dims& qkv) {
   AttentionShape a{qkv[0], qkv[1], qkv[3], qkv[4], AttentionWorkspacePerThread(qkv[1], qkv[4])};
   RETURN_IF_ERROR(NeedWorkspace(s, a.thread_bytes * s.threads));
   return a;
@@ -44,7 +44,7 @@ absl::StatusOr<AttentionShape> AttentionShapeOf(const KernelSetup& s, const Dims
 }  // namespace
 
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const AttentionShape shape, AttentionShapeOf(s, In(s, 0).local()));
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, In(s, 0).local()));
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
@@ -62,7 +62,7 @@ absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const AttentionShape shape, AttentionShapeOf(s, In(s, 1).local()));
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, In(s, 1).local()));
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);

@@ -1,6 +1,5 @@
-// Attributes of an actor, by key, with a fallback where they are not there. Presence and type were
-// checked by the op's definition; a wrong type is our own bug. Internal to kernel/ and
-// cuda/kernel/.
+// Attributes of an actor, by key, with a default for missing ones. The op's definition has checked
+// presence and type; a wrong type is our own bug. Internal to kernel/ and cuda/kernel/.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct BatchShape {
   int64_t thread_bytes;  // a thread's part of the workspace
 };
 
-BatchShape ShapeOf(const KernelSetup& s) {
+BatchShape MakeShape(const KernelSetup& s) {
   const auto [batch, product] = BatchMatmulProduct(s);
   const bool empty = Elements(In(s, 0)) == 0 || Elements(In(s, 1)) == 0;
   return {batch, product, empty ? 0 : ProductWorkspace(product.m, product.n, product.k)};
@@ -54,7 +54,7 @@ Kernel BatchMatmul(const BatchShape& shape, Isa isa) {
 }  // namespace
 
 absl::StatusOr<Kernel> MakeBatchMatmul(const KernelSetup& s) {
-  const BatchShape shape = ShapeOf(s);
+  const BatchShape shape = MakeShape(s);
   RETURN_IF_ERROR(NeedWorkspace(s, shape.thread_bytes * s.threads));
   return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
     return BatchMatmul<decltype(stored)>(shape, s.isa);

@@ -1,7 +1,7 @@
-// Attention of new positions to a cache of keys and values, which they enter first. A task is a
-// head of a sequence: its keys lie together in the cache, and so do its values. Every score and
-// every sum runs over the cache in order of positions, so the bits do not depend on how a text was
-// cut into pieces of new positions.
+// Attention of new positions to a cache of keys and values, which they first enter. A task is a
+// head of a sequence: its keys are contiguous in the cache, and so are its values. Every score and
+// every sum runs over the cache in order of positions, so the bits do not depend on the split of a
+// text into calls.
 #include <algorithm>
 #include <cmath>
 
@@ -28,7 +28,7 @@ struct CachedAttention {
   const CacheShape& s;
   const T* qkv;
   T *cache, *out;
-  int64_t position;  // of the first new one
+  int64_t position;  // the first new one
 
   // The row of new position `i`: query (0), key (1) or value (2).
   const T* New(int64_t batch, int64_t head, int64_t i, int64_t which) const {

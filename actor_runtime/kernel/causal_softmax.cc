@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-// What lies behind the `seen` elements of a row of t.
+// The elements of a row of t after the first `seen`.
 template <typename S>
 void ClearUnseen(int64_t seen, int64_t t, bool accumulate, S* row) {
   if (!accumulate) std::fill(row + seen, row + t, S{});
@@ -24,7 +24,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t t = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t t = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
     return [=, &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
@@ -51,7 +51,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t t = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t t = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S *dy = call.input<S>(0), *y = call.input<S>(1);

@@ -24,18 +24,18 @@ namespace {
 enum Reduce { kNone = 0, kSum = 1, kMax = 2 };
 enum Fill { kNothing = 0, kZero = 1, kLowest = 2, kKeep = 3 };
 
-Dims StridesOf(const Dims& size) {
+Dims MakeStrides(const Dims& size) {
   Dims stride(size.size(), 1);
   for (int i = static_cast<int>(size.size()) - 2; i >= 0; --i)
     stride[i] = stride[i + 1] * size[i + 1];
   return stride;
 }
 
-// Of the sources that hold a part, one for each coordinate on the reduced axes, in rank order:
-// among equals the one whose memory is nearest.
-std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& holders) {
+// Chooses one source for each coordinate on the reduced axes, in rank order: among equal sources
+// the one whose memory is nearest.
+std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& owners) {
   std::map<Coordinate, int> picked;  // by coordinate on the reduced axes
-  for (int j : holders) {
+  for (int j : owners) {
     const Coordinate& at = s.in[0][j].coordinate;
     Coordinate key;
     if (s.reduce != kNone) {
@@ -52,17 +52,18 @@ std::vector<int> PickSources(const KernelSetup& s, const std::vector<int>& holde
   return sources;
 }
 
-// Those that hold the same slice, by the first of them: pieces of one layout are equal or disjoint.
-std::vector<std::vector<int>> HoldersOf(const std::vector<Port>& in) {
-  std::vector<std::vector<int>> holders;
+// Groups the sources by the slice that they own, in the order of their first: pieces of one layout
+// are equal or disjoint.
+std::vector<std::vector<int>> FindOwners(const std::vector<Port>& in) {
+  std::vector<std::vector<int>> owners;
   std::map<std::pair<Dims, Dims>, size_t> index;
   for (size_t j = 0; j < in.size(); ++j) {
     const auto [same, fresh] =
-        index.try_emplace({in[j].slice.begin, in[j].slice.size}, holders.size());
-    if (fresh) holders.emplace_back();
-    holders[same->second].push_back(static_cast<int>(j));
+        index.try_emplace({in[j].slice.begin, in[j].slice.size}, owners.size());
+    if (fresh) owners.emplace_back();
+    owners[same->second].push_back(static_cast<int>(j));
   }
-  return holders;
+  return owners;
 }
 
 // Elements are stored as S and reduced as T.
@@ -103,7 +104,7 @@ void MaxTo(const S* x, T* y, int64_t n, Isa isa) {
 }
 
 template <typename S>
-S LowestOf() {
+S LowestValue() {
   if constexpr (std::is_same_v<S, Bf16>) {
     return ToBf16(-std::numeric_limits<float>::infinity());
   } else if constexpr (std::is_floating_point_v<S>) {
@@ -113,10 +114,10 @@ S LowestOf() {
   }
 }
 
-// What does not count in a sum or a maximum, everywhere; the regions are written over it.
+// Fills the output with the neutral element of the sum or maximum; the regions overwrite it.
 template <typename S>
 void FillOutput(bool lowest, int64_t elements, const KernelCall& call) {
-  const S value = lowest ? LowestOf<S>() : S{};
+  const S value = lowest ? LowestValue<S>() : S{};
   ForPieces(call, elements, kPiece, [&](int64_t begin, int64_t end) {
     std::fill(call.output<S>(0) + begin, call.output<S>(0) + end, value);
   });
@@ -150,7 +151,7 @@ int64_t CopyRegion::pieces(int64_t most) const {
   return rows == 0 ? 0 : (rows - 1) / rows_a_piece + 1;  // `most` may be the largest number
 }
 
-CopyChunk ChunkOf(const CopyRegion& r, int64_t most, int64_t index) {
+CopyChunk FindChunk(const CopyRegion& r, int64_t most, int64_t index) {
   if (r.run >= most) {
     const int64_t pieces_a_row = (r.run + most - 1) / most, begin = index % pieces_a_row * most;
     return {index / pieces_a_row, 1, begin, std::min(most, r.run - begin)};
@@ -166,19 +167,19 @@ CopyRegion RegionBetween(const Slice& source, const Slice& target) {
     r.rows = 0;
     return r;
   }
-  const Dims from = StridesOf(source.size), to = StridesOf(target.size);
+  const Dims from = MakeStrides(source.size), to = MakeStrides(target.size);
   const int rank = static_cast<int>(part.size.size());
   for (int i = 0; i < rank; ++i) {
     r.from += (part.begin[i] - source.begin[i]) * from[i];
     r.to += (part.begin[i] - target.begin[i]) * to[i];
   }
-  // Inner dimensions melt into the run while the part is whole in both.
+  // Inner dimensions join the run while the part covers them in both tensors.
   int outer = rank;
-  bool whole = true;
-  while (outer > 0 && whole) {
+  bool dense = true;
+  while (outer > 0 && dense) {
     --outer;
     r.run *= part.size[outer];
-    whole = part.size[outer] == source.size[outer] && part.size[outer] == target.size[outer];
+    dense = part.size[outer] == source.size[outer] && part.size[outer] == target.size[outer];
   }
   for (int i = 0; i < outer; ++i) {
     if (part.size[i] == 1) continue;
@@ -214,7 +215,7 @@ void CopyPieces::RunChunk(const Call& call) {
   const CopyRegion& r = call.region;
   const int64_t size = call.chunk.size;
   S* out = reinterpret_cast<S*>(call.out);
-  int64_t packed = 0;  // where the row is in a packet
+  int64_t packed = 0;  // offset of the row in a packet
   ForRows(r, call.chunk, [&](int64_t from, int64_t to) {
     const auto source = [&](size_t j) {
       const std::byte* packet = call.packets.empty() ? nullptr : call.packets[j];
@@ -250,11 +251,11 @@ absl::StatusOr<CopyPieces> CopyPieces::Make(const KernelSetup& s, int64_t most) 
   pieces.run_ = ForElements(
       s.out[0].dtype, []<typename T, typename S>(T, S) { return &CopyPieces::RunChunk<T, S>; });
   int64_t covered = 0;
-  for (const std::vector<int>& holders : HoldersOf(s.in[0])) {
-    CopyRegion region = RegionBetween(s.in[0][holders[0]].slice, s.out[0].slice);
+  for (const std::vector<int>& owners : FindOwners(s.in[0])) {
+    CopyRegion region = RegionBetween(s.in[0][owners[0]].slice, s.out[0].slice);
     if (region.rows == 0) continue;
     covered += region.rows * region.run;
-    region.sources = PickSources(s, holders);
+    region.sources = PickSources(s, owners);
     pieces.ends_.push_back(pieces.count() + static_cast<int>(region.pieces(most)));
     pieces.regions_.push_back(std::move(region));
   }
@@ -270,7 +271,7 @@ absl::StatusOr<CopyPieces> CopyPieces::Make(const KernelSetup& s, int64_t most) 
 CopyPieces::Piece CopyPieces::At(int piece) const {
   const auto region = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
   const int64_t index = piece - (region == 0 ? 0 : ends_[region - 1]);
-  return {&regions_[region], index, ChunkOf(regions_[region], most_, index)};
+  return {&regions_[region], index, FindChunk(regions_[region], most_, index)};
 }
 
 void CopyPieces::Run(int piece, std::span<const std::byte* const> sources,

@@ -1,9 +1,9 @@
-// The copying that one member of a group needs done in an exchange, in pieces that any thread may
-// take, in any order. The local boxing kernels (slice, zero_fill) run the same pieces on a device's
-// own pool.
+// CopyPieces: the copying that one member of a group needs in an exchange, in pieces that any
+// thread may take, in any order. The local boxing kernels (slice, zero_fill) run the same pieces on
+// a device's own pool.
 //
-// A source may be in another process. Then what a piece takes of it travels as a packet: its rows,
-// one after the other. Which rows these are, both ends find with RegionBetween and ChunkOf alone.
+// A source may be in another process. Then the data that a piece takes from it travels as a packet:
+// its rows, one after the other. Both ends find these rows with RegionBetween and FindChunk alone.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +17,17 @@
 
 namespace oneflow {
 
-// A box of rows of a tensor, contiguous ones of `run` elements each, in the memory of the target
-// and of its sources, which all hold the same slice of the tensor.
+// A box of rows of a tensor, each contiguous with `run` elements, in the memory of the target and
+// of its sources, which all hold the same slice of the tensor.
 struct CopyRegion {
-  std::vector<int> sources;  // among those of the group, in the order of sums
-  Dims count;                // of rows, in the outer dimensions, slowest first
+  std::vector<int> sources;  // indices in the group, in the order of sums
+  Dims count;                // number of rows, in the outer dimensions, slowest first
   Dims from_stride, to_stride;
   int64_t from = 0, to = 0;  // offsets of the first row
   int64_t run = 1;
   int64_t rows = 1;  // product of count; 0: the slices do not meet
 
-  // Pieces of at most `most` elements.
+  // The number of pieces of at most `most` elements.
   int64_t pieces(int64_t most) const;
 };
 
@@ -37,11 +37,11 @@ struct CopyChunk {
   int64_t elements() const { return rows * size; }
 };
 
-// What two slices of a tensor have in common; without its sources.
+// The intersection of two slices of a tensor; its sources are not set.
 CopyRegion RegionBetween(const Slice& source, const Slice& target);
 // Piece `index` of region.pieces(most).
-CopyChunk ChunkOf(const CopyRegion& region, int64_t most, int64_t index);
-// Whether the rows of a chunk are one after the other in the target, too.
+CopyChunk FindChunk(const CopyRegion& region, int64_t most, int64_t index);
+// True if the rows of a chunk are contiguous in the target, too.
 bool IsContiguousInTarget(const CopyRegion& region, const CopyChunk& chunk);
 
 // Calls fn(from, to) with the offsets of each row of a chunk, in turn.
@@ -59,7 +59,7 @@ void ForRows(const CopyRegion& r, const CopyChunk& c, Fn fn) {
   }
 }
 
-// Elements of a piece between members of one process.
+// The most elements of a piece between members of one process.
 inline constexpr int64_t kLocalPiece = 16384;
 
 class CopyPieces {
@@ -71,14 +71,14 @@ class CopyPieces {
   std::span<const CopyRegion> regions() const { return regions_; }
   struct Piece {
     const CopyRegion* region;
-    int64_t index;  // among those of the region
+    int64_t index;  // among the pieces of the region
     CopyChunk chunk;
   };
   Piece At(int piece) const;
 
   // Writes a piece of `out`. Different pieces write different elements. `sources`: the memory of
-  // each source of the group. `packets`: by source of the piece's region, its packet; null where it
-  // is read in place. None: all are.
+  // each source of the group. `packets`: by source of the piece's region, its packet; null if the
+  // source is read in place. An empty `packets` means that all are.
   void Run(int piece, std::span<const std::byte* const> sources,
            std::span<const std::byte* const> packets, std::byte* out, bool accumulate) const;
 

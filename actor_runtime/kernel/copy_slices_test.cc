@@ -1,5 +1,5 @@
-// Boxing kernels: for random pairs of layouts, what each device ends up with is its slice of the
-// whole tensor that the sources stand for.
+// Boxing kernels: for random pairs of layouts, each device ends with its slice of the full tensor
+// that the sources represent.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -27,15 +27,15 @@ std::string Describe(const Case& c) {
 
 bool Partial(const Case& c, int axis) { return c.from[axis].partial() && !c.to[axis].partial(); }
 
-// All parts of the source tensor, one for each rank, and the whole they stand for.
+// All parts of the source tensor, one for each rank, and the full tensor that they represent.
 struct Parts {
   std::vector<Port> ports;
   std::vector<Values> values;
-  Values whole;
+  Values full;
 };
 
-// Ranks that differ on broadcast or split axes only hold parts of the same partial tensor: there is
-// one full tensor for each coordinate on the partial axes, and the whole is their sum or maximum,
+// Ranks that differ only on broadcast or split axes hold parts of the same partial tensor: there is
+// one full tensor for each coordinate on the partial axes. The result is their sum or maximum,
 // folded in rank order.
 Parts MakeParts(const Case& c, DType dtype) {
   Parts parts;
@@ -48,26 +48,26 @@ Parts MakeParts(const Case& c, DType dtype) {
     size_t index = std::find(seen.begin(), seen.end(), key) - seen.begin();
     if (index == seen.size()) {
       seen.push_back(key);
-      // bf16 holds whole numbers up to 256: sums of six, doubled, are exact.
+      // bf16 holds integers up to 256: sums of six, doubled, are exact.
       tensors.push_back(
           RandomIds(Product(c.dims), 31 * index + 7, dtype == DType::kBF16 ? 21 : 1000));
     }
     Port port = SlicePort(c.dims, LocalSlice(MakeLayout(c.dims, c.from), c.mesh, at), dtype);
     port.coordinate = at;
-    parts.values.push_back(Cut(tensors[index], c.dims, port.slice));
+    parts.values.push_back(ExtractSlice(tensors[index], c.dims, port.slice));
     parts.ports.push_back(std::move(port));
   }
-  parts.whole = tensors[0];
+  parts.full = tensors[0];
   for (size_t t = 1; t < tensors.size(); ++t) {
-    for (size_t i = 0; i < parts.whole.size(); ++i) {
-      double& w = parts.whole[i];
+    for (size_t i = 0; i < parts.full.size(); ++i) {
+      double& w = parts.full[i];
       w = c.reduce == 2 ? std::max(w, tensors[t][i]) : w + tensors[t][i];
     }
   }
   return parts;
 }
 
-// Two axes cut one dimension: then a change on one moves the pieces along the other too.
+// True if two axes split one dimension: then a change on one moves the pieces along the other, too.
 bool Nested(const NdSbp& sbp) {
   return sbp.size() == 2 && sbp[0].split() && sbp[1].split() && sbp[0].dim == sbp[1].dim;
 }
@@ -103,7 +103,7 @@ void Check(const Case& c, DType dtype, bool all_peers) {
   for (int rank = 0; rank < c.mesh.devices(); ++rank) {
     KernelHarness h = HarnessAt(c, parts, rank, dtype, all_peers);
     const Slice slice = h.setup().out[0].slice;
-    const Values expected = Cut(parts.whole, c.dims, slice);
+    const Values expected = ExtractSlice(parts.full, c.dims, slice);
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());
     REQUIRE(h.Output(0) == expected);
@@ -148,7 +148,7 @@ TEST_CASE("sums are taken in rank order on every device") {
   // (1e8 + 1) - 1e8 differs from (1e8 - 1e8) + 1 in f32.
   const Mesh mesh{{{"a", 3}}};
   for (int rank = 0; rank < 3; ++rank) {
-    Port port = WholePort({1}, DType::kF32);
+    Port port = FullPort({1}, DType::kF32);
     std::vector<Port> sources(3, port);
     for (int j = 0; j < 3; ++j) sources[j].coordinate = {j};
     KernelHarness h("slice", {}, {sources}, {port});
@@ -165,9 +165,9 @@ TEST_CASE("sums are taken in rank order on every device") {
 }
 
 TEST_CASE("a sum of bf16 is taken in f32 and rounded once") {
-  // Each term by itself is lost in 256.
+  // Each single term is lost when added to 256.
   constexpr int kParts = 4;
-  Port port = WholePort({1}, DType::kBF16);
+  Port port = FullPort({1}, DType::kBF16);
   std::vector<Port> sources(kParts, port);
   for (int j = 0; j < kParts; ++j) sources[j].coordinate = {j};
   KernelHarness h("slice", {}, {sources}, {port});
@@ -183,7 +183,7 @@ TEST_CASE("a sum of bf16 is taken in f32 and rounded once") {
 
 TEST_CASE("zero_fill writes zeros but at coordinate 0") {
   for (int rank : {0, 1}) {
-    Port port = WholePort({4}, DType::kF32);
+    Port port = FullPort({4}, DType::kF32);
     KernelHarness h("zero_fill", {}, {{port}}, {port});
     h.setup().mesh = Mesh{{{"a", 2}}};
     h.setup().coordinate = {rank};
@@ -199,11 +199,11 @@ TEST_CASE("zero_fill writes zeros but at coordinate 0") {
   }
 }
 
-TEST_CASE("what a part leaves of a whole is filled with what does not count") {
+TEST_CASE("elements that no source holds get the neutral element") {
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16}) {
     for (const int fill : {1, 2, 3}) {
       KernelHarness h("zero_fill", {}, {{SlicePort({2, 4}, {{0, 1}, {2, 2}}, dtype)}},
-                      {WholePort({2, 4}, dtype)});
+                      {FullPort({2, 4}, dtype)});
       h.setup().mesh = Mesh{{{"a", 2}}};
       h.setup().coordinate = {0};
       h.setup().fill = fill;
@@ -225,7 +225,7 @@ TEST_CASE("what a part leaves of a whole is filled with what does not count") {
 
 TEST_CASE("sources that do not hold all of the output are refused") {
   KernelHarness h("slice", {}, {{SlicePort({4}, {{0}, {2}}, DType::kF32)}},
-                  {WholePort({4}, DType::kF32)});
+                  {FullPort({4}, DType::kF32)});
   h.setup().in[0][0].coordinate = {0};
   h.setup().coordinate = {0};
   CHECK(h.Make().code() == absl::StatusCode::kInternal);

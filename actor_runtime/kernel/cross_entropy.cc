@@ -12,7 +12,7 @@ absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       T* y = call.output<T>(0);
@@ -28,7 +28,7 @@ absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       const T* max = call.input<T>(1);
@@ -48,7 +48,7 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     return [=](const KernelCall& call) {
       const S* x = call.input<S>(0);
@@ -68,7 +68,7 @@ absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       const int32_t* ids = call.input<int32_t>(1);
@@ -104,13 +104,13 @@ absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   });
 }
 
-// The column of the label is computed by itself: rounded before the subtraction, a probability near
-// one would leave nothing but its rounding.
+// The column of the label is computed separately: if a probability near one were rounded before the
+// subtraction, only its rounding error would be left.
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+    const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     const double scale = DoubleAttr(s, "scale", 1);
     return [=, &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {

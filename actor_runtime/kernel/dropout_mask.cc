@@ -14,7 +14,7 @@ DropoutMask::DropoutMask(const KernelSetup& setup, std::string_view rate, int64_
       elements_(elements) {}
 
 DropoutNumbers DropoutMask::Numbers(const KernelCall& call) const {
-  const int64_t step = MicroBatchOf(*call.run, call.firing).step;
+  const int64_t step = FindMicroBatch(*call.run, call.firing).step;
   // Part 0 of a name is not a step's: it belongs to a variable's initial values.
   const RandomStream stream(call.run->seed, mask_, static_cast<uint64_t>(step) + 1);
   const double below = std::min(std::round(rate_ * 0x1p32), 0x1p32 - 1);
@@ -22,7 +22,7 @@ DropoutNumbers DropoutMask::Numbers(const KernelCall& call) const {
 }
 
 uint64_t DropoutMask::First(const KernelCall& call) const {
-  return static_cast<uint64_t>(MicroBatchOf(*call.run, call.firing).index * elements_);
+  return static_cast<uint64_t>(FindMicroBatch(*call.run, call.firing).index * elements_);
 }
 
 }  // namespace oneflow

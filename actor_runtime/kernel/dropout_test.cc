@@ -1,5 +1,5 @@
-// Dropout's masks: how often, how independent, and that nothing but (seed, step, mask, element of
-// the step) changes them.
+// Dropout's masks: their frequency and independence, and that only (seed, step, mask, element of
+// the step) change them.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ struct Run {
   double rate = 0.25;
 };
 
-// What dropout makes of a slice of ones: 0 where it drops.
+// The result of dropout on a slice of ones: 0 for a dropped element.
 Values Drop(const Run& run, const Dims& dims, const Slice& slice, DType dtype = DType::kF32) {
   AttrMap attrs{{"rate", run.rate}};
   if (!run.mask.empty()) attrs["mask"] = run.mask;
@@ -80,10 +80,10 @@ TEST_CASE("masks of other steps, ops, seeds and micro-batches are independent") 
   CHECK(std::abs(Agreement(neighbours, Values(mask.begin(), mask.end() - 1)) - 0.625) < kSlack);
 }
 
-TEST_CASE("micro-batches and slices of every dimension cut one mask") {
+TEST_CASE("micro-batches and slices of every dimension split one mask") {
   constexpr int64_t kBatch = 8;
   const Dims sample{6, 37};
-  const Values whole = Drop({.first_step = 3}, {kBatch, sample[0], sample[1]});
+  const Values full = Drop({.first_step = 3}, {kBatch, sample[0], sample[1]});
   for (const int64_t m : {1, 2, 4, 8}) {
     const Dims dims{kBatch / m, sample[0], sample[1]};
     for (int dim = 0; dim < 3; ++dim) {
@@ -100,7 +100,7 @@ TEST_CASE("micro-batches and slices of every dimension cut one mask") {
           }
           joined.insert(joined.end(), part.begin(), part.end());
         }
-        REQUIRE(joined == whole);
+        REQUIRE(joined == full);
       }
     }
   }
@@ -137,8 +137,8 @@ TEST_CASE("a mask that is stored is that of dropout, on any slice, and its gradi
 
 TEST_CASE("every dtype drops the same elements") {
   const Dims dims{10, 33};
-  const Slice whole{{0, 0}, dims};
-  CHECK(Agreement(Drop({}, dims, whole, DType::kF32), Drop({}, dims, whole, DType::kF64)) == 1);
+  const Slice full{{0, 0}, dims};
+  CHECK(Agreement(Drop({}, dims, full, DType::kF32), Drop({}, dims, full, DType::kF64)) == 1);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ namespace {
 
 // a, and the sum, are stored as A, b as S; `run` is the loop of VectorKernels for them.
 template <typename A, typename S, typename Run>
-Kernel AddOf(const KernelSetup& s, Run run) {
+Kernel AddKernel(const KernelSetup& s, Run run) {
   return [n = Elements(s.out[0]), run](const KernelCall& call) {
     const A* a = call.input<A>(0);
     const S* b = call.input<S>(1);
@@ -47,7 +47,8 @@ absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
     using T = decltype(zero);
     using S = decltype(stored);
     const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
-    return s.out[0].dtype == DType::kBF16 ? AddOf<S, S>(s, v.add_narrow) : AddOf<T, S>(s, v.add);
+    return s.out[0].dtype == DType::kBF16 ? AddKernel<S, S>(s, v.add_narrow)
+                                          : AddKernel<T, S>(s, v.add);
   });
 }
 

@@ -1,5 +1,5 @@
 // Tables and positions. Under sharding a device holds some rows (or columns) of a table: an id
-// outside its rows gives a row of zeros, so that the sum over devices is the whole answer.
+// outside its rows gives a row of zeros, so that the sum over devices is the full result.
 #include <algorithm>
 
 #include "absl/status/status.h"
@@ -68,7 +68,7 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
 
 namespace {
 
-// Where the positions and columns of an x[b, t, H] slice lie in a piece of a table[T, H].
+// The positions and columns of an x[b, t, H] slice in a piece of a table[T, H].
 struct PositionMap {
   int64_t batch, length, width;  // of the slice of x
   int64_t first_row, rows;       // table row of position 0 of the slice; rows of the piece
@@ -113,7 +113,7 @@ absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& s) {
   });
 }
 
-// Position p of x takes row position + p of the table; what lies past its end, the last row.
+// Position p of x takes row position + p of the table; positions past its end take the last row.
 absl::StatusOr<Kernel> MakePositionalEmbeddingAt(const KernelSetup& s) {
   const absl::StatusOr<PositionMap> map = MapPositions(s, In(s, 0).slice, In(s, 1).slice);
   if (!map.ok()) return map.status();

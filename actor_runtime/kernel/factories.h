@@ -1,6 +1,6 @@
 // The factories of the kernels, one for each kind of docs/ops.md; kernel.cc's table names them all.
-// Each gives a Kernel for the ports of `setup`, or UNIMPLEMENTED for a dtype it has not got and
-// INTERNAL where the plan gives less workspace than the kernel needs.
+// Each returns a Kernel for the ports of `setup`, or UNIMPLEMENTED for a dtype that it does not
+// support, or INTERNAL if the plan gives less workspace than the kernel needs.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -12,14 +12,14 @@ namespace {
 int64_t DivUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t b) { return DivUp(a, b) * b; }
 
-// The size of parts that cut n evenly, in whole units, `most` at most (but one unit).
+// The size of parts that split n evenly, in multiples of `unit`, `most` at most (but one unit).
 int64_t EvenPart(int64_t n, int64_t most, int64_t unit) {
   const int64_t units = DivUp(n, unit);
   return DivUp(units, DivUp(units, std::max<int64_t>(1, most / unit))) * unit;
 }
 
-// A product is cut into blocks c[rows, columns] += a[rows, depth] b[depth, columns]. `depth`, a
-// function of k and the type, fixes the order of sums; the rest changes no bits.
+// A product is split into blocks c[rows, columns] += a[rows, depth] b[depth, columns]. `depth`, a
+// function of k and the type, fixes the order of sums; the other sizes change no bits.
 struct BlockSizes {
   int64_t rows, columns, depth;
 };
@@ -32,7 +32,7 @@ BlockSizes SizesFor(const ProductKernels<T>& p, int64_t m, int64_t n, int64_t k,
       .rows = 0, .columns = EvenPart(n, most, p.tile_columns), .depth = words * p.word_depth};
   int64_t most_rows = most;
   if (rounded && s.depth < k) {  // the sums of a block wait in the workspace
-    const int64_t row_bytes = s.columns * static_cast<int64_t>(sizeof(SumOf<T>));
+    const int64_t row_bytes = s.columns * static_cast<int64_t>(sizeof(SumType<T>));
     most_rows = std::min(most, kProductBlockBytes / row_bytes);
   }
   s.rows = EvenPart(m, most_rows, p.tile_rows);
@@ -82,13 +82,13 @@ struct Runner {
 };
 
 // An operand is read in place only if its rows are at most this far apart; else it is packed. Rows
-// farther apart touch too many pages, and many strides fall into few sets of the first-level cache:
-// 3,072 bytes into 4 of 64, which halves the rate of an Intel Ice Lake. Packing costs an AMD Zen 4
-// up to 3 %.
+// farther apart touch too many pages, and many strides map to few sets of the first-level cache:
+// 3,072 bytes to 4 of 64, which halves the rate of an Intel Ice Lake. Packing costs an AMD Zen 4 up
+// to 3 %.
 constexpr int64_t kNearBytes = 1024;
 
 // One operand of a product: its lanes (rows of a, columns of b) are packed block by block, or read
-// where they lie.
+// in place.
 template <typename T>
 struct Operand {
   Strided<T> from;  // element (lane, k)
@@ -98,13 +98,13 @@ struct Operand {
   bool in_place = false;
   std::byte* packed = nullptr;  // room for a block
 
-  // Whether the inner loops can read all of this operand, `lanes` x `depth`, in place: word after
+  // True if the inner loops can read all of this operand, `lanes` x `depth`, in place: word after
   // word, `step` lanes side by side, or, if `rows`, also lane after lane.
   bool CanStay(int64_t lanes, int64_t depth, int step, bool rows) const {
     if (lanes % step != 0 || depth % word_depth != 0) return false;
-    const bool lies = from.row == 1 ? word_depth == 1 : rows && from.row % word_depth == 0;
+    const bool fits = from.row == 1 ? word_depth == 1 : rows && from.row % word_depth == 0;
     const int64_t stride = std::max(from.row, from.col) * static_cast<int64_t>(sizeof(T));
-    return lies && stride <= kNearBytes;
+    return fits && stride <= kNearBytes;
   }
   int64_t Words(int64_t depth) const { return DivUp(depth, word_depth); }
 
@@ -112,7 +112,7 @@ struct Operand {
   void PackLanes(int64_t lane, int64_t at, int64_t lanes, int64_t k, int64_t depth) const {
     pack(from.At(lane, k), lanes, depth, packed + at * Words(depth) * word_bytes);
   }
-  // What the inner loops read of those lanes.
+  // The view of those lanes that the inner loops read.
   Panels View(int64_t lane, int64_t at, int64_t k, int64_t depth) const {
     const int64_t words = Words(depth);
     if (!in_place) return {packed + at * words * word_bytes, tile * words, 1, tile};
@@ -129,7 +129,7 @@ void Finish(const GemmArgs<T, C>& g, int64_t row, int64_t rows, int64_t column, 
 
 template <typename T, typename C>
 struct BlockedProduct {
-  using Sum = SumOf<T>;
+  using Sum = SumType<T>;
   static constexpr bool kRounded = !std::is_same_v<C, Sum>;
 
   struct Block {
@@ -141,7 +141,7 @@ struct BlockedProduct {
   const Runner& run;
   const BlockSizes size;
   Operand<T> left, right;
-  Sum* sums;  // of a block, where c cannot hold them
+  Sum* sums;  // of a block, if c cannot hold them
 
   BlockedProduct(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte* scratch,
                  const Runner& runner)
@@ -160,7 +160,7 @@ struct BlockedProduct {
   }
 
   void Run() const {
-    // Whether a packed block serves for all columns, for all rows.
+    // True if a packed block serves for all columns, or for all rows.
     const bool keep_right = size.depth >= g.k, keep_left = keep_right && size.rows >= g.m;
     for (int64_t j = 0; j < g.n; j += size.columns) {
       for (int64_t i = 0; i < g.m; i += size.rows) {
@@ -203,16 +203,16 @@ struct BlockedProduct {
       const int64_t rows = std::min(task_size.rows, b.rows - i);
       const int64_t columns = std::min(task_size.columns, b.columns - j);
       p.multiply(left.View(b.row + i, i, b.k, b.depth), right.View(b.column + j, j, b.k, b.depth),
-                 rows, columns, words, TargetOf(b, i, j));
+                 rows, columns, words, MakeTarget(b, i, j));
       if (g.finished && IsLast(b)) Finish(g, b.row + i, rows, b.column + j, columns);
     });
   }
 
-  // Whether the sums of a block are whole after it.
+  // True if the sums are complete after this block.
   bool IsLast(const Block& b) const { return b.k + b.depth == g.k; }
 
   // For the part of a block at (row, column).
-  ProductTarget<Sum> TargetOf(const Block& b, int64_t row, int64_t column) const {
+  ProductTarget<Sum> MakeTarget(const Block& b, int64_t row, int64_t column) const {
     const bool last = IsLast(b);
     ProductTarget<Sum> to{.add = b.k > 0 || g.accumulate};
     if (last && g.bias != nullptr) to.bias = g.bias + b.column + column;
@@ -259,7 +259,7 @@ void Run(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte
   BlockedProduct<T, C>(kernels, args, scratch, run).Run();
 }
 
-// Below this many multiply-adds waking a helper costs more than it saves.
+// Below this many multiply-adds, waking another thread costs more than it saves.
 constexpr int64_t kWorthSharing = 1 << 18;
 
 }  // namespace

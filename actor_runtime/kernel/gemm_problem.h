@@ -1,5 +1,5 @@
-// A matrix product with operands of chance, for the tests of gemm.h: run in any form, by any number
-// of threads, on some of its rows, and beside the plain loop.
+// A matrix product with random operands, for the tests of gemm.h: run in any form, by any number of
+// threads, on some of its rows, and compared with the plain loop.
 //
 //   const Problem<float, float> p(14, 32, 8, /*ta=*/false, /*tb=*/true);
 //   CHECK(p.Error(p.Run(kernels, /*threads=*/2, 0, p.m), 0) < 4e-6);
@@ -56,13 +56,13 @@ struct Problem {
   int64_t m, n, k;
   bool transpose_a, transpose_b;
   std::vector<T> a, b;
-  std::vector<SumOf<T>> bias;
+  std::vector<SumType<T>> bias;
 
   Problem(int64_t m_, int64_t n_, int64_t k_, bool ta, bool tb)
       : m(m_), n(n_), k(k_), transpose_a(ta), transpose_b(tb) {
     a = Narrowed<T>(RandomValues(m * k, 1));
     b = Narrowed<T>(RandomValues(k * n, 2));
-    bias = Narrowed<SumOf<T>>(RandomValues(n, 3));
+    bias = Narrowed<SumType<T>>(RandomValues(n, 3));
   }
   Strided<T> Left() const {
     return transpose_a ? Strided<T>{a.data(), 1, m} : Strided<T>{a.data(), k, 1};
@@ -95,7 +95,7 @@ struct Problem {
     return sum;
   }
 
-  // The largest, of every step-th element.
+  // The largest error of every step-th element.
   double Error(const std::vector<C>& c, double start, int64_t step = 1) const {
     double worst = 0;
     for (int64_t at = 0; at < m * n; at += step) {

@@ -14,10 +14,10 @@ void CheckBits() {
   for (bool transpose_a : {false, true}) {
     const Problem<T, C> p(301, 333, 3600, transpose_a, false);
     const auto& kernels = *ProductKernelsFor<T>(BestIsa());
-    const std::vector<C> whole = p.Run(kernels, 1, 0, p.m);
-    for (int threads : {2, 3}) CHECK(p.Run(kernels, threads, 0, p.m) == whole);
+    const std::vector<C> full = p.Run(kernels, 1, 0, p.m);
+    for (int threads : {2, 3}) CHECK(p.Run(kernels, threads, 0, p.m) == full);
     const std::vector<C> rows = p.Run(kernels, 2, 100, 57);
-    CHECK(std::memcmp(rows.data(), whole.data() + 100 * p.n, rows.size() * sizeof(C)) == 0);
+    CHECK(std::memcmp(rows.data(), full.data() + 100 * p.n, rows.size() * sizeof(C)) == 0);
   }
 }
 

@@ -1,8 +1,8 @@
 // Kernels: the code that actors run. A kernel is a function made once, at load, for fixed local
 // shapes (primitives, copy lists and tables are built then), and called once a firing.
 //
-// Guarantees a kernel gives (law 4 and law 6): a call allocates nothing; its result depends on its
-// inputs, the firing index and the run's seed only, never on the number of threads: tiles are a
+// Guarantees of a kernel (law 4 and law 6): a call allocates nothing; its result depends only on
+// its inputs, the firing index and the run's seed, never on the number of threads: tiles are a
 // function of the shape.
 //
 //   absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s);   // gelu.cc
@@ -46,26 +46,28 @@ struct KernelSetup {
   std::vector<std::vector<Port>>
       in;  // for each input its sources: one, but for exchanges those of the group, in its order
   std::vector<Port> out;
-  int threads = 1;              // of the pool the kernel will be called with, at most
-  Isa isa = BestIsa();          // what it computes with; the processor has it
-  int64_t workspace_bytes = 0;  // what the plan gives
+  int threads = 1;              // most threads of the pool that calls the kernel
+  Isa isa = BestIsa();          // instruction set to compute with; the processor has it
+  int64_t workspace_bytes = 0;  // bytes that the plan gives
   // Exchanges and local boxing only (see proto Boxing):
   Mesh mesh;
   Coordinate coordinate;
   int reduce = 0;  // 0 none, 1 sum, 2 max
   std::vector<int> reduce_axes;
   std::vector<int> zero_unless_first;
-  // What no source holds is 0 nothing: they hold all, 1 zero, 2 the lowest number, 3 as it was.
+  // The value of elements that no source holds: 0 there are none, 1 zero, 2 the lowest number, 3
+  // unchanged.
   int fill = 0;
 };
 
 struct KernelCall {
-  // Base of the slot to read: in[i][j] for source j of input i. Base of the slot to write: out[i].
+  // Address of the slot to read: in[i][j] for source j of input i. Address of the slot to write:
+  // out[i].
   std::span<const std::span<const std::byte* const>> in;
   std::span<std::byte* const> out;
   std::span<std::byte> workspace;  // 64-byte aligned
   ThreadPool* pool = nullptr;
-  void* stream = nullptr;   // of a GPU, a cudaStream_t: the call launches there and does not wait
+  void* stream = nullptr;   // for a GPU, a cudaStream_t: the call launches there and does not wait
   int64_t firing = 0;       // since the start of the run of the program
   bool accumulate = false;  // add to the outputs instead of overwriting them
   const RunContext* run = nullptr;
@@ -84,9 +86,9 @@ using Kernel = std::function<absl::Status(const KernelCall&)>;
 
 using KernelFactory = std::function<absl::StatusOr<Kernel>(const KernelSetup&)>;
 
-// The kernel of setup.kind for these ports. NOT_FOUND for a kind that has none.
+// The kernel of setup.kind for these ports. NOT_FOUND for a kind without a kernel.
 absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
-// The same with instruction set `isa`, which the processor has, in the place of setup.isa.
+// The same with instruction set `isa`, which the processor has, instead of setup.isa.
 absl::StatusOr<Kernel> MakeKernelFor(Isa isa, KernelSetup setup);
 
 }  // namespace oneflow

@@ -23,10 +23,10 @@ Feeds RunGraph(const Graph& graph, Feeds values) {
     std::vector<std::vector<Port>> in;
     std::vector<Port> out;
     for (TensorId t : op.inputs) {
-      in.push_back({WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype)});
+      in.push_back({FullPort(graph.tensors[t].shape.dims, graph.tensors[t].dtype)});
     }
     for (TensorId t : op.outputs) {
-      out.push_back(WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype));
+      out.push_back(FullPort(graph.tensors[t].shape.dims, graph.tensors[t].dtype));
     }
     KernelHarness harness(op.kind, op.attrs, std::move(in), std::move(out));
     harness.setup().name = op.name;
@@ -112,8 +112,8 @@ void CheckGradients(Problem p) {
   }
 }
 
-Problem ProblemOf(const KernelSample& sample) {
-  Problem p{.graph = GraphOf(sample, DType::kF64)};
+Problem MakeProblem(const KernelSample& sample) {
+  Problem p{.graph = MakeSampleGraph(sample, DType::kF64)};
   const Op& op = p.graph.ops.back();
   const std::vector<Values> values = InputValues(sample);
   for (size_t i = 0; i < values.size(); ++i) p.feeds[op.inputs[i]] = values[i];
@@ -128,7 +128,7 @@ TEST_CASE("each op's gradient is what finite differences give") {
     if (!FindOpDef(sample.kind)->gradient || sample.kind == "pick" || sample.kind == "mean_nll")
       continue;
     INFO(ToString(sample));
-    CheckGradients(ProblemOf(sample));
+    CheckGradients(MakeProblem(sample));
   }
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("gradients reach a linear_gelu through both of its outputs") {
   for (const KernelSample& sample : SmallSamples()) {
     if (sample.kind != "linear_gelu" || sample.in[0].narrow) continue;
     INFO(ToString(sample));
-    Problem p = ProblemOf(sample);
+    Problem p = MakeProblem(sample);
     const std::vector<TensorId> both = p.graph.ops.back().outputs;
     const OpId sum = p.graph.AddOp("add", "sum", both, {});
     p.output = p.graph.ops[sum].outputs[0];
@@ -198,7 +198,7 @@ TEST_CASE("the gradient of unfused attention is what finite differences give") {
 }
 
 TEST_CASE("attention's gradient holds over several query blocks") {
-  CheckGradients(ProblemOf({"causal_attention", {{{1, 150, 3, 2, 5}, 0, -2, 2}}, {}}));
+  CheckGradients(MakeProblem({"causal_attention", {{{1, 150, 3, 2, 5}, 0, -2, 2}}, {}}));
 }
 
 }  // namespace

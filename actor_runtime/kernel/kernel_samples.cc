@@ -13,9 +13,9 @@ struct Sizes {
   int64_t b, t, c, o, heads, d, vocab;
 };
 
-AttrMap Contract(int64_t n, bool transposed, int64_t lead = 0) {
+AttrMap Contract(int64_t n, bool transposed, int64_t leading = 0) {
   AttrMap attrs{{"contract", n}, {"transpose_w", transposed}};
-  if (lead > 0) attrs["lead"] = lead;
+  if (leading > 0) attrs["lead"] = leading;
   return attrs;
 }
 
@@ -118,7 +118,7 @@ void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
               {"next_adamw", {w, {{c, o}, 0, 0, 1}, w, w}, {{"decay", true}}}});
 }
 
-// What kernels do with tensors that may be narrow.
+// Samples of kernels with tensors that may be stored narrow.
 void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
   const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab}, max = positive;
@@ -164,7 +164,7 @@ void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
        {"cross_entropy_grad", {logits, ids, max, positive, {{}}}, {{"scale", 0.125}}}});
 }
 
-std::vector<KernelSample> SamplesOf(const Sizes& sizes) {
+std::vector<KernelSample> MakeSamples(const Sizes& sizes) {
   std::vector<KernelSample> all;
   AddProducts(sizes, all);
   AddBlocks(sizes, all);
@@ -177,13 +177,13 @@ std::vector<KernelSample> SamplesOf(const Sizes& sizes) {
 }  // namespace
 
 const std::vector<KernelSample>& SmallSamples() {
-  static const auto* samples = new std::vector<KernelSample>(SamplesOf({2, 5, 6, 7, 3, 4, 9}));
+  static const auto* samples = new std::vector<KernelSample>(MakeSamples({2, 5, 6, 7, 3, 4, 9}));
   return *samples;
 }
 
 const std::vector<KernelSample>& LargeSamples() {
   static const auto* samples =
-      new std::vector<KernelSample>(SamplesOf({2, 150, 300, 161, 3, 40, 515}));
+      new std::vector<KernelSample>(MakeSamples({2, 150, 300, 161, 3, 40, 515}));
   return *samples;
 }
 
@@ -197,7 +197,7 @@ std::string ToString(const KernelSample& sample) {
 
 namespace {
 
-DType TypeOf(const SampleInput& input, DType dtype) {
+DType FindType(const SampleInput& input, DType dtype) {
   if (input.ids > 0) return DType::kI32;
   if (input.mask) return DType::kU8;
   if (input.wide) return DType::kF64;
@@ -206,7 +206,7 @@ DType TypeOf(const SampleInput& input, DType dtype) {
 
 }  // namespace
 
-Graph GraphOf(const KernelSample& sample, DType dtype) {
+Graph MakeSampleGraph(const KernelSample& sample, DType dtype) {
   Graph graph;
   graph.name = "sample";
   std::vector<TensorId> inputs;
@@ -215,7 +215,7 @@ Graph GraphOf(const KernelSample& sample, DType dtype) {
     inputs.push_back(graph.ops[source].outputs[0]);
     Tensor& tensor = graph.tensors[inputs.back()];
     tensor.shape = Shape(sample.in[i].dims);
-    tensor.dtype = TypeOf(sample.in[i], dtype);
+    tensor.dtype = FindType(sample.in[i], dtype);
   }
   graph.AddOp(sample.kind, "op", inputs, sample.attrs, FindOpDef(sample.kind)->outputs);
   // The sources have their shapes, and types that no file may ask for.
@@ -248,16 +248,16 @@ void SetOpInput(KernelHarness& harness, int i, const Values& values) {
   i < updates ? harness.SetOutput(i, values) : harness.SetInput(i - updates, values);
 }
 
-KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads) {
-  const Graph graph = GraphOf(sample, dtype);
+KernelHarness MakeHarness(const KernelSample& sample, DType dtype, int threads) {
+  const Graph graph = MakeSampleGraph(sample, dtype);
   std::vector<std::vector<Port>> in;
   std::vector<Port> out;
   for (TensorId t : graph.ops.back().inputs) {
-    in.push_back({WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype)});
+    in.push_back({FullPort(graph.tensors[t].shape.dims, graph.tensors[t].dtype)});
   }
   in.erase(in.begin(), in.begin() + UpdateInputs(sample.kind));
   for (TensorId t : graph.ops.back().outputs) {
-    out.push_back(WholePort(graph.tensors[t].shape.dims, graph.tensors[t].dtype));
+    out.push_back(FullPort(graph.tensors[t].shape.dims, graph.tensors[t].dtype));
   }
   KernelHarness harness(sample.kind, sample.attrs, std::move(in), std::move(out), threads);
   harness.run().optimizer = TestStepNumbers;
@@ -266,10 +266,10 @@ KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads) {
   return harness;
 }
 
-double ToleranceOf(const std::string& kind, DType dtype) {
+double FindTolerance(const std::string& kind, DType dtype) {
   // These do a second thing to what they have rounded.
   const bool rounds_twice = kind == "linear_gelu" || kind == "linear_gelu_grad_input";
-  // Half a unit in the last of bf16's eight digits, and a little for what f32 rounded before.
+  // Half a unit in the last of bf16's eight digits, and a margin for earlier rounding in f32.
   const double once = dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5;
   return rounds_twice ? 2 * once : once;
 }

@@ -28,21 +28,22 @@ const std::vector<KernelSample>& SmallSamples();  // a few elements a dimension,
 const std::vector<KernelSample>& LargeSamples();  // several tasks and blocks a kernel
 
 std::string ToString(const KernelSample& sample);
-// A graph of sources "in0", ... and the op "op", with shapes; floating point tensors are `dtype`
-// but where an input says otherwise.
-Graph GraphOf(const KernelSample& sample, DType dtype);
+// A graph of sources "in0", ... and the op "op", with shapes; floating point tensors are `dtype`,
+// except inputs that set another type.
+Graph MakeSampleGraph(const KernelSample& sample, DType dtype);
 // Values of the inputs; input i is a function of its dims and i.
 std::vector<Values> InputValues(const KernelSample& sample);
-// How many of the kind's first inputs are update registers: the kernel does not get them as inputs
-// but finds their values in the outputs of the same index.
+// The number of the kind's first inputs that are update registers: the kernel does not get them as
+// inputs but finds their values in the outputs of the same index.
 int UpdateInputs(const std::string& kind);
-// Sets the op's input i, wherever its kernel looks for it.
+// Sets the op's input i at the address from which its kernel reads it.
 void SetOpInput(KernelHarness& harness, int i, const Values& values);
-// The kernel of the sample on whole tensors, inputs set.
-KernelHarness HarnessOf(const KernelSample& sample, DType dtype, int threads = 1);
-// How far an output of type `dtype` of a kernel of this kind may be from its f64 twin's (Distance).
-double ToleranceOf(const std::string& kind, DType dtype);
-// Numbers for adamw.
+// The kernel of the sample on full tensors, with inputs set.
+KernelHarness MakeHarness(const KernelSample& sample, DType dtype, int threads = 1);
+// The largest Distance of an output of type `dtype` of a kernel of this kind from its f64
+// reference.
+double FindTolerance(const std::string& kind, DType dtype);
+// Optimizer numbers for adamw.
 StepNumbers TestStepNumbers(int64_t step);
 
 }  // namespace oneflow

@@ -1,6 +1,6 @@
-// Kernels on pieces: for each kind and each row of its SBP table, what the devices of a mesh
-// compute from their pieces, put together, is what one device computes from the whole. Even and
-// ragged, empty pieces included. This joins the two halves of an op: its definition and its kernel.
+// Kernels on pieces: for each kind and each row of its SBP table, the pieces that the devices of a
+// mesh compute form together the result of one device on full tensors. Even, ragged and empty
+// pieces are covered. This connects the two halves of an op: its definition and its kernel.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -23,10 +23,10 @@ Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
   return port;
 }
 
-// The piece of device `device` of a whole tensor that lies as `sbp`. Parts of a sum are multiples
-// of the whole that add up to it; parts of a maximum are at most it.
-Values PieceOf(const Values& whole, const Port& port, Sbp sbp, int devices, int device) {
-  Values piece = Cut(whole, port.dims, port.slice);
+// The piece of device `device` of a full tensor with layout `sbp`. Parts of a sum are multiples of
+// the full tensor that add up to it; parts of a maximum are at most it.
+Values DevicePiece(const Values& full, const Port& port, Sbp sbp, int devices, int device) {
+  Values piece = ExtractSlice(full, port.dims, port.slice);
   for (size_t i = 0; i < piece.size(); ++i) {
     if (sbp.kind == Sbp::kPartialSum) piece[i] *= device == 0 ? 1.0 - 0.25 * (devices - 1) : 0.25;
     if (sbp.kind == Sbp::kPartialMax && static_cast<int>(i) % devices != device) piece[i] -= 1;
@@ -34,11 +34,11 @@ Values PieceOf(const Values& whole, const Port& port, Sbp sbp, int devices, int 
   return piece;
 }
 
-// Puts a device's output into the whole.
-void Join(const Values& piece, const Port& port, Sbp sbp, int device, Values* whole) {
-  if (sbp.split()) return Paste(piece, port.dims, port.slice, whole);
+// Puts a device's output into the full tensor.
+void Join(const Values& piece, const Port& port, Sbp sbp, int device, Values* full) {
+  if (sbp.split()) return Paste(piece, port.dims, port.slice, full);
   for (size_t i = 0; i < piece.size(); ++i) {
-    double& to = (*whole)[i];
+    double& to = (*full)[i];
     if (device == 0) {
       to = piece[i];
     } else if (sbp.kind == Sbp::kPartialSum) {
@@ -76,7 +76,7 @@ void CheckRow(const KernelSample& sample, const Graph& graph, const Signature& r
     h.run().optimizer = TestStepNumbers;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       SetOpInput(h, static_cast<int>(i),
-                 PieceOf(inputs[i], ports[i][0], row.in[i], devices, device));
+                 DevicePiece(inputs[i], ports[i][0], row.in[i], devices, device));
     }
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());
@@ -101,13 +101,13 @@ std::string RowText(const Signature& row) {
 TEST_CASE("every row of every SBP table holds for the kernel") {
   int rows = 0;
   for (const KernelSample& sample : SmallSamples()) {
-    const Graph graph = GraphOf(sample, DType::kF64);
-    KernelHarness whole = HarnessOf(sample, DType::kF64);
-    REQUIRE(whole.Make() == absl::OkStatus());
-    REQUIRE(whole.Call() == absl::OkStatus());
+    const Graph graph = MakeSampleGraph(sample, DType::kF64);
+    KernelHarness full = MakeHarness(sample, DType::kF64);
+    REQUIRE(full.Make() == absl::OkStatus());
+    REQUIRE(full.Call() == absl::OkStatus());
     std::vector<Values> expected;
     for (size_t i = 0; i < graph.ops.back().outputs.size(); ++i) {
-      expected.push_back(whole.Output(static_cast<int>(i)));
+      expected.push_back(full.Output(static_cast<int>(i)));
     }
     for (const Signature& row : FindOpDef(sample.kind)->signatures({graph, graph.ops.back()})) {
       for (int devices : {2, 3}) {

@@ -1,4 +1,4 @@
-// What every kernel promises, over a sample of each kind: f32 agrees with f64, threads do not
+// Guarantees of every kernel, over a sample of each kind: f32 agrees with f64, threads do not
 // change bits, a call allocates nothing, accumulation adds.
 #include <atomic>
 #include <cmath>
@@ -47,7 +47,8 @@ TEST_CASE("f32 and bf16 agree with their f64 twin") {
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
     for (const KernelSample& sample : *samples) {
       INFO(ToString(sample));
-      KernelHarness narrow = HarnessOf(sample, DType::kF32), wide = HarnessOf(sample, DType::kF64);
+      KernelHarness narrow = MakeHarness(sample, DType::kF32),
+                    wide = MakeHarness(sample, DType::kF64);
       REQUIRE(narrow.Make() == absl::OkStatus());
       REQUIRE(wide.Make() == absl::OkStatus());
       REQUIRE(narrow.Call() == absl::OkStatus());
@@ -55,7 +56,7 @@ TEST_CASE("f32 and bf16 agree with their f64 twin") {
       for (int i = 0; i < Outputs(narrow); ++i) {
         INFO("output " << i);
         CHECK(Distance(narrow.Output(i), wide.Output(i)) <
-              ToleranceOf(sample.kind, narrow.setup().out[i].dtype));
+              FindTolerance(sample.kind, narrow.setup().out[i].dtype));
       }
     }
   }
@@ -67,7 +68,7 @@ TEST_CASE("the number of threads does not change bits, and a call allocates noth
       INFO(ToString(sample));
       std::vector<std::vector<std::byte>> first;
       for (int threads : {1, 2, 3}) {
-        KernelHarness h = HarnessOf(sample, dtype, threads);
+        KernelHarness h = MakeHarness(sample, dtype, threads);
         REQUIRE(h.Make() == absl::OkStatus());
         const int64_t before = allocations.load();
         const absl::Status status = h.Call();
@@ -95,7 +96,8 @@ TEST_CASE("accumulating adds to what is there") {
     for (const KernelSample& sample : *samples) {
       if (kNeverAdded.count(sample.kind)) continue;
       INFO(ToString(sample));
-      KernelHarness once = HarnessOf(sample, DType::kF64), added = HarnessOf(sample, DType::kF64);
+      KernelHarness once = MakeHarness(sample, DType::kF64),
+                    added = MakeHarness(sample, DType::kF64);
       REQUIRE(once.Make() == absl::OkStatus());
       REQUIRE(added.Make() == absl::OkStatus());
       REQUIRE(once.Call() == absl::OkStatus());
@@ -114,20 +116,20 @@ TEST_CASE("accumulating adds to what is there") {
 
 // A kernel of `kind` on these inputs, called.
 KernelHarness Called(const KernelSample& sample, const std::vector<Values>& in) {
-  KernelHarness h = HarnessOf(sample, DType::kF32, /*threads=*/2);
+  KernelHarness h = MakeHarness(sample, DType::kF32, /*threads=*/2);
   for (int i = 0; i < static_cast<int>(in.size()); ++i) h.SetInput(i, in[i]);
   REQUIRE(h.Make() == absl::OkStatus());
   REQUIRE(h.Call() == absl::OkStatus());
   return h;
 }
 
-// What a fused kind does: `first` of its inputs 0, 1 and `bias` (if there are so many), then
-// `second` of that and of input 2, in this order or the other way round.
+// The two ops of a fused kind: `first` on its inputs 0, 1 and `bias` (if there are so many), then
+// `second` on that and on input 2, in this order or reversed.
 struct FusedKind {
   std::string first, second;
   size_t bias = 0;
   bool reads_2 = true, product_last = false;
-  int output = 0;  // of the fused op, that of `second`
+  int output = 0;  // of the fused op: that of `second`
 };
 const std::map<std::string, FusedKind> kFused = {
     {"linear_add", {"linear", "add", 3, true, true}},
@@ -168,12 +170,12 @@ TEST_CASE("fused kernels give the bits of the two that they replace") {
 TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
   const Dims row = {1, 2};
   KernelHarness h("cross_entropy_grad", {},
-                  {{WholePort(row, DType::kBF16)},
-                   {WholePort({1}, DType::kI32)},
-                   {WholePort({1}, DType::kF32)},
-                   {WholePort({1}, DType::kF32)},
-                   {WholePort({}, DType::kF32)}},
-                  {WholePort(row, DType::kBF16)});
+                  {{FullPort(row, DType::kBF16)},
+                   {FullPort({1}, DType::kI32)},
+                   {FullPort({1}, DType::kF32)},
+                   {FullPort({1}, DType::kF32)},
+                   {FullPort({}, DType::kF32)}},
+                  {FullPort(row, DType::kBF16)});
   // The label's probability is 1 - 2^-12, which bf16 would round to 1.
   h.SetInput(0, {8, 8 - 8.3125});
   h.SetInput(1, {0});
@@ -186,8 +188,8 @@ TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
 
 TEST_CASE("positions past the end of a table take its last row, one that begins there is refused") {
   KernelHarness h("positional_embedding_at", {},
-                  {{WholePort({1, 2, 1})}, {WholePort({3, 1})}, {WholePort({1}, DType::kI32)}},
-                  {WholePort({1, 2, 1})});
+                  {{FullPort({1, 2, 1})}, {FullPort({3, 1})}, {FullPort({1}, DType::kI32)}},
+                  {FullPort({1, 2, 1})});
   h.SetInput(0, {0, 0});
   h.SetInput(1, {10, 20, 30});
   REQUIRE(h.Make() == absl::OkStatus());
@@ -200,7 +202,7 @@ TEST_CASE("positions past the end of a table take its last row, one that begins 
 }
 
 TEST_CASE("too small a workspace is an error that names both numbers") {
-  KernelHarness h = HarnessOf(LargeSamples()[0], DType::kF32);
+  KernelHarness h = MakeHarness(LargeSamples()[0], DType::kF32);
   const int64_t planned = h.setup().workspace_bytes;
   h.setup().workspace_bytes = 64;
   const absl::Status status = h.Make();
@@ -211,7 +213,7 @@ TEST_CASE("too small a workspace is an error that names both numbers") {
 }
 
 TEST_CASE("a kind without a kernel is not found") {
-  KernelHarness h("no_such_kind", {}, {}, {WholePort({1})});
+  KernelHarness h("no_such_kind", {}, {}, {FullPort({1})});
   CHECK(h.Make().code() == absl::StatusCode::kNotFound);
 }
 

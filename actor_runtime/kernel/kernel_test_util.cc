@@ -13,7 +13,7 @@
 namespace oneflow {
 namespace {
 
-int64_t BytesOf(const Port& port) {
+int64_t PortBytes(const Port& port) {
   return port.slice.elements() * static_cast<int64_t>(ElementBytes(port.dtype));
 }
 
@@ -25,7 +25,7 @@ uint64_t Next(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-// Calls fn(index in the piece, index in the whole) for each element of the slice.
+// Calls fn(index in the piece, index in the full tensor) for each element of the slice.
 template <typename Fn>
 void ForSlice(const Dims& dims, const Slice& slice, Fn fn) {
   const int64_t n = slice.elements();
@@ -66,7 +66,7 @@ Values ReadValues(const std::byte* from, DType dtype, int64_t n) {
   return values;
 }
 
-Port WholePort(const Dims& dims, DType dtype) {
+Port FullPort(const Dims& dims, DType dtype) {
   return SlicePort(dims, {Dims(dims.size(), 0), dims}, dtype);
 }
 
@@ -97,20 +97,20 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
     std::vector<Buffer>& buffers = in_.emplace_back();
     std::vector<const std::byte*>& bases = in_bases_.emplace_back();
     for (const Port& port : sources) {
-      buffers.emplace_back(BytesOf(port));
+      buffers.emplace_back(PortBytes(port));
       bases.push_back(buffers.back().data);
     }
     in_dims.push_back(sources[0].local());
   }
   for (const std::vector<const std::byte*>& bases : in_bases_) in_spans_.push_back(bases);
   for (const Port& port : setup_.out) {
-    out_.emplace_back(BytesOf(port));
+    out_.emplace_back(PortBytes(port));
     out_bases_.push_back(out_.back().data);
     out_dims.push_back(port.local());
   }
   const OpDef* def = FindOpDef(kind);
   if (def != nullptr) {
-    // To the definition, what the kernel updates in place is input, too.
+    // In the op's definition, tensors that the kernel updates in place are inputs, too.
     in_dims.insert(in_dims.begin(), out_dims.begin(), out_dims.begin() + def->updates);
     setup_.workspace_bytes = WorkspaceBytes(proto::CPU, kind, in_dims, out_dims, threads);
   }
@@ -170,14 +170,14 @@ Values RandomIds(int64_t n, uint64_t seed, int64_t vocabulary) {
   return values;
 }
 
-Values Cut(const Values& whole, const Dims& dims, const Slice& slice) {
+Values ExtractSlice(const Values& full, const Dims& dims, const Slice& slice) {
   Values piece(slice.elements());
-  ForSlice(dims, slice, [&](int64_t i, int64_t at) { piece[i] = whole[at]; });
+  ForSlice(dims, slice, [&](int64_t i, int64_t at) { piece[i] = full[at]; });
   return piece;
 }
 
-void Paste(const Values& piece, const Dims& dims, const Slice& slice, Values* whole) {
-  ForSlice(dims, slice, [&](int64_t i, int64_t at) { (*whole)[at] = piece[i]; });
+void Paste(const Values& piece, const Dims& dims, const Slice& slice, Values* full) {
+  ForSlice(dims, slice, [&](int64_t i, int64_t at) { (*full)[at] = piece[i]; });
 }
 
 double Distance(const Values& a, const Values& b) {

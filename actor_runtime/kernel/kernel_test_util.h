@@ -1,7 +1,8 @@
-// For tests: one kernel on one device, by kind, with values as doubles. It owns what a plan would
-// give: slots, workspace (as much as the op's definition says, not a byte more), threads.
+// KernelHarness, for tests: one kernel on one device, by kind, with values as doubles. It owns the
+// resources that a plan would give: slots, workspace (exactly the bytes of the op's definition),
+// threads.
 //
-//   KernelHarness h("gelu", {}, {{WholePort({4, 6})}}, {WholePort({4, 6})});
+//   KernelHarness h("gelu", {}, {{FullPort({4, 6})}}, {FullPort({4, 6})});
 //   h.SetInput(0, x);
 //   REQUIRE(h.Make().ok());
 //   REQUIRE(h.Call().ok());
@@ -26,8 +27,8 @@ using Values = std::vector<double>;
 void WriteValues(const Values& values, DType dtype, std::byte* to);
 Values ReadValues(const std::byte* from, DType dtype, int64_t n);
 
-// A port that holds a whole tensor.
-Port WholePort(const Dims& dims, DType dtype = DType::kF64);
+// A port that holds a full tensor.
+Port FullPort(const Dims& dims, DType dtype = DType::kF64);
 // A port that holds `slice` of a tensor.
 Port SlicePort(const Dims& dims, const Slice& slice, DType dtype = DType::kF64);
 
@@ -38,7 +39,7 @@ class KernelHarness {
 
   KernelSetup& setup() { return setup_; }  // to change before Make
   RunContext& run() { return run_; }
-  // Values of input i, of its source `source`; of output i before the call.
+  // Sets the values of input i, from its source `source`; or of output i before the call.
   void SetInput(int i, const Values& values, int source = 0);
   void SetOutput(int i, const Values& values);
   absl::Status Make();
@@ -66,13 +67,13 @@ class KernelHarness {
   Kernel kernel_;
 };
 
-// Pseudo-random values in [low, high), a function of the seed; whole numbers in [0, n).
+// Pseudo-random values in [low, high), a function of the seed; integers in [0, n).
 Values RandomValues(int64_t n, uint64_t seed, double low = -1, double high = 1);
 Values RandomIds(int64_t n, uint64_t seed, int64_t vocabulary);
 
-// The elements of `slice` of a whole tensor; and the inverse.
-Values Cut(const Values& whole, const Dims& dims, const Slice& slice);
-void Paste(const Values& piece, const Dims& dims, const Slice& slice, Values* whole);
+// The elements of `slice` of a full tensor; and the inverse.
+Values ExtractSlice(const Values& full, const Dims& dims, const Slice& slice);
+void Paste(const Values& piece, const Dims& dims, const Slice& slice, Values* full);
 
 // Largest |a - b| / (1 + |b|).
 double Distance(const Values& a, const Values& b);

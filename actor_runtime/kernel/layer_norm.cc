@@ -10,7 +10,7 @@ namespace {
 // `run` is the loop over rows of VectorKernels, for these T, X and S.
 template <typename T, typename X, typename S, typename Run>
 Kernel LayerNorm(const KernelSetup& s, Run run) {
-  const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+  const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
   const T epsilon = static_cast<T>(DoubleAttr(s, "epsilon", 1e-5));
   const bool has_beta = s.in.size() > 2;
   return [=](const KernelCall& call) {
@@ -28,7 +28,7 @@ Kernel LayerNorm(const KernelSetup& s, Run run) {
 
 template <typename T, typename X, typename S, typename Run>
 Kernel LayerNormGradInput(const KernelSetup& s, Run run) {
-  const int64_t width = LastDim(In(s, 1)), rows = RowsOf(In(s, 1));
+  const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   return [=](const KernelCall& call) {
     const S* dy = call.input<S>(0);
     const X* x = call.input<X>(1);
@@ -45,7 +45,7 @@ Kernel LayerNormGradInput(const KernelSetup& s, Run run) {
 
 template <typename T, typename X, typename S, typename Run>
 Kernel LayerNormGradWeight(const KernelSetup& s, Run run) {
-  const int64_t width = LastDim(In(s, 1)), rows = RowsOf(In(s, 1));
+  const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   const bool has_beta = s.out.size() > 1;
   return [=](const KernelCall& call) {
     const S* dy = call.input<S>(0);

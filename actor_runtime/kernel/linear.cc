@@ -1,5 +1,5 @@
-// The linear family: products of matrices [lead, c], [lead, o] and [c, o] (or [o, c]), and the
-// gradient of a bias.
+// The linear family: products of matrices [leading, c], [leading, o] and [c, o] (or [o, c]), and
+// the gradient of a bias.
 #include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/product.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
@@ -26,7 +26,7 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
     using S = decltype(stored);
-    const int64_t rows = ProductOf(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
+    const int64_t rows = DimsProduct(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
     return
         [rows, width = Elements(s.out[0]), &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
           const S* dy = call.input<S>(0);

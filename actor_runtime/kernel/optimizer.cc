@@ -45,9 +45,9 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
   });
 }
 
-// The actor's inputs are g and, if it waits for it, norm: w, m, v are update registers, read and
-// written in place (the op's other three inputs). A norm that is not finite skips the step: values
-// stay, the firing counts.
+// The actor's inputs are g and, if it waits for it, norm; w, m, v are update registers, read and
+// written in place (the op's other three inputs). If the norm is not finite, the step is skipped:
+// values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
@@ -58,7 +58,7 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
       const double norm = with_norm ? *call.input<double>(1) : 0.0;
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =
-          AdamNumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
+          MakeAdamNumbers(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
       const T* g = call.input<T>(0);
       T *w = call.output<T>(0), *m = call.output<T>(1), *u = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
@@ -69,7 +69,8 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   });
 }
 
-// The next version of w, of the newest (input 0) and g (input 1); m and v are updated in place.
+// Writes the next version of w, from the newest (input 0) and g (input 1); m and v are updated in
+// place.
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
@@ -77,8 +78,8 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
     return [n, name = s.name, decay = BoolAttr(s, "decay"),
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
-      const AdamNumbers numbers =
-          AdamNumbersOf(call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
+      const AdamNumbers numbers = MakeAdamNumbers(
+          call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
       const T *newest = call.input<T>(0), *g = call.input<T>(1);
       T *m = call.output<T>(0), *u = call.output<T>(1), *w = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {

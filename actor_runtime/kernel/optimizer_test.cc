@@ -26,15 +26,15 @@ State Update(State s, double g, double norm, const StepNumbers& n, bool decay) {
 }
 
 KernelHarness AdamHarness(int64_t n, bool decay) {
-  const Port x = WholePort({n}), scalar = WholePort({});
+  const Port x = FullPort({n}), scalar = FullPort({});
   KernelHarness h("adamw", {{"decay", decay}}, {{x}, {scalar}}, {x, x, x});
   h.run().optimizer = TestStepNumbers;
   return h;
 }
 
-TEST_CASE("next_adamw makes in another place what adamw makes in place") {
+TEST_CASE("next_adamw writes to another buffer what adamw writes in place") {
   constexpr int64_t kN = 5000;
-  const Port x = WholePort({kN});
+  const Port x = FullPort({kN});
   KernelHarness in_place("adamw", {{"decay", true}}, {{x}}, {x, x, x});
   KernelHarness next("next_adamw", {{"decay", true}}, {{x}, {x}}, {x, x, x});
   const Values w = RandomValues(kN, 1), m = RandomValues(kN, 2), v = RandomValues(kN, 3, 0, 1);
@@ -106,7 +106,7 @@ TEST_CASE("a norm that is not finite skips the step") {
 TEST_CASE("sum_squares adds blocks of 4096 in order") {
   constexpr int64_t kN = 4096 * 600 + 123;  // more than one batch of blocks
   const Values g = RandomValues(kN, 3);
-  KernelHarness h("sum_squares", {}, {{WholePort({kN}, DType::kF32)}}, {WholePort({})}, 2);
+  KernelHarness h("sum_squares", {}, {{FullPort({kN}, DType::kF32)}}, {FullPort({})}, 2);
   h.SetInput(0, g);
   REQUIRE(h.Make() == absl::OkStatus());
   REQUIRE(h.Call() == absl::OkStatus());

@@ -17,7 +17,7 @@ using Then = ProductSpec::Then;
 template <typename T, typename C>
 Kernel TypedProduct(const ProductSpec& product, Isa isa) {
   return [p = product, &kernels = *ProductKernelsFor<T>(isa),
-          &v = *VectorFor<SumOf<T>, C>(isa)](const KernelCall& call) {
+          &v = *VectorFor<SumType<T>, C>(isa)](const KernelCall& call) {
     const bool plain = p.then == Then::kNothing;
     if (call.accumulate && (std::is_same_v<C, Bf16> || !plain)) {
       return absl::InternalError("a product that is not a plain sum is not added up");
@@ -42,7 +42,7 @@ Kernel TypedProduct(const ProductSpec& product, Isa isa) {
                      .c = c,
                      .c_row = p.n,
                      .accumulate = call.accumulate,
-                     .bias = p.bias_input < 0 ? nullptr : call.input<SumOf<T>>(p.bias_input)};
+                     .bias = p.bias_input < 0 ? nullptr : call.input<SumType<T>>(p.bias_input)};
     if (!plain) g.finished.emplace(finish);
     Gemm(kernels, g, call.workspace.data(), *call.pool);
     return absl::OkStatus();

@@ -7,9 +7,9 @@
 
 namespace oneflow {
 
-// Types are those that gemm.h multiplies, a bias is of the type of sums, and `then` is done to
-// every piece of the result as soon as it is there, in the bits of the kernel of that name on the
-// whole.
+// Types are those that gemm.h multiplies, and a bias has the type of sums. `then` is applied to
+// every piece of the result as soon as it is computed, with the bits of the kernel of that name on
+// the full result.
 absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& product);
 
 }  // namespace oneflow

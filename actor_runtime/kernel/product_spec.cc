@@ -11,25 +11,25 @@ struct Sides {
   int64_t c, o;
 };
 
-// Of a weight w[c..., o...], or w[o..., c...] when transposed.
-Sides SidesOf(const KernelSetup& s, const Dims& w) {
+// The sides of a weight w[c..., o...], or w[o..., c...] when transposed.
+Sides FindSides(const KernelSetup& s, const Dims& w) {
   const int contract = static_cast<int>(IntAttr(s, "contract", 1));
   const int rank = static_cast<int>(w.size());
   if (BoolAttr(s, "transpose_w")) {
-    return {ProductOf(w, rank - contract), ProductOf(w, 0, rank - contract)};
+    return {DimsProduct(w, rank - contract), DimsProduct(w, 0, rank - contract)};
   }
-  return {ProductOf(w, 0, contract), ProductOf(w, contract)};
+  return {DimsProduct(w, 0, contract), DimsProduct(w, contract)};
 }
 
 }  // namespace
 
 ProductSpec LinearProduct(const KernelSetup& s) {
   const Dims& x = In(s, 0).local();
-  const Sides w = SidesOf(s, In(s, 1).local());
-  const int lead = static_cast<int>(x.size()) - static_cast<int>(IntAttr(s, "contract", 1));
+  const Sides w = FindSides(s, In(s, 1).local());
+  const int leading = static_cast<int>(x.size()) - static_cast<int>(IntAttr(s, "contract", 1));
   const bool adds = s.kind == "linear_add";
   const int bias = adds ? 3 : 2;
-  return {.m = ProductOf(x, 0, lead),
+  return {.m = DimsProduct(x, 0, leading),
           .n = w.o,
           .k = w.c,
           .bias_input = static_cast<int>(s.in.size()) > bias ? bias : -1,
@@ -42,10 +42,10 @@ ProductSpec LinearProduct(const KernelSetup& s) {
 ProductSpec LinearGradInputProduct(const KernelSetup& s) {
   const Dims& dy = In(s, 0).local();
   const Dims& w_dims = In(s, 1).local();
-  const Sides w = SidesOf(s, w_dims);
+  const Sides w = FindSides(s, w_dims);
   const int o_dims = static_cast<int>(w_dims.size()) - static_cast<int>(IntAttr(s, "contract", 1));
-  const int64_t lead = ProductOf(dy, 0, static_cast<int>(dy.size()) - o_dims);
-  return {.m = lead,
+  const int64_t leading = DimsProduct(dy, 0, static_cast<int>(dy.size()) - o_dims);
+  return {.m = leading,
           .n = w.c,
           .k = w.o,
           .transpose_b = !BoolAttr(s, "transpose_w"),
@@ -53,19 +53,19 @@ ProductSpec LinearGradInputProduct(const KernelSetup& s) {
 }
 
 ProductSpec LinearGradWeightProduct(const KernelSetup& s) {
-  const Sides w = SidesOf(s, s.out[0].local());
-  const int64_t lead = ProductOf(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
+  const Sides w = FindSides(s, s.out[0].local());
+  const int64_t leading = DimsProduct(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
   if (BoolAttr(s, "transpose_w")) {  // dyT x
-    return {.m = w.o, .n = w.c, .k = lead, .a_input = 1, .b_input = 0, .transpose_a = true};
+    return {.m = w.o, .n = w.c, .k = leading, .a_input = 1, .b_input = 0, .transpose_a = true};
   }
-  return {.m = w.c, .n = w.o, .k = lead, .transpose_a = true};  // xT dy
+  return {.m = w.c, .n = w.o, .k = leading, .transpose_a = true};  // xT dy
 }
 
 ProductSpec MatmulProduct(const KernelSetup& s) {
   const Dims &a = In(s, 0).local(), &b = In(s, 1).local();
   ProductSpec p{.transpose_a = BoolAttr(s, "transpose_a"),
                 .transpose_b = BoolAttr(s, "transpose_b")};
-  p.m = p.transpose_a ? a[1] : RowsOf(In(s, 0));
+  p.m = p.transpose_a ? a[1] : CountRows(In(s, 0));
   p.k = p.transpose_b ? b[1] : b[0];
   p.n = p.transpose_b ? b[0] : b[1];
   return p;
@@ -74,7 +74,7 @@ ProductSpec MatmulProduct(const KernelSetup& s) {
 // u[..., p], v[..., q] -> uT v.
 ProductSpec MatmulGradBProduct(const KernelSetup& s) {
   const Port &u = In(s, 0), &v = In(s, 1);
-  return {.m = LastDim(u), .n = LastDim(v), .k = RowsOf(u), .transpose_a = true};
+  return {.m = LastDim(u), .n = LastDim(v), .k = CountRows(u), .transpose_a = true};
 }
 
 BatchedProduct BatchMatmulProduct(const KernelSetup& s) {
@@ -85,7 +85,7 @@ BatchedProduct BatchMatmulProduct(const KernelSetup& s) {
                 .transpose_a = BoolAttr(s, "transpose_a"),
                 .transpose_b = BoolAttr(s, "transpose_b")};
   p.k = p.transpose_a ? a[row] : a[column];
-  return {ProductOf(y, 0, static_cast<int>(row)), p};
+  return {DimsProduct(y, 0, static_cast<int>(row)), p};
 }
 
 }  // namespace oneflow

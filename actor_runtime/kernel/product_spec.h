@@ -1,6 +1,6 @@
-// Which matrix product a kernel of the linear family or of matmul is, on any device: the kinds'
-// tensors keep the dimensions that are contracted and those that are not side by side, so each is
-// one product of two matrices. Internal to kernels.
+// ProductSpec: the matrix product of a kernel of the linear family or of matmul, on any device. The
+// kinds' tensors keep contracted dimensions adjacent, and the other dimensions, too, so each kind
+// is one product of two matrices. Internal to kernels.
 //
 //   const ProductSpec p = LinearProduct(setup);   // of linear, linear_gelu and linear_add
 #pragma once
@@ -15,7 +15,7 @@ namespace oneflow {
 // transpose_a; b is input `b_input`, stored [n, k] when transpose_b. `bias_input` >= 0: its n
 // elements are added to each row.
 //
-// `then` is done to the result.
+// `then` is applied to the result.
 struct ProductSpec {
   enum class Then : uint8_t {
     kNothing,
@@ -35,7 +35,7 @@ ProductSpec LinearGradWeightProduct(const KernelSetup& setup);
 ProductSpec MatmulProduct(const KernelSetup& setup);
 ProductSpec MatmulGradBProduct(const KernelSetup& setup);
 
-// `batch` products of dense matrices, one behind the other in memory: of batch_matmul.
+// `batch` products of dense matrices, contiguous in memory: of batch_matmul.
 struct BatchedProduct {
   int64_t batch = 0;
   ProductSpec product;

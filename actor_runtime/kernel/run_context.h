@@ -1,5 +1,5 @@
-// What a run gives its kernels beside the plan: numbers and the ends of the outside world. One a
-// run of a program; constant while it runs.
+// RunContext: the inputs of a run's kernels besides the plan: numbers and the interfaces to the
+// outside world. One for each run of a program; constant while it runs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace oneflow {
 
-// Where micro-batches come from. Thread-safe: Load is called by host workers.
+// The source of micro-batches. Thread-safe: host workers call Load.
 class TokenSource {
  public:
   static constexpr int64_t kMost = int64_t{1} << 32;  // steps, and samples of a step
@@ -24,14 +24,15 @@ class TokenSource {
   virtual void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const = 0;
 };
 
-// A piece of a logical tensor passing between a run and the world (checkpoints, feeds, fetches).
+// A piece of a logical tensor that passes between a run and the outside world (checkpoints, feeds,
+// fetches).
 struct Piece {
   const std::string* name = nullptr;
   DType dtype = DType::kF32;
   const Dims* dims = nullptr;  // logical sizes
   const Slice* slice = nullptr;
   int rank = 0;
-  bool raw = false;           // fetch: the piece as it lies on the rank (possibly a partial value)
+  bool as_produced = false;   // fetch: the piece as produced on the rank (possibly a partial value)
   std::byte* data = nullptr;  // local, dense, row-major
 };
 
@@ -53,13 +54,13 @@ struct RunContext {
   std::function<void(int64_t step, std::span<const double> values)> report;  // loss, grad norm
 };
 
-// Where firing `firing` of an actor that fires once a micro-batch stands in the run. Micro-batches
-// cut the samples of a step in order: row r of the logical tensor of micro-batch i is sample
-// i * micro_batch_size + r of the step, whatever slice of it a device holds (Port::slice).
+// The position in the run of firing `firing` of an actor that fires once a micro-batch.
+// Micro-batches split the samples of a step in order: row r of the logical tensor of micro-batch i
+// is sample i * micro_batch_size + r of the step, for any slice of it on a device (Port::slice).
 struct MicroBatch {
   int64_t step, index;
 };
-inline MicroBatch MicroBatchOf(const RunContext& run, int64_t firing) {
+inline MicroBatch FindMicroBatch(const RunContext& run, int64_t firing) {
   return {run.first_step + firing / run.micro_batches, firing % run.micro_batches};
 }
 

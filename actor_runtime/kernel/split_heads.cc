@@ -19,15 +19,15 @@ void PutRow(const S* from, int64_t n, bool accumulate, S* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = Rounded<S>(T(Widen(to[i])) + T(Widen(from[i])));
 }
 
-// Where heads lie in a local piece of qkv.
+// The positions of heads in a local piece of qkv.
 struct HeadRows {
   int64_t b, t, h, d;
 
   explicit HeadRows(const Dims& qkv) : b(qkv[0]), t(qkv[1]), h(qkv[3]), d(qkv[4]) {}
   int tasks() const { return static_cast<int>(b * h) * kParts; }
   int64_t row() const { return kParts * h * d; }  // from one position to the next
-  // Of task i: which part, where its head starts in qkv, and where in the part.
-  int EvenPart(int64_t i) const { return static_cast<int>(i % kParts); }
+  // For task i: its part, and where its head starts in qkv and in the part.
+  int FindPart(int64_t i) const { return static_cast<int>(i % kParts); }
   int64_t QkvAt(int64_t i) const {
     const int64_t head = i / kParts;
     return head / h * t * row() + (i % kParts * h + head % h) * d;
@@ -45,7 +45,7 @@ absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
       const S* qkv = call.input<S>(0);
       call.pool->ParallelFor(r.tasks(), [&](int i, int) {
         const S* from = qkv + r.QkvAt(i);
-        S* to = call.output<S>(r.EvenPart(i)) + r.PartAt(i);
+        S* to = call.output<S>(r.FindPart(i)) + r.PartAt(i);
         for (int64_t p = 0; p < r.t; ++p) {
           PutRow<T>(from + p * r.row(), r.d, call.accumulate, to + p * r.d);
         }
@@ -62,7 +62,7 @@ absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
     return [r = HeadRows(s.out[0].local())](const KernelCall& call) {
       S* dqkv = call.output<S>(0);
       call.pool->ParallelFor(r.tasks(), [&](int i, int) {
-        const S* from = call.input<S>(r.EvenPart(i)) + r.PartAt(i);
+        const S* from = call.input<S>(r.FindPart(i)) + r.PartAt(i);
         S* to = dqkv + r.QkvAt(i);
         for (int64_t p = 0; p < r.t; ++p) {
           PutRow<T>(from + p * r.d, r.d, call.accumulate, to + p * r.row());
@@ -79,7 +79,7 @@ absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
     using T = decltype(zero);
     using S = decltype(stored);
     const Dims& x = In(s, 0).local();
-    const int64_t a = x[0], m = x[1], n = x[2], run = ProductOf(x, 3);
+    const int64_t a = x[0], m = x[1], n = x[2], run = DimsProduct(x, 3);
     return [=](const KernelCall& call) {
       const S* from = call.input<S>(0);
       S* to = call.output<S>(0);

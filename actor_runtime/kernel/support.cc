@@ -9,19 +9,19 @@ const Port& In(const KernelSetup& s, int i) {
   return s.in[i][0];
 }
 
-int64_t ProductOf(const Dims& dims, int begin, int end) {
+int64_t DimsProduct(const Dims& dims, int begin, int end) {
   if (end < 0) end = static_cast<int>(dims.size());
   int64_t p = 1;
   for (int i = begin; i < end; ++i) p *= dims[i];
   return p;
 }
 
-int64_t Elements(const Port& port) { return ProductOf(port.local(), 0); }
+int64_t Elements(const Port& port) { return DimsProduct(port.local(), 0); }
 int64_t LastDim(const Port& port) { return port.local().empty() ? 1 : port.local().back(); }
-int64_t RowsOf(const Port& port) {
+int64_t CountRows(const Port& port) {
   return port.local().empty()
              ? 1
-             : ProductOf(port.local(), 0, static_cast<int>(port.local().size()) - 1);
+             : DimsProduct(port.local(), 0, static_cast<int>(port.local().size()) - 1);
 }
 
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes) {

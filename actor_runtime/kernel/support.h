@@ -1,5 +1,5 @@
-// What kernel factories share: attributes, dtype dispatch, loops over the pool. Internal to
-// kernel/ and cuda/kernel/.
+// Helpers of kernel factories: attributes, dtype dispatch, loops over the pool. Internal to kernel/
+// and cuda/kernel/.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,17 @@ namespace oneflow {
 // The piece of input i (all kernels but boxing have one source).
 const Port& In(const KernelSetup& s, int i);
 // Product of dims[begin, end); end < 0: to the last.
-int64_t ProductOf(const Dims& dims, int begin, int end = -1);
+int64_t DimsProduct(const Dims& dims, int begin, int end = -1);
 int64_t Elements(const Port& port);
 int64_t LastDim(const Port& port);  // 1 for a scalar
-int64_t RowsOf(
+int64_t CountRows(
     const Port& port);  // elements over all but the last dimension; right for empty ones too
 
 // INTERNAL unless the plan gives at least `bytes`.
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes);
 
-// An element of a tensor that may be stored narrow, as what is computed in; and back, rounded.
+// Converts an element of a tensor that may be stored narrow to the type of computation; and back,
+// rounded.
 template <typename T>
 T Widen(T x) {
   return x;
@@ -40,7 +41,7 @@ S Rounded(T x) {
   return S(x);
 }
 
-// make(T()) with T = float or double as `dtype` says; UNIMPLEMENTED for others.
+// make(T()) with T = float or double by `dtype`; UNIMPLEMENTED for others.
 template <typename Make>
 absl::StatusOr<Kernel> ForFloats(const KernelSetup& s, DType dtype, Make make) {
   if (dtype == DType::kF32) return make(float());
@@ -49,8 +50,8 @@ absl::StatusOr<Kernel> ForFloats(const KernelSetup& s, DType dtype, Make make) {
                                   std::string(Name(dtype)));
 }
 
-// make(T(), S()) for tensors stored as `dtype` says, S, and computed with in T: float and Bf16 for
-// bf16, else both as ForFloats.
+// make(T(), S()) for tensors stored as `dtype`: S is the type in memory and T the type of
+// computation: float and Bf16 for bf16, else both as ForFloats.
 template <typename Make>
 absl::StatusOr<Kernel> ForStored(const KernelSetup& s, DType dtype, Make make) {
   if (dtype == DType::kBF16) return make(float(), Bf16());
@@ -67,7 +68,7 @@ void ForPieces(const KernelCall& call, int64_t n, int64_t piece, Fn fn) {
 
 // Elements of a piece of element-wise work: large enough to hide a hand-over between threads.
 inline constexpr int64_t kPiece = 16384;
-// Rows of `width` that make about as much.
+// The number of rows of `width` with about as many elements.
 inline int64_t RowPiece(int64_t width) {
   return std::max<int64_t>(1, kPiece / std::max<int64_t>(1, width));
 }

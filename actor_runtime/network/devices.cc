@@ -46,7 +46,7 @@ bool IsLoopback(const Address& address) {
   return address.bytes == kOne;
 }
 
-std::optional<std::string> TextOf(const sockaddr* address) {
+std::optional<std::string> AddressText(const sockaddr* address) {
   if (address == nullptr) return std::nullopt;
   char text[INET6_ADDRSTRLEN] = {};
   const void* bytes = nullptr;
@@ -60,7 +60,7 @@ std::optional<std::string> TextOf(const sockaddr* address) {
   return inet_ntop(address->sa_family, bytes, text, sizeof(text));
 }
 
-std::string ListOf(const std::vector<NetworkDevice>& devices) {
+std::string ListNames(const std::vector<NetworkDevice>& devices) {
   std::string list;
   for (const NetworkDevice& device : devices) {
     absl::StrAppend(&list, list.empty() ? "" : ", ", device.name);
@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<NetworkDevice>> NetworkDevices() {
     auto device = std::find_if(devices.begin(), devices.end(),
                                [&](const NetworkDevice& d) { return d.name == entry->ifa_name; });
     if (device == devices.end()) device = devices.insert(device, {entry->ifa_name, ""});
-    const std::optional<std::string> text = TextOf(entry->ifa_addr);
+    const std::optional<std::string> text = AddressText(entry->ifa_addr);
     if (!text) continue;
     const bool has_ipv6 = device->address.find(':') != std::string::npos;
     if (device->address.empty() || (has_ipv6 && entry->ifa_addr->sa_family == AF_INET)) {
@@ -135,10 +135,10 @@ absl::StatusOr<std::string> ChooseDevice(const NamedNetwork& named,
     }
     if (fit.empty()) {
       return InputError(interface_flag, "no network device of this name is up on this host",
-                        ListOf(devices));
+                        ListNames(devices));
     }
     if (fit[0].address.empty()) {
-      return InputError(interface_flag, "the device has no address", ListOf(devices));
+      return InputError(interface_flag, "the device has no address", ListNames(devices));
     }
   } else if (named.trust_network.empty()) {
     return kLoopback;
@@ -161,10 +161,10 @@ absl::StatusOr<std::string> ChooseDevice(const NamedNetwork& named,
                       named.interface.empty()
                           ? "no network device of this host has an address in it"
                           : absl::StrCat(interface_flag, " has no address in it"),
-                      ListOf(devices));
+                      ListNames(devices));
   }
   return InputError(trust_flag, "several network devices of this host have an address in it",
-                    absl::StrCat("give --interface, too: ", ListOf(in_network)));
+                    absl::StrCat("give --interface, too: ", ListNames(in_network)));
 }
 
 std::optional<std::string> LoopbackAddress(const std::string& host) {
@@ -177,7 +177,7 @@ std::optional<std::string> LoopbackAddress(const std::string& host) {
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
   std::optional<std::string> first;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    const std::optional<std::string> text = TextOf(entry->ai_addr);
+    const std::optional<std::string> text = AddressText(entry->ai_addr);
     const std::optional<Address> address = text ? ParseAddress(*text) : std::nullopt;
     if (!address || !IsLoopback(*address)) return std::nullopt;
     if (!first) first = text;

@@ -27,7 +27,7 @@ TEST_CASE("A network is named by a device, by addresses, or by both; else it is 
   CHECK(Chosen({.interface = "ib0", .trust_network = "10.0.0.0/8"}) == "ib0");
 }
 
-TEST_CASE("What is not there, or not one, is refused by name") {
+TEST_CASE("Missing or ambiguous devices are refused by name") {
   const std::string all =
       "there are lo (127.0.0.1), eth0 (192.168.1.5), ib0 (10.1.2.3), ib1 (10.1.9.3), v6 "
       "(fd00::12), "

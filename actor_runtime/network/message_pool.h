@@ -1,5 +1,5 @@
-// MessagePool: the memory that messages need while they are in UCX's hands. It is allocated before
-// the first of them, so a step allocates none.
+// MessagePool: the memory that messages need while UCX owns them. It is allocated before the first
+// message, so a step allocates none.
 //
 //   pool.Reserve(MostMessages(group).words, [](Sending*) {});      before the first message
 //   Sending* sending = pool.Take();  ...  pool.Give(sending);
@@ -15,11 +15,11 @@
 
 namespace oneflow {
 
-// Not thread-safe. One that is empty makes another T.
+// Not thread-safe. An empty pool makes another T.
 template <typename T>
 class MessagePool {
  public:
-  // `count` more, each after make(T*).
+  // Adds `count` more, each after make(T*).
   template <typename Make>
   void Reserve(size_t count, Make make) {
     all_.reserve(all_.size() + count);
@@ -43,25 +43,25 @@ class MessagePool {
   std::vector<T*> free_;
 };
 
-// Messages of a communicator that are in UCX's hands at once, at most. Those of an exchange may
-// still be there when those of the next one follow.
+// The most messages of a communicator that UCX owns at once. Messages of an exchange may still be
+// there when those of the next one follow.
 struct MessageCounts {
   size_t words = 0;   // messages without a payload that are sent
   size_t pieces = 0;  // pieces that are sent, and as many that land
 };
 MessageCounts MostMessages(const FarGroup& group);
 
-// The payload of a piece as UCX takes it: rows where they lie, or packed, where they are short or
+// The payload of a piece as UCX takes it: rows at their addresses, or packed if they are short or
 // many.
 struct Payload {
   std::vector<ucp_dt_iov_t> rows;
   std::vector<std::byte> packed;
 
-  // Then Gather of no such packet allocates.
+  // Reserves memory so that Gather of packets within these bounds does not allocate.
   void Reserve(const PacketShape& most);
   static int64_t ReservedBytes(const PacketShape& most);
   void Gather(const FarAction& action);
-  // The gathered payload. `type`: changed where it is not contiguous.
+  // The gathered payload. `type` changes if it is not contiguous.
   const void* ForUcx(size_t* count, ucp_datatype_t* type) const;
 };
 

@@ -30,24 +30,26 @@
 namespace oneflow {
 namespace {
 
-// UCX cannot sleep while a peer has no room for a message. The core is given away so often at once,
-// for the peer may want it; then the thread naps, for one that spins takes a core from kernels.
+// UCX cannot sleep while a peer has no room for a message. The thread first yields its core this
+// many times, because the peer may need it; then it naps, because spinning would take a core from
+// kernels.
 constexpr int kYields = 8;
 constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 
 }  // namespace
 
 // Invariants:
-//  1. But for what is under the mutex, and the totals, the driving thread owns all once it runs.
-//  2. A Sending or Landing is in its pool or in UCX's hands: then its callback comes, once, with an
-//     error where the link is closed by force. Pools stay as long as the network.
-//  3. Sent follows each piece that was emitted, Landed each that was given a place: a communicator
-//     lets go of memory only when it has counted them all.
+//   1. Except for the fields under the mutex, and the totals, the driving thread owns all once it
+//      runs.
+//   2. A Sending or Landing is in its pool or owned by UCX: then its callback comes, once, with an
+//      error if the link is closed by force. Pools live as long as the network.
+//   3. Sent follows each piece that was emitted, Landed each that was given memory: a communicator
+//      releases memory only when it has counted them all.
 struct UcxNetwork::Impl {
   using enum UcxSides::Side;
   using Side = UcxSides::Side;
   struct Pools;
-  // A message in UCX's hands: what must stay until it is sent.
+  // A message that UCX owns: the data that must live until it is sent.
   struct Sending {
     Impl* network = nullptr;
     MessagePool<Sending>* pool = nullptr;
@@ -83,11 +85,11 @@ struct UcxNetwork::Impl {
   OnBroken on_broken;  // under mutex; null: closed
   std::string own_address;
   int wake_fd = -1;
-  std::vector<Outgoing> taken;  // of `outgoing`, by the driving thread
-  int broken_process = -1;      // that UCX has told of, and we have not yet
+  std::vector<Outgoing> taken;  // from `outgoing`, by the driving thread
+  int broken_process = -1;      // that UCX has reported, and we have not yet
   ucs_status_t broken_status = UCS_OK;
-  bool told = false;  // on_broken
-  int yields = 0;     // since something was done
+  bool reported = false;  // on_broken
+  int yields = 0;         // since something was done
 
   std::mutex mutex;
   std::vector<Outgoing> outgoing;                    // under mutex
@@ -110,7 +112,7 @@ struct UcxNetwork::Impl {
       Wake();
       thread.join();
     }
-    // What UCX still has comes back now, while all that it belongs to is there.
+    // UCX returns all that it still owns now, while the owners are alive.
     ucx.Shut();
     if (wake_fd >= 0) close(wake_fd);
   }
@@ -145,8 +147,8 @@ struct UcxNetwork::Impl {
     Wake();
   }
 
-  // The driving thread says asleep and looks once more; whoever has news writes it and looks then.
-  // Both sequentially consistent, so one of them sees the other.
+  // The driving thread sets `asleep` and then looks once more; a thread with work writes it and
+  // then reads `asleep`. Both are sequentially consistent, so one of them sees the other.
   void Wake() {
     if (!asleep.load()) return;
     const uint64_t one = 1;
@@ -169,7 +171,7 @@ struct UcxNetwork::Impl {
     return found == communicators.end() ? Home() : found->second;
   }
 
-  // Under mutex. The driving thread has those of a communicator of this number that was before.
+  // Under mutex. The driving thread has the pools of an earlier communicator with this number.
   Pools* PoolsFor(const FarGroup& group) {
     std::unique_ptr<Pools>& made = pools[group.communicator];
     if (made != nullptr) return made.get();
@@ -190,7 +192,7 @@ struct UcxNetwork::Impl {
     on_broken = nullptr;
   }
 
-  // A message of this attempt that does not fit is a bug, there or here.
+  // A message of this attempt that is refused is a bug, in this process or the sender.
   void Refuse(const WireHeader& header, const absl::Status& why) {
     refused.fetch_add(1);
     Break(absl::InternalError(
@@ -226,20 +228,20 @@ struct UcxNetwork::Impl {
       if (!status.ok()) Refuse(*header, status);
       return UCS_OK;
     }
-    const absl::StatusOr<std::span<std::byte>> place = to->Land(*message);
-    if (!place.ok()) {
-      Refuse(*header, place.status());
-    } else if (!place->empty()) {
+    const absl::StatusOr<std::span<std::byte>> target = to->Land(*message);
+    if (!target.ok()) {
+      Refuse(*header, target.status());
+    } else if (!target->empty()) {
       bytes_received.fetch_add(static_cast<int64_t>(length));
-      return LandAt(at, *message, home, *place, data, param);
+      return LandAt(at, *message, home, *target, data, param);
     }
     return UCS_OK;
   }
 
   ucs_status_t LandAt(Side at, const FarMessage& message, const Home& home,
-                      std::span<std::byte> place, void* data, const ucp_am_recv_param_t& param) {
+                      std::span<std::byte> target, void* data, const ucp_am_recv_param_t& param) {
     if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
-      std::memcpy(place.data(), data, place.size());
+      std::memcpy(target.data(), data, target.size());
       home.communicator->Landed(message);
       return UCS_OK;
     }
@@ -259,13 +261,14 @@ struct UcxNetwork::Impl {
       of->network->Landed(of, status);
     };
     const ucs_status_ptr_t request =
-        ucp_am_recv_data_nbx(ucx.worker(at), data, place.data(), place.size(), &receive);
+        ucp_am_recv_data_nbx(ucx.worker(at), data, target.data(), target.size(), &receive);
     if (UCS_PTR_IS_ERR(request)) Landed(landing, UCS_PTR_STATUS(request));
     return UCS_INPROGRESS;
   }
 
   void Landed(Landing* landing, ucs_status_t status) {
-    // Half a piece must not count: the communicator ends before it hears of it.
+    // A piece of which only a part arrived must not count: the communicator ends before it hears of
+    // it.
     if (status != UCS_OK) {
       landing->to->Abort(UcxError("a piece did not arrive", status));
       Break(UcxError("a piece did not arrive", status));
@@ -331,7 +334,7 @@ struct UcxNetwork::Impl {
   }
 
   bool Progress() {
-    if (told) return false;
+    if (reported) return false;
     bool worked = false;
     if (has_outgoing.load()) {
       {
@@ -353,9 +356,9 @@ struct UcxNetwork::Impl {
     return worked;
   }
 
-  // Nothing is sent or received any more, and nobody's memory is touched.
+  // No message is sent or received any more, and no memory of communicators is accessed.
   void EndAll() {
-    told = true;
+    reported = true;
     std::vector<std::shared_ptr<FarCommunicator>> all;
     std::unique_lock lock(mutex);
     const absl::Status why = broken;
@@ -393,14 +396,15 @@ struct UcxNetwork::Impl {
 
   void Sleep(const std::stop_token& stop) {
     asleep.store(true);
-    const bool armed = told || ucx.Arm();
-    const bool news = has_outgoing.load() || (is_broken.load() && !told) || stop.stop_requested();
+    const bool armed = reported || ucx.Arm();
+    const bool has_work =
+        has_outgoing.load() || (is_broken.load() && !reported) || stop.stop_requested();
     pollfd fds[] = {
         {wake_fd, POLLIN, 0}, {ucx.event_fd(kIn), POLLIN, 0}, {ucx.event_fd(kOut), POLLIN, 0}};
-    if (!news && !armed && ++yields <= kYields) {
+    if (!has_work && !armed && ++yields <= kYields) {
       std::this_thread::yield();
-    } else if (!news) {
-      ppoll(fds, armed && !told ? 3 : 1, armed ? nullptr : &kNap, nullptr);
+    } else if (!has_work) {
+      ppoll(fds, armed && !reported ? 3 : 1, armed ? nullptr : &kNap, nullptr);
       uint64_t count = 0;
       if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
     }

@@ -8,15 +8,15 @@
 //   std::unique_ptr<Communicator> communicator = network->MakeCommunicator(group);
 //   ... once all processes have made theirs: run ...
 //
-// A thread of its own drives all of it, so no worker ever waits for the network, and the network
-// never waits for a worker. Payloads go straight from the entered register to where they land.
+// One separate thread drives all of it, so no worker ever waits for the network, and the network
+// never waits for a worker. Payloads go straight from the entered register to their destination.
 //
 // Guarantees:
 //  1. A message is delivered once, or the network breaks; no order is promised.
-//  2. A message is checked (job, attempt, and by the communicator everything else) before it
-//     touches any state. Bytes that are refused are counted and break nothing, unless they come of
-//     a process of this attempt: that is a bug, and breaks the network.
-//  3. Once broken, all communicators are aborted and let go of all memory, and on_broken has been
+//  2. A message is checked (job, attempt, and all else by the communicator) before it changes any
+//     state. Refused bytes are counted and break nothing, unless they come from a process of this
+//     attempt: that is a bug, and breaks the network.
+//  3. Once broken, all communicators are aborted and release all memory, and on_broken has been
 //     called, once.
 //  4. Once its communicators are made, it allocates nothing.
 //
@@ -39,11 +39,11 @@ struct UcxOptions {
   uint64_t job = 0;  // messages of another job or attempt are dropped
   uint32_t attempt = 0;
   std::string interface;   // the network device that TCP listens on ("lo", "eth0"); empty: all
-  std::string transports;  // UCX's names ("tcp,self"); empty: what UCX prefers
+  std::string transports;  // UCX's names ("tcp,self"); empty: chosen by UCX
   bool spin = true;        // looks for messages for some microseconds before it sleeps
 };
 
-// Since Open.
+// Totals since Open.
 struct NetworkTotals {
   int64_t messages_sent = 0, messages_received = 0;
   int64_t bytes_sent = 0, bytes_received = 0;  // of pieces
@@ -51,7 +51,7 @@ struct NetworkTotals {
   int64_t pending = 0;  // now: messages that are not sent, pieces that are not here
 };
 
-// Memory of the host that the network takes.
+// Host memory that the network uses.
 struct TransportMemory {
   int64_t private_bytes = 0;  // resident after Open, and what is kept for messages at once, at most
   int64_t shared_bytes = 0;   // segments that it shares with processes of this host
@@ -59,38 +59,38 @@ struct TransportMemory {
 
 class UcxNetwork {
  public:
-  // The process whose link failed, or -1, and why. Called by the network's thread; it must not
-  // block, and must not end the network.
+  // Called with the process whose link failed, or -1, and the reason. The network's thread calls
+  // it; it must not block, and must not end the network.
   using OnBroken = std::function<void(int process, const absl::Status& why)>;
 
   static absl::StatusOr<std::unique_ptr<UcxNetwork>> Open(const UcxOptions& options,
                                                           OnBroken on_broken);
-  // No communicator of it may be in use.
+  // Requires that no communicator of the network is in use.
   ~UcxNetwork();
 
-  // Bytes for Connect elsewhere.
+  // The bytes for Connect in other processes.
   const std::string& address() const;
-  // Before Start, for each process that shares a group with this one. FAILED_PRECONDITION where the
-  // network devices of the two do not reach each other.
+  // Called before Start, for each process that shares a group with this one. FAILED_PRECONDITION if
+  // the network devices of the two do not reach each other.
   absl::Status Connect(int process, const std::string& address);
 
-  // From now on a thread of the network's drives it.
+  // Starts the network's thread, which drives it from now on.
   void Start();
-  // One round of what that thread does, for a network that is not started. True if there was work.
+  // One round of that thread's work, for a network that is not started. True if there was work.
   bool Progress();
 
-  // Requires that all processes of the group are connected. No process may enter before all have
-  // made theirs. It outlives neither the network nor a communicator of the same number that is made
-  // later.
+  // Requires that all processes of the group are connected. No process may enter an exchange before
+  // all have made their communicators. A communicator must not outlive the network, nor be used
+  // after a later one with the same number is made.
   std::unique_ptr<Communicator> MakeCommunicator(const FarGroup& group);
 
   // Breaks the network. Any thread; returns at once.
   void Break(const absl::Status& why);
-  // Breaks it, and returns once it touches nobody's memory. Any thread but its own; once Start was
-  // called.
+  // Breaks the network, and returns once it accesses no memory of communicators. Any thread but its
+  // own; requires Start.
   void LetGo(const absl::Status& why);
-  // From now on a link that fails is no news: the others have said that they go. on_broken is not
-  // called any more once this has returned. Not from on_broken.
+  // From now on a failed link is not reported, because the others have said that they leave.
+  // on_broken is not called any more once this has returned. Must not be called from on_broken.
   void Close();
 
   NetworkTotals totals() const;

@@ -60,7 +60,7 @@ class UcxGroup final : public GroupForTest {
         continue;
       }
       for (const ExchangeCase& c : cases) {
-        works_[p].push_back(PlannedWorkOf(c, near, most).work);
+        works_[p].push_back(PlanWork(c, near, most).work);
         for (int m = 0; m < members; ++m) {
           if (near[m] == 0) continue;
           const int64_t bytes = 2 * works_[p].back().WindowBytes(m, c.accumulate);
@@ -74,14 +74,14 @@ class UcxGroup final : public GroupForTest {
   ~UcxGroup() override {
     while (UnderWay() > 0) Deliver(0);
   }
-  Communicator& Of(int member) override { return *communicators_[process_[member]]; }
+  Communicator& FindCommunicator(int member) override { return *communicators_[process_[member]]; }
   bool Together(int member, int other) const override {
     return process_[member] == process_[other];
   }
-  const ExchangeWork* WorkOf(size_t exchange, int member) override {
+  const ExchangeWork* FindWork(size_t exchange, int member) override {
     return &works_[process_[member]][exchange];
   }
-  std::span<std::byte> WorkspaceOf(int member) override { return workspaces_[member]; }
+  std::span<std::byte> FindWorkspace(int member) override { return workspaces_[member]; }
   void SetWake(std::function<void(int)> wake) override {
     for (const auto& communicator : communicators_) {
       if (communicator != nullptr) communicator->SetWake(wake);

@@ -13,7 +13,7 @@ namespace {
 using Side = UcxSides::Side;
 constexpr Side kSides[] = {UcxSides::kIn, UcxSides::kOut};
 
-// The addresses of both sides, by Side; nothing where a text is none.
+// The addresses of both sides, by Side; nothing if the text does not parse.
 std::optional<std::array<std::string, 2>> SplitAddress(const std::string& both) {
   uint32_t bytes = 0;
   if (both.size() < sizeof(bytes)) return std::nullopt;

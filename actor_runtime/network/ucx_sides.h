@@ -1,11 +1,11 @@
-// UcxSides: the two workers of UCX that a process has, and its links to those of others.
+// UcxSides: the two UCX workers of a process, and its links to those of other processes.
 //
-// Pieces leave by one worker and arrive at the other one of their receiver, so each connection
-// carries pieces in one direction. What asks for more of them goes in the other direction, and
-// waits behind none. On one connection for all, each direction of a link of 500 Mbit/s gets half of
+// Pieces leave by one worker and arrive at the other worker of their receiver, so each connection
+// carries pieces in one direction. Requests for more pieces go in the other direction, and wait
+// behind no piece. On one connection for both, each direction of a link of 500 Mbit/s gets half of
 // it (docs/performance.md).
 //
-// Requires: one thread at a time calls it, and what it calls back runs in that thread.
+// Requires that one thread at a time calls it; callbacks run in that thread.
 #pragma once
 
 #include <array>
@@ -22,38 +22,38 @@ namespace oneflow {
 
 class UcxSides {
  public:
-  // kIn: where pieces arrive, and from where they are asked for. kOut: from where they leave.
+  // kIn: pieces arrive there, and requests for them leave there. kOut: pieces leave there.
   enum Side { kIn, kOut };
-  // The link to a process failed.
+  // Called when the link to a process fails.
   using OnLost = std::function<void(int process, ucs_status_t status)>;
 
   UcxSides() = default;
   UcxSides(const UcxSides&) = delete;
   UcxSides& operator=(const UcxSides&) = delete;
-  // Callbacks may come, as of Shut.
+  // Callbacks may come, as in Shut.
   ~UcxSides() { Shut(); }
 
-  // Once. `arrived`: by Side, called with `arg` for messages of this id.
+  // Called once. `arrived`: by Side, called with `arg` for messages of this id.
   absl::Status Open(const UcxOptions& options, unsigned id,
                     const std::array<ucp_am_recv_callback_t, 2>& arrived, void* arg,
                     OnLost on_lost);
-  // Bytes for Connect elsewhere.
+  // The bytes for Connect in other processes.
   std::string Address() const;
   absl::Status Connect(int process, const std::string& address);
-  // By force: all that is in UCX's hands comes back, with an error.
+  // Closes by force: UCX returns all that it owns, with an error.
   void CloseEndpoints();
-  // CloseEndpoints, and the end of the workers. Callbacks come for what they still have.
+  // CloseEndpoints, and the end of the workers. Callbacks come for all that UCX still owns.
   void Shut();
 
-  // Whether anything was done.
+  // Returns true if anything was done.
   bool Progress();
-  // Whether the thread may sleep until one of `event_fd` is readable.
+  // Returns true if the thread may sleep until one of `event_fd` is readable.
   bool Arm();
   int event_fd(Side side) const { return workers_[side].event_fd; }
   ucp_worker_h worker(Side side) const { return workers_[side].worker; }
-  // From our side to the other one of that process; null: there is no link.
+  // The link from our side to the other side of that process; null: there is no link.
   ucp_ep_h endpoint(int process, Side side) const { return peers_[process].endpoints[side]; }
-  // That became resident in Open.
+  // Private memory that became resident in Open.
   int64_t private_bytes() const;
 
  private:

@@ -14,10 +14,10 @@
 namespace oneflow {
 namespace {
 
-// A user's own choice in the environment stands, but for what an option says.
+// A setting of the user in the environment stays, unless an option overrides it.
 void Prefer(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
 
-// UCX reads its settings from the environment, but for those of the library as a whole, which it
+// UCX reads its settings from the environment, except the global settings of the library, which it
 // has read before main.
 void SetEnvironment(const UcxOptions& options) {
   // UCX uses shared memory beside its watch for dead peers only if asked.
@@ -26,11 +26,11 @@ void SetEnvironment(const UcxOptions& options) {
   Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
   if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
   if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
-  // Failures are told once, by us.
+  // We report failures ourselves, once.
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
 }
 
-// UCX prints stack traces on these, in the place of what the process would do.
+// On these signals UCX prints stack traces, instead of the process's own handling.
 void RestoreSignals() {
   if (std::getenv("UCX_HANDLE_ERRORS") != nullptr) return;
   for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
@@ -115,7 +115,7 @@ absl::Status UcxWorker::Listen(unsigned id, ucp_am_recv_callback_t arrived, void
 
 absl::Status UcxWorker::Connect(const std::string& peer, const ucp_err_handler_t& failed,
                                 ucp_ep_h* endpoint) const {
-  // UCX believes what it reads there.
+  // UCX trusts these bytes, so their length is checked here.
   if (peer.size() < 16) return absl::InvalidArgumentError("it has no address");
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |

@@ -1,4 +1,4 @@
-// UcxWorker: UCX's own objects of one process, made with the settings that messages of exchanges
+// UcxWorker: the UCX objects of one process, made with the settings that messages of exchanges
 // need.
 #pragma once
 
@@ -15,14 +15,14 @@ namespace oneflow {
 // UNAVAILABLE: "what: why".
 absl::Status UcxError(absl::string_view what, ucs_status_t status);
 
-// Bytes of the segments that UCX has mapped into this process, its own and those of others of the
-// host.
+// Bytes of the segments that UCX has mapped into this process, its own and those of other processes
+// on the host.
 int64_t SharedSegmentBytes();
 
 struct UcxWorker {
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
-  int event_fd = -1;          // the worker's: what it sleeps on
+  int event_fd = -1;          // the worker's, on which it sleeps
   std::string address;        // the worker's
   int64_t private_bytes = 0;  // that became resident in Open
 
@@ -30,17 +30,18 @@ struct UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
   ~UcxWorker();
-  // Requires that all endpoints of the worker are closed. Callbacks come for what it still has.
+  // Requires that all endpoints of the worker are closed. Callbacks come for all that UCX still
+  // owns.
   void Shut();
 
-  // Once.
+  // Called once.
   absl::Status Open(const UcxOptions& options);
   // `arrived`: called with `arg` while the worker is driven, for messages of this id.
   absl::Status Listen(unsigned id, ucp_am_recv_callback_t arrived, void* arg) const;
   // `failed`: called while the worker is driven, when the link fails.
   absl::Status Connect(const std::string& peer, const ucp_err_handler_t& failed,
                        ucp_ep_h* endpoint) const;
-  // By force: all that is in UCX's hands comes back.
+  // Closes by force: UCX returns all that it owns.
   void Close(ucp_ep_h endpoint) const;
 };
 

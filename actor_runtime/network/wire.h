@@ -13,10 +13,10 @@
 
 namespace oneflow {
 
-// Of UCX's active messages.
+// Ids of UCX's active messages.
 inline constexpr unsigned kMessageId = 1;
 // Payloads up to here travel with their header. Larger ones wait at the sender until the receiver
-// has said where they land, so that nothing lies in buffers of UCX's.
+// has given their destination, so that no data waits in UCX's buffers.
 inline constexpr int64_t kEagerBytes = 4096;
 
 struct WireHeader {

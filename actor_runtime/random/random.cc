@@ -17,7 +17,7 @@ double UnitInterval(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x
 
 // Both normals of a block: numbers 2i and 2i + 1 of a stream share block i.
 std::array<double, 2> NormalPair(const PhiloxBlock& block) {
-  // 1 - u lies in (0, 1], so the logarithm is finite.
+  // 1 - u is in (0, 1], so the logarithm is finite.
   const double radius = std::sqrt(-2.0 * std::log(1.0 - UnitInterval(Join(block[0], block[1]))));
   const double angle = 2.0 * std::numbers::pi * UnitInterval(Join(block[2], block[3]));
   return {radius * std::cos(angle), radius * std::sin(angle)};
@@ -47,8 +47,8 @@ PhiloxBlock RandomStream::Bits(uint64_t index) const {
 }
 
 uint32_t RandomStream::Word(uint64_t index) const {
-  const uint64_t group = index / 32, place = index % 32;
-  return Bits(group * 8 + place % 16 / 2)[place / 16 * 2 + place % 2];
+  const uint64_t group = index / 32, within = index % 32;
+  return Bits(group * 8 + within % 16 / 2)[within / 16 * 2 + within % 2];
 }
 
 uint64_t RandomStream::Below(uint64_t index, uint64_t n) const {

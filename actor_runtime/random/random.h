@@ -1,15 +1,15 @@
-// Random numbers as a pure function: no generator, no state. Number i of a stream depends on (seed,
-// name of the stream, i) alone, so any device, thread or shard computes any of them in any order
-// and gets the same bits.
+// RandomStream: random numbers as a pure function: no generator, no state. Number i of a stream
+// depends on (seed, name of the stream, i) alone, so any device, thread or shard computes any of
+// them in any order and gets the same bits.
 //
 // The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
 // 2011): the seed is the key, (index, hash of the name) the counter.
 //
 //   RandomStream weights(seed, "h.0.mlp.fc.weight");
 //   weights.Normals(begin, values);   // values[k] = normal number begin + k of the stream
-//   RandomStream step7(seed, "h.0.attn.drop", 7);   // part 7 of a name is a stream of its own
+//   RandomStream step7(seed, "h.0.attn.drop", 7);   // part 7 of a name is a separate stream
 //
-// Not for secrets.
+// It is not for secrets.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ class RandomStream {
  public:
   RandomStream(uint64_t seed, std::string_view name, uint64_t part = 0);
 
-  // The key of its blocks, and the upper half of their counters: for those who make blocks in
-  // bulk (kernel/simd/random.inc.h).
+  // The key of its blocks, and the upper half of their counters, for code that makes blocks in bulk
+  // (kernel/simd/random.inc.h).
   uint64_t key() const { return key_; }
   uint64_t stream() const { return stream_; }
 
-  // 128 random bits. The methods below are all made of them: use one of them a stream.
+  // 128 random bits. The methods below all use these bits: call only one of them on a stream.
   PhiloxBlock Bits(uint64_t index) const;
 
   // 32 random bits. Groups of 32 words are 8 blocks: first the words 0 and 1 of each, then the

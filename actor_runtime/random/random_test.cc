@@ -17,15 +17,15 @@ TEST_CASE("Philox4x32-10 gives the published answers") {
         PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("Normals do not depend on how the range is cut") {
+TEST_CASE("Normals do not depend on the split of the range") {
   const RandomStream stream(7, "weight");
-  std::vector<double> whole(101);
-  stream.Normals(0, whole);
+  std::vector<double> full(101);
+  stream.Normals(0, full);
   for (size_t begin : {0, 1, 2, 50, 99}) {
     for (size_t size : {0, 1, 2}) {
       std::vector<double> part(size);
       stream.Normals(begin, part);
-      CHECK(std::equal(part.begin(), part.end(), whole.begin() + begin));
+      CHECK(std::equal(part.begin(), part.end(), full.begin() + begin));
     }
   }
 }
@@ -52,7 +52,7 @@ TEST_CASE("Streams differ by seed and by name") {
   CHECK(RandomStream(1, "a").Bits(0) == RandomStream(1, "a").Bits(0));
 }
 
-TEST_CASE("Parts of a name are streams of their own, and part 0 is the name itself") {
+TEST_CASE("Parts of a name are separate streams, and part 0 is the name itself") {
   CHECK(RandomStream(1, "a", 0).Bits(5) == RandomStream(1, "a").Bits(5));
   CHECK(RandomStream(1, "a", 1).Bits(5) != RandomStream(1, "a").Bits(5));
   CHECK(RandomStream(1, "a", 1).Bits(5) != RandomStream(1, "a", 2).Bits(5));

@@ -1,7 +1,7 @@
-// ClockState: everything that decides how a simulated run goes on. Two moments at which it is the
-// same, but for the time and for counters that only count, are followed by the same firings.
+// ClockState: the state that determines the rest of a simulated run. If it is the same at two
+// times, apart from the time itself and pure counters, the same firings follow.
 //
-// A type of the simulator's own parts (simulate.cc, period.cc); what it says about a run is in
+// It is used only within the simulator (simulate.cc, period.cc); the results of a run are in
 // simulate.h.
 #pragma once
 
@@ -17,11 +17,11 @@
 namespace oneflow {
 
 struct ClockState {
-  // A firing ends, what it waits for on links is here, or a message arrives.
+  // A firing ends, its data on links arrives, or a message arrives.
   struct Event {
     double time = 0;
     int64_t number = 0;   // events of one moment come in the order in which they were made
-    int32_t stream = -1;  // whose firing it is of; -1: a message
+    int32_t stream = -1;  // of the firing; -1: a message
     Message message;
     bool landed = false;                        // else the firing ends
     bool operator<(const Event& other) const {  // the earliest first
@@ -34,7 +34,7 @@ struct ClockState {
     int32_t running = -1;  // index of the actor whose firing has been issued
     int64_t running_step = 0;
     int64_t firing = 0;
-    int64_t record = -1;    // of the running firing; -1: it has none yet, or needs no end
+    int64_t record = -1;    // of the running firing; -1: none yet, or none needed
     bool entered = false;   // it is an exchange, and not over
     bool landed = false;    // it waits for its worker to do its part
     bool occupies = false;  // its worker, which does the work
@@ -46,7 +46,7 @@ struct ClockState {
   };
 
   double now = 0;
-  int64_t number = 0;               // of the event made last
+  int64_t number = 0;               // of the newest event
   std::vector<ActorStates> actors;  // by stream
   std::vector<Stream> streams;
   std::vector<Worker> workers;

@@ -16,7 +16,7 @@ using Stream = SimulationSummary::Stream;
 
 constexpr double kFirstPart = 1.0 / 8192;  // of the run: about a pixel of a wide screen
 
-// Blocks of one stream, with room for one that stands for several.
+// Blocks of one stream, and the block that is being merged.
 class Merger {
  public:
   explicit Merger(double seconds) : seconds_(seconds) {}
@@ -49,7 +49,7 @@ class Merger {
     for (const auto& [segment, seconds] : block.parts) seconds_of_[segment] += seconds;
   }
 
-  // It has the name of the segment that takes most of it.
+  // The merged block gets the name of the segment that takes most of it.
   void Close() {
     if (!open_) return;
     double most = -1;
@@ -72,7 +72,7 @@ class Merger {
   std::vector<Block> done_;
 };
 
-size_t BlocksOf(const SimulationSummary& summary) {
+size_t CountBlocks(const SimulationSummary& summary) {
   size_t blocks = 0;
   for (const SimulationSummary::Device& device : summary.stages) {
     for (const Stream& stream : device.streams) blocks += stream.host ? 0 : stream.blocks.size();
@@ -106,7 +106,7 @@ void DropStreams(SimulationSummary* summary) {
   }
 }
 
-// Returns how many of the last step there were.
+// Returns the number of pieces in the last step before.
 size_t KeepFirstPieces(SimulationSummary* summary) {
   std::vector<SimulationSummary::PathPiece>& path = summary->critical_path;
   std::erase_if(path, [&](const auto& piece) { return piece.block.step != summary->steps - 1; });
@@ -118,7 +118,7 @@ size_t KeepFirstPieces(SimulationSummary* summary) {
 }  // namespace
 
 Condensation Condense(SimulationSummary* summary, size_t most) {
-  Condensation condensed{.blocks = BlocksOf(*summary)};
+  Condensation condensed{.blocks = CountBlocks(*summary)};
   if (condensed.blocks <= most) return condensed;
   DropStreams(summary);
   MarkCritical(summary);
@@ -131,8 +131,8 @@ Condensation Condense(SimulationSummary* summary, size_t most) {
         stream.blocks = Merger(condensed.seconds).Merge(stream.blocks);
       }
     }
-    blocks = BlocksOf(*summary);
-    // One that holds the whole run cannot grow.
+    blocks = CountBlocks(*summary);
+    // A block of the full run cannot grow.
     if (blocks <= most || condensed.seconds >= summary->seconds) return condensed;
   }
 }

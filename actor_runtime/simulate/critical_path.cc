@@ -16,12 +16,12 @@ using Repeat = SimulatedRun::Repeat;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The firings of a run and what each of them had to wait for.
+// The firings of a run and the firings that each of them waited for.
 class Firings {
  public:
   explicit Firings(const SimulatedRun& run)
       : run_(run),
-        dependencies_(DependenciesOf(run.net)),
+        dependencies_(FindDependencies(run.net)),
         actor_of_(run.spans.size(), -1),
         by_worker_(run.spans.size(), -1),
         by_stream_(run.spans.size(), -1) {
@@ -44,7 +44,7 @@ class Firings {
   // Indices of spans, in the order in which they began.
   const std::vector<int64_t>& indices() const { return indices_; }
 
-  // Of a stored firing: its number in the run.
+  // The firing's number in the run, for a stored firing.
   CriticalFiring FiringAt(int64_t index) const {
     const int32_t actor = actor_of_[index];
     const int64_t stored = index - run_.first[actor];
@@ -55,8 +55,8 @@ class Firings {
     return {actor, firing};
   }
 
-  // Calls fn(actor, firing, seconds from its end on) for what must be over before a firing begins;
-  // of an exchange, before any of its members can.
+  // Calls fn(actor, firing, seconds from its end on) for each firing that must be over before this
+  // one begins; for an exchange, before any of its members can begin.
   template <typename Fn>
   void ForBefore(int32_t actor, int64_t firing, Fn fn) const {
     ForBeforeMember(actor, firing, fn);
@@ -64,7 +64,7 @@ class Firings {
     if (x < 0) return;
     const NetExchange& exchange = run_.net.exchanges[x];
     for (int32_t m = 0; m < run_.net.members(exchange); ++m) {
-      const int32_t member = run_.net.MemberOf(exchange, m);
+      const int32_t member = run_.net.FindMember(exchange, m);
       if (member != actor) ForBeforeMember(member, firing, fn);
     }
   }
@@ -83,13 +83,13 @@ class Firings {
     }
   }
 
-  // The firing that is to `later` what the stored one is to later's stored one: as many periods
-  // later as that.
+  // The counterpart of a stored firing in the period of `later`: as many periods after it as
+  // `later` is after its stored one.
   int64_t As(int64_t index, const Stored& later) const {
     const int32_t actor = actor_of_[index];
     const int64_t of_period =
         later.period == 0 ? 0 : later.period * run_.repeats[later.repeats].firings[actor];
-    return index - run_.first[actor] + run_.SkippedOf(actor, later.repeats) + of_period;
+    return index - run_.first[actor] + run_.CountSkipped(actor, later.repeats) + of_period;
   }
 
   double Delay(int32_t from, int32_t to) const {
@@ -107,7 +107,7 @@ class Firings {
   std::vector<int64_t> indices_;
 };
 
-// The path, from its end back.
+// Finds the path, from its end back.
 class PathFinder {
  public:
   PathFinder(const SimulatedRun& run, const Firings& firings, CriticalPath* path)
@@ -140,7 +140,7 @@ class PathFinder {
     int32_t actor = 0;
     double seconds = 0, waited = 0;
   };
-  // When the path came to a stored firing in a skipped period.
+  // The visit of the path to a stored firing in a skipped period.
   struct Visit {
     int64_t period = 0;
     size_t pieces = 0;  // before it
@@ -153,24 +153,24 @@ class PathFinder {
     if (times == 1) pieces_.push_back(piece);
   }
 
-  // What ended last of what `at` waited for; firing -1: nothing. Sets at->waited.
+  // The last firing to end among those that `at` waited for; firing -1: none. Sets at->waited.
   CriticalFiring Before(CriticalFiring* at) const {
     CriticalFiring before{-1, -1};
     double latest = 0, end = 0;
     firings_.ForBefore(at->actor, at->firing, [&](int32_t actor, int64_t firing, double delay) {
-      // Of equals the first: the one before it on its worker.
-      const double here = run_.SpanOf(actor, firing).end;
+      // Among equals the first counts: the one before it on its worker.
+      const double here = run_.FindSpan(actor, firing).end;
       if (before.firing >= 0 && here + delay <= latest) return;
       before = {actor, firing};
       end = here;
       latest = here + delay;
     });
-    at->waited = std::max(0.0, run_.SpanOf(at->actor, at->firing).begin - end);
+    at->waited = std::max(0.0, run_.FindSpan(at->actor, at->firing).begin - end);
     return before;
   }
 
-  // Skipped periods are all alike, so when the path comes to a firing of one that it came to in a
-  // later one, too, it goes on as it did there. Moves `at` as many such cycles back as there are.
+  // Skipped periods are all alike, so a path that visits the same firing in two of them repeats
+  // itself. This moves `at` back by as many such cycles as there are.
   void LeaveOutCycles(CriticalFiring* at) {
     const Stored stored = run_.Find(at->actor, at->firing);
     if (stored.period == 0 || stored.repeats != repeat_) {
@@ -206,7 +206,7 @@ class PathFinder {
   std::vector<Piece> pieces_;                  // of the path in these periods
 };
 
-// How late each firing might end, from the last back.
+// Finds the latest end of each firing, from the last firing back.
 class SlackFinder {
  public:
   SlackFinder(const SimulatedRun& run, const Firings& firings)
@@ -220,7 +220,7 @@ class SlackFinder {
     auto repeat = static_cast<int32_t>(run_.repeats.size()) - 1;
     const std::vector<int64_t>& indices = firings_.indices();
     for (auto i = static_cast<int64_t>(indices.size()) - 1; i >= 0; --i) {
-      if (repeat >= 0 && i + 1 == run_.repeats[repeat].end) LookAtSkipped(repeat--);
+      if (repeat >= 0 && i + 1 == run_.repeats[repeat].end) VisitSkipped(repeat--);
       const CriticalFiring at = firings_.FiringAt(indices[i]);
       LookAt(at, run_.spans[indices[i]], latest_[indices[i]]);
     }
@@ -228,19 +228,19 @@ class SlackFinder {
   }
 
  private:
-  // How late the firings of a skipped period might end, by place in the order of the stored one.
+  // The latest ends of the firings of a skipped period, by index in the order of the stored one.
   using Latest = std::vector<double>;
 
   void LookAt(const CriticalFiring& at, const SimulatedRun::Span& span, double latest) {
     slack_[at.actor] = std::min(slack_[at.actor], std::max(0.0, latest - span.end));
     const double latest_begin = latest - (span.end - span.begin);
     firings_.ForBefore(at.actor, at.firing, [&](int32_t actor, int64_t firing, double delay) {
-      double& before = LatestOf(actor, firing);
+      double& before = FindLatest(actor, firing);
       before = std::min(before, latest_begin - delay);
     });
   }
 
-  double& LatestOf(int32_t actor, int64_t firing) {
+  double& FindLatest(int32_t actor, int64_t firing) {
     const Stored stored = run_.Find(actor, firing);
     if (stored.period == 0) return latest_[stored.index];
     const Repeat& repeat = run_.repeats[stored.repeats];
@@ -249,19 +249,19 @@ class SlackFinder {
     if (latest.empty()) {
       latest.assign(repeat.end - repeat.first, run_.seconds());
     }
-    if (place_of_.empty()) place_of_.assign(run_.spans.size(), -1);
-    int64_t& place = place_of_[stored.index];
-    if (place < 0) {
+    if (index_in_period_.empty()) index_in_period_.assign(run_.spans.size(), -1);
+    int64_t& index = index_in_period_[stored.index];
+    if (index < 0) {
       for (int64_t i = repeat.first; i < repeat.end; ++i) {
-        place_of_[firings_.indices()[i]] = i - repeat.first;
+        index_in_period_[firings_.indices()[i]] = i - repeat.first;
       }
     }
-    return latest[place];
+    return latest[index];
   }
 
-  // From the last period back. When several periods in a row leave the same slack, so do all
-  // before them, down to those that reach into what is stored.
-  void LookAtSkipped(int32_t r) {
+  // Goes from the last period back. If several periods in a row leave the same slack, so do all
+  // before them, down to those that reach into stored firings.
+  void VisitSkipped(int32_t r) {
     const Repeat& repeat = run_.repeats[r];
     std::map<int64_t, Latest>& skipped = skipped_[r];
     Latest later;  // slack of the period after this one
@@ -276,7 +276,7 @@ class SlackFinder {
       skipped.erase(period);
       const int64_t depth = deepest_ + 1;
       if (alike < depth || period <= 2 * depth) continue;
-      // Those that wait to be looked at are as far from their periods as if they were first ones.
+      // Firings still to be visited are as far from their periods as if these were the first ones.
       const int64_t left_out = period - depth - 1;
       if (!skipped.empty() && skipped.begin()->first <= left_out) continue;
       std::map<int64_t, Latest> moved;
@@ -303,7 +303,7 @@ class SlackFinder {
       at.firing += period * repeat.firings[at.actor];
       const SimulatedRun::Span& stored = run_.spans[index];
       const SimulatedRun::Span span{stored.begin + shift, stored.end + shift};
-      const double latest = LatestOf(at.actor, at.firing);
+      const double latest = FindLatest(at.actor, at.firing);
       slack[i - repeat.first] = latest - span.end;
       LookAt(at, span, latest);
     }
@@ -314,8 +314,8 @@ class SlackFinder {
   const Firings& firings_;
   Latest latest_;                                   // by index: the latest end that delays nothing
   std::vector<std::map<int64_t, Latest>> skipped_;  // by repeat, then by period
-  std::vector<int64_t> place_of_;                   // by index: in its stored period
-  int32_t repeat_ = -1;                             // whose periods are looked at
+  std::vector<int64_t> index_in_period_;            // by index: in its stored period
+  int32_t repeat_ = -1;                             // of the periods in progress
   int64_t looked_at_ = 0;                           // period
   int64_t deepest_ = 0;                             // periods from a firing to what it waits for
   std::vector<double> slack_;
@@ -323,7 +323,7 @@ class SlackFinder {
 
 }  // namespace
 
-CriticalPath CriticalPathOf(const SimulatedRun& run) {
+CriticalPath FindCriticalPath(const SimulatedRun& run) {
   const Firings firings(run);
   CriticalPath path;
   PathFinder(run, firings, &path).Find();

@@ -1,5 +1,4 @@
-// Which firings a simulated run could not have done without any later, and how much later the
-// others could have been.
+// The critical path of a simulated run, and the slack of all other firings.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +15,17 @@ struct CriticalFiring {
 };
 
 struct CriticalPath {
-  // From the first firing of the run to the one that ended last; each began when the one before it
-  // ended (or a message later). Firings in periods that the simulator skipped are not listed, but
-  // counted in the two sums below.
+  // The path from the first firing of the run to the firing that ended last; each began when the
+  // one before it ended (or a message later). Firings in periods that the simulator skipped are not
+  // listed, but they count in the two sums below.
   std::vector<CriticalFiring> firings;
   std::vector<double> skipped_seconds;  // by concrete actor
   double skipped_messages = 0;
-  // By concrete actor: seconds by which any one of its firings may end later without the run ending
-  // later, if all others take what they took.
+  // By concrete actor: the seconds by which any one of its firings may end later without a later
+  // end of the run, if all other durations stay the same.
   std::vector<double> slack;
 };
 
-CriticalPath CriticalPathOf(const SimulatedRun& run);
+CriticalPath FindCriticalPath(const SimulatedRun& run);
 
 }  // namespace oneflow

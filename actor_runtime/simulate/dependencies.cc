@@ -45,7 +45,7 @@ const ActorOutput& OutputAt(const ActorSpec& writer, uint32_t port) {
   LOG(FATAL) << "actor " << writer.actor << " has no output at port " << port;
 }
 
-std::vector<std::vector<Dependency>> DependenciesOf(const ActorNet& net) {
+std::vector<std::vector<Dependency>> FindDependencies(const ActorNet& net) {
   std::vector<std::vector<Dependency>> all(net.specs.size());
   for (size_t a = 0; a < net.specs.size(); ++a) {
     AddFills(net, net.specs[a], &all[a]);

@@ -1,8 +1,8 @@
-// What a firing waits for, worked out from rates and slots alone: docs/firing.md, read backwards.
-// For those who look at a run after it is over; the runtimes never ask.
+// The dependencies of a firing, computed from rates and slots alone: the inverse of docs/firing.md.
+// They are for analyses of a finished run; the runtimes never use them.
 //
 //   for (const Dependency& d : dependencies[actor]) {
-//     const int64_t before = FiringBefore(d, firing);   // of d.actor; -1: it waits for none
+//     const int64_t before = FiringBefore(d, firing);   // of d.actor; -1: none
 //   }
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace oneflow {
 
-// One edge, seen from the actor that waits: for the fill of a source, or the return of a reader.
+// One edge, seen from the waiting actor: it waits for the fill of a source, or the return of a
+// reader.
 struct Dependency {
   int32_t actor = 0;       // concrete; the far end
   int32_t rate = 1;        // our firings that share a fill: only the first of them waits
@@ -29,7 +30,7 @@ inline int64_t FiringBefore(const Dependency& d, int64_t firing) {
 }
 
 // By concrete actor.
-std::vector<std::vector<Dependency>> DependenciesOf(const ActorNet& net);
+std::vector<std::vector<Dependency>> FindDependencies(const ActorNet& net);
 
 // The input of a reader, or the output of a writer, at which a message for `port` arrives.
 const ActorInput& InputAt(const ActorSpec& reader, uint32_t port);

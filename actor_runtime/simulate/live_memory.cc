@@ -11,32 +11,32 @@ namespace {
 
 using Change = LiveMemory::Point;  // `bytes` more (or fewer) from `time` on
 
-// When the last reader of a fill is done with it; fills that the run leaves unread stay.
-double EndOf(const SimulatedRun& run, const ActorSpec& writer, const ActorOutput& output,
-             int64_t fill, double written) {
+// The end of the last reader of a fill; fills that the run leaves unread stay in use.
+double FindEnd(const SimulatedRun& run, const ActorSpec& writer, const ActorOutput& output,
+               int64_t fill, double written) {
   double end = written;
   for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
     const ActorPeer& peer = writer.readers[q];
     const int32_t reader = run.net.Find(writer.rank, peer.actor);
     const int64_t rate = InputAt(run.net.specs[reader], peer.port).fires_per_read;
     const int64_t last = (fill + peer.initial_fills + 1) * rate - 1;
-    end =
-        std::max(end, last < run.FiringsOf(reader) ? run.SpanOf(reader, last).end : run.seconds());
+    end = std::max(
+        end, last < run.CountFirings(reader) ? run.FindSpan(reader, last).end : run.seconds());
   }
   return end;
 }
 
-// Whether it is in skipped periods.
+// True if the time is in skipped periods.
 bool Skipped(const SimulatedRun& run, double time) {
   return std::any_of(run.repeats.begin(), run.repeats.end(), [time](const auto& repeat) {
     return time > repeat.skipped_begin() && time <= repeat.skipped_end();
   });
 }
 
-// The fills of an output of which the begin or the end may be outside of skipped periods: all but
-// those that are both begun and returned inside, of which no more than the slots are left over.
-std::vector<std::pair<int64_t, int64_t>> FillsOf(const SimulatedRun& run, int32_t actor,
-                                                 const ActorOutput& output) {
+// The fills of an output whose begin or end may be outside of skipped periods: all fills except
+// those that are both begun and returned inside; of these no more than the slots are left.
+std::vector<std::pair<int64_t, int64_t>> FindFills(const SimulatedRun& run, int32_t actor,
+                                                   const ActorOutput& output) {
   const int64_t rate = output.fires_per_fill;
   std::vector<std::pair<int64_t, int64_t>> fills;  // from, to before
   int64_t from = 0, skipped = 0;
@@ -48,7 +48,7 @@ std::vector<std::pair<int64_t, int64_t>> FillsOf(const SimulatedRun& run, int32_
     fills.push_back({from, begin / rate + 1});
     from = last;
   }
-  fills.push_back({from, run.FiringsOf(actor) / rate});
+  fills.push_back({from, run.CountFirings(actor) / rate});
   return fills;
 }
 
@@ -56,11 +56,11 @@ std::vector<std::pair<int64_t, int64_t>> FillsOf(const SimulatedRun& run, int32_
 void AddChanges(const SimulatedRun& run, int32_t actor, const ActorOutput& output, int64_t bytes,
                 std::vector<Change>* changes) {
   const int64_t rate = output.fires_per_fill;
-  for (const auto& [from, to] : FillsOf(run, actor, output)) {
+  for (const auto& [from, to] : FindFills(run, actor, output)) {
     for (int64_t fill = from; fill < to; ++fill) {
-      const double begin = run.SpanOf(actor, fill * rate).begin;
-      const double written = run.SpanOf(actor, (fill + 1) * rate - 1).end;
-      const double end = EndOf(run, run.net.specs[actor], output, fill, written);
+      const double begin = run.FindSpan(actor, fill * rate).begin;
+      const double written = run.FindSpan(actor, (fill + 1) * rate - 1).end;
+      const double end = FindEnd(run, run.net.specs[actor], output, fill, written);
       if (!Skipped(run, begin)) changes->push_back({begin, bytes});
       if (!Skipped(run, end)) changes->push_back({end, -bytes});
     }
@@ -68,7 +68,7 @@ void AddChanges(const SimulatedRun& run, int32_t actor, const ActorOutput& outpu
 }
 
 LiveMemory Accumulated(const SimulatedRun& run, std::vector<Change> changes) {
-  // What is given back at a moment is there for what begins at it.
+  // Bytes that are returned at a moment are free for fills that begin at it.
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return a.time != b.time ? a.time < b.time : a.bytes < b.bytes;
   });
@@ -101,7 +101,7 @@ LiveMemory Accumulated(const SimulatedRun& run, std::vector<Change> changes) {
 
 }  // namespace
 
-std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun& run) {
+std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run) {
   const proto::Program& program = plan.program(static_cast<int>(run.net.program_index));
   std::vector<std::vector<Change>> changes(run.net.own.size());
   for (size_t a = 0; a < run.net.specs.size(); ++a) {

@@ -1,7 +1,7 @@
-// Which bytes of a simulated run are in use, when: a slot from the begin of the firing that starts
-// to fill it to the end of the last firing that reads it. Registers of the program; persistent ones
-// are always in use, and workspaces are not counted. Over periods that the simulator skipped the
-// curve is at their highest; the peak is that of all firings.
+// The bytes of a simulated run that are in use over time: a slot is in use from the begin of the
+// firing that starts to fill it to the end of the last firing that reads it. Only registers of the
+// program count; persistent ones are always in use, and workspaces are not counted. Over periods
+// that the simulator skipped the curve is at their maximum; the peak is that of all firings.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct LiveMemory {
   int64_t peak_bytes = 0;
 };
 
-// Of the device of each stage, by rank of the run. Requires the plan that was simulated.
-std::vector<LiveMemory> LiveMemoryOf(const proto::Plan& plan, const SimulatedRun& run);
+// The memory of the device of each stage, by rank of the run. Requires the plan that was simulated.
+std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run);
 
-// The same curve with at most `points` points: the highest of each of as many equal pieces of time.
-// The peak stays.
+// The same curve with at most `points` points: the maximum of each of that many equal pieces of
+// time. The peak stays.
 std::vector<LiveMemory::Point> Coarsened(const LiveMemory& memory, int points);
 
 }  // namespace oneflow

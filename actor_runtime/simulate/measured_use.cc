@@ -13,7 +13,7 @@ using Spans = std::vector<std::pair<int64_t, int64_t>>;
 
 constexpr char kProgram[] = "train";
 
-// Of a device.
+// The events of a device.
 struct Seen {
   Spans compute, exchange;
   Spans with_stage;  // compute and exchanges within the stage
@@ -50,8 +50,8 @@ class Measurement {
       if (IsOfDevice(firings) && firings.step(0) == first) Add(firings);
     }
     if (begins_.empty()) return std::nullopt;
-    // Steps that some stream has no room for are not whole.
-    while (begins_.rbegin()->first > whole_) begins_.erase(std::prev(begins_.end()));
+    // A step is incomplete if some stream has no room for it.
+    while (begins_.rbegin()->first > last_complete_) begins_.erase(std::prev(begins_.end()));
     MeasuredUse use{begins_.begin()->first, std::ssize(begins_)};
     int64_t from = begins_.begin()->second, to = end_;
     if (use.steps >= 3) {
@@ -73,7 +73,7 @@ class Measurement {
 
   void Add(const proto::ProcessTrace::Firings& of) {
     Seen& seen = seen_[trace_.track(of.track()).rank()];
-    whole_ = std::min(whole_, of.step(of.step_size() - 1));
+    last_complete_ = std::min(last_complete_, of.step(of.step_size() - 1));
     for (int i = 0; i < of.step_size(); ++i) {
       const auto [begin, fresh] = begins_.try_emplace(of.step(i), of.begin(i));
       begin->second = std::min(begin->second, of.begin(i));
@@ -106,16 +106,16 @@ class Measurement {
 
   const proto::ProcessTrace& trace_;
   const TraceFacts& facts_;
-  std::map<int32_t, Seen> seen_;                         // by rank
-  std::map<int64_t, int64_t> begins_;                    // of steps
-  int64_t whole_ = std::numeric_limits<int64_t>::max();  // the last step that all streams have
+  std::map<int32_t, Seen> seen_;       // by rank
+  std::map<int64_t, int64_t> begins_;  // of steps
+  int64_t last_complete_ =
+      std::numeric_limits<int64_t>::max();  // the last step that all streams have
   int64_t end_ = 0;
 };
 
 }  // namespace
 
-std::optional<MeasuredUse> MeasuredUseOf(const proto::ProcessTrace& trace,
-                                         const TraceFacts& facts) {
+std::optional<MeasuredUse> MeasureUse(const proto::ProcessTrace& trace, const TraceFacts& facts) {
   return Measurement(trace, facts).Measure();
 }
 

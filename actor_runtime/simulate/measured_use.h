@@ -1,9 +1,10 @@
-// How well a run that was traced used its devices: what UtilizationOf says of a simulated run.
+// MeasuredUse: the utilization of a traced run: the same quantities that FindUtilization computes
+// for a simulated run.
 //
-//   std::optional<MeasuredUse> use = MeasuredUseOf(runtime.TraceEvents(), TraceFactsOf(plan));
+//   std::optional<MeasuredUse> use = MeasureUse(runtime.TraceEvents(), MakeTraceFacts(plan));
 //
-// An exchange counts from when its last member has entered, where all members are of the process;
-// else from when this device has: then what it waits for others counts as exchange.
+// If all members of an exchange are in the process, it counts from when the last one has entered;
+// else from when this device has, so its wait for other processes counts as exchange.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,13 @@ namespace oneflow {
 
 struct MeasuredUse {
   int64_t first_step = 0, steps = 0;  // that were looked at
-  double step_seconds = 0;            // of one of them
+  double step_seconds = 0;            // of one step
   DeviceTime mean;                    // of a step, over the devices of the process
   double bubble = 0;                  // as Utilization::bubble
 };
 
-// Of program "train": of the first run of it in the trace all steps but the first and the last that
-// are there, or all where these are fewer than three. Nothing where none was traced.
-std::optional<MeasuredUse> MeasuredUseOf(const proto::ProcessTrace& trace, const TraceFacts& facts);
+// Uses the first run of program "train" in the trace: all its steps but the first and the last, or
+// all if these are fewer than three. Returns nothing if none was traced.
+std::optional<MeasuredUse> MeasureUse(const proto::ProcessTrace& trace, const TraceFacts& facts);
 
 }  // namespace oneflow

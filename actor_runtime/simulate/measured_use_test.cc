@@ -28,7 +28,7 @@ void Fire(int name, int64_t step, int64_t begin, int64_t ready, int64_t end,
   to->add_end(end * kSecond);
 }
 
-// Of each step of 10 seconds a device computes for 4, sums for 2 of which 1 is beside the compute,
+// In each step of 10 seconds a device computes for 4, sums for 2, of which 1 overlaps the compute,
 // and sends for 1 after it has waited for 2.
 proto::ProcessTrace Trace(int steps) {
   proto::ProcessTrace trace;
@@ -56,7 +56,7 @@ proto::ProcessTrace Trace(int steps) {
 }
 
 TEST_CASE("time of steps is compute, exposed exchange and idle; what waits for others is idle") {
-  const auto use = MeasuredUseOf(Trace(6), Facts());
+  const auto use = MeasureUse(Trace(6), Facts());
   REQUIRE(use.has_value());
   CHECK(use->first_step == 1);
   CHECK(use->steps == 4);
@@ -69,7 +69,7 @@ TEST_CASE("time of steps is compute, exposed exchange and idle; what waits for o
 }
 
 TEST_CASE("few steps count all") {
-  const auto use = MeasuredUseOf(Trace(1), Facts());
+  const auto use = MeasureUse(Trace(1), Facts());
   REQUIRE(use.has_value());
   CHECK(use->steps == 1);
   CHECK(use->step_seconds == Approx(8));
@@ -82,7 +82,7 @@ TEST_CASE("steps that a stream has no room for do not count") {
   while (last->step(last->step_size() - 1) > 5) {
     last->mutable_step()->RemoveLast();
   }
-  const auto use = MeasuredUseOf(trace, Facts());
+  const auto use = MeasureUse(trace, Facts());
   REQUIRE(use.has_value());
   CHECK(use->steps == 4);
 }
@@ -94,13 +94,13 @@ TEST_CASE("host streams, other programs and later runs do not count") {
   *trace.add_firings() = trace.firings(2);
   for (int64_t& step : *trace.mutable_firings(4)->mutable_step()) step += 6;
   for (int64_t& end : *trace.mutable_firings(4)->mutable_end()) end += 1000 * kSecond;
-  const auto use = MeasuredUseOf(trace, Facts());
+  const auto use = MeasureUse(trace, Facts());
   REQUIRE(use.has_value());
   CHECK(use->steps == 4);
   CHECK(use->mean.compute == Approx(4));
-  CHECK_FALSE(MeasuredUseOf({}, Facts()).has_value());
+  CHECK_FALSE(MeasureUse({}, Facts()).has_value());
   for (auto& firings : *trace.mutable_firings()) firings.set_program("eval");
-  CHECK_FALSE(MeasuredUseOf(trace, Facts()).has_value());
+  CHECK_FALSE(MeasureUse(trace, Facts()).has_value());
 }
 
 }  // namespace

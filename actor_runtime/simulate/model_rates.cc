@@ -14,7 +14,7 @@ namespace oneflow {
 namespace {
 
 // 0 where it is unknown.
-double PeakOf(const proto::Device& device, DType dtype) {
+double FindPeak(const proto::Device& device, DType dtype) {
   const bool bf16 = dtype == DType::kBF16 && device.peak_flops_bf16() > 0;
   return bf16 ? device.peak_flops_bf16() : device.peak_flops();
 }
@@ -25,8 +25,8 @@ double Elements(const proto::Register& r) {
   return elements;
 }
 
-// Of the matrix products of one firing, of all devices together: layouts have the dimensions of the
-// whole tensors. What a fused kernel does beside its product (a bias, gelu) is none.
+// The FLOPs of the matrix products of one firing, of all devices together: layouts have the
+// dimensions of the full tensors. Other work of a fused kernel (a bias, gelu) counts as none.
 double ProductFlops(const proto::Plan& plan, const proto::Program& program,
                     const proto::Actor& actor) {
   const OpDef* def = FindOpDef(actor.kernel());
@@ -49,7 +49,7 @@ double ProductFlops(const proto::Plan& plan, const proto::Program& program,
       matrices *= static_cast<double>(result.layout().dim(d));
     }
   }
-  // Of m k, k n and m n elements: 2 m n k.
+  // Operands of m k, k n and m n elements give 2 m n k.
   const double all = Elements(reg(actor.input(0).register_())) *
                      Elements(reg(actor.input(1).register_())) * Elements(result);
   return matrices > 0 ? 2 * std::sqrt(all / matrices) : 0;
@@ -68,8 +68,8 @@ struct Sums {
 
 }  // namespace
 
-absl::StatusOr<ModelRates> ModelRatesOf(const proto::Plan& plan, std::string_view name,
-                                        const proto::Cluster& cluster, double step_seconds) {
+absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_view name,
+                                          const proto::Cluster& cluster, double step_seconds) {
   ASSIGN_OR_RETURN(const proto::Program* program, FindProgramByFlag(plan, name));
   // By actor of the program. Segments are named by their phase: proto/plan.proto, Segment.
   std::vector<char> in_forward(program->actor_size(), 0);
@@ -81,7 +81,7 @@ absl::StatusOr<ModelRates> ModelRatesOf(const proto::Plan& plan, std::string_vie
   }
   const proto::ProgramFacts& facts = FindFacts(plan, *program);
   const std::vector<double> firings = FiringsPerStep(*program);
-  Sums forward, again;
+  Sums forward, recomputation;
   for (int a = 0; a < program->actor_size(); ++a) {
     const proto::Actor& actor = program->actor(a);
     const bool recomputed = FindFacts(facts, a).recomputed();
@@ -90,7 +90,7 @@ absl::StatusOr<ModelRates> ModelRatesOf(const proto::Plan& plan, std::string_vie
     if (flops == 0) continue;
     const proto::Register& typed = *FindRegister(plan, *program, actor.input(0).register_());
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(typed.dtype(), typed.name()));
-    (recomputed ? again : forward).Add(flops, PeakOf(cluster.device(), dtype));
+    (recomputed ? recomputation : forward).Add(flops, FindPeak(cluster.device(), dtype));
   }
   double devices = 1;
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
@@ -99,13 +99,13 @@ absl::StatusOr<ModelRates> ModelRatesOf(const proto::Plan& plan, std::string_vie
   const double passes = trains ? 3 : 1;
   ModelRates rates;
   rates.model_flops = passes * forward.flops / steps;
-  rates.hardware_flops = rates.model_flops + again.flops / steps;
+  rates.hardware_flops = rates.model_flops + recomputation.flops / steps;
   if (step_seconds <= 0) return rates;
   rates.model_flops_a_device_second = rates.model_flops / devices / step_seconds;
-  if (forward.flops > 0 && forward.known && again.known) {
+  if (forward.flops > 0 && forward.known && recomputation.known) {
     const double all = devices * step_seconds * steps;
     rates.mfu = passes * forward.seconds / all;
-    rates.hfu = (passes * forward.seconds + again.seconds) / all;
+    rates.hfu = (passes * forward.seconds + recomputation.seconds) / all;
   }
   return rates;
 }

@@ -1,18 +1,18 @@
-// ModelRates: what a simulated step makes of its devices' peaks, by the formulas of Megatron-LM
-// (Narayanan et al., SC'21, and Korthikanti et al., 2022).
+// ModelRates: the rates of a simulated step relative to its devices' peaks, by the formulas of
+// Megatron-LM (Narayanan et al., SC'21, and Korthikanti et al., 2022).
 //
-//   ASSIGN_OR_RETURN(ModelRates rates, ModelRatesOf(plan, "train", cluster, run.StepSeconds()));
+//   ASSIGN_OR_RETURN(ModelRates rates, FindModelRates(plan, "train", cluster, run.StepSeconds()));
 //   if (rates.mfu) std::printf("MFU %.1f %%\n", 100 * *rates.mfu);
 //
-// Model FLOPs are those of the forward's products of matrices, three times where there is a
-// backward: of a GPT of l layers, hidden size h, sequence length s, V words and a batch of B
-// sequences 72 B s l h^2 (1 + s / (6 h) + V / (12 l h)). Attention counts as the dense products it
-// stands for, whether or not its kernel leaves the masked half out. Work that several devices do
-// alike counts once. Hardware FLOPs add the forward's products that the plan computes again. Other
-// operations (sums, normalization, the update) count nowhere.
+// Model FLOPs are those of the forward's matrix products, times three if there is a backward: for a
+// GPT of l layers, hidden size h, sequence length s, V words and a batch of B sequences 72 B s l
+// h^2 (1 + s / (6 h) + V / (12 l h)). Attention counts as the equivalent dense products, even if
+// its kernel skips the masked half. Work that several devices repeat counts once. Hardware FLOPs
+// add the forward's products that the plan recomputes. Other operations (sums, normalization, the
+// update) count as none.
 //
-// MFU, model FLOPs utilization, is model FLOPs over what all devices could compute in the time of
-// the step at their peak, that of each product's type; HFU the same of hardware FLOPs.
+// MFU, model FLOPs utilization, is model FLOPs over the FLOPs that all devices could compute in the
+// time of the step at their peak for each product's type; HFU is the same ratio for hardware FLOPs.
 #pragma once
 
 #include <optional>
@@ -30,9 +30,9 @@ struct ModelRates {
   std::optional<double> mfu, hfu;              // none where the cluster does not say the peak
 };
 
-// Of a step of `program` that takes `step_seconds`. Requires a plan that passed VerifyPlan;
-// NOT_FOUND if there is no such program.
-absl::StatusOr<ModelRates> ModelRatesOf(const proto::Plan& plan, std::string_view program,
-                                        const proto::Cluster& cluster, double step_seconds);
+// The rates of a step of `program` that takes `step_seconds`. Requires a plan that passed
+// VerifyPlan; NOT_FOUND if there is no such program.
+absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_view program,
+                                          const proto::Cluster& cluster, double step_seconds);
 
 }  // namespace oneflow

@@ -28,7 +28,7 @@ void ForActors(const ActorNet& net, Fn fn) {
   }
 }
 
-uint64_t HashOf(const std::vector<int64_t>& words) {
+uint64_t HashWords(const std::vector<int64_t>& words) {
   uint64_t hash = 0x9e3779b97f4a7c15;
   for (const int64_t word : words) {
     hash = std::rotl((hash ^ static_cast<uint64_t>(word)) * 0xff51afd7ed558ccd, 29);
@@ -36,9 +36,10 @@ uint64_t HashOf(const std::vector<int64_t>& words) {
   return hash;
 }
 
-// How often a counter of firings may go on as from `from` to `to` without its fills behaving
-// otherwise: for ever if it moves by whole fills; else while it stays inside one that has begun.
-int64_t TimesOf(int64_t from, int64_t to, int64_t per_fill) {
+// The number of times that the change of a firing counter from `from` to `to` may repeat without a
+// change in its fills: for ever if it moves by complete fills; else while it stays inside a fill
+// that has begun.
+int64_t CountTimes(int64_t from, int64_t to, int64_t per_fill) {
   const int64_t moved = to - from;
   if (per_fill <= 1 || moved % per_fill == 0) return kForever;
   if (from % per_fill == 0 || from / per_fill != to / per_fill) return 0;
@@ -64,14 +65,15 @@ bool PeriodFinder::Due(const ClockState& state, int64_t begun) const {
   return order.BeginsRepeat(next) && order.RepeatsLeft(next) > 0;
 }
 
-PeriodFinder::Moment PeriodFinder::MomentOf(const ClockState& state, int64_t begun) const {
+PeriodFinder::Moment PeriodFinder::MakeMoment(const ClockState& state, int64_t begun) const {
   Moment moment{0, state.now, begun};
   std::vector<int64_t>& words = moment.state;
   for (size_t s = 0; s < state.streams.size(); ++s) {
     const ClockState::Stream& stream = state.streams[s];
     moment.cursors.push_back(stream.next);
-    for (const int64_t word : net_.streams[s].firings.PlaceOf(stream.next)) words.push_back(word);
-    // What ran last, and is over, does not matter.
+    for (const int64_t word : net_.streams[s].firings.RunAndIndex(stream.next))
+      words.push_back(word);
+    // The firing that ran last, and is over, does not matter.
     const bool running = state.actors[s].counts.size() > 0 && stream.running >= 0 &&
                          state.actors[s].counts[stream.running].issued !=
                              state.actors[s].counts[stream.running].completed;
@@ -100,13 +102,13 @@ PeriodFinder::Moment PeriodFinder::MomentOf(const ClockState& state, int64_t beg
     moment.completed[actor] = state.actors[s].counts[i].completed;
   });
   moment.recorded = state.recorded;
-  moment.hash = HashOf(words);
+  moment.hash = HashWords(words);
   return moment;
 }
 
 std::optional<Period> PeriodFinder::Look(const ClockState& state, int64_t begun) {
   looked_at_ = begun;
-  Moment now = MomentOf(state, begun);
+  Moment now = MakeMoment(state, begun);
   std::optional<Period> period;
   for (const Moment* from : {&previous_, &saved_}) {
     if (!period && from->hash == now.hash) period = Between(*from, now);
@@ -133,8 +135,8 @@ std::optional<Period> PeriodFinder::Between(const Moment& from, const Moment& to
     const ActorTable& table = net_.streams[s].table;
     for (int32_t p = table.actors[i].first_port; p < table.actors[i].end_port; ++p) {
       for (const auto& count : {&Moment::issued, &Moment::completed}) {
-        period.times = std::min(
-            period.times, TimesOf((from.*count)[actor], (to.*count)[actor], table.ports[p].rate));
+        period.times = std::min(period.times, CountTimes((from.*count)[actor], (to.*count)[actor],
+                                                         table.ports[p].rate));
       }
     }
   });

@@ -1,21 +1,20 @@
-// Periods: the steady state of a pipeline repeats itself exactly, and a simulation need not play
-// every repeat.
+// Periods: the steady state of a pipeline repeats itself exactly, and a simulation can skip the
+// repeats.
 //
 // Times of a simulated run are multiples of a quantum so small that all sums of them are exact
-// (simulate.h). So "the same state, later" is a comparison without a tolerance:
+// (simulate.h). So two states are compared for equality, without a tolerance:
 //
-//  1. Every stream is where it was in the same run of its order, some repeats further.
-//  2. Tokens, members that have not entered, workers and pending events are equal, times counted
-//     from now.
-//  3. A counter of firings went on by whole fills, or stays inside the fill that it was in.
+//  1. Every stream is at the same index of the same run of its order, some repeats further.
+//  2. Tokens, members that have not entered, workers and pending events are equal, with times
+//     counted from now.
+//  3. A counter of firings went on by complete fills, or stays inside the fill that it was in.
 //
-// What follows from such a state is what followed from the earlier one, for as many periods as the
-// runs of the orders and the fills of (3) leave.
+// The same events follow from such a state as from the earlier one, for as many periods as the runs
+// of the orders and the fills of (3) allow.
 //
 //   PeriodFinder finder(run.net);
 //   if (finder.Due(state, firings)) {
-//     if (std::optional<Period> period = finder.Look(state, firings)) { Skip(net, *period, &state);
-//     }
+//     if (std::optional<Period> period = finder.Look(state, firings)) Skip(net, *period, &state);
 //   }
 #pragma once
 
@@ -29,7 +28,7 @@
 
 namespace oneflow {
 
-// The state now is the state of `seconds` ago, and the same can follow `times` times.
+// The state now equals the state `seconds` ago, and the same can follow `times` times.
 struct Period {
   int64_t times = 0;
   double seconds = 0;
@@ -38,7 +37,7 @@ struct Period {
   std::vector<int64_t> completed;  // the same
   std::vector<int64_t> recorded;   // the same: begun
   std::vector<int64_t> repeats;    // by stream
-  std::vector<int64_t> sequences;  // by pending event, earliest first: of messages
+  std::vector<int64_t> sequences;  // of messages; by pending event, earliest first
 };
 
 class PeriodFinder {
@@ -46,14 +45,14 @@ class PeriodFinder {
   // `net` must outlive it.
   explicit PeriodFinder(const ActorNet& net);
 
-  // Whether it is time to look: one stream, always the same, is between two repeats of a run, and
-  // enough has been fired since the last look to be worth its cost. `begun`: firings so far.
+  // True if it is time to look: one fixed stream is between two repeats of a run, and enough has
+  // been fired since the last look to be worth its cost. `begun`: firings so far.
   bool Due(const ClockState& state, int64_t begun) const;
 
-  // Requires that nothing more happens at state.now.
+  // Requires that no more events happen at state.now.
   std::optional<Period> Look(const ClockState& state, int64_t begun);
 
-  // After a Skip: all that was seen is of other counts.
+  // Called after a Skip: the counts of all earlier states are out of date.
   void Forget();
 
  private:
@@ -61,12 +60,12 @@ class PeriodFinder {
     uint64_t hash = 0;
     double now = 0;
     int64_t begun = 0;
-    std::vector<int64_t> state;  // what must be equal
+    std::vector<int64_t> state;  // the part that must be equal
     std::vector<FiringOrder::Cursor> cursors;
     std::vector<int64_t> issued, completed, recorded, sequences;
   };
 
-  Moment MomentOf(const ClockState& state, int64_t begun) const;
+  Moment MakeMoment(const ClockState& state, int64_t begun) const;
   std::optional<Period> Between(const Moment& from, const Moment& to) const;
 
   const ActorNet& net_;
@@ -76,7 +75,7 @@ class PeriodFinder {
   std::unordered_set<uint64_t> seen_;
 };
 
-// Takes a period period.times times at once.
+// Skips period.times repeats of a period at once.
 void Skip(const ActorNet& net, const Period& period, ClockState* state);
 
 }  // namespace oneflow

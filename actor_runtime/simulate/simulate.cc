@@ -115,8 +115,8 @@ class Clock {
     for (const StreamOrder& stream : net_.streams) {
       int64_t& fired = repeat.fired.emplace_back(0);
       for (const int32_t actor : stream.actors) {
-        fired +=
-            at_.recorded[actor] + run_.SkippedOf(actor, static_cast<int32_t>(run_.repeats.size()));
+        fired += at_.recorded[actor] +
+                 run_.CountSkipped(actor, static_cast<int32_t>(run_.repeats.size()));
       }
     }
     run_.repeats.push_back(std::move(repeat));
@@ -150,7 +150,7 @@ class Clock {
   bool MayFire(int32_t s) const {
     const Stream& stream = at_.streams[s];
     return stream.step < run_.options.steps && !stream.entered &&
-           CanFire(at_.actors[s], net_.streams[s].firings.PlaceAt(stream.next));
+           CanFire(at_.actors[s], net_.streams[s].firings.IndexAt(stream.next));
   }
 
   // The streams of the worker that may fire do, in turn, until one keeps it busy.
@@ -169,12 +169,12 @@ class Clock {
     }
   }
 
-  // Whether it keeps the worker busy: an exchange does once all have entered, with the work that
-  // the last of them carries.
+  // Returns true if the firing keeps the worker busy: an exchange does so once all have entered,
+  // with the work that the last of them carries.
   bool BeginFiring(int32_t s) {
     Stream& stream = at_.streams[s];
     const StreamOrder& order = net_.streams[s];
-    stream.running = order.firings.PlaceAt(stream.next);
+    stream.running = order.firings.IndexAt(stream.next);
     stream.running_step = stream.step;
     stream.firing = Issue(order.table, stream.running, &at_.actors[s]).firing;
     if (!order.firings.Next(&stream.next)) ++stream.step;
@@ -194,7 +194,7 @@ class Clock {
     const NetExchange& exchange = net_.exchanges[x];
     at_.missing[x] = net_.members(exchange);
     for (int32_t m = 0; m < net_.members(exchange); ++m) {
-      Run(net_.stream_of[net_.MemberOf(exchange, m)]);
+      Run(net_.stream_of[net_.FindMember(exchange, m)]);
     }
     return true;
   }
@@ -209,7 +209,7 @@ class Clock {
     const NetExchange& exchange = net_.exchanges[x];
     at_.missing[x] = net_.members(exchange);
     for (int32_t m = 0; m < net_.members(exchange); ++m) {
-      const int32_t actor = net_.MemberOf(exchange, m), s = net_.stream_of[actor];
+      const int32_t actor = net_.FindMember(exchange, m), s = net_.stream_of[actor];
       Record(s, {at_.now, -1}, /*occupies=*/false);
       at_.Push(at_.now + seconds, s, {}, /*landed=*/true);
     }
@@ -220,7 +220,7 @@ class Clock {
     Wake(run_.worker_of[s]);
   }
 
-  // The worker's part of an exchange whose packets are here. Whether there was one.
+  // Runs the worker's part of an exchange whose packets are here. Returns true if there was one.
   bool FinishLanded(int32_t s) {
     Stream& stream = at_.streams[s];
     if (!std::exchange(stream.landed, false)) return false;
@@ -268,15 +268,15 @@ class Clock {
   }
 
   void Send(int32_t from, const Message& message) {
-    const int32_t to = net_.stream_of[net_.ReceiverOf(message)];
+    const int32_t to = net_.stream_of[net_.FindReceiver(message)];
     const double delay = run_.options.message_seconds;
     if (delay == 0 || run_.worker_of[from] == run_.worker_of[to]) return Hand(message);
     at_.Push(at_.now + delay, -1, message);
   }
 
   void Hand(const Message& message) {
-    const int32_t actor = net_.ReceiverOf(message), s = net_.stream_of[actor];
-    Receive(net_.streams[s].table, message, net_.place_of[actor], &at_.actors[s]);
+    const int32_t actor = net_.FindReceiver(message), s = net_.stream_of[actor];
+    Receive(net_.streams[s].table, message, net_.index_in_stream[actor], &at_.actors[s]);
     Wake(run_.worker_of[s]);
   }
 
@@ -291,7 +291,7 @@ class Clock {
       const StreamOrder& stream = net_.streams[s];
       return absl::InternalError(absl::StrCat(
           "program ", net_.program, " is stuck after ", run_.order.size(), " firings: ",
-          DescribeWait(net_, stream, stream.firings.PlaceAt(at_.streams[s].next), at_.actors[s])));
+          DescribeWait(net_, stream, stream.firings.IndexAt(at_.streams[s].next), at_.actors[s])));
     }
     return absl::OkStatus();
   }
@@ -305,7 +305,7 @@ class Clock {
   std::vector<int32_t> sends_;
 };
 
-std::vector<Doing> DoingOf(const ActorNet& net, const proto::Program& program) {
+std::vector<Doing> ClassifyActors(const ActorNet& net, const proto::Program& program) {
   std::vector<Doing> doing;
   for (size_t a = 0; a < net.specs.size(); ++a) {
     const proto::Actor& actor = program.actor(static_cast<int>(net.specs[a].actor));
@@ -353,7 +353,7 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
   return absl::OkStatus();
 }
 
-// Of each actor a firing is stored in each step, whatever is skipped.
+// At least one firing of each actor is stored in each step, even if periods are skipped.
 absl::Status CheckFirings(const ActorNet& net, const SimulateOptions& options) {
   int64_t a_step = 0, at_least = 0;
   for (const StreamOrder& stream : net.streams) {
@@ -411,7 +411,7 @@ SimulatedRun::Stored SimulatedRun::Find(int32_t actor, int64_t firing) const {
   return {first[actor] + firing - skipped, static_cast<int32_t>(repeats.size()), 0};
 }
 
-SimulatedRun::Span SimulatedRun::SpanOf(int32_t actor, int64_t firing) const {
+SimulatedRun::Span SimulatedRun::FindSpan(int32_t actor, int64_t firing) const {
   const Stored stored = Find(actor, firing);
   const Span& span = spans[stored.index];
   if (stored.period == 0) return span;
@@ -431,14 +431,14 @@ absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view 
   for (int p = 0; p < plan.program_size(); ++p) {
     if (plan.program(p).name() != program) continue;
     RETURN_IF_ERROR(CheckOptions(plan.program(p), options));
-    ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
+    ASSIGN_OR_RETURN(StageMesh mesh, MakeStageMesh(plan));
     mesh = OneDeviceAStage(std::move(mesh));
     SimulatedRun run;
     ASSIGN_OR_RETURN(run.net, Instantiate(plan, p, mesh, {0, mesh.ranks()}));
     RETURN_IF_ERROR(CheckFirings(run.net, options));
     run.options = options;
     RoundSeconds(run.net, &run.options);
-    run.doing = DoingOf(run.net, plan.program(p));
+    run.doing = ClassifyActors(run.net, plan.program(p));
     run.steps_a_round = std::max<int64_t>(1, plan.program(p).steps_a_round());
     RETURN_IF_ERROR(Clock(&run).Run());
     return run;

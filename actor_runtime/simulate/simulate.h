@@ -1,6 +1,6 @@
 // Simulate: the third driver of actor_state. It runs a program of a plan on a virtual clock: the
-// same actors, registers, streams and orders as the runtimes, but a firing takes the seconds that
-// it is told instead of computing anything.
+// same actors, registers, streams and orders as the runtimes, but a firing takes given seconds
+// instead of computing.
 //
 //   SimulateOptions options{.steps = 2, .actor_seconds = seconds};
 //   ASSIGN_OR_RETURN(SimulatedRun run, Simulate(plan, "train", options));
@@ -9,21 +9,22 @@
 // Devices of a stage run the same actors, so they do the same at the same times: one device a stage
 // is simulated, and an exchange within a stage is an actor like any other. A send and its receive
 // begin when both have been entered, and end together; the device that entered last does the work.
-// What differs between devices (a larger part, a slower link) is in actor_seconds: the slowest
-// counts.
+// Differences between devices (a larger part, a slower link) are in actor_seconds: the slowest
+// device counts.
 //
-// An exchange with link_seconds has members in other processes: once all have entered it is under
-// way so long on nobody's worker, and then each device's worker does its part, when it is free.
+// An exchange with link_seconds has members in other processes: once all have entered, it is on the
+// link for that time and occupies no worker; then each device's worker does its part, when it is
+// free.
 //
-// Time starts at 0 and moves from event to event. At one moment all ends and messages are counted
-// before anything begins, so equal inputs give equal runs. Seconds are rounded to multiples of a
+// Time starts at 0 and moves from event to event. At each time all ends and messages are counted
+// before any firing begins, so equal inputs give equal runs. Seconds are rounded to multiples of a
 // quantum, a power of two chosen so that every sum of them in the run is exact in a double; it is
-// at most 2^-50 of what all firings take one after the other.
+// at most 2^-50 of the total of all firings.
 //
-// A step of many micro-batches repeats itself: when the state of the run is exactly what it was
-// some time before, whole periods are skipped (period.h). What is stored are then the firings
-// before and after, and SimulatedRun::repeats; SpanOf gives the span of every firing, skipped or
-// not, and it is the same, bit for bit, as if all had been simulated.
+// A step of many micro-batches repeats itself: when the state of the run is exactly an earlier
+// state, full periods are skipped (period.h). Then only the firings before and after are stored,
+// and SimulatedRun::repeats; FindSpan gives the span of every firing, skipped or not, and it is the
+// same, bit for bit, as if all had been simulated.
 #pragma once
 
 #include <cstdint>
@@ -38,20 +39,20 @@
 namespace oneflow {
 
 struct SimulateOptions {
-  int64_t steps = 1;                  // where weights lag: rounds of them (Program.steps_a_round)
+  int64_t steps = 1;                  // if weights lag: rounds of steps (Program.steps_a_round)
   std::vector<double> actor_seconds;  // of one firing, by actor of the program
   std::vector<double> link_seconds;   // the same, of exchanges between processes; empty: none are
   double message_seconds = 0;         // from the end of a firing to a worker other than its own
-  // One worker drives all streams of a device, and one all host streams, one firing after the
-  // other: the threaded runtime on CPU. Else every stream goes by itself.
+  // If true, one worker drives all streams of a device, and one all host streams, one firing after
+  // the other, as the threaded runtime on CPU does. If false, streams run independently.
   bool worker_a_device = false;
-  // Periods are skipped after so many firings; a shorter run is stored firing by firing.
+  // Periods are skipped after this many firings; a shorter run is stored firing by firing.
   int64_t skip_after = kNeverSkip;
 
   static constexpr int64_t kNeverSkip = std::numeric_limits<int64_t>::max();
 };
 
-// What an actor does while it fires.
+// The activity of an actor while it fires.
 enum class Doing : uint8_t { kHost, kComputing, kExchangingWithinStage, kExchangingBetweenStages };
 
 struct SimulatedRun {
@@ -60,7 +61,7 @@ struct SimulatedRun {
     bool operator==(const Span&) const = default;
   };
 
-  // What happened in (begin, begin + seconds] happened `times` times more, and only the first is
+  // The events in (begin, begin + seconds] happened `times` times more, and only the first are
   // stored.
   struct Repeat {
     int64_t times = 0;
@@ -74,7 +75,7 @@ struct SimulatedRun {
     double skipped_end() const { return begin + static_cast<double>(times + 1) * seconds; }
   };
 
-  // Where a firing is stored.
+  // The storage of a firing.
   struct Stored {
     int64_t index = 0;    // in `spans`
     int32_t repeats = 0;  // that were over before it
@@ -89,35 +90,35 @@ struct SimulatedRun {
   std::vector<int64_t> first;      // by concrete actor: its first in `spans`; and the end
   std::vector<Span> spans;         // of stored firings
   std::vector<int32_t> order;      // concrete actors, as their stored firings began
-  // Of each of these: its worker, whose other streams waited. Not of exchanges between processes,
-  // which keep it for a part of their span.
+  // By element of `order`: 1 if the firing occupied its worker, so that its other streams waited; 0
+  // for exchanges between processes, which occupy it for a part of their span.
   std::vector<char> occupies;
   std::vector<Repeat> repeats;    // in order of time
   std::vector<double> step_ends;  // when the last firing of each step, or round, ended
   int64_t steps_a_round = 1;
 
-  // Of a firing of the run, stored or skipped.
+  // Finds a firing of the run, stored or skipped.
   Stored Find(int32_t actor, int64_t firing) const;
-  Span SpanOf(int32_t actor, int64_t firing) const;
-  int64_t FiringsOf(int32_t actor) const { return net.firings[actor] * options.steps; }
+  Span FindSpan(int32_t actor, int64_t firing) const;
+  int64_t CountFirings(int32_t actor) const { return net.firings[actor] * options.steps; }
   // Firings of an actor that were skipped in the first `n` repeats.
-  int64_t SkippedOf(int32_t actor, int32_t n) const {
+  int64_t CountSkipped(int32_t actor, int32_t n) const {
     int64_t skipped = 0;
     for (int32_t r = 0; r < n; ++r) skipped += repeats[r].times * repeats[r].firings[actor];
     return skipped;
   }
   double seconds() const { return step_ends.back(); }  // of all steps
-  // Of one firing of a concrete actor, on links and on its worker.
+  // The seconds of one firing of a concrete actor, on links and on its worker.
   double FiringSeconds(int32_t actor) const {
     const uint32_t a = net.specs[actor].actor;
     return options.actor_seconds[a] + (options.link_seconds.empty() ? 0 : options.link_seconds[a]);
   }
-  // Of one step among others: from the end of the first to the end of the last, a step. With one
-  // step, that one. Of the steps of a round each takes as long.
+  // The time of one step among others: the time from the end of the first to the end of the last,
+  // divided by the steps between; with one step, its time. The steps of a round take equally long.
   double StepSeconds() const;
 };
 
-// Requires a plan that passed VerifyPlan; refuses numbers of steps and seconds that make no sense.
+// Requires a plan that passed VerifyPlan; refuses numbers of steps and seconds out of range.
 // NOT_FOUND if there is no such program.
 absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view program,
                                       const SimulateOptions& options);

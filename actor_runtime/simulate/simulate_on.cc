@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
 #include "actor_runtime/exec/trace_json.h"
-#include "actor_runtime/simulate/crossings.h"
+#include "actor_runtime/simulate/process_traffic.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -22,7 +22,7 @@ namespace {
 
 int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-int64_t DevicesOf(const proto::Plan& plan) {
+int64_t CountDevices(const proto::Plan& plan) {
   int64_t devices = 1;
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
   return devices;
@@ -67,8 +67,8 @@ class UsageOverTime {
   std::vector<Point> points_;
 };
 
-// Adds to the seconds of each kernel what it loses to exchanges beside it. Whether there was any.
-// `usage`: by actor of the program, as `seconds`.
+// Adds the slowdown by concurrent exchanges to the seconds of each kernel. Returns true if there
+// was any. `usage`: by actor of the program, like `seconds`.
 bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
                      std::vector<double>* seconds) {
   std::vector<UsageOverTime> devices(run.net.own.size());
@@ -96,7 +96,7 @@ bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
   return any;
 }
 
-// Of a cluster that says nothing: proto/cluster.proto.
+// Defaults for a cluster that gives none: proto/cluster.proto.
 constexpr double kLatency = 1e-6, kBandwidth = 1e10;
 
 }  // namespace
@@ -134,10 +134,10 @@ absl::StatusOr<int> ProcessesOn(const proto::Cluster& cluster, const proto::Plan
       "give --processes=N, a number that divides them");
 }
 
-CoreSharing CoreSharingOf(const proto::Cluster& cluster, const proto::Plan& plan) {
+CoreSharing FindCoreSharing(const proto::Cluster& cluster, const proto::Plan& plan) {
   CoreSharing sharing;
   if (cluster.device().kind() != proto::Device::CPU) return sharing;
-  int64_t devices = DevicesOf(plan);
+  int64_t devices = CountDevices(plan);
   if (cluster.level_size() > 2) {
     const int64_t process = std::max(1, cluster.level(0).size());
     devices = std::min(devices, process * std::max(1, cluster.level(1).size()));
@@ -150,7 +150,7 @@ CoreSharing CoreSharingOf(const proto::Cluster& cluster, const proto::Plan& plan
 
 absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan) {
   if (cluster.device().kind() == proto::Device::CPU) return absl::OkStatus();
-  const int64_t wanted = DevicesOf(plan);
+  const int64_t wanted = CountDevices(plan);
   int64_t devices = 1;
   std::string sizes;
   for (const proto::Level& level : cluster.level()) {
@@ -173,7 +173,7 @@ absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan
 
 namespace {
 
-// Of a program that is known to be live.
+// Requires a program that is known to be live.
 absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const proto::Plan& plan,
                                           std::string_view program,
                                           const std::vector<FarTraffic>& far,
@@ -181,7 +181,7 @@ absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const p
   ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const std::vector<ActorTime> times,
                    ActorTimes(plan, *found, FindFacts(plan, *found), cluster, far));
-  const double slowdown = CoreSharingOf(cluster, plan).slowdown();
+  const double slowdown = FindCoreSharing(cluster, plan).slowdown();
   for (const ActorTime& time : times) {
     options.actor_seconds.push_back(time.worker * slowdown);
     options.link_seconds.push_back(time.link);
@@ -212,7 +212,7 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   std::vector<FarTraffic> far;
   if (processes > 1) {
-    ASSIGN_OR_RETURN(far, FarTrafficOf(plan, program, processes));
+    ASSIGN_OR_RETURN(far, FindFarTraffic(plan, program, processes));
   }
   return SimulateLive(cluster, plan, program, far, {.steps = steps, .skip_after = skip_after});
 }
@@ -232,7 +232,7 @@ proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& 
   std::vector<int64_t> fired(run.net.specs.size(), 0);
   for (const int32_t actor : run.order) {
     const int64_t firing = fired[actor]++;
-    const SimulatedRun::Span& span = run.SpanOf(actor, firing);
+    const SimulatedRun::Span& span = run.FindSpan(actor, firing);
     trace.buffer(run.net.stream_of[actor])
         ->Add({Nanoseconds(span.begin), Nanoseconds(span.end), firing, actor});
   }
@@ -243,7 +243,7 @@ proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& 
 
 std::string SimulatedTraceJson(const proto::Plan& plan, const SimulatedRun& run) {
   const proto::ProcessTrace part = SimulatedTrace(plan, run);
-  return TraceJson({&part, 1}, 1, TraceFactsOf(plan));
+  return TraceJson({&part, 1}, 1, MakeTraceFacts(plan));
 }
 
 }  // namespace oneflow

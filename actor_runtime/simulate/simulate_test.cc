@@ -24,7 +24,7 @@ SimulatedRun Run(const proto::Plan& plan, const SimulateOptions& options) {
   return *std::move(run);
 }
 
-std::vector<Span> SpansOf(const SimulatedRun& run, int actor, int rank = 0) {
+std::vector<Span> ListSpans(const SimulatedRun& run, int actor, int rank = 0) {
   const int32_t concrete = run.net.Find(rank, actor);
   return {run.spans.begin() + run.first[concrete], run.spans.begin() + run.first[concrete + 1]};
 }
@@ -34,9 +34,9 @@ const SimulateOptions kChainTimes = {.steps = 1, .actor_seconds = {1, 3, 2}};
 
 TEST_CASE("a chain: data waits for slots, compute for data") {
   const SimulatedRun run = Run(ChainPlan(), kChainTimes);
-  CHECK(SpansOf(run, 0) == std::vector<Span>{{0, 1}, {1, 2}, {4, 5}, {7, 8}});
-  CHECK(SpansOf(run, 1) == std::vector<Span>{{1, 4}, {4, 7}, {7, 10}, {10, 13}});
-  CHECK(SpansOf(run, 2) == std::vector<Span>{{13, 15}});
+  CHECK(ListSpans(run, 0) == std::vector<Span>{{0, 1}, {1, 2}, {4, 5}, {7, 8}});
+  CHECK(ListSpans(run, 1) == std::vector<Span>{{1, 4}, {4, 7}, {7, 10}, {10, 13}});
+  CHECK(ListSpans(run, 2) == std::vector<Span>{{13, 15}});
   CHECK(run.StepSeconds() == 15);
 }
 
@@ -49,8 +49,8 @@ TEST_CASE("the next step begins where slots allow, so steps among others are sho
   SimulatedRun rounds = run;
   rounds.steps_a_round = 7;
   CHECK(rounds.StepSeconds() == 2);
-  CHECK(SpansOf(run, 0)[4] == Span{10, 11});
-  const Utilization use = UtilizationOf(run);
+  CHECK(ListSpans(run, 0)[4] == Span{10, 11});
+  const Utilization use = FindUtilization(run);
   CHECK(use.devices == std::vector<DeviceTime>{{.compute = 14}});
   CHECK(use.bubble == 0);
 }
@@ -72,14 +72,14 @@ TEST_CASE("an exchange between processes keeps the worker for the worker's part 
   options.worker_a_device = true;
   const SimulatedRun run = Run(TwoRanksPlan(), options);
   // The second g is computed while the first is on its link.
-  CHECK(SpansOf(run, 0)[0] == Span{0, 2});
-  CHECK(SpansOf(run, 0)[1] == Span{2, 4});
-  CHECK(SpansOf(run, 1)[0] == Span{2, 6});
+  CHECK(ListSpans(run, 0)[0] == Span{0, 2});
+  CHECK(ListSpans(run, 0)[1] == Span{2, 4});
+  CHECK(ListSpans(run, 1)[0] == Span{2, 6});
   options.link_seconds.clear();
   options.actor_seconds[1] = 4;
   const SimulatedRun near = Run(TwoRanksPlan(), options);
-  CHECK(SpansOf(near, 1)[0] == Span{2, 6});
-  CHECK(SpansOf(near, 0)[1] == Span{6, 8});
+  CHECK(ListSpans(near, 1)[0] == Span{2, 6});
+  CHECK(ListSpans(near, 0)[1] == Span{6, 8});
   CHECK(run.seconds() < near.seconds());
 
   options.link_seconds = {0, INFINITY, 0};
@@ -91,20 +91,20 @@ TEST_CASE("a worker that is busy when packets arrive does its part afterwards") 
   SimulateOptions options{.actor_seconds = {5, 1, 0.5}, .link_seconds = {0, 3, 0}};
   options.worker_a_device = true;
   const SimulatedRun run = Run(TwoRanksPlan(), options);
-  CHECK(SpansOf(run, 0)[1] == Span{5, 10});
-  CHECK(SpansOf(run, 1)[0] == Span{5, 11});  // here at 8
+  CHECK(ListSpans(run, 0)[1] == Span{5, 10});
+  CHECK(ListSpans(run, 1)[0] == Span{5, 11});  // here at 8
 }
 
-TEST_CASE("a message takes its time, on streams of their own and on a worker a device") {
+TEST_CASE("a message takes its time, on separate streams and on a worker a device") {
   SimulateOptions options = kChainTimes;
   options.message_seconds = 0.5;
   for (const bool shared : {false, true}) {
-    options.worker_a_device = shared;  // the host's stream has a worker of its own in any case
+    options.worker_a_device = shared;  // the host's stream always has a separate worker
     const SimulatedRun run = Run(ChainPlan(), options);
-    CHECK(SpansOf(run, 0)[2] == Span{5, 6});
-    CHECK(SpansOf(run, 1)[0] == Span{1.5, 4.5});
+    CHECK(ListSpans(run, 0)[2] == Span{5, 6});
+    CHECK(ListSpans(run, 1)[0] == Span{1.5, 4.5});
     CHECK(run.StepSeconds() == 15.5);
-    CHECK(CriticalPathOf(run).slack[0] == 0);
+    CHECK(FindCriticalPath(run).slack[0] == 0);
   }
 }
 
@@ -112,9 +112,9 @@ TEST_CASE("one device stands for its peers; a copy stream overlaps compute unles
   SimulateOptions options = {.steps = 1, .actor_seconds = {2, 5, 1}};
   SimulatedRun run = Run(TwoRanksPlan(), options);
   CHECK(run.net.own.size() == 1);
-  CHECK(SpansOf(run, 0) == std::vector<Span>{{0, 2}, {2, 4}, {8, 10}});
-  CHECK(SpansOf(run, 1) == std::vector<Span>{{2, 7}, {8, 13}, {14, 19}});
-  CHECK(SpansOf(run, 2) == std::vector<Span>{{7, 8}, {13, 14}, {19, 20}});
+  CHECK(ListSpans(run, 0) == std::vector<Span>{{0, 2}, {2, 4}, {8, 10}});
+  CHECK(ListSpans(run, 1) == std::vector<Span>{{2, 7}, {8, 13}, {14, 19}});
+  CHECK(ListSpans(run, 2) == std::vector<Span>{{7, 8}, {13, 14}, {19, 20}});
   options.worker_a_device = true;
   run = Run(TwoRanksPlan(), options);
   // All firings one after the other: 3 times 2 + 5 + 1.
@@ -135,8 +135,8 @@ TEST_CASE("streams of one worker take turns") {
     })plan");
   SimulateOptions options = {.steps = 1, .actor_seconds = {1, 2}, .worker_a_device = true};
   const SimulatedRun run = Run(plan, options);
-  CHECK(SpansOf(run, 0) == std::vector<Span>{{0, 1}, {3, 4}, {6, 7}});
-  CHECK(SpansOf(run, 1) == std::vector<Span>{{1, 3}, {4, 6}, {7, 9}});
+  CHECK(ListSpans(run, 0) == std::vector<Span>{{0, 1}, {3, 4}, {6, 7}});
+  CHECK(ListSpans(run, 1) == std::vector<Span>{{1, 3}, {4, 6}, {7, 9}});
 }
 
 TEST_CASE("the time of a link shows") {
@@ -153,7 +153,7 @@ TEST_CASE("the time of a link shows") {
 
 TEST_CASE("the critical path, and how late the others could be") {
   const SimulatedRun run = Run(ChainPlan(), kChainTimes);
-  const CriticalPath path = CriticalPathOf(run);
+  const CriticalPath path = FindCriticalPath(run);
   std::vector<std::pair<int32_t, int64_t>> firings;
   for (const CriticalFiring& f : path.firings) firings.push_back({f.actor, f.firing});
   CHECK(firings ==
@@ -162,21 +162,21 @@ TEST_CASE("the critical path, and how late the others could be") {
   // A faster reader: data is all that counts; each sum has 0.9 s to spare but the last.
   const SimulatedRun waiting = Run(ChainPlan(), {.steps = 1, .actor_seconds = {1, 0.1, 0.2}});
   CHECK(waiting.seconds() == Approx(4.3));
-  CHECK(CriticalPathOf(waiting).firings.size() == 6);
+  CHECK(FindCriticalPath(waiting).firings.size() == 6);
 }
 
 TEST_CASE("slack is the time that no later firing needs") {
   // dw1 and w1 of stage 1 are not on the path: only the last B of stage 0 is.
   const SimulatedRun run =
       Run(TwoStagesPlan(), {.steps = 1, .actor_seconds = {1, 0, 2, 0, 0.25, 0, 1, 0, 0}});
-  const CriticalPath path = CriticalPathOf(run);
+  const CriticalPath path = FindCriticalPath(run);
   CHECK(path.slack[run.net.Find(1, 4)] == 0.75);
   CHECK(path.slack[run.net.Find(0, 6)] == 0);
 }
 
 TEST_CASE("a slot is in use from the firing that fills it to the last that reads it") {
   const SimulatedRun run = Run(ChainPlan(), kChainTimes);
-  const std::vector<LiveMemory> memory = LiveMemoryOf(ChainPlan(), run);
+  const std::vector<LiveMemory> memory = FindLiveMemory(ChainPlan(), run);
   REQUIRE(memory.size() == 1);
   CHECK(memory[0].peak_bytes == 192);
   using Point = LiveMemory::Point;
@@ -217,7 +217,7 @@ TEST_CASE("every stream fires in the order of the deterministic runtime, and as 
   }
 }
 
-TEST_CASE("what makes no sense is refused") {
+TEST_CASE("options out of range are refused") {
   const proto::Plan plan = ChainPlan();
   CHECK(Simulate(plan, "train", {.steps = 0, .actor_seconds = {1, 1, 1}}).status().code() ==
         absl::StatusCode::kInvalidArgument);

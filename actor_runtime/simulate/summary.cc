@@ -23,10 +23,10 @@ class Summarizer {
     }
   }
 
-  // One device a stage: what is on it, and how many do the same.
+  // Adds one device a stage: its contents, and how many devices do the same.
   void AddDevices(SimulationSummary* summary) const {
-    const std::vector<LiveMemory> memory = LiveMemoryOf(plan_, run_);
-    const Utilization use = UtilizationOf(run_);
+    const std::vector<LiveMemory> memory = FindLiveMemory(plan_, run_);
+    const Utilization use = FindUtilization(run_);
     summary->bubble = use.bubble;
     summary->bubble_over_busy = use.bubble_over_busy;
     for (int stage = 0; stage < run_.net.own.size(); ++stage) {
@@ -45,7 +45,7 @@ class Summarizer {
     for (size_t s = 0; s < run_.net.streams.size(); ++s) {
       const StreamOrder& stream = run_.net.streams[s];
       summary->stages[stream.rank].streams.push_back(
-          {stream.name, stream.host, use.stream_busy[s], BlocksOf(s)});
+          {stream.name, stream.host, use.stream_busy[s], FindBlocks(s)});
     }
   }
 
@@ -77,17 +77,17 @@ class Summarizer {
   void AddPath(const CriticalPath& path, SimulationSummary* summary) const {
     for (size_t a = 0; a < path.skipped_seconds.size(); ++a) {
       if (path.skipped_seconds[a] > 0)
-        summary->critical_seconds[KernelOf(a)] += path.skipped_seconds[a];
+        summary->critical_seconds[KernelName(a)] += path.skipped_seconds[a];
     }
     double messages = path.skipped_messages;
     for (const CriticalFiring& at : path.firings) {
-      const SimulatedRun::Span span = run_.SpanOf(at.actor, at.firing);
+      const SimulatedRun::Span span = run_.FindSpan(at.actor, at.firing);
       const ActorSpec& spec = run_.net.specs[at.actor];
-      summary->critical_seconds[KernelOf(at.actor)] += span.end - span.begin;
+      summary->critical_seconds[KernelName(at.actor)] += span.end - span.begin;
       messages += at.waited;
       const StreamOrder& stream = run_.net.streams[run_.net.stream_of[at.actor]];
       const int64_t a_step = run_.net.firings[at.actor];
-      const SimulationSummary::Block block{SegmentOf(at.actor), at.firing % a_step,
+      const SimulationSummary::Block block{SegmentName(at.actor), at.firing % a_step,
                                            at.firing / a_step, span.begin, span.end};
       std::vector<SimulationSummary::PathPiece>& pieces = summary->critical_path;
       if (!pieces.empty() && Continues(pieces.back(), spec, stream, block)) {
@@ -100,11 +100,11 @@ class Summarizer {
   }
 
  private:
-  const std::string& KernelOf(size_t actor) const {
+  const std::string& KernelName(size_t actor) const {
     return program_.actor(static_cast<int>(run_.net.specs[actor].actor)).kernel();
   }
 
-  const std::string& SegmentOf(int32_t actor) const {
+  const std::string& SegmentName(int32_t actor) const {
     return program_.segment(segment_of_[run_.net.specs[actor].actor]).name();
   }
 
@@ -115,7 +115,7 @@ class Summarizer {
            piece.block.step == block.step;
   }
 
-  std::vector<SimulationSummary::Block> BlocksOf(size_t s) const {
+  std::vector<SimulationSummary::Block> FindBlocks(size_t s) const {
     const StreamOrder& stream = run_.net.streams[s];
     std::vector<SimulationSummary::Block> blocks;
     std::vector<int64_t> fired(stream.actors.size(), 0);
@@ -124,10 +124,10 @@ class Summarizer {
     for (int64_t step = 0; step < run_.options.steps; ++step) {
       FiringOrder::Cursor at;
       for (bool more = true; more;) {
-        const int32_t first = stream.firings.PlaceAt(at), actor = stream.actors[first];
+        const int32_t first = stream.firings.IndexAt(at), actor = stream.actors[first];
         const int segment = segment_of_[run_.net.specs[actor].actor];
         const int64_t before = fired[first];
-        SimulationSummary::Block block{SegmentOf(actor), 0, step};
+        SimulationSummary::Block block{SegmentName(actor), 0, step};
         // A segment fires all its actors, one after the other.
         int64_t skipped = 0;  // firings of the first since this block began
         for (int i = 0; i < program_.segment(segment).actor_size(); ++i) {
@@ -141,13 +141,13 @@ class Summarizer {
             FiringOrder::SkipRepeats(repeat->times * repeat->order_repeats[s], &at);
             ++repeat;
           }
-          const int32_t place = stream.firings.PlaceAt(at);
-          block.end = run_.SpanOf(stream.actors[place], fired[place]++).end;
+          const int32_t index = stream.firings.IndexAt(at);
+          block.end = run_.FindSpan(stream.actors[index], fired[index]++).end;
           ++fired_together;
           more = stream.firings.Next(&at);
         }
         block.number = before + skipped - step * run_.net.firings[actor];
-        block.begin = run_.SpanOf(actor, before + skipped).begin;
+        block.begin = run_.FindSpan(actor, before + skipped).begin;
         block.busy = block.end - block.begin;
         blocks.push_back(std::move(block));
       }
@@ -178,7 +178,7 @@ SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
   for (const SimulatedRun::Repeat& repeat : run.repeats) {
     summary.repeats.push_back({repeat.begin, repeat.seconds, repeat.times});
   }
-  const CriticalPath path = CriticalPathOf(run);
+  const CriticalPath path = FindCriticalPath(run);
   const Summarizer summarizer(plan, run);
   summarizer.AddDevices(&summary);
   summarizer.AddActors(path, &summary);

@@ -1,5 +1,5 @@
-// What a person wants to know of a simulated run, gathered from the run and the plan: for the text,
-// the JSON, the page of `explain --format=html` and `oneflow diff`.
+// SimulationSummary: the facts of a simulated run for people, gathered from the run and the plan:
+// for the text, the JSON, the page of `explain --format=html` and `oneflow diff`.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "actor_runtime/simulate/crossings.h"
 #include "actor_runtime/simulate/live_memory.h"
 #include "actor_runtime/simulate/model_rates.h"
+#include "actor_runtime/simulate/process_traffic.h"
 #include "actor_runtime/simulate/simulate.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
@@ -26,8 +26,8 @@ struct SimulationSummary {
     int64_t number = 0;   // the how many-th time in its step: its micro-batch
     int64_t step = 0;
     double begin = 0, end = 0;  // seconds
-    // Of one that stands for several (condense.h): how many, for how long one of them runs, whether
-    // the critical path leads through it, and, of different segments, for how long each runs.
+    // For a merged block (condense.h): how many blocks it stands for, for how long one of them
+    // runs, if the critical path leads through it, and, if segments differ, for how long each runs.
     int64_t blocks = 1;
     double busy = 0;
     bool critical = false;
@@ -52,7 +52,7 @@ struct SimulationSummary {
     std::string name, kernel, why;
     int stage = 0;
     bool boxing = false;
-    int64_t firings = 0;  // a step; where weights lag, a round
+    int64_t firings = 0;  // a step; if weights lag, a round
     double seconds_a_step = 0;
     double seconds = 0;      // of one firing
     double slack = 0;        // CriticalPath::slack
@@ -65,26 +65,26 @@ struct SimulationSummary {
   };
 
   // A period of the run that repeats itself: blocks that end in the `times` periods after it are
-  // left out, and so is the critical path there. All sums are of all firings.
+  // left out, and so is the critical path there. Sums cover all firings.
   struct Repeat {
-    double begin = 0, seconds = 0;  // of the first, whose blocks are there
+    double begin = 0, seconds = 0;  // of the first period, whose blocks are there
     int64_t times = 0;
   };
 
   std::string model, cluster, program;
   int devices = 0;
-  int64_t steps = 0;  // simulated; where weights lag, rounds
+  int64_t steps = 0;  // simulated; if weights lag, rounds
   int64_t steps_a_round = 1;
   double step_seconds = 0, seconds = 0;
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   double flops_a_device_second = 0;         // all that is computed, on average over the stages
   std::optional<ModelRates> rates;          // the caller's to give
-  std::optional<CoreSharing> sharing;       // where devices share cores; the caller's to give
+  std::optional<CoreSharing> sharing;       // set by the caller, if devices share cores
   std::vector<Repeat> repeats;
   std::vector<Device> stages;
-  std::vector<Actor> actors;             // the costliest first
-  std::vector<PathPiece> critical_path;  // of the whole run
-  std::optional<Crossings> crossings;    // of a plan in several processes; the caller's to give
+  std::vector<Actor> actors;              // the costliest first
+  std::vector<PathPiece> critical_path;   // of the full run
+  std::optional<ProcessTraffic> traffic;  // set by the caller, for a plan in several processes
   std::map<std::string, double> critical_seconds;  // of the path, by kernel; "(messages)"
 };
 
@@ -92,8 +92,8 @@ struct SimulationSummary {
 SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
                             const SimulatedRun& run);
 
-// Units are seconds and bytes. All numbers round trip. Lists of which only the costliest, or the
-// last, are given say how many were left out.
+// Units are seconds and bytes. All numbers round trip. A list of only the costliest, or the last,
+// elements says how many were left out.
 std::string SummaryJson(const SimulationSummary& summary);
 
 // For a terminal: about 40 lines.

@@ -13,8 +13,8 @@ constexpr size_t kRows = 40;  // of the costliest actors and boxing
 // Blocks of the critical path, from its end; a long run has hundreds of thousands.
 constexpr size_t kPieces = 20000;
 
-// [segment, step, number, begin, end], and of a condensed run [..., blocks, busy, critical];
-// of several segments [..., {segment: seconds}], too.
+// [segment, step, number, begin, end], in a condensed run [..., blocks, busy, critical], and with
+// several segments [..., {segment: seconds}], too.
 Json BlockJson(const SimulationSummary::Block& block) {
   Json json = Json::array({block.segment, block.step, block.number, block.begin, block.end});
   if (block.blocks > 1 || block.critical) {
@@ -147,7 +147,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
     json["repeats"].push_back(
         {{"begin", repeat.begin}, {"seconds", repeat.seconds}, {"times", repeat.times}});
   }
-  if (summary.crossings) json["crossings"] = Json::parse(CrossingsJson(*summary.crossings));
+  if (summary.traffic) json["process_traffic"] = Json::parse(ProcessTrafficJson(*summary.traffic));
   return JsonText(json) + "\n";
 }
 

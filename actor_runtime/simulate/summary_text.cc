@@ -9,7 +9,7 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kRows = 8;    // of a table
-constexpr size_t kStages = 8;  // of many only the first and the last
+constexpr size_t kStages = 8;  // of a long list, its first and last
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -140,7 +140,7 @@ std::string SummaryText(const SimulationSummary& summary) {
         &text, "%d kernel threads share %d cores: all work is taken to last %.3g times as long\n",
         summary.sharing->threads, summary.sharing->cores, summary.sharing->slowdown());
   }
-  if (summary.crossings) text += CrossingsText(*summary.crossings);
+  if (summary.traffic) text += ProcessTrafficText(*summary.traffic);
   for (const SimulationSummary::Repeat& repeat : summary.repeats) {
     absl::StrAppend(&text, "from ", TimeText(repeat.begin), " on a period of ",
                     TimeText(repeat.seconds), " repeats itself exactly, ", repeat.times,

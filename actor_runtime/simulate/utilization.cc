@@ -14,7 +14,7 @@ class Together {
     length_ += std::max(0.0, span.end - std::max(span.begin, end_));
     end_ = std::max(end_, span.end);
   }
-  // What was added since `period` is added `times` times more, each `seconds` later.
+  // The events added since `period` are added `times` times more, each `seconds` later.
   void Repeat(const Together& period, int64_t times, double seconds) {
     length_ += static_cast<double>(times) * (length_ - period.length_);
     end_ += static_cast<double>(times) * seconds;
@@ -25,7 +25,7 @@ class Together {
   double end_ = 0, length_ = 0;
 };
 
-// Of a device over the whole run.
+// The covered time of a device over the full run.
 struct Covered {
   Together compute, exchange;
   Together with_stage;  // compute and exchanges within the stage
@@ -39,10 +39,10 @@ struct Covered {
   }
 };
 
-std::vector<Covered> CoveredOf(const SimulatedRun& run, int64_t first_step) {
+std::vector<Covered> FindCovered(const SimulatedRun& run, int64_t first_step) {
   std::vector<Covered> covered(run.net.own.size()), period;
   std::vector<int64_t> fired(run.net.specs.size(), 0);
-  size_t next = 0;  // of run.repeats
+  size_t next = 0;  // in run.repeats
   for (int64_t i = 0; i < static_cast<int64_t>(run.order.size()); ++i) {
     if (next < run.repeats.size() && i == run.repeats[next].end) {
       const SimulatedRun::Repeat& repeat = run.repeats[next++];
@@ -56,7 +56,7 @@ std::vector<Covered> CoveredOf(const SimulatedRun& run, int64_t first_step) {
     const int64_t firing = fired[actor]++;
     const Doing doing = run.doing[actor];
     if (doing == Doing::kHost) continue;
-    const SimulatedRun::Span span = run.SpanOf(actor, firing);
+    const SimulatedRun::Span span = run.FindSpan(actor, firing);
     Covered& device = covered[run.net.specs[actor].rank];
     const bool computes = doing == Doing::kComputing;
     if (!computes && firing < first_step * run.net.firings[actor]) continue;
@@ -72,7 +72,7 @@ double AtLeastNone(double seconds, double step) { return seconds > kRounding * s
 
 }  // namespace
 
-Utilization UtilizationOf(const SimulatedRun& run) {
+Utilization FindUtilization(const SimulatedRun& run) {
   Utilization result;
   const double step = run.StepSeconds(), round = static_cast<double>(run.steps_a_round);
   result.devices.resize(run.net.own.size());
@@ -88,12 +88,12 @@ Utilization UtilizationOf(const SimulatedRun& run) {
   }
   const int64_t first_step = run.options.steps > 1 ? 1 : 0;
   const double steps = static_cast<double>(run.options.steps - first_step) * round;
-  const std::vector<Covered> covered = CoveredOf(run, first_step);
+  const std::vector<Covered> covered = FindCovered(run, first_step);
   double busy = 0;  // of all devices
   for (int32_t rank = 0; rank < run.net.own.size(); ++rank) {
     const auto& [compute, exchange, with_stage, with_all] = covered[rank];
     DeviceTime& device = result.devices[rank];
-    // Of the last step what would go on beside the next one is not beside anything.
+    // In the last step, work that would overlap the next step overlaps nothing.
     device.exposed = std::min((with_all.length() - compute.length()) / steps,
                               AtLeastNone(step - device.compute, step));
     device.hidden = AtLeastNone(exchange.length() / steps - device.exposed, step);

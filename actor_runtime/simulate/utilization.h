@@ -1,4 +1,4 @@
-// How well a simulated run uses its devices.
+// Utilization: how well a simulated run uses its devices.
 #pragma once
 
 #include <vector>
@@ -19,15 +19,16 @@ struct DeviceTime {
 struct Utilization {
   std::vector<double> stream_busy;  // seconds a step in which a firing ran, by stream
   std::vector<DeviceTime> devices;  // by rank
-  // Part of a step in which a device neither computes nor exchanges within its stage, on average
-  // over the devices: what it waits for other stages; (p-1) / (m+p-1) for GPipe and 1F1B on p equal
-  // stages, m micro-batches and free links.
+  // The part of a step in which a device neither computes nor exchanges within its stage, on
+  // average over the devices: its wait for other stages; (p-1) / (m+p-1) for GPipe and 1F1B on p
+  // equal stages, m micro-batches and free links.
   double bubble = 0;
-  // The same over what is not waiting: (p-1) / m.
+  // The same time over the rest of the step: (p-1) / m.
   double bubble_over_busy = 0;
 };
 
-// Exchanges are those of the second step on, where there is one: the first has none before it.
-Utilization UtilizationOf(const SimulatedRun& run);
+// Exchanges are counted from the second step on, if there is one, because the first has none before
+// it.
+Utilization FindUtilization(const SimulatedRun& run);
 
 }  // namespace oneflow

@@ -24,7 +24,7 @@ void AddedTokens::Split(std::string_view text, const OnPart& on_part) const {
 }
 
 void AddedTokens::SplitBy(size_t pass, std::string_view text, const OnPart& on_part) const {
-  size_t begin = 0;  // of the ordinary text before `at`
+  size_t begin = 0;  // begin of the ordinary text before `at`
   for (size_t at = 0; at < text.size() && !empty_[pass];) {
     size_t length = 1;
     int32_t id = -1;

@@ -1,6 +1,6 @@
-// Finds the added tokens of a vocabulary in a text, as Hugging Face's tokenizers does: from the
-// left, at each position the longest; first those that are not normalized, then the others in what
-// is left between them. A special token takes its place in the search, but stays text.
+// AddedTokens: finds the added tokens of a vocabulary in a text, as Hugging Face's tokenizers does:
+// from the left, at each position the longest; first the tokens that are not normalized, then the
+// others in the text between them. A special token takes part in the search, but stays text.
 //
 //   const AddedTokens added(vocabulary.added);
 //   added.Split(text, [&](std::string_view part, std::optional<int32_t> id) { ... });
@@ -23,14 +23,14 @@ namespace oneflow {
 
 class AddedTokens {
  public:
-  // `id`: of the added token that `part` is; none: ordinary text, which is not empty.
+  // `id`: the added token of `part`; none: ordinary text, which is not empty.
   using OnPart = std::function<void(std::string_view part, std::optional<int32_t> id)>;
 
   explicit AddedTokens(const std::vector<AddedToken>& tokens);
 
   void Split(std::string_view text, const OnPart& on_part) const;
-  // True if a token may begin before `at` < text.size() and end after it. If it is false, the two
-  // sides of `at` are split as they are in the whole text.
+  // True if a token may begin before `at` < text.size() and end after it. If false, the two sides
+  // of `at` can be split separately.
   bool MaySpan(std::string_view text, size_t at) const;
 
  private:

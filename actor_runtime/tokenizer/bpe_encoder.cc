@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-constexpr size_t kLongestRemembered = 64;    // bytes; longer words seldom come again
+constexpr size_t kLongestRemembered = 64;    // bytes; longer words are seldom repeated
 constexpr size_t kMostRemembered = 1 << 18;  // then all are forgotten
 
 }  // namespace
@@ -20,9 +20,9 @@ void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
   });
 }
 
-size_t BpeEncoder::Cut(std::string_view text, size_t limit) const {
-  size_t at = Gpt2Cut(text, limit);
-  while (at > 0 && at < text.size() && added_.MaySpan(text, at)) at = Gpt2Cut(text, at - 1);
+size_t BpeEncoder::FindSplit(std::string_view text, size_t limit) const {
+  size_t at = Gpt2SplitPoint(text, limit);
+  while (at > 0 && at < text.size() && added_.MaySpan(text, at)) at = Gpt2SplitPoint(text, at - 1);
   return at;
 }
 

@@ -1,7 +1,7 @@
-// Byte-pair encoding: text is split at its added tokens (added_tokens.h), and what is between them
-// into words (gpt2_split.h); of each word's tokens, at first its
-// bytes, the pair of lowest rank merges, the leftmost of equals, until no pair of the vocabulary is
-// left. Time n log n in the length of a word; words seen before are looked up.
+// BpeEncoder: byte-pair encoding. Text is split at its added tokens (added_tokens.h), and the text
+// between them into words (gpt2_split.h). A word's tokens are at first its bytes; then the pair of
+// lowest rank merges, the leftmost of equals, until no pair of the vocabulary is left. Time n log n
+// in the length of a word; earlier words are looked up.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ class BpeEncoder {
   void Encode(std::string_view text, std::vector<int32_t>* ids);
   // The largest position <= limit at which `text` may be split in two without changing its ids; 0
   // if there is none.
-  size_t Cut(std::string_view text, size_t limit) const;
+  size_t FindSplit(std::string_view text, size_t limit) const;
   const BpeVocabulary& vocabulary() const { return vocabulary_; }
 
  private:
-  // A token of the word at hand; merged ones are taken out of the list.
+  // A token of the current word; merged tokens are removed from the list.
   struct Symbol {
     int32_t id, previous, next;  // next: -1 at the end; id -1: merged into its left neighbour
   };
@@ -53,7 +53,7 @@ class BpeEncoder {
   const AddedTokens added_;
   absl::flat_hash_map<std::string, Range> seen_;
   std::vector<int32_t> seen_ids_;
-  // Of the word at hand; kept for their memory.
+  // State of the current word; members, to reuse their memory.
   std::vector<Symbol> symbols_;
   std::vector<Candidate> candidates_;  // a heap, lowest rank first
 };

@@ -155,7 +155,7 @@ absl::Status AddPostProcessor(const std::string& path, const Json& processor, Bp
   if (type == "Sequence") {
     for (const Json& one : Field(processor, "processors")) {
       if (Field(one, "type") == "Sequence") return BadTemplate(path);  // one level is enough
-      BpeListing around;                                               // what the earlier ones made
+      BpeListing around;  // outputs of the earlier ones
       RETURN_IF_ERROR(AddPostProcessor(path, one, &around));
       listing->begin.insert(listing->begin.begin(), around.begin.begin(), around.begin.end());
       listing->end.insert(listing->end.end(), around.end.begin(), around.end.end());
@@ -195,7 +195,7 @@ absl::Status CheckPipeline(const std::string& path, const Json& json, const Json
 }
 
 // A file beside the vocabulary that adds tokens to it: it does not say which of them are special,
-// and those that are not would be found in texts.
+// and the others would be found in texts.
 absl::Status CheckNoAdded(const std::string& folder) {
   const std::string path = folder + "/added_tokens.json";
   std::error_code ignored;

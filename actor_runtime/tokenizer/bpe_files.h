@@ -1,4 +1,4 @@
-// The files that hold a byte-level BPE vocabulary, read.
+// Readers of the files of a byte-level BPE vocabulary.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace oneflow {
 absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder);
 
 // A tokenizer.json whose model is a byte-level BPE that splits text as GPT-2 does. Others are
-// refused by the name of what they ask for: a normalizer, another pre-tokenizer, prefixes, ... The
-// ids that its post-processor puts around one text become begin and end of the vocabulary.
+// refused; the error names the unsupported feature: a normalizer, another pre-tokenizer, prefixes,
+// ... The ids that its post-processor adds around one text become begin and end of the vocabulary.
 absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path);
 
 }  // namespace oneflow

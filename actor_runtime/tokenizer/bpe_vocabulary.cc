@@ -31,7 +31,8 @@ absl::flat_hash_map<int32_t, char> Alphabet() {
 }
 
 // The bytes of a token; a token of other characters is plain text.
-std::string BytesOf(const std::string& token, const absl::flat_hash_map<int32_t, char>& alphabet) {
+std::string TokenBytes(const std::string& token,
+                       const absl::flat_hash_map<int32_t, char>& alphabet) {
   std::string bytes;
   const auto* text = reinterpret_cast<const utf8proc_uint8_t*>(token.data());
   const auto size = static_cast<utf8proc_ssize_t>(token.size());
@@ -54,7 +55,7 @@ class Builder {
   absl::Status AddVocabulary(const BpeListing& listing) {
     const auto alphabet = Alphabet();
     for (const auto& [token, id] : listing.vocab) {
-      RETURN_IF_ERROR(AddToken(token, id, BytesOf(token, alphabet)));
+      RETURN_IF_ERROR(AddToken(token, id, TokenBytes(token, alphabet)));
     }
     return FindBytes(alphabet);
   }
@@ -63,9 +64,9 @@ class Builder {
     made_.merges.reserve(listing.merges.size());
     for (const auto& [left, right] : listing.merges) {
       const auto rank = static_cast<int32_t>(made_.merges.size());
-      ASSIGN_OR_RETURN(const int32_t a, IdOf(left, left, right));
-      ASSIGN_OR_RETURN(const int32_t b, IdOf(right, left, right));
-      ASSIGN_OR_RETURN(const int32_t merged, IdOf(left + right, left, right));
+      ASSIGN_OR_RETURN(const int32_t a, FindId(left, left, right));
+      ASSIGN_OR_RETURN(const int32_t b, FindId(right, left, right));
+      ASSIGN_OR_RETURN(const int32_t merged, FindId(left + right, left, right));
       made_.merges.emplace(BpeVocabulary::Pair(a, b), BpeVocabulary::Merge{rank, merged});
     }
     return absl::OkStatus();
@@ -97,7 +98,8 @@ class Builder {
     return AddIds(listing.end, &made_.end);
   }
 
-  // Special tokens are none of what makes ids: of GPT-2 one kind of file lists them, the other not.
+  // Special tokens do not enter the hash, because only one of GPT-2's two kinds of files lists
+  // them.
   void AddHash(const BpeListing& listing) {
     std::string all;
     const auto add = [&all](const std::string& text) {
@@ -119,7 +121,7 @@ class Builder {
   absl::Status AddToken(const std::string& token, int64_t id, std::string bytes) {
     const auto bad = [&](std::string_view what) {
       return InputError(where_, absl::StrCat("token \"", token, "\" has id ", id, ToAbsl(what)),
-                        "give each token an id of its own, counting from 0");
+                        "give each token a different id, counting from 0");
     };
     if (id < 0 || id >= kMostTokens) return bad(", which is out of range");
     if (made_.tokens.size() <= id) made_.tokens.resize(id + 1), taken_.resize(id + 1);
@@ -159,8 +161,8 @@ class Builder {
         "use a byte-level vocabulary such as GPT-2's");
   }
 
-  absl::StatusOr<int32_t> IdOf(const std::string& token, const std::string& left,
-                               const std::string& right) const {
+  absl::StatusOr<int32_t> FindId(const std::string& token, const std::string& left,
+                                 const std::string& right) const {
     if (const auto it = ids_.find(token); it != ids_.end()) return it->second;
     return InputError(
         where_,

@@ -1,5 +1,5 @@
-// The vocabulary of a byte-level byte-pair encoding: what each id stands for, and which pairs of
-// ids merge into one, in which order.
+// BpeVocabulary: the vocabulary of a byte-level byte-pair encoding: the bytes of each id, and the
+// pairs of ids that merge into one, in order.
 #pragma once
 
 #include <array>
@@ -20,21 +20,21 @@ struct AddedToken {
   std::string text;
   int64_t id = 0;
   bool special = false;     // never found in a text, which is only text
-  bool normalized = false;  // searched for after those that are not
+  bool normalized = false;  // searched after the tokens that are not
   bool operator==(const AddedToken&) const = default;
 };
 
 struct BpeVocabulary {
   struct Merge {
     int32_t rank;  // lower ranks merge first
-    int32_t id;    // what the pair becomes
+    int32_t id;    // of the merged token
   };
   static uint64_t Pair(int32_t left, int32_t right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
 
   std::vector<std::string> tokens;              // bytes, by id; ids that nobody uses are empty
-  std::array<int32_t, 256> id_of_byte;          // where every word begins
+  std::array<int32_t, 256> id_of_byte;          // by byte: its id; every word begins with these
   absl::flat_hash_map<uint64_t, Merge> merges;  // by Pair(left, right)
   std::optional<int32_t> end_of_text;
   std::vector<AddedToken> added;
@@ -42,8 +42,8 @@ struct BpeVocabulary {
   std::string hash;                 // tokenizer_id.h
 };
 
-// What the files hold. Tokens are written in GPT-2's alphabet, in which every byte is a printable
-// character: "Ġthe" is " the".
+// The content of the files. Tokens are written in GPT-2's alphabet, in which every byte is a
+// printable character: "Ġthe" is " the".
 struct BpeListing {
   std::vector<std::pair<std::string, int64_t>> vocab;       // token, id
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
@@ -52,7 +52,7 @@ struct BpeListing {
 };
 
 // `where`: the file, for messages. Errors: an id that is negative, taken twice or absurdly large; a
-// merge of tokens, or into a token, that the vocabulary has not got; a byte without a token of
+// merge of tokens, or into a token, that are not in the vocabulary; a byte without a token of
 // GPT-2's alphabet; an added token whose id is another in the vocabulary; a template with an id
 // that no token has.
 absl::StatusOr<BpeVocabulary> MakeBpeVocabulary(std::string_view where, const BpeListing& listing);

@@ -22,7 +22,7 @@ constexpr bool IsSpace(int32_t c) {
          c == 0x3000;
 }
 
-Kind KindOf(int32_t c) {
+Kind FindKind(int32_t c) {
   if (IsSpace(c)) return Kind::kSpace;
   switch (utf8proc_category(c)) {
     case UTF8PROC_CATEGORY_LU:
@@ -41,7 +41,7 @@ Kind KindOf(int32_t c) {
 const std::array<Kind, 128>& AsciiKinds() {
   static const std::array<Kind, 128> kinds = [] {
     std::array<Kind, 128> table;
-    for (int c = 0; c < 128; ++c) table[c] = KindOf(c);
+    for (int c = 0; c < 128; ++c) table[c] = FindKind(c);
     return table;
   }();
   return kinds;
@@ -55,7 +55,7 @@ Character CharacterAt(std::string_view text, size_t at) {
   const auto left = static_cast<utf8proc_ssize_t>(std::min<size_t>(text.size() - at, 4));
   const utf8proc_ssize_t length = utf8proc_iterate(bytes, left, &c);
   if (length <= 0) return {Kind::kOther, 1};
-  return {KindOf(c), static_cast<size_t>(length)};
+  return {FindKind(c), static_cast<size_t>(length)};
 }
 
 size_t Contraction(std::string_view text, size_t at) {
@@ -95,7 +95,7 @@ size_t Gpt2WordEnd(std::string_view text, size_t begin) {
   return at;
 }
 
-size_t Gpt2Cut(std::string_view text, size_t limit) {
+size_t Gpt2SplitPoint(std::string_view text, size_t limit) {
   // ASCII is enough to find one often.
   const auto space = [&](size_t i) { return IsSpace(static_cast<unsigned char>(text[i]) & 0x7f); };
   const auto ascii = [&](size_t i) { return static_cast<unsigned char>(text[i]) < 128; };

@@ -41,17 +41,18 @@ TEST_CASE("letters, numbers and spaces are Unicode's") {
   CHECK(Words("e\u0301") == "e|\u0301");  // a combining accent is no letter
 }
 
-TEST_CASE("bytes that are no UTF-8 are characters of their own") {
+TEST_CASE("bytes that are no UTF-8 are separate characters") {
   CHECK(Words("a\xff\xc3 b\xe4\xb8") == "a|\xff\xc3| b|\xe4\xb8");
 }
 
-TEST_CASE("text is cut only where white space follows a word") {
+TEST_CASE("text is split only before white space that follows a word") {
   const std::string text = "one two\n\n  three";
-  CHECK(Gpt2Cut(text, text.size()) == text.size());
-  CHECK(Gpt2Cut(text, 10) == 7);
-  CHECK(Gpt2Cut(text, 6) == 3);
-  CHECK(Gpt2Cut(text, 2) == 0);
-  CHECK(Gpt2Cut("größ e", 4) == 0);  // ß is not ASCII, e has no space before: nothing up to here
+  CHECK(Gpt2SplitPoint(text, text.size()) == text.size());
+  CHECK(Gpt2SplitPoint(text, 10) == 7);
+  CHECK(Gpt2SplitPoint(text, 6) == 3);
+  CHECK(Gpt2SplitPoint(text, 2) == 0);
+  CHECK(Gpt2SplitPoint("größ e", 4) ==
+        0);  // ß is not ASCII, e has no space before: nothing up to here
 }
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Releases of the libraries differ in these ids. The tests follow those that
+// Releases of the libraries differ in these ids. The tests follow the releases that
 // testdata/make_library_ids.py was run with; each file names its library.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -28,7 +28,7 @@ const std::string kData = "actor_runtime/tokenizer/testdata/";
 Json ReadJson(const std::string& name) { return Json::parse(*ReadFile(kData + name)); }
 
 // [["the", 3], ...]
-std::string TextOf(const Json& parts) {
+std::string JoinText(const Json& parts) {
   std::string text;
   for (const Json& part : parts) {
     for (int i = 0; i < part[1].get<int>(); ++i) text += part[0].get<std::string>();
@@ -37,7 +37,7 @@ std::string TextOf(const Json& parts) {
 }
 
 // [[[5, 7], 3], ...]
-Ids IdsOf(const Json& units) {
+Ids ReadIds(const Json& units) {
   Ids ids;
   for (const Json& unit : units) {
     for (int i = 0; i < unit[1].get<int>(); ++i) {
@@ -51,9 +51,9 @@ Ids IdsOf(const Json& units) {
 int CheckAll(const Tokenizer& tokenizer, const Json& expected) {
   int cases = 0;
   for (const Json& one : expected["cases"]) {
-    const std::string text = TextOf(one["text"]);
+    const std::string text = JoinText(one["text"]);
     INFO(one["text"]);
-    REQUIRE(Encode(tokenizer, text) == IdsOf(one["ids"]));
+    REQUIRE(Encode(tokenizer, text) == ReadIds(one["ids"]));
     ++cases;
   }
   return cases;
@@ -65,7 +65,7 @@ Tokenizer Changed(const TemporaryDirectory& dir, const Json& patch) {
   return Load(dir.Write("t.json", JsonText(json)));
 }
 
-Proto ModelOf(const std::string& name) {
+Proto ReadModel(const std::string& name) {
   Proto model;
   REQUIRE(model.ParseFromString(*ReadFile(kData + name + ".model")));
   return model;
@@ -86,7 +86,7 @@ void Define(const std::string& text, Proto* model) {
 TEST_CASE("unigram: pieces that the user defined win, long ones before short ones") {
   const Json expected = ReadJson("expected_symbols.json");
   CHECK(expected["library"] == "sentencepiece 0.2.3");
-  Proto model = ModelOf("unigram");
+  Proto model = ReadModel("unigram");
   for (const Json& symbol : expected["symbols"]) Define(symbol.get<std::string>(), &model);
   const TemporaryDirectory dir;
   const Tokenizer tokenizer = Load(dir.Write("m.model", model.SerializeAsString()));
@@ -99,7 +99,7 @@ TEST_CASE("unigram: pieces that the user defined win, long ones before short one
 
 TEST_CASE("unigram: ties, and runs so long that sums of scores lose their last digits") {
   const Json expected = ReadJson("expected_ties.json");
-  Proto model = ModelOf("unigram");
+  Proto model = ReadModel("unigram");
   for (Proto::Piece& piece : *model.mutable_pieces()) {
     piece.set_score(std::nearbyint(piece.score()));
   }
@@ -111,7 +111,7 @@ TEST_CASE("pieces that are not used fall into those that they were merged from, 
   for (const auto& [name, base] :
        {std::pair<std::string, std::string>{"unused", "bpe"}, {"unused_unigram", "unigram"}}) {
     const Json expected = ReadJson("expected_" + name + ".json");
-    Proto model = ModelOf(base);
+    Proto model = ReadModel(base);
     for (Proto::Piece& piece : *model.mutable_pieces()) {
       for (const Json& unused : expected["unused"]) {
         if (piece.piece() == unused.get<std::string>()) piece.set_type(Proto::Piece::UNUSED);
@@ -139,20 +139,20 @@ TEST_CASE("a text with added tokens may be split where the tokenizer says") {
   const TemporaryDirectory dir;
   const Json expected = ReadJson("expected_added.json");
   const Tokenizer tokenizer = Changed(dir, expected["patch"]);
-  int cuts = 0;
+  int splits = 0;
   for (const Json& one : expected["cases"]) {
-    const std::string text = TextOf(one["text"]);
+    const std::string text = JoinText(one["text"]);
     for (size_t limit = 1; limit <= text.size(); ++limit) {
-      const size_t at = tokenizer.cut(text, limit);
+      const size_t at = tokenizer.find_split(text, limit);
       REQUIRE(at <= limit);
       Ids ids = Encode(tokenizer, std::string_view(text).substr(0, at));
       tokenizer.encode(std::string_view(text).substr(at), &ids);
       INFO(text << " at " << at);
-      REQUIRE(ids == IdsOf(one["ids"]));
-      cuts += at > 0 && at < text.size() ? 1 : 0;
+      REQUIRE(ids == ReadIds(one["ids"]));
+      splits += at > 0 && at < text.size() ? 1 : 0;
     }
   }
-  CHECK(cuts > 500);
+  CHECK(splits > 500);
 }
 
 TEST_CASE("a post-processor's ids stand around a document") {
@@ -173,7 +173,7 @@ TEST_CASE("a post-processor's ids stand around a document") {
   CHECK(around == 5);
 }
 
-TEST_CASE("what of a tokenizer.json is not understood is refused by name") {
+TEST_CASE("unsupported parts of a tokenizer.json are refused by name") {
   const TemporaryDirectory dir;
   const auto refused = [&](auto change) {
     Json json = ReadJson("tokenizer.json");

@@ -1,4 +1,4 @@
-// What tests of tokenizers share: one that must load, and its ids of a text.
+// Common parts of the tests of tokenizers: a tokenizer that must load, and its ids of a text.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@
 
 namespace oneflow {
 
-// Fails the test where `spec` does not load.
+// Fails the test if `spec` does not load.
 inline Tokenizer Load(const std::string& spec) {
   auto tokenizer = LoadTokenizer(spec);
   INFO(tokenizer.status().ToString());

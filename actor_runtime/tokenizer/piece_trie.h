@@ -1,4 +1,4 @@
-// A set of strings with numbers, searched for all that a text begins with.
+// PieceTrie: a map from strings to numbers that finds all prefixes of a text.
 //
 //   PieceTrie trie;
 //   trie.Add("ab", 7);
@@ -23,7 +23,7 @@ class PieceTrie {
     values_[node] = value;
   }
 
-  // fn(length, value) for each string that `text` begins with, the shortest first.
+  // Calls fn(length, value) for each string that is a prefix of `text`, the shortest first.
   template <typename Fn>
   void Prefixes(std::string_view text, Fn fn) const {
     uint64_t node = 0;
@@ -35,7 +35,7 @@ class PieceTrie {
     }
   }
 
-  // The length of the longest string that `text` begins with; 0 if there is none.
+  // The length of the longest string that is a prefix of `text`; 0 if there is none.
   size_t Longest(std::string_view text) const {
     size_t longest = 0;
     Prefixes(text, [&longest](size_t length, int32_t) { longest = length; });

@@ -47,7 +47,7 @@ class Merger {
   struct Candidate {
     float score;
     int32_t left;
-    size_t size;  // of the merged text; another now: the pair is stale
+    size_t size;  // of the merged text; if it has changed, the pair is stale
     bool operator<(const Candidate& other) const {
       return score != other.score ? score < other.score : left > other.left;
     }
@@ -66,7 +66,8 @@ class Merger {
     const Piece& piece = model_.pieces[it->second];
     candidates_.push_back({piece.score(), left, text.size()});
     std::push_heap(candidates_.begin(), candidates_.end());
-    // Not used by itself: should it be left at the end, it falls into what it was made of.
+    // Such a piece is never output: if it is left at the end, it is split into the pieces that it
+    // was merged from.
     if (piece.type() == Piece::UNUSED) parts_[ToAbsl(text)] = a.text.size();
   }
 

@@ -1,5 +1,5 @@
-// Pieces of a normalized text: of a unigram model, those whose scores add up to the most; of a BPE
-// model, what is left when characters have merged, the pair of highest score first.
+// The pieces of a normalized text. In a unigram model they are those with the greatest sum of
+// scores; in a BPE model, the result of merging characters, the pair of highest score first.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace oneflow {
 
-// A stretch of a normalized text and the id of its piece; the model's unknown one where no piece
-// covers it.
+// A range of a normalized text and the id of its piece; the model's unknown id if no piece covers
+// it.
 struct FoundPiece {
   std::string_view text;
   int32_t id;
 };
 
-// Bytes of the character at `at`.
+// The number of bytes of the character at `at`.
 size_t CharacterLength(std::string_view text, size_t at);
 
 std::vector<FoundPiece> FindUnigramPieces(const SentencePieceModel& model, std::string_view text);
 std::vector<FoundPiece> FindBpePieces(const SentencePieceModel& model, std::string_view text);
 
-// Their ids: what is unknown becomes its bytes, or else one unknown id a run.
+// Appends their ids: an unknown range becomes its bytes, or else one unknown id a run.
 void AppendIds(const SentencePieceModel& model, const std::vector<FoundPiece>& found,
                std::vector<int32_t>* ids);
 

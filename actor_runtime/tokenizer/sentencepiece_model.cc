@@ -23,19 +23,19 @@ absl::Status Bad(const std::string& path, const std::string& what) {
 }
 
 // The byte of "<0x41>"; -1 for other pieces.
-int ByteOf(const std::string& piece) {
+int FindByte(const std::string& piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return -1;
   int byte = -1;
   const auto [end, error] = std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
   return error == std::errc() && end == piece.data() + 5 ? byte : -1;
 }
 
-std::string BytesOf(const Proto::Piece& piece, const Proto::Trainer& trainer) {
+std::string PieceBytes(const Proto::Piece& piece, const Proto::Trainer& trainer) {
   switch (piece.type()) {
     case Proto::Piece::CONTROL: return "";
     case Proto::Piece::UNKNOWN:
       return trainer.has_unk_surface() ? trainer.unk_surface() : kUnknownSurface;
-    case Proto::Piece::BYTE: return std::string(1, static_cast<char>(ByteOf(piece.piece())));
+    case Proto::Piece::BYTE: return std::string(1, static_cast<char>(FindByte(piece.piece())));
     default: return absl::StrReplaceAll(piece.piece(), {{kSpace, " "}});
   }
 }
@@ -53,8 +53,8 @@ absl::Status AddPiece(const std::string& path, Proto::Piece piece, const Proto::
       if (text == (trainer.has_eos_piece() ? trainer.eos_piece() : "</s>")) made->end_of_text = id;
       break;
     case Proto::Piece::BYTE:
-      if (ByteOf(text) < 0) return Bad(path, "piece \"" + text + "\" is no byte");
-      made->id_of_byte[ByteOf(text)] = id;
+      if (FindByte(text) < 0) return Bad(path, "piece \"" + text + "\" is no byte");
+      made->id_of_byte[FindByte(text)] = id;
       break;
     case Proto::Piece::USER_DEFINED: made->user_defined.Add(text, id); [[fallthrough]];
     default:
@@ -63,7 +63,7 @@ absl::Status AddPiece(const std::string& path, Proto::Piece piece, const Proto::
       }
       made->trie.Add(text, id);
   }
-  made->bytes.push_back(BytesOf(piece, trainer));
+  made->bytes.push_back(PieceBytes(piece, trainer));
   made->pieces.push_back(std::move(piece));
   return absl::OkStatus();
 }

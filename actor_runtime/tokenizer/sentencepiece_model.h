@@ -1,8 +1,9 @@
-// A sentencepiece .model file, read and checked: its pieces, and how they make up a text.
+// SentencePieceModel: a sentencepiece .model file, read and checked: its pieces, and how they form
+// a text.
 //
-// Why not the library itself: Debian's carries a Protocol Buffers runtime of its own, 3.14, and
-// exports its symbols; in one process with the system's 3.21, which this program uses, either the
-// one or the other aborts. docs/data.md.
+// The library itself is not used, because Debian's contains a separate Protocol Buffers runtime,
+// 3.14, and exports its symbols; in one process with the system's 3.21, which this program uses,
+// one of the two aborts. docs/data.md.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct SentencePieceModel {
   int32_t unknown = 0;              // id of the unknown piece
   int32_t end_of_text = -1;         // id of the control piece that ends a text; -1: none
   std::vector<Piece> pieces;        // by id; every type is set
-  std::vector<std::string> bytes;   // what each id stands for in a decoded text
+  std::vector<std::string> bytes;   // by id, in a decoded text
   std::vector<int32_t> id_of_byte;  // by byte, with byte_fallback
   PieceTrie trie;                   // normal, user-defined and unused pieces -> id
   absl::flat_hash_map<std::string, int32_t> ids;  // the same
@@ -34,8 +35,8 @@ struct SentencePieceModel {
   bool whitespace_as_suffix = false;
 };
 
-// Errors: no such file, no sentencepiece model, one of whole words or characters, pieces that are
-// missing or there twice.
+// Errors: no such file, no sentencepiece model, a model of words or of characters, pieces that are
+// missing or duplicate.
 absl::StatusOr<SentencePieceModel> ReadSentencePieceModel(const std::string& path);
 
 }  // namespace oneflow

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kSpace = "\xe2\x96\x81", kReplacement = "\xef\xbf\xbd";
 
-// A node of the double array. From darts-clone: bit 8 tells that a string ends here, the low byte
-// and the top bit are the label, the rest says how far away its children are.
+// A node of the double array. In darts-clone, bit 8 says that a string ends here, the low byte and
+// the top bit are the character, the other bits give the offset of its children.
 struct Unit {
   uint32_t bits;
   bool has_leaf() const { return (bits >> 8 & 1) != 0; }

@@ -1,5 +1,6 @@
-// What sentencepiece makes of a text before it looks for pieces: characters replaced by the model's
-// table (NFKC and the like), spaces written as U+2581, runs of them joined, one put in front.
+// SentencePieceNormalizer: sentencepiece's normalization of a text before the search for pieces:
+// characters replaced by the model's table (NFKC and the like), spaces written as U+2581, runs of
+// them joined, one added in front.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,15 @@ namespace oneflow {
 
 class SentencePieceNormalizer {
  public:
-  // Keeps what it needs of `model`'s normalizer; the model must outlive it. `path`, for the error
-  // where its table of characters is broken.
+  // Copies the settings of `model`'s normalizer; the model must outlive this. `path` is for the
+  // error if its table of characters is broken.
   static absl::StatusOr<SentencePieceNormalizer> Make(const std::string& path,
                                                       const SentencePieceModel& model);
 
   std::string Normalize(std::string_view text) const;
 
  private:
-  // What stands for the first characters of a text, and how many of its bytes those are.
+  // The replacement of the first characters of a text, and the number of bytes that it replaces.
   struct Replaced {
     std::string_view by;
     size_t bytes;

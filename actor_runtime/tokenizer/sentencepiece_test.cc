@@ -20,7 +20,7 @@ const std::string kData = "actor_runtime/tokenizer/testdata/";
 
 Tokenizer LoadModel(const std::string& name) { return Load(kData + name + ".model"); }
 
-nlohmann::json ExpectedOf(const std::string& name) {
+nlohmann::json ReadExpected(const std::string& name) {
   return nlohmann::json::parse(*ReadFile(kData + "expected_" + name + ".json"));
 }
 
@@ -35,7 +35,7 @@ std::string Decode(const Tokenizer& tokenizer, std::string_view text) {
 TEST_CASE("unigram and BPE models give the ids of the library") {
   for (const std::string name : {"unigram", "bpe"}) {
     const Tokenizer tokenizer = LoadModel(name);
-    for (const nlohmann::json& expected : ExpectedOf(name)) {
+    for (const nlohmann::json& expected : ReadExpected(name)) {
       const auto text = expected["text"].get<std::string>();
       INFO(name << ": " << text);
       CHECK(Encode(tokenizer, text) == expected["ids"].get<std::vector<int32_t>>());
@@ -57,7 +57,7 @@ TEST_CASE("a text ends in </s>, which is never found in one") {
   for (const int32_t id : Encode(tokenizer, "a </s> b")) CHECK(id != 2);
 }
 
-TEST_CASE("pieces that the user defined are found wherever they stand, and not normalized") {
+TEST_CASE("pieces that the user defined are found at any position, and not normalized") {
   for (const std::string name : {"unigram", "bpe"}) {
     Proto model;
     REQUIRE(model.ParseFromString(*ReadFile(kData + name + ".model")));
@@ -79,12 +79,12 @@ TEST_CASE("pieces that the user defined are found wherever they stand, and not n
   }
 }
 
-TEST_CASE("text is cut after lines") {
+TEST_CASE("text is split after lines") {
   const Tokenizer tokenizer = LoadModel("bpe");
-  CHECK(tokenizer.cut("ab\ncd\nef", 7) == 6);
-  CHECK(tokenizer.cut("ab\ncd\nef", 5) == 3);
-  CHECK(tokenizer.cut("ab\ncd\nef", 2) == 0);
-  CHECK(tokenizer.cut("ab", 0) == 0);
+  CHECK(tokenizer.find_split("ab\ncd\nef", 7) == 6);
+  CHECK(tokenizer.find_split("ab\ncd\nef", 5) == 3);
+  CHECK(tokenizer.find_split("ab\ncd\nef", 2) == 0);
+  CHECK(tokenizer.find_split("ab", 0) == 0);
 }
 
 TEST_CASE("models that are broken or of another kind are refused") {

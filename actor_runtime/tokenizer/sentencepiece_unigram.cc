@@ -23,7 +23,7 @@ float LowestScore(const SentencePieceModel& model) {
 // The score of a piece of `length` bytes. Scores of normal pieces are log probabilities, so one
 // that the user defined wins, and a long one wins over several short ones. Rounded as the library
 // rounds it: the product is of doubles.
-float ScoreOf(const Piece& piece, size_t length) {
+float FindScore(const Piece& piece, size_t length) {
   if (piece.type() != Piece::USER_DEFINED) return piece.score();
   return static_cast<float>(0.1 * (static_cast<double>(length) - 1));
 }
@@ -32,7 +32,7 @@ float ScoreOf(const Piece& piece, size_t length) {
 struct Arrival {
   int32_t id = -1;
   float score = 0;
-  size_t begin = 0;  // of its last piece
+  size_t begin = 0;  // begin of its last piece
 
   // Keeps the first of equals, as the library does.
   void Offer(int32_t new_id, float new_score, size_t new_begin) {
@@ -81,7 +81,7 @@ std::vector<FoundPiece> FindUnigramPieces(const SentencePieceModel& model, std::
     model.trie.Prefixes(text.substr(at), [&](size_t length, int32_t id) {
       const Piece& piece = model.pieces[id];
       if (piece.type() == Piece::UNUSED) return;
-      best.Offer(at + length, id, ScoreOf(piece, length) + here, at);
+      best.Offer(at + length, id, FindScore(piece, length) + here, at);
       single = single || length == character;
     });
     if (!single) best.Offer(at + character, model.unknown, unknown + here, at);

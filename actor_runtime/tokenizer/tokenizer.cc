@@ -26,11 +26,11 @@ Tokenizer ByteTokenizer() {
                 for (const char c : text) ids->push_back(static_cast<unsigned char>(c));
               },
           .bytes = [all](int32_t id) { return std::string_view(*all).substr(id, 1); },
-          .cut = [](std::string_view, size_t limit) { return limit; }};
+          .find_split = [](std::string_view, size_t limit) { return limit; }};
 }
 
 // The last part of a path.
-std::string NameOf(const std::string& path) {
+std::string FileName(const std::string& path) {
   const size_t end = path.find_last_not_of('/') + 1;
   const size_t slash = path.rfind('/', end == 0 ? 0 : end - 1);
   const size_t begin = slash == std::string::npos ? 0 : slash + 1;
@@ -40,16 +40,16 @@ std::string NameOf(const std::string& path) {
 Tokenizer BpeTokenizer(const std::string& name, BpeVocabulary vocabulary) {
   auto encoder = std::make_shared<BpeEncoder>(std::move(vocabulary));
   const BpeVocabulary& v = encoder->vocabulary();
-  return {
-      .vocab = static_cast<int64_t>(v.tokens.size()),
-      .id = {name, v.hash},
-      .end_of_text = v.end_of_text,
-      .begin = v.begin,
-      .end = v.end,
-      .encode = [encoder](std::string_view text,
-                          std::vector<int32_t>* ids) { encoder->Encode(text, ids); },
-      .bytes = [&v, encoder](int32_t id) { return std::string_view(v.tokens[id]); },
-      .cut = [encoder](std::string_view text, size_t limit) { return encoder->Cut(text, limit); }};
+  return {.vocab = static_cast<int64_t>(v.tokens.size()),
+          .id = {name, v.hash},
+          .end_of_text = v.end_of_text,
+          .begin = v.begin,
+          .end = v.end,
+          .encode = [encoder](std::string_view text,
+                              std::vector<int32_t>* ids) { encoder->Encode(text, ids); },
+          .bytes = [&v, encoder](int32_t id) { return std::string_view(v.tokens[id]); },
+          .find_split = [encoder](std::string_view text,
+                                  size_t limit) { return encoder->FindSplit(text, limit); }};
 }
 
 // A model with its normalizer, which points into it.
@@ -71,13 +71,13 @@ absl::StatusOr<Tokenizer> SentencePieceTokenizer(const std::string& path) {
   const SentencePieceModel& model = pieces->model;
   Tokenizer tokenizer{
       .vocab = static_cast<int64_t>(model.pieces.size()),
-      .id = {NameOf(path), model.hash},
+      .id = {FileName(path), model.hash},
       .encode = [pieces](std::string_view text,
                          std::vector<int32_t>* ids) { pieces->Encode(text, ids); },
       .bytes = [pieces](int32_t id) { return std::string_view(pieces->model.bytes[id]); },
       // After a line.
-      .cut = [](std::string_view text,
-                size_t limit) { return limit == 0 ? 0 : text.rfind('\n', limit - 1) + 1; }};
+      .find_split = [](std::string_view text,
+                       size_t limit) { return limit == 0 ? 0 : text.rfind('\n', limit - 1) + 1; }};
   if (model.end_of_text >= 0) tokenizer.end_of_text = model.end_of_text;
   return tokenizer;
 }
@@ -88,12 +88,12 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
   if (spec == "bytes") return ByteTokenizer();
   if (spec.starts_with(kGpt2)) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadGpt2Folder(spec.substr(kGpt2.size())));
-    return BpeTokenizer(std::string(kGpt2) + NameOf(spec.substr(kGpt2.size())),
+    return BpeTokenizer(std::string(kGpt2) + FileName(spec.substr(kGpt2.size())),
                         std::move(vocabulary));
   }
   if (spec.ends_with(".json")) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadTokenizerJson(spec));
-    return BpeTokenizer(NameOf(spec), std::move(vocabulary));
+    return BpeTokenizer(FileName(spec), std::move(vocabulary));
   }
   if (spec.ends_with(".model")) return SentencePieceTokenizer(spec);
   return InputError(

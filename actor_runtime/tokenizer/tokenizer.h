@@ -1,4 +1,4 @@
-// A tokenizer: from text to token ids and back. Three families:
+// Tokenizer: from text to token ids and back. The families are:
 //
 //   bytes          a byte is a token; ids 0 .. 255
 //   gpt2:FOLDER    byte-pair encoding of GPT-2's vocab.json and merges.txt in FOLDER
@@ -10,11 +10,11 @@
 //   tokenizer.encode("The ", &ids);
 //   for (int32_t id : ids) text += tokenizer.bytes(id);
 //
-// Guarantees: any bytes can be encoded, also what is no UTF-8, and the bytes of the ids, one after
-// the other, are the text again; but sentencepiece gives back what its normalizer and its unknown
-// piece leave, with a space in front. Text is only text: "<|endoftext|>" in it does not become the
-// special token. Added tokens that are not special (runs of spaces in vocabularies for code) are
-// found in it.
+// Guarantees: any bytes can be encoded, also invalid UTF-8, and the bytes of the ids, one after the
+// other, equal the text. The exception is sentencepiece: it returns the text as changed by its
+// normalizer and its unknown piece, with a space in front. Text is only text: "<|endoftext|>" in it
+// does not become the special token. Added tokens that are not special (runs of spaces in
+// vocabularies for code) are found in it.
 #pragma once
 
 #include <cstddef>
@@ -34,18 +34,18 @@ struct Tokenizer {
   int64_t vocab = 0;  // ids are below it
   TokenizerId id;
   std::optional<int32_t> end_of_text;  // the token that ends a document, where there is one
-  std::vector<int32_t> begin, end;  // what its template puts around a document; `encode` does not
-  // Appends the ids of `text`. One call at a time: it remembers words.
+  std::vector<int32_t> begin, end;     // added by its template around a document, not by `encode`
+  // Appends the ids of `text`. One call at a time, because it caches words.
   std::function<void(std::string_view text, std::vector<int32_t>* ids)> encode;
-  // The bytes that an id below `vocab` stands for; a character may be spread over several ids.
+  // The bytes of an id below `vocab`; a character may be spread over several ids.
   std::function<std::string_view(int32_t id)> bytes;
-  // The largest position <= limit <= text.size() at which `text` may be cut in two without changing
-  // its ids; 0 if there is none. For sentencepiece, whose texts are lines, after a line: the next
-  // begins as a text of its own does.
-  std::function<size_t(std::string_view text, size_t limit)> cut;
+  // The largest position <= limit <= text.size() at which `text` may be split in two without
+  // changing its ids; 0 if there is none. For sentencepiece, whose texts are lines, the position is
+  // after a line: the next line begins like a separate text.
+  std::function<size_t(std::string_view text, size_t limit)> find_split;
 };
 
-// `spec` as above. Errors name the file and what is wrong with it.
+// `spec` as above. Errors name the file and its mistake.
 absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec);
 
 }  // namespace oneflow

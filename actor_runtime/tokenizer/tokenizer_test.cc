@@ -71,20 +71,20 @@ TEST_CASE("decoding gives the text back, also what is no UTF-8") {
   }
 }
 
-TEST_CASE("text may be cut where a tokenizer says") {
+TEST_CASE("text may be split at a tokenizer's positions") {
   const RandomStream random(4, "texts");
   const Tokenizer tokenizer = Load("gpt2:" + kData);
-  int cuts = 0;
+  int splits = 0;
   for (uint64_t i = 0; i < 300; ++i) {
     const std::string text = RandomText(random, i);
-    const size_t at = tokenizer.cut(text, text.size() / 2);
+    const size_t at = tokenizer.find_split(text, text.size() / 2);
     REQUIRE(at <= text.size() / 2);
-    cuts += at > 0 ? 1 : 0;
+    splits += at > 0 ? 1 : 0;
     std::vector<int32_t> ids = Encode(tokenizer, std::string_view(text).substr(0, at));
     tokenizer.encode(std::string_view(text).substr(at), &ids);
     REQUIRE(ids == Encode(tokenizer, text));
   }
-  CHECK(cuts > 100);
+  CHECK(splits > 100);
 }
 
 TEST_CASE("a special token in a text is text") {
@@ -93,7 +93,7 @@ TEST_CASE("a special token in a text is text") {
   CHECK(tokenizer.bytes(0) == "<|endoftext|>");
 }
 
-TEST_CASE("what cannot be read is refused by name") {
+TEST_CASE("unreadable files are refused by name") {
   CHECK_THAT(Refused("gpt3"), Catch::Contains("--tokenizer=gpt3: is not known; use bytes"));
   CHECK_THAT(Refused("gpt2:absent"), Catch::Contains("absent/vocab.json: cannot be read"));
   CHECK_THAT(Refused("absent.json"), Catch::Contains("absent.json: cannot be read"));

@@ -1,11 +1,11 @@
-// Bus: carries messages between the workers of one process. It holds one mailbox a worker; a
-// worker's own messages never cross it. It is not a scheduler and knows no actors: who asks has
-// looked up the worker.
+// Bus: carries messages between the workers of one process. It holds one mailbox for each worker; a
+// worker's messages to itself do not use it. It is not a scheduler and knows no actors: the sender
+// has looked up the worker.
 //
 //   Bus bus({capacity of worker 0, capacity of worker 1});
 //   bus.Send(1, message);
 //
-// Thread-safe but for mailbox(w), whose owner is worker w.
+// Thread-safe, except for mailbox(w), whose owner is worker w.
 #pragma once
 
 #include <cstdint>

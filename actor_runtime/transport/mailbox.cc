@@ -16,8 +16,8 @@ Mailbox::Mailbox(int64_t capacity)
 void Mailbox::Push(const Message& message) {
   const uint64_t position = tail_.fetch_add(1, std::memory_order_relaxed);
   Cell& cell = cells_[position & mask_];
-  // The owner freed this cell before it gave the credit that let us come here; only the news of
-  // that may still be on its way.
+  // The owner freed this cell before it gave the credit for this message; only that store may not
+  // be visible here yet.
   for (int spins = 0; cell.turn.load(std::memory_order_acquire) != position; ++spins) {
     CHECK(spins < 1'000'000) << "a mailbox of " << mask_ + 1 << " messages overflows";
   }

@@ -35,8 +35,8 @@ class Mailbox {
   // Any thread.
   void Push(const Message& message);
   void Wake();
-  // Only if the owner is parked, or about to be. Requires that what it is to see was written
-  // before, and is read by it, sequentially consistent.
+  // Has an effect only if the owner is parked, or about to be. Requires that the data for the owner
+  // was written before, and that the owner reads it, both sequentially consistent.
   void WakeIfParked() {
     if (parked_.load(std::memory_order_seq_cst)) Wake();
   }

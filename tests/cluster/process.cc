@@ -183,7 +183,7 @@ absl::Status Process::Train() {
   runtime_options.spin = false;
   runtime_options.draw_worker = [this](int workers) { return DrawWorker(workers); };
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(around_.training.plan, runtime_options));
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(around_.training.plan));
+  ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(around_.training.plan));
   for (const proto::Register& reg : around_.training.plan.persistent()) {
     const int rank = runtime_options.ranks.begin;
     if (painter_ || reg.stage() != mesh.RankToStage(rank)) continue;

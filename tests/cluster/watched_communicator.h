@@ -53,7 +53,7 @@ class WatchedCommunicator final : public Communicator {
     }
     return progress;
   }
-  bool HasNews(int member) const override { return of_->HasNews(member); }
+  bool CanProgress(int member) const override { return of_->CanProgress(member); }
   bool HasEntered(int member, int than) const override { return of_->HasEntered(member, than); }
   void Abort(const absl::Status& status) override { of_->Abort(status); }
   absl::Status status() const override { return of_->status(); }

@@ -41,7 +41,9 @@ class Matched final : public Communicator {
   Progress Poll(int member, ThreadPool* pool) override {
     return waits_[member] ? kWaiting : of_->Poll(member, pool);
   }
-  bool HasNews(int member) const override { return !waits_[member] && of_->HasNews(member); }
+  bool CanProgress(int member) const override {
+    return !waits_[member] && of_->CanProgress(member);
+  }
   bool HasEntered(int member, int than) const override { return of_->HasEntered(member, than); }
   void Abort(const absl::Status& status) override { of_->Abort(status); }
   absl::Status status() const override { return of_->status(); }

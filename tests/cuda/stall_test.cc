@@ -38,7 +38,7 @@ class WithoutMember1 final : public Communicator {
     const Progress progress = inner_->Poll(member, pool);
     return member == 1 && progress == kOver ? kWaiting : progress;
   }
-  bool HasNews(int member) const override { return inner_->HasNews(member); }
+  bool CanProgress(int member) const override { return inner_->CanProgress(member); }
   bool HasEntered(int member, int than) const override { return inner_->HasEntered(member, than); }
   void Abort(const absl::Status& status) override {
     if (!deaf_) inner_->Abort(status);

@@ -268,7 +268,7 @@ class BadFilesTest(BadInputCase):
 
         def empty(folder):
             os.truncate(folder + "/graph.textproto", 0)
-        told = "copy/step-00000001/graph.textproto: is cut short: it has 0 bytes"
+        told = "copy/step-00000001/graph.textproto: is truncated: it has 0 bytes"
         self.train([told, "; use another checkpoint"], "--data=text.txt", "--resume", "--checkpoint_dir=" + self.checkpoint(empty))
         self.refuse([told], "generate", "--checkpoint=copy", "--prompt=The ")
 

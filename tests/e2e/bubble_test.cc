@@ -87,7 +87,7 @@ Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batc
          .actor_seconds = ActorTimes(program, FindFacts(plan, program), /*chunks=*/1, {})});
     INFO(run.status());
     REQUIRE(run.ok());
-    return UtilizationOf(*run);
+    return FindUtilization(*run);
   }
   FAIL("no program train");
   return {};

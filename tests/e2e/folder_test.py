@@ -108,7 +108,7 @@ class FolderTest(unittest.TestCase):
         error = self.train("--steps=8", "--resume=auto", "--keep=2")
         self.assertRegex(error, "oneflow: warning: ckpt/step-00000008 is skipped: ckpt/step-00000008/rank-00000.bin: is damaged: bytes .*, "
                          "do not match their checksum; ckpt/step-00000004 is used instead\n"
-                         "oneflow: warning: ckpt/step-00000006 is skipped: ckpt/step-00000006/graph.textproto: is cut short: it has 0 "
+                         "oneflow: warning: ckpt/step-00000006 is skipped: ckpt/step-00000006/graph.textproto: is truncated: it has 0 "
                          "bytes, and had .* when it was written; ckpt/step-00000004 is used instead\n"
                          "oneflow: the run goes on from ckpt/step-00000004\n"
                          "oneflow: checkpoints of later steps are moved to ckpt/old-1\n")
@@ -121,8 +121,8 @@ class FolderTest(unittest.TestCase):
         for resume in ["--resume=auto", "--resume"]:
             error = self.train("--steps=9", resume, code=2)
             self.assertRegex(error, "oneflow: error: ckpt: none of its checkpoints can be used:\n"
-                             "  ckpt/step-00000008: ckpt/step-00000008/train.textproto: is cut short: .*\n"
-                             "  ckpt/step-00000004: ckpt/step-00000004/train.textproto: is cut short: .*\n")
+                             "  ckpt/step-00000008: ckpt/step-00000008/train.textproto: is truncated: .*\n"
+                             "  ckpt/step-00000004: ckpt/step-00000004/train.textproto: is truncated: .*\n")
         self.assertEqual([4, 8], self.steps())
 
     def test_keep_leaves_the_newest(self):

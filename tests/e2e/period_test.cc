@@ -49,8 +49,8 @@ SimulatedRun Run(const proto::Plan& plan, SimulateOptions options, int64_t skip_
 void CheckSpans(const SimulatedRun& skipped, const SimulatedRun& whole) {
   int64_t different = 0;
   for (int32_t a = 0; a < static_cast<int32_t>(whole.net.specs.size()); ++a) {
-    for (int64_t f = 0; f < whole.FiringsOf(a); ++f) {
-      different += skipped.SpanOf(a, f) == whole.SpanOf(a, f) ? 0 : 1;
+    for (int64_t f = 0; f < whole.CountFirings(a); ++f) {
+      different += skipped.FindSpan(a, f) == whole.FindSpan(a, f) ? 0 : 1;
     }
   }
   CHECK(different == 0);
@@ -58,19 +58,19 @@ void CheckSpans(const SimulatedRun& skipped, const SimulatedRun& whole) {
 }
 
 void CheckSums(const proto::Plan& plan, const SimulatedRun& skipped, const SimulatedRun& whole) {
-  const Utilization a = UtilizationOf(skipped), b = UtilizationOf(whole);
+  const Utilization a = FindUtilization(skipped), b = FindUtilization(whole);
   CHECK(a.stream_busy == b.stream_busy);
   CHECK(a.devices == b.devices);
   CHECK(a.bubble == b.bubble);
-  const std::vector<LiveMemory> memory = LiveMemoryOf(plan, skipped);
-  const std::vector<LiveMemory> whole_memory = LiveMemoryOf(plan, whole);
+  const std::vector<LiveMemory> memory = FindLiveMemory(plan, skipped);
+  const std::vector<LiveMemory> whole_memory = FindLiveMemory(plan, whole);
   for (size_t d = 0; d < memory.size(); ++d) {
     CHECK(memory[d].peak_bytes == whole_memory[d].peak_bytes);
     CHECK(memory[d].curve.back() == whole_memory[d].curve.back());
     CHECK(std::is_sorted(memory[d].curve.begin(), memory[d].curve.end(),
                          [](const auto& p, const auto& q) { return p.time < q.time; }));
   }
-  CHECK(CriticalPathOf(skipped).slack == CriticalPathOf(whole).slack);
+  CHECK(FindCriticalPath(skipped).slack == FindCriticalPath(whole).slack);
   const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", whole);
   REQUIRE(s.critical_seconds.size() == t.critical_seconds.size());
   for (const auto& [kernel, seconds] : t.critical_seconds) {

@@ -48,8 +48,8 @@ class SimulateTest(unittest.TestCase):
         for words in ["between 2 processes, a step:", "messages out", "pulls", "stage 1", "process 1"]:
             self.assertIn(words, text)
         self.assertNotIn("between", self.simulate())
-        simulated = json.loads(self.simulate("--processes=2", "--format=json"))["crossings"]
-        explained = json.loads(run("explain", "--plan=gpt.plan", "--processes=2", "--format=json", cwd=self.dir)[0])["crossings"]
+        simulated = json.loads(self.simulate("--processes=2", "--format=json"))["process_traffic"]
+        explained = json.loads(run("explain", "--plan=gpt.plan", "--processes=2", "--format=json", cwd=self.dir)[0])["process_traffic"]
         self.assertEqual(simulated, explained)
         self.assertGreater(explained["all"]["bytes_received"], 0)
         for key in ["messages_sent", "messages_received", "pulls", "bytes_sent", "bytes_received"]:
@@ -68,9 +68,9 @@ class SimulateTest(unittest.TestCase):
             return "--cluster=far.textproto"
         fast = json.loads(self.simulate(cluster(1e10), "--format=json"))
         slow = json.loads(self.simulate(cluster(1e6), "--format=json"))
-        self.assertEqual(fast["crossings"]["processes"], 2)  # of the innermost level
+        self.assertEqual(fast["process_traffic"]["processes"], 2)  # of the innermost level
         self.assertGreater(slow["step_seconds"], fast["step_seconds"])
-        self.assertEqual(json.loads(self.simulate(cluster(1e6), "--processes=1", "--format=json")).get("crossings"), None)
+        self.assertEqual(json.loads(self.simulate(cluster(1e6), "--processes=1", "--format=json")).get("process_traffic"), None)
         with open(os.path.join(self.dir, "one.textproto"), "w", encoding="utf-8") as out:
             out.write('level { name: "process" size: 2 bandwidth: 1e9 }')
         error = run("simulate", "--plan=gpt.plan", "--cluster=one.textproto", "--processes=2", cwd=self.dir, code=2)[1]

@@ -22,7 +22,7 @@ void Check(const absl::Status& status) {
 }  // namespace
 
 SmallProcesses::SmallProcesses(const proto::Plan& plan, const Options& options) {
-  const int each = Value(StageMeshOf(plan)).ranks() / options.processes;
+  const int each = Value(MakeStageMesh(plan)).ranks() / options.processes;
   for (int p = 0; p < options.processes; ++p) {
     UcxOptions network{.process = p, .processes = options.processes, .job = 7};
     network.interface = "lo";

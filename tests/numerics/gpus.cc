@@ -10,7 +10,7 @@ const DeviceBackend* DevicesOfTest() {
   static const DeviceBackend* const backend = [] {
     const char* folder = std::getenv("ONEFLOW_CUDA_LIBS");
     auto opened =
-        cuda::OpenBackend({.places = cuda::PlacesOfMachine(folder == nullptr ? "" : folder),
+        cuda::OpenBackend({.paths = cuda::FindLibraryPaths(folder == nullptr ? "" : folder),
                            .logical_devices = true});
     CHECK(opened.ok()) << opened.status().ToString();
     return new DeviceBackend(*std::move(opened));  // as long as the process

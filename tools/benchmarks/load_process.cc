@@ -20,7 +20,7 @@ namespace {
 
 absl::Status Load(const std::string& path, int processes, int index) {
   ASSIGN_OR_RETURN(proto::Plan plan, ReadPlan(path));
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   const int each = mesh.ranks() / processes;
   LoadOptions options;
   options.ranks = {index * each, (index + 1) * each};
@@ -38,8 +38,8 @@ absl::Status Load(const std::string& path, int processes, int index) {
     ASSIGN_OR_RETURN(const PlanNet net,
                      MakePlanNet(loaded->plan(), loaded->plan().program(static_cast<int>(p))));
     for (size_t x = 0; x < program.works.size(); ++x) {
-      ASSIGN_OR_RETURN(program.works[x],
-                       BindExchange({net, mesh, options.ranks, {}}, MembersOf(program.net, x), {}));
+      ASSIGN_OR_RETURN(program.works[x], BindExchange({net, mesh, options.ranks, {}},
+                                                      FindMembers(program.net, x), {}));
       pieces += program.works[x].pieces();
     }
   }

@@ -35,10 +35,10 @@ def compare(binaries, folder, mesh, micro_batches, args):
     for _ in range(args.rounds):
         one.append(median_step(oneflow, args))
         two.append(median_step(oneflow, args, "--processes=2"))
-    crossings = json.loads(oneflow.run("explain", "--plan=" + oneflow.plan, "--processes=2", "--format=json"))["crossings"]
+    traffic = json.loads(oneflow.run("explain", "--plan=" + oneflow.plan, "--processes=2", "--format=json"))["process_traffic"]
     return {"mesh": mesh, "one_process_seconds": statistics.median(one), "two_processes_seconds": statistics.median(two),
             "ratio": statistics.median(b / a for a, b in zip(one, two)),
-            "bytes": crossings["all"]["bytes_received"], "messages": crossings["all"]["messages_received"]}
+            "bytes": traffic["all"]["bytes_received"], "messages": traffic["all"]["messages_received"]}
 
 
 def median_step(oneflow, args, *flags):

@@ -121,7 +121,7 @@ class OneDevice {
     std::vector<LaunchTimes> times(count);
     for (int n = 0; n < count; ++n) {
       RETURN_IF_ERROR(stream_->IsOver(n).status());
-      ASSIGN_OR_RETURN(times[n], stream_->TimesOf(n));
+      ASSIGN_OR_RETURN(times[n], stream_->ReadTimes(n));
     }
     return times;
   }
@@ -245,7 +245,7 @@ class Gatherer {
     LaunchTimes first, last;
     for (int n = 0; n < count; ++n) {
       RETURN_IF_ERROR(stream_->IsOver(n).status());
-      ASSIGN_OR_RETURN(last, stream_->TimesOf(n));
+      ASSIGN_OR_RETURN(last, stream_->ReadTimes(n));
       if (n == 0) first = last;
     }
     return static_cast<double>(last.end_ns - first.begin_ns) * 1e-9;

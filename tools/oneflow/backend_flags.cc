@@ -25,7 +25,7 @@ absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args
     RETURN_IF_ERROR(RefuseGpuFlags(args));
     return std::optional<GpuBackend>();
   }
-  cuda::BackendOptions options{.places = cuda::PlacesOfMachine(FLAGS_cuda_libs),
+  cuda::BackendOptions options{.paths = cuda::FindLibraryPaths(FLAGS_cuda_libs),
                                .logical_devices = FLAGS_logical_devices};
   for (const auto& axis : plan.mesh().axis()) options.ranks *= axis.size();
   options.own = {0, options.ranks};

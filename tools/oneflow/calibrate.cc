@@ -159,7 +159,7 @@ absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
 }
 
 absl::StatusOr<proto::Cluster> CalibrateCuda() {
-  cuda::BackendOptions open{.places = cuda::PlacesOfMachine(FLAGS_cuda_libs)};
+  cuda::BackendOptions open{.paths = cuda::FindLibraryPaths(FLAGS_cuda_libs)};
   GpuCalibrateOptions options;
   // The first one knows how many there are.
   ASSIGN_OR_RETURN(DeviceBackend backend, cuda::OpenBackend(open));

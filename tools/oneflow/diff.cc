@@ -26,7 +26,7 @@ struct Timed {
 
 absl::StatusOr<Timed> TimeOf(const proto::Cluster& cluster, const proto::Plan& plan) {
   ASSIGN_OR_RETURN(SimulatedRun run, SimulateOn(cluster, plan, FLAGS_program, /*steps=*/2));
-  const Utilization use = UtilizationOf(run);
+  const Utilization use = FindUtilization(run);
   return Timed{std::move(run), use};
 }
 

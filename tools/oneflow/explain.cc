@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/simulate/crossings.h"
+#include "actor_runtime/simulate/process_traffic.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/json_text.h"
@@ -34,24 +34,26 @@ absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& pla
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
-  summary.sharing = CoreSharingOf(cluster, plan);
+  ASSIGN_OR_RETURN(summary.rates,
+                   FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
+  summary.sharing = FindCoreSharing(cluster, plan);
   return ExplainPage(plan, ProofOf(plan), summary);
 }
 
 // What a step of --program sends between --processes; empty where none are given.
-absl::StatusOr<std::optional<Crossings>> CrossingsFromFlags(const Arguments& args,
-                                                            const proto::Plan& plan) {
+absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Arguments& args,
+                                                                      const proto::Plan& plan) {
   if (!args.Given("processes")) return std::nullopt;
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "plan"));
-  ASSIGN_OR_RETURN(Crossings crossings, CrossingsOf(plan, FLAGS_program, FLAGS_processes));
-  return crossings;
+  ASSIGN_OR_RETURN(ProcessTraffic traffic,
+                   FindProcessTraffic(plan, FLAGS_program, FLAGS_processes));
+  return traffic;
 }
 
-std::string JsonWith(const std::string& json, const std::optional<Crossings>& crossings) {
-  if (!crossings) return json;
+std::string JsonWith(const std::string& json, const std::optional<ProcessTraffic>& traffic) {
+  if (!traffic) return json;
   auto all = nlohmann::ordered_json::parse(json);
-  all["crossings"] = nlohmann::ordered_json::parse(CrossingsJson(*crossings));
+  all["process_traffic"] = nlohmann::ordered_json::parse(ProcessTrafficJson(*traffic));
   return JsonText(all) + "\n";
 }
 
@@ -72,11 +74,12 @@ absl::Status Explain(const Arguments& args) {
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
   const std::string only = args.Given("program") ? FLAGS_program : "";
   if (!only.empty()) RETURN_IF_ERROR(FindProgramByFlag(plan, only).status());
-  ASSIGN_OR_RETURN(const std::optional<Crossings> crossings, CrossingsFromFlags(args, plan));
+  ASSIGN_OR_RETURN(const std::optional<ProcessTraffic> traffic,
+                   ProcessTrafficFromFlags(args, plan));
   std::string text;
   if (format == "json") {
     const Headline headline = HeadlineOf(plan, ClusterToSimulate(args, plan), ProofOf(plan));
-    text = JsonWith(WithHeadline(PlanJson(plan, headline.proof), headline), crossings);
+    text = JsonWith(WithHeadline(PlanJson(plan, headline.proof), headline), traffic);
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program, FLAGS_full));
   } else if (format == "memory") {
@@ -94,7 +97,7 @@ absl::Status Explain(const Arguments& args) {
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
-    if (crossings) text += absl::StrCat(FLAGS_program, ", ", CrossingsText(*crossings));
+    if (traffic) text += absl::StrCat(FLAGS_program, ", ", ProcessTrafficText(*traffic));
   }
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();

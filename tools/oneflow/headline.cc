@@ -41,9 +41,9 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
         absl::StrFormat("a step has %.3g firings; `oneflow simulate` tells it", all));
   }
   ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(*cluster, plan, "train", /*steps=*/2));
-  Headline::Prediction prediction{run.StepSeconds(), UtilizationOf(run).bubble};
+  Headline::Prediction prediction{run.StepSeconds(), FindUtilization(run).bubble};
   ASSIGN_OR_RETURN(const ModelRates rates,
-                   ModelRatesOf(plan, "train", *cluster, prediction.step_seconds));
+                   FindModelRates(plan, "train", *cluster, prediction.step_seconds));
   if (rates.model_flops > 0) prediction.mfu = rates.mfu;
   const absl::StatusOr<ModelFacts> facts = FactsOfModel(plan);
   if (facts.ok() && prediction.step_seconds > 0) {

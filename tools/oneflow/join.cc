@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
 }
 
 absl::StatusOr<int> RanksOf(const proto::Plan& plan) {
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   return mesh.ranks();
 }
 
@@ -82,14 +82,14 @@ absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
 }
 
 // But for what is known of the plan, and of the network.
-absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlace& place) {
+absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
   MemberOptions member;
-  member.coordinator = place.starts_others ? "127.0.0.1:0" : place.coordinator;
-  member.process = place.process;
-  member.processes = place.processes;
-  member.attempt = place.attempt;
+  member.coordinator = placement.starts_others ? "127.0.0.1:0" : placement.coordinator;
+  member.process = placement.process;
+  member.processes = placement.processes;
+  member.attempt = placement.attempt;
   member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
-  if (!place.starts_others) {
+  if (!placement.starts_others) {
     ASSIGN_OR_RETURN(member.keys, KeysOfJob());
   }
   return member;
@@ -97,19 +97,19 @@ absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlace& place) {
 
 // The device of exchanges. Sets the address that process 0 listens at where nobody has named a
 // network: one of loopback.
-absl::StatusOr<std::string> NetworkFromFlags(const JobPlace& place, MemberOptions* member) {
+absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, MemberOptions* member) {
   const NamedNetwork named{FLAGS_interface, FLAGS_trust_network};
   ASSIGN_OR_RETURN(const std::vector<NetworkDevice> devices, NetworkDevices());
   ASSIGN_OR_RETURN(const std::string device, ChooseDevice(named, devices));
-  if (place.starts_others) return device;
-  const std::string host = place.coordinator.substr(0, place.coordinator.rfind(':'));
+  if (placement.starts_others) return device;
+  const std::string host = placement.coordinator.substr(0, placement.coordinator.rfind(':'));
   const std::optional<std::string> loopback = LoopbackAddress(host);
   const bool is_named = !named.interface.empty() || !named.trust_network.empty();
   if (!loopback && !(is_named && device != "lo")) {
     return InputError(
         is_named ? "--interface, --trust_network" : "--interface",
         absl::StrCat(is_named ? "lead to loopback" : "is not given", ", and the coordinator at ",
-                     place.coordinator, " is beyond loopback"),
+                     placement.coordinator, " is beyond loopback"),
         "name the network that tensors may cross, unprotected: --interface=DEVICE or "
         "--trust_network=CIDR");
   }
@@ -122,12 +122,14 @@ absl::StatusOr<std::string> NetworkFromFlags(const JobPlace& place, MemberOption
 
 // Process 0 tells why an attempt did not begin; others only that they have not reached it, or lost
 // it.
-absl::Status NotJoined(const JobPlace& place, const absl::Status& status, JobReport& report) {
-  if (place.process == 0) return status;
+absl::Status NotJoined(const JobPlacement& placement, const absl::Status& status,
+                       JobReport& report) {
+  if (placement.process == 0) return status;
   const int named = ProcessNamedIn(ToStd(status.message())).process;
-  const bool is_alone = named == 0 || (absl::IsDeadlineExceeded(status) && named == place.process);
+  const bool is_alone =
+      named == 0 || (absl::IsDeadlineExceeded(status) && named == placement.process);
   if (!is_alone) report.LeaveToOthers();
-  return IsChild() && !(is_alone && place.process == 1) ? Quiet(status) : status;
+  return IsChild() && !(is_alone && placement.process == 1) ? Quiet(status) : status;
 }
 
 // All is told and written. Whoever would take down links and libraries in order now may wait for a
@@ -148,45 +150,46 @@ std::optional<std::string> Variable(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-absl::StatusOr<JobPlace> PlaceFromFlags(
+absl::StatusOr<JobPlacement> PlacementFromFlags(
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment) {
-  PlaceFlags flags;
+  PlacementFlags flags;
   flags.coordinator = FLAGS_coordinator;
   if (FLAGS_process_index != -1) flags.process_index = FLAGS_process_index;
   if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
-  return FindPlace(flags, environment);
+  return FindPlacement(flags, environment);
 }
 
-bool PlanIsElsewhere(const JobPlace& place) {
+bool PlanIsElsewhere(const JobPlacement& placement) {
   std::error_code error;
-  return place.process > 0 && !FLAGS_plan.empty() && !std::filesystem::exists(FLAGS_plan, error);
+  return placement.process > 0 && !FLAGS_plan.empty() &&
+         !std::filesystem::exists(FLAGS_plan, error);
 }
 
-absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
+absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,
                                        JobWatch* watch) {
   Together together;
   ProcessesOptions options;
-  ASSIGN_OR_RETURN(options.member, MemberFromFlags(place));
-  ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(place, &options.member));
+  ASSIGN_OR_RETURN(options.member, MemberFromFlags(placement));
+  ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(placement, &options.member));
   options.on_note = [watch](int process, const std::string& name, const std::string& value) {
     watch->Note(process, name, value);
   };
   if (plan != nullptr) {
     ASSIGN_OR_RETURN(const int ranks, RanksOf(*plan));
-    RETURN_IF_ERROR(CheckDivides(place.processes, ranks));
-    const int each = ranks / place.processes, first = place.process * each;
+    RETURN_IF_ERROR(CheckDivides(placement.processes, ranks));
+    const int each = ranks / placement.processes, first = placement.process * each;
     options.member.ranks = each == 1 ? absl::StrCat("rank ", first)
                                      : absl::StrCat("ranks ", first, " to ", first + each - 1);
   }
   options.member.facts = std::move(facts);
   absl::Status started;
-  if (place.starts_others) {
+  if (placement.starts_others) {
     options.member.token = NewToken();
     setenv("ONEFLOW_JOB_TOKEN", options.member.token.c_str(), 1);
     options.on_listening = [&](int port) {
       absl::StatusOr<Children> children =
-          Children::Start(place.processes, absl::StrCat("127.0.0.1:", port));
+          Children::Start(placement.processes, absl::StrCat("127.0.0.1:", port));
       started = children.status();
       if (children.ok()) together.children.emplace(*std::move(children));
     };
@@ -203,8 +206,9 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan*
   cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
-  if (!processes.ok()) return NotJoined(place, missing.ok() ? processes.status() : missing, report);
-  if (place.process == 0) report.Begin();
+  if (!processes.ok())
+    return NotJoined(placement, missing.ok() ? processes.status() : missing, report);
+  if (placement.process == 0) report.Begin();
   together.processes = *std::move(processes);
   return together;
 }
@@ -234,12 +238,12 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
   return received;
 }
 
-absl::Status TellOthers(const JobPlace& place, const absl::Status& status) {
+absl::Status TellOthers(const JobPlacement& placement, const absl::Status& status) {
   // Process 0 sees what becomes of its children.
-  if (place.processes == 1 || place.starts_others || IsChild()) return status;
-  const absl::Status named = NameProcess(status, DescribeProcess(HostName(), place.process));
-  absl::StatusOr<MemberOptions> member = MemberFromFlags(place);
-  if (!member.ok() || !NetworkFromFlags(place, &*member).ok()) return named;
+  if (placement.processes == 1 || placement.starts_others || IsChild()) return status;
+  const absl::Status named = NameProcess(status, DescribeProcess(HostName(), placement.process));
+  absl::StatusOr<MemberOptions> member = MemberFromFlags(placement);
+  if (!member.ok() || !NetworkFromFlags(placement, &*member).ok()) return named;
   member->failed = named;
   member->join_seconds = kTellSeconds;
   (void)Member::Join(*std::move(member), {});

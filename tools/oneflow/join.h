@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
-#include "actor_runtime/job/place.h"
+#include "actor_runtime/job/placement.h"
 #include "actor_runtime/kernel/simd/isa.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/job_report.h"
@@ -31,17 +31,17 @@ std::optional<std::string> Variable(const std::string& name);
 
 // Which process of how many this is, by --coordinator, --process_index, --processes, or by what a
 // launcher has set, in variables that `environment` looks up.
-absl::StatusOr<JobPlace> PlaceFromFlags(
+absl::StatusOr<JobPlacement> PlacementFromFlags(
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment = Variable);
 
 // Whether --plan names a file that is not here, but may be where process 0 is.
-bool PlanIsElsewhere(const JobPlace& place);
+bool PlanIsElsewhere(const JobPlacement& placement);
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them.
 // `plan`: null where it is elsewhere. Requires several processes. Where it is refused, the attempt
 // may go on without it: `report` says nothing of it then. `watch`: takes what the processes note;
 // it outlives them.
-absl::StatusOr<Together> JoinFromFlags(const JobPlace& place, const proto::Plan* plan,
+absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,
                                        JobWatch* watch);
 
@@ -70,7 +70,7 @@ class LastResort {
 
 // This process cannot join: those that wait for it hear why, if they are there within some seconds.
 // Returns `status` with the process's name.
-absl::Status TellOthers(const JobPlace& place, const absl::Status& status);
+absl::Status TellOthers(const JobPlacement& placement, const absl::Status& status);
 
 // An end that LeaveTogether has not reported.
 void ReportFailure(const absl::Status& status, JobReport& report);

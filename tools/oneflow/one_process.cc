@@ -11,23 +11,23 @@ namespace oneflow {
 
 absl::StatusOr<bool> WorksAlone(const std::string& verb) {
   // Nobody meets, so no address is needed.
-  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags([](const std::string& name) {
+  ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags([](const std::string& name) {
                      return name == "ONEFLOW_COORDINATOR" ? "127.0.0.1:1" : Variable(name);
                    }));
-  if (place.processes == 1) return true;
-  if (place.starts_others) {
+  if (placement.processes == 1) return true;
+  if (placement.starts_others) {
     std::fprintf(stderr, "oneflow: %s runs in one process: --processes=%d starts no others\n",
-                 verb.c_str(), place.processes);
-  } else if (place.process == 0) {
+                 verb.c_str(), placement.processes);
+  } else if (placement.process == 0) {
     std::fprintf(stderr, "oneflow: %s runs in one process: this one, of %d\n", verb.c_str(),
-                 place.processes);
+                 placement.processes);
   } else {
     std::fprintf(stderr,
                  "oneflow: %s runs in one process, process 0 of %d: this one, process %d, has "
                  "nothing to do\n",
-                 verb.c_str(), place.processes, place.process);
+                 verb.c_str(), placement.processes, placement.process);
   }
-  return place.process == 0;
+  return placement.process == 0;
 }
 
 }  // namespace oneflow

@@ -59,7 +59,7 @@ absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluste
   Promise promise{std::move(basis)};
   ASSIGN_OR_RETURN(promise.run, SimulateOn(cluster, plan, "train", /*steps=*/2,
                                            traced ? SimulateOptions::kNeverSkip : kSkipAfter));
-  const Utilization use = UtilizationOf(promise.run);
+  const Utilization use = FindUtilization(promise.run);
   promise.step_seconds = promise.run.StepSeconds();
   promise.mean = Mean(use.devices);
   promise.bubble = use.bubble;

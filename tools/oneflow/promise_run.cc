@@ -72,7 +72,7 @@ void WatchFirstSteps(const proto::Plan& plan, RuntimeOptions* options) {
 Took TookOfRun(const Runtime& runtime, const StepTimes& times) {
   Took took;
   times.Sum(&took);
-  took.use = MeasuredUseOf(runtime.TraceEvents(), TraceFactsOf(runtime.plan()));
+  took.use = MeasureUse(runtime.TraceEvents(), MakeTraceFacts(runtime.plan()));
   // Process 0, which alone asks, has the first ranks.
   for (int rank = 0; rank < runtime.ranks(); ++rank) {
     took.device_bytes = std::max(took.device_bytes, runtime.ArenaBytes(rank));

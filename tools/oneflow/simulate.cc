@@ -25,11 +25,12 @@ absl::Status SimulatePlan(const Arguments& args) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  ASSIGN_OR_RETURN(summary.rates, ModelRatesOf(plan, FLAGS_program, cluster, summary.step_seconds));
-  summary.sharing = CoreSharingOf(cluster, plan);
+  ASSIGN_OR_RETURN(summary.rates,
+                   FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
+  summary.sharing = FindCoreSharing(cluster, plan);
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   if (processes > 1) {
-    ASSIGN_OR_RETURN(summary.crossings, CrossingsOf(plan, FLAGS_program, processes));
+    ASSIGN_OR_RETURN(summary.traffic, FindProcessTraffic(plan, FLAGS_program, processes));
   }
   const std::string text = format == "json" ? SummaryJson(summary) : SummaryText(summary);
   std::fputs(text.c_str(), stdout);

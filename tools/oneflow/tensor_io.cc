@@ -38,7 +38,7 @@ absl::Status CopyFeed(const NpyArray& array, const Piece& piece) {
 
 absl::Status FetchedTensors::Take(const Piece& piece) {
   const size_t size = ElementBytes(piece.dtype);
-  if (piece.raw) {
+  if (piece.as_produced) {
     NpyArray& shard = shards[*piece.name][piece.rank];
     shard.dtype = piece.dtype;
     shard.dims = piece.slice->size;

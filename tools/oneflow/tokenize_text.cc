@@ -13,7 +13,7 @@ constexpr size_t kPieceBytes = 1 << 20;
 // How much of `text` to encode next: about a piece, or as much as must stay together.
 size_t NextPiece(std::string_view text, const Tokenizer& tokenizer) {
   for (size_t limit = kPieceBytes; limit < text.size(); limit *= 2) {
-    if (const size_t size = tokenizer.cut(text, limit)) return size;
+    if (const size_t size = tokenizer.find_split(text, limit)) return size;
   }
   return text.size();
 }
@@ -23,7 +23,7 @@ bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 // The position at which to split `text`: at most `limit`, and no more than `reach` below it unless
 // a character is in the way.
 size_t CutNear(std::string_view text, const Tokenizer& tokenizer, size_t limit, size_t reach) {
-  if (const size_t at = tokenizer.cut(text, limit); limit - at <= reach) return at;
+  if (const size_t at = tokenizer.find_split(text, limit); limit - at <= reach) return at;
   for (size_t at = limit; at > 0 && limit - at <= reach; --at) {
     if (IsSpace(text[at]) && !IsSpace(text[at - 1])) return at;
   }

@@ -108,7 +108,7 @@ absl::Status Write(const std::string& path, std::vector<proto::ProcessTrace> par
     std::optional<proto::ProcessTrace> predicted = Predicted(plan, *run, parts);
     if (predicted) parts.push_back(*std::move(predicted));
   }
-  return Annotate(WriteFile(path, TraceJson(parts, processes, TraceFactsOf(plan))), "--trace");
+  return Annotate(WriteFile(path, TraceJson(parts, processes, MakeTraceFacts(plan))), "--trace");
 }
 
 }  // namespace

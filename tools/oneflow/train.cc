@@ -315,7 +315,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
 // Of this process, whatever is trained.
 struct Attempt {
   const Arguments& args;
-  const JobPlace& place;
+  const JobPlacement& place;
   Resume resume;
   JobReport& report;
   JobWatch& watch;
@@ -370,7 +370,8 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTrainin
 }
 
 // `joins`: whether it has come so far that it joins the others.
-absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& report, bool* joins) {
+absl::Status TrainAt(const JobPlacement& place, const Arguments& args, JobReport& report,
+                     bool* joins) {
   RETURN_IF_ERROR(CheckTrainNumbers(!FLAGS_checkpoint_dir.empty()));
   RETURN_IF_ERROR(CheckPredict());
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
@@ -388,7 +389,7 @@ absl::Status TrainAt(const JobPlace& place, const Arguments& args, JobReport& re
   }
   int ranks = 0;
   if (prepared) {
-    ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(prepared->plan));
+    ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(prepared->plan));
     ranks = mesh.ranks();
   }
   JobWatch watch(place.processes, ranks, &report);
@@ -412,7 +413,7 @@ absl::Status Train(const Arguments& args) {
   if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
-  ASSIGN_OR_RETURN(const JobPlace place, PlaceFromFlags());
+  ASSIGN_OR_RETURN(const JobPlacement place, PlacementFromFlags());
   JobReport report(FLAGS_job_dir, place.attempt);
   bool joins = false;
   absl::Status status = TrainAt(place, args, report, &joins);

@@ -1,4 +1,4 @@
-// copy_in and copy_out: a register of pinned memory to one of a GPU's, and back.
+// copy_in and copy_out: copy a register of pinned memory to one in a GPU's memory, and back.
 #pragma once
 
 #include "absl/status/statusor.h"

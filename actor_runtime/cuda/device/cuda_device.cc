@@ -33,7 +33,7 @@ struct Clock {
 
 class CudaStream final : public DeviceStream {
  public:
-  // `clock`: of the device; null: the stream tells no times.
+  // `clock`: of the device; null: the stream is not timed.
   static absl::StatusOr<std::unique_ptr<DeviceStream>> Make(int queue, const Clock* clock) {
     const bool timed = clock != nullptr;
     std::unique_ptr<CudaStream> made(new CudaStream(clock));
@@ -61,13 +61,13 @@ class CudaStream final : public DeviceStream {
   void* handle() const override { return stream_; }
 
   absl::Status WaitFor(const DeviceStream& other, int64_t launch) override {
-    return WaitForEvent(static_cast<const CudaStream&>(other).EventOf(launch));
+    return WaitForEvent(static_cast<const CudaStream&>(other).FindEvent(launch));
   }
   absl::Status Record(int64_t launch) override {
-    return ToStatus(cudaEventRecord(EventOf(launch), stream_), "cudaEventRecord");
+    return ToStatus(cudaEventRecord(FindEvent(launch), stream_), "cudaEventRecord");
   }
   absl::StatusOr<bool> IsOver(int64_t launch) override {
-    const cudaError_t error = cudaEventQuery(EventOf(launch));
+    const cudaError_t error = cudaEventQuery(FindEvent(launch));
     if (error == cudaSuccess) return true;
     if (error == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError());  // It is no error of a launch.
@@ -79,14 +79,15 @@ class CudaStream final : public DeviceStream {
   absl::Status Begin(int64_t launch) override {
     return ToStatus(cudaEventRecord(begins_[launch % begins_.size()], stream_), "cudaEventRecord");
   }
-  // From event to event: CUDA tells a long time by a float, to some microseconds only.
-  absl::StatusOr<LaunchTimes> TimesOf(int64_t launch) override {
+  // Measured from event to event, because CUDA returns a float, which is exact to some microseconds
+  // only for a long time.
+  absl::StatusOr<LaunchTimes> ReadTimes(int64_t launch) override {
     if (launch == 0) since_start_ = 0;
     const cudaEvent_t begin = begins_[launch % begins_.size()];
     LaunchTimes times;
     ASSIGN_OR_RETURN(times.begin_ns,
-                     Next(launch == 0 ? clock_->start : EventOf(launch - 1), begin));
-    ASSIGN_OR_RETURN(times.end_ns, Next(begin, EventOf(launch)));
+                     Next(launch == 0 ? clock_->start : FindEvent(launch - 1), begin));
+    ASSIGN_OR_RETURN(times.end_ns, Next(begin, FindEvent(launch)));
     return times;
   }
 
@@ -99,7 +100,7 @@ class CudaStream final : public DeviceStream {
 
  private:
   explicit CudaStream(const Clock* clock) : clock_(clock) {}
-  // The host's time at `to`, if that at `from` was the last one told.
+  // The host's time at `to`, if the time at `from` was the last one returned.
   absl::StatusOr<int64_t> Next(cudaEvent_t from, cudaEvent_t to) {
     float milliseconds = 0;
     RETURN_IF_ERROR(
@@ -107,21 +108,21 @@ class CudaStream final : public DeviceStream {
     since_start_ += static_cast<double>(milliseconds) * 1e6;
     return clock_->start_ns + static_cast<int64_t>(since_start_);
   }
-  cudaEvent_t EventOf(int64_t launch) const { return events_[launch % events_.size()]; }
+  cudaEvent_t FindEvent(int64_t launch) const { return events_[launch % events_.size()]; }
   absl::Status WaitForEvent(cudaEvent_t event) {
     return ToStatus(cudaStreamWaitEvent(stream_, event, 0), "cudaStreamWaitEvent");
   }
 
   const Clock* const clock_;
-  double since_start_ = 0;  // nanoseconds, of the time told last
+  double since_start_ = 0;  // nanoseconds, of the time returned last
   cudaStream_t stream_ = nullptr;
   std::vector<cudaEvent_t> events_;  // ends of launches, in turn
   std::vector<cudaEvent_t> begins_;
   cudaEvent_t mark_ = nullptr;
 };
 
-// Of pinned memory, of which the host has too little.
-absl::Status WithMend(const absl::Status& status) {
+// For pinned memory, of which the host may have too little.
+absl::Status WithHint(const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return status;
   return absl::ResourceExhaustedError(absl::StrCat(
       status.message(),
@@ -153,7 +154,7 @@ class CudaDevice final : public Device {
                                           " of GPU ", gpu_, ", ", bytes, " bytes");
     if (kind == proto::HOST_PINNED) {
       RETURN_IF_ERROR(
-          WithMend(ToStatus(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), what)));
+          WithHint(ToStatus(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), what)));
       pinned_.push_back(block);
       std::fill_n(static_cast<std::byte*>(block), bytes, std::byte{0});
     } else {

@@ -1,8 +1,8 @@
 // A GPU, or a share of one, as the device of a rank: one block of its memory, one of pinned memory,
-// streams whose events are a ring.
+// and streams whose events form a ring.
 //
-// Between its making and its end it calls cudaMalloc and cudaHostAlloc once each for what the plan
-// says, and creates streams and events as they are asked for; streams allocate nothing afterwards.
+// It calls cudaMalloc and cudaHostAlloc once each, for the bytes of the plan, and creates streams
+// and events on request; streams allocate nothing afterwards.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace oneflow::cuda {
 
-// `gpu`: its number among those that the driver shows. UNAVAILABLE where there is none, an input
-// error where it is below compute capability 8.0.
+// `gpu`: its number among the GPUs that the driver shows. UNAVAILABLE if there is none, an input
+// error if it is below compute capability 8.0.
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int gpu);
 
 }  // namespace oneflow::cuda

@@ -129,19 +129,19 @@ ncclResult_t InitRank(Locked& machine, ncclComm_t* handle, int ranks, const nccl
 }
 
 // All members have called: makes the parts.
-void MakeParts(Locked& machine, const Clique& whole, Split& split) {
+void MakeParts(Locked& machine, const Clique& full, Split& split) {
   std::map<int, std::vector<std::pair<int, int>>> parts;  // by color, (key, rank)
   for (const auto& [rank, color_and_key] : split.colors_and_keys) {
     if (color_and_key.first == NCCL_SPLIT_NOCOLOR) continue;
     parts[color_and_key.first].emplace_back(color_and_key.second, rank);
   }
-  split.parts.resize(whole.size());
+  split.parts.resize(full.size());
   for (auto& [color, members] : parts) {
     std::sort(members.begin(), members.end());
     const auto clique = NewClique(machine, static_cast<int>(members.size()));
     for (int i = 0; i < clique->size(); ++i) {
       const int rank = members[i].second;
-      split.parts[rank] = Join(machine, clique, i, whole.members[rank]->device);
+      split.parts[rank] = Join(machine, clique, i, full.members[rank]->device);
     }
   }
 }
@@ -317,7 +317,8 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   const std::shared_ptr<ncclComm> comm = Find(machine, handle);
   if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
   comm->aborted = true;
-  comm->clique->broken = true;  // Its buffers may go: what is not done is not done for others.
+  comm->clique->broken =
+      true;  // Its buffers may be freed, so pending operations never complete for others.
   Release(machine, comm);
   machine.NotifyAll();
   machine->RunSome();

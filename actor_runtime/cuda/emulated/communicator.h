@@ -1,7 +1,7 @@
-// Communicators of the twin of NCCL. Operations of a communicator are items of streams that meet:
+// Communicators of the emulated NCCL. Operations of a communicator are items of streams that meet:
 // the k-th collective of each member with those of all others, a send with a receive. One is done
-// when all of its sides are the next items of their streams; until then each holds up its stream,
-// as a kernel of NCCL does.
+// when all of its sides are the next items of their streams; until then each blocks its stream, as
+// a kernel of NCCL does.
 //
 // nccl.cc issues operations, communicator.cc does the rest.
 #pragma once
@@ -28,9 +28,9 @@ namespace oneflow::emulated {
 
 struct Meeting {
   Operation operation;
-  std::string name;              // among those of its clique
-  std::vector<Buffers> buffers;  // by side; of other processes: what far_inputs holds
-  std::vector<bool> here;        // by side: of this process
+  std::string name;              // unique within its clique
+  std::vector<Buffers> buffers;  // by side; for other processes: from far_inputs
+  std::vector<bool> here;        // by side: in this process
   std::vector<bool> issued, arrived;
   std::vector<std::string> far_inputs;  // by side, once it has arrived
   bool wrong = false, done = false;
@@ -54,12 +54,12 @@ struct Split {
   std::vector<std::shared_ptr<ncclComm>> parts;        // by rank, when all are there
 };
 
-// What all members share.
+// The state that all members share.
 struct Clique {
   int number = 0;
   std::vector<std::shared_ptr<ncclComm>> members;
   std::vector<bool> here;         // by member: it has joined, in this process
-  std::optional<FarMembers> far;  // where other processes may have members
+  std::optional<FarMembers> far;  // set if other processes may have members
   int joined = 0;                 // in this process
   std::map<MeetingKey, std::shared_ptr<Meeting>>
       meetings;  // that not all sides have been issued of
@@ -84,10 +84,10 @@ struct ncclComm {
 
 namespace oneflow::emulated {
 
-// A side of this process has arrived: others learn its input. Whether all sides have.
+// A side of this process has arrived: others get its input. Returns true if all sides have arrived.
 bool Arrive(Machine& machine, Clique& clique, const Side& side);
 
-// What a thread has called since ncclGroupStart.
+// The calls of a thread since ncclGroupStart.
 struct Group {
   struct Work {
     std::shared_ptr<ncclComm> comm;
@@ -106,19 +106,19 @@ struct Group {
 };
 extern thread_local Group group;
 
-// Why a call is refused: for ncclGetLastError.
+// Records the reason of a refusal, for ncclGetLastError.
 ncclResult_t Refuse(ncclResult_t result, std::string why);
-// What goes wrong later: the communicator's error, and a diagnostic.
+// Records a later failure: the communicator's error, and a diagnostic.
 void Diagnose(Locked& machine, Clique& clique, ncclResult_t result, std::string what);
 
 // nullptr for a handle that is not valid.
 std::shared_ptr<ncclComm> Find(Locked& machine, ncclComm_t comm);
 
-// The end of a group, or of an inner one: the first error of its calls, or waits for communicators
+// Ends a group, or an inner one. Returns the first error of its calls; else waits for communicators
 // that are being made and gives the group's work to its streams.
 ncclResult_t EndGroup(Locked& machine);
 
-// An entry point: body, and the end of the group if none is open.
+// An entry point: runs the body, and ends the group if none is open.
 template <typename F>
 ncclResult_t Do(const char* entry, const F& body) {
   Locked machine;

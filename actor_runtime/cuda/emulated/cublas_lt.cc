@@ -45,7 +45,7 @@ using Layout = cublasLtMatrixLayoutTwin;
 
 std::atomic<bool> epilogues_allowed{true};
 
-// An algorithm is the twin's only one, bound to what the heuristic was asked for.
+// The emulated library has one algorithm, bound to the arguments of the heuristic.
 constexpr uint64_t kAlgorithm = 0x6f6e65666c6f77;
 enum AlgoWord { kKind, kProblem, kWorkspace, kAlignment0 };
 
@@ -82,7 +82,7 @@ bool Fits(const Layout& l) {
   return l.batch == 1 || l.stride >= 0;
 }
 
-// Whether shapes go together: op(A) is m x k, op(B) k x n, C and D m x n.
+// True if the shapes match: op(A) is m x k, op(B) k x n, C and D m x n.
 bool ShapesAgree(const Desc& desc, const Layout* const (&l)[4]) {
   for (const Layout* layout : l) {
     if (!Fits(*layout) || layout->batch != l[0]->batch) return false;
@@ -114,7 +114,7 @@ bool EpilogueIsListed(const Desc& desc, const Layout& d) {
     case CUBLASLT_EPILOGUE_DGELU: break;
     default: return false;
   }
-  // The bias and what gelu reads are of the result's type.
+  // The bias and the input of gelu have the result's type.
   if (HasBias(desc.epilogue) && desc.bias_type != -1 && desc.bias_type != d.type) return false;
   if (!HasAux(desc.epilogue)) return true;
   if (desc.aux_type != -1 && desc.aux_type != d.type) return false;
@@ -152,7 +152,7 @@ struct Matrix {
   }
 };
 
-Matrix MatrixOf(const void* data, const Layout& layout) {
+Matrix MakeMatrix(const void* data, const Layout& layout) {
   return {layout, static_cast<std::byte*>(const_cast<void*>(data))};
 }
 
@@ -192,12 +192,12 @@ void Finish(const Call& call, const Matrix& c, const Matrix& d, int64_t row, int
   if (HasBias(epilogue)) {
     Layout vector = d.layout;
     vector.ld = static_cast<int64_t>(vector.rows);
-    value += MatrixOf(call.desc.bias, vector).Read(row, 0);
+    value += MakeMatrix(call.desc.bias, vector).Read(row, 0);
   }
   if (HasAux(epilogue)) {
     Layout of_aux = d.layout;
     of_aux.ld = call.desc.aux_ld;
-    const Matrix aux = MatrixOf(call.desc.aux, of_aux);
+    const Matrix aux = MakeMatrix(call.desc.aux, of_aux);
     if (IsDgelu(epilogue)) {
       value *= GeluSlope(aux.Read(row, column));
     } else {
@@ -251,7 +251,7 @@ bool Assign(T* field, const void* value, size_t bytes) {
   return true;
 }
 
-cublasStatus_t StatusOf(bool assigned) {
+cublasStatus_t MakeStatus(bool assigned) {
   return assigned ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -263,7 +263,7 @@ void AllowCublasLtEpilogues(bool allow) { epilogues_allowed = allow; }
 
 using oneflow::emulated::Assign;
 using oneflow::emulated::EnterLibrary;
-using oneflow::emulated::StatusOf;
+using oneflow::emulated::MakeStatus;
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   if (!EnterLibrary("cublasLtCreate")) return CUBLAS_STATUS_ALLOC_FAILED;
@@ -304,17 +304,18 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t bytes) {
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA: return StatusOf(Assign(&desc->trans_a, value, bytes));
-    case CUBLASLT_MATMUL_DESC_TRANSB: return StatusOf(Assign(&desc->trans_b, value, bytes));
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: return StatusOf(Assign(&desc->epilogue, value, bytes));
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return StatusOf(Assign(&desc->bias, value, bytes));
+    case CUBLASLT_MATMUL_DESC_TRANSA: return MakeStatus(Assign(&desc->trans_a, value, bytes));
+    case CUBLASLT_MATMUL_DESC_TRANSB: return MakeStatus(Assign(&desc->trans_b, value, bytes));
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return MakeStatus(Assign(&desc->epilogue, value, bytes));
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return MakeStatus(Assign(&desc->bias, value, bytes));
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-      return StatusOf(Assign(&desc->aux, value, bytes));
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return StatusOf(Assign(&desc->aux_ld, value, bytes));
+      return MakeStatus(Assign(&desc->aux, value, bytes));
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return MakeStatus(Assign(&desc->aux_ld, value, bytes));
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE:
-      return StatusOf(Assign(&desc->aux_type, value, bytes));
+      return MakeStatus(Assign(&desc->aux_type, value, bytes));
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-      return StatusOf(Assign(&desc->bias_type, value, bytes));
+      return MakeStatus(Assign(&desc->bias_type, value, bytes));
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -335,9 +336,10 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void* value, size_t bytes) {
   switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return StatusOf(Assign(&layout->batch, value, bytes));
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return MakeStatus(Assign(&layout->batch, value, bytes));
     case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
-      return StatusOf(Assign(&layout->stride, value, bytes));
+      return MakeStatus(Assign(&layout->stride, value, bytes));
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -358,15 +360,15 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     const void* value, size_t bytes) {
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-      return StatusOf(Assign(&preference->workspace, value, bytes));
+      return MakeStatus(Assign(&preference->workspace, value, bytes));
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-      return StatusOf(Assign(&preference->schemes, value, bytes));
+      return MakeStatus(Assign(&preference->schemes, value, bytes));
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: {
       const int operand = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
-      return StatusOf(Assign(&preference->alignment[operand], value, bytes));
+      return MakeStatus(Assign(&preference->alignment[operand], value, bytes));
     }
   }
   return CUBLAS_STATUS_INVALID_VALUE;
@@ -442,10 +444,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const Call call{*desc,
                   number(alpha),
                   number(beta),
-                  MatrixOf(a, *a_layout),
-                  MatrixOf(b, *b_layout),
-                  MatrixOf(c, *c_layout),
-                  MatrixOf(d, *d_layout),
+                  MakeMatrix(a, *a_layout),
+                  MakeMatrix(b, *b_layout),
+                  MakeMatrix(c, *c_layout),
+                  MakeMatrix(d, *d_layout),
                   static_cast<std::byte*>(workspace),
                   needed};
   const cudaError_t error = EnqueueHost(stream, "cublasLtMatmul", [call] { Multiply(call); });

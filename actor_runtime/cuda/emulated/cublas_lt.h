@@ -1,10 +1,9 @@
-// For tests: what the twin of cuBLASLt can be told to do beside its interface
-// (emulated/include/cublasLt.h).
+// For tests: control of the emulated cuBLASLt beside its interface (emulated/include/cublasLt.h).
 //
-// The twin multiplies on the processor, in f32, with sums in the order of k: the same bits every
-// time. It takes only what NVIDIA's table of cublasLtMatmul lists, so that a program that works
-// with it does not ask the real library for more: anything else is CUBLAS_STATUS_NOT_SUPPORTED. It
-// says nothing of speed, nor of the real library's last bits. Products wait in their stream like
+// It multiplies on the processor, in f32, with sums in the order of k: the same bits every time. It
+// accepts only the combinations that NVIDIA's table of cublasLtMatmul lists, so that a program that
+// works with it does not ask the real library for more: all others are CUBLAS_STATUS_NOT_SUPPORTED.
+// It does not model speed, nor the real library's last bits. Products wait in their stream like
 // kernels; emulated::Fail("cublasLtMatmul", n) makes a call fail.
 #pragma once
 
@@ -12,7 +11,7 @@
 
 namespace oneflow::emulated {
 
-// Whether the heuristic finds algorithms for epilogues other than the default; at first it does.
+// Sets if the heuristic finds algorithms for epilogues other than the default; at first it does.
 // The real library lacks some for some types and devices.
 void AllowCublasLtEpilogues(bool allow);
 

@@ -1,8 +1,8 @@
-// The words of device code that C++ has not: where a thread is, its block's shared memory and what
-// threads do together. A thread is a fiber (threads.h); all of them run on one thread of the host.
+// The parts of device code that C++ lacks: thread indices, a block's shared memory and operations
+// of several threads. A thread is a fiber (fiber.h); all of them run on one thread of the host.
 //
-// A __shared__ array in an inline function that other sources see does not compile (it is two
-// kinds of variable at once): make the function static, or a template.
+// A __shared__ array in an inline function that other sources see does not compile (it is two kinds
+// of variable at once): make the function static, or a template.
 #pragma once
 
 #include <bit>
@@ -19,8 +19,8 @@
 #define __align__(n) __attribute__((aligned(n)))
 
 // One block runs at a time, so one copy is enough. Before each block the section is filled with
-// NaNs. g++ leaves arrays of templates out of the section: these keep what the block before left.
-// AddressSanitizer guards the ends of arrays, but not of those in a section.
+// NaNs. g++ leaves arrays of templates out of the section: these keep the values of the block
+// before. AddressSanitizer guards the ends of arrays, but not of those in a section.
 #ifdef __SANITIZE_ADDRESS__
 #define __shared__ static
 #else
@@ -54,12 +54,13 @@ struct dim3 {
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-// Of the running thread. Not const: another thread's follow in the same place.
+// These belong to the running thread. They are not const, because another thread's values replace
+// them.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
 
-// Where they stand is what tests call them by (grid.h, Barrier).
+// Tests identify barriers by file and line (grid.h, Barrier).
 void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE());
 void __syncwarp(unsigned mask = 0xffffffffu, const char* file = __builtin_FILE(),
                 int line = __builtin_LINE());
@@ -69,15 +70,15 @@ namespace oneflow::emulated {
 inline constexpr int kLanes = 32;
 inline constexpr size_t kMostLaneBytes = 64;
 
-// Every lane of the warp calls it with its value, of `bytes`. Writes the values of lanes
-// first .. first + count - 1 to `results`.
+// Every lane of the warp calls it with its value, of `bytes`. Writes the values of lanes first ..
+// first + count - 1 to `results`.
 void ExchangeInWarp(const void* value, size_t bytes, int first, int count, void* results,
                     unsigned mask, const char* what);
 
 // Lane of the running thread in its warp.
 int Lane();
 
-// The values of all lanes of the warp, values[i] of lane i: for instructions of a whole warp.
+// The values of all lanes of the warp, values[i] of lane i: for instructions of a full warp.
 template <typename T>
 void AllLanes(const T& value, T (&values)[kLanes]) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMostLaneBytes);
@@ -126,7 +127,7 @@ inline int __all_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, predicate) == 0xffffffffu;
 }
 
-// Of whole numbers only: sums of floating-point numbers would depend on the order of threads.
+// Only for integers: sums of floating-point numbers would depend on the order of threads.
 template <typename T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   static_assert(std::is_integral_v<T>);

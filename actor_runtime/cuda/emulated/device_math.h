@@ -1,4 +1,4 @@
-// Arithmetic of device code that C++ spells otherwise. Rounding is to nearest, as its names say;
+// Arithmetic of device code that has other names in C++. Rounding is to nearest, as its names say;
 // functions that CUDA approximates are exact or the C library's here.
 #pragma once
 

@@ -19,10 +19,10 @@ std::string FolderOfFarMembers() {
 FarMembers::FarMembers(const std::string& folder, const std::string& clique)
     : prefix_(folder + "/" + clique + " ") {}
 
-std::string FarMembers::PathOf(const std::string& name) const { return prefix_ + name; }
+std::string FarMembers::MakePath(const std::string& name) const { return prefix_ + name; }
 
 void FarMembers::Leave(const std::string& name, const std::string& content) const {
-  const std::string path = PathOf(name), fresh = path + ".new";
+  const std::string path = MakePath(name), fresh = path + ".new";
   std::ofstream file(fresh, std::ios::binary);
   file.write(content.data(), static_cast<std::streamsize>(content.size()));
   file.close();
@@ -31,12 +31,12 @@ void FarMembers::Leave(const std::string& name, const std::string& content) cons
 
 bool FarMembers::Has(const std::string& name) const {
   std::error_code error;
-  return std::filesystem::exists(PathOf(name), error);
+  return std::filesystem::exists(MakePath(name), error);
 }
 
 std::string FarMembers::Read(const std::string& name) const {
-  const std::ifstream file(PathOf(name), std::ios::binary);
-  CHECK(file) << PathOf(name);
+  const std::ifstream file(MakePath(name), std::ios::binary);
+  CHECK(file) << MakePath(name);
   std::ostringstream content;
   content << file.rdbuf();
   return content.str();

@@ -61,7 +61,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kStackBytes = 64 * kPage;
 constexpr size_t kStride = kStackBytes + kPage;  // with a page that no stack may touch
 
-// Who runs now: Begin has no arguments.
+// The fibers that run now, because Begin has no arguments.
 Fibers* beginning = nullptr;
 
 }  // namespace
@@ -86,7 +86,7 @@ Fibers::Fibers(int count, void (*entry)(int))
   stacks_ = static_cast<std::byte*>(memory);
   for (int i = 0; i < count; ++i) {
     PCHECK(mprotect(stacks_ + i * kStride, kPage, PROT_NONE) == 0);
-    fibers_[i].bottom = StackOf(i);
+    fibers_[i].bottom = StackBase(i);
     fibers_[i].size = kStackBytes;
     if (__tsan_create_fiber) fibers_[i].tsan = __tsan_create_fiber(0);
   }
@@ -99,18 +99,18 @@ Fibers::~Fibers() {
   munmap(stacks_, count_ * kStride);
 }
 
-std::byte* Fibers::StackOf(int i) const { return stacks_ + i * kStride + kPage; }
+std::byte* Fibers::StackBase(int i) const { return stacks_ + i * kStride + kPage; }
 
 void Fibers::Start(int i) {
   Fiber& fiber = fibers_[i];
   if (__asan_unpoison_memory_region) {
     // Begin does not return, so its frame stays guarded; so do all frames of a fiber that was left.
     const size_t bytes = fiber.left ? kStackBytes : kPage / 2;
-    __asan_unpoison_memory_region(StackOf(i) + kStackBytes - bytes, bytes);
+    __asan_unpoison_memory_region(StackBase(i) + kStackBytes - bytes, bytes);
   }
   fiber.left = true;
   fiber.fake_stack = nullptr;
-  auto* top = reinterpret_cast<void**>(StackOf(i) + kStackBytes);
+  auto* top = reinterpret_cast<void**>(StackBase(i) + kStackBytes);
   *--top = nullptr;  // the return address of Begin, which has no caller
   *--top = reinterpret_cast<void*>(&Begin);
   for (int saved = 0; saved < 6; ++saved) *--top = nullptr;

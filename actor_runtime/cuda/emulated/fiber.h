@@ -1,4 +1,4 @@
-// Fibers: stacks to switch between on one thread of the host. The sanitizers are told of each
+// Fibers: stacks to switch between on one thread of the host. The sanitizers are notified of each
 // switch; ThreadSanitizer takes every fiber for a thread and a switch for no synchronisation.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace oneflow::emulated {
 
-// A stack each, run by a caller, who gets control back when a fiber yields or ends. All calls
+// Each fiber has a stack. A caller runs it, and continues when the fiber yields or ends. All calls
 // between Start and the end of a fiber are from one thread.
 class Fibers {
  public:
@@ -15,8 +15,8 @@ class Fibers {
   ~Fibers();
   Fibers(const Fibers&) = delete;
 
-  // Lets fiber i begin entry(i) when it is next resumed. What it did before is forgotten: frames
-  // that it left are not destroyed.
+  // Makes fiber i begin entry(i) when it is next resumed. Its earlier run is forgotten: frames that
+  // it left are not destroyed.
   void Start(int i);
   // By the caller: runs fiber i until it yields or ends.
   void Resume(int i);
@@ -26,7 +26,7 @@ class Fibers {
  private:
   struct Fiber;
   static void Begin();
-  std::byte* StackOf(int i) const;
+  std::byte* StackBase(int i) const;
 
   void (*entry_)(int);
   const int count_;
@@ -36,8 +36,8 @@ class Fibers {
   int running_ = 0;
 };
 
-// Tell ThreadSanitizer that what happens after Acquire(object) in one fiber comes after what came
-// before Release(object) in others.
+// Tells ThreadSanitizer that all after Acquire(object) in one fiber comes after all before
+// Release(object) in others.
 void Acquire(void* object);
 void Release(void* object);
 

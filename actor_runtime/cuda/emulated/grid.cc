@@ -52,7 +52,7 @@ struct Block {
   std::string error;
   int running;
   State states[kMostThreads];
-  uint3 places[kMostThreads];  // of the threads
+  uint3 indices[kMostThreads];  // of the threads
   Warp warps[kWarps];
   char begin, end, barriers[2];  // for Acquire and Release
   alignas(128) std::byte shared[kMostSharedBytes];
@@ -69,10 +69,12 @@ Fibers& TheFibers() {
   return fibers;
 }
 
-std::string Place(const uint3& at) { return absl::StrCat("(", at.x, ",", at.y, ",", at.z, ")"); }
+std::string IndexText(const uint3& at) {
+  return absl::StrCat("(", at.x, ",", at.y, ",", at.z, ")");
+}
 
-// The i-th place in a grid or block of that size.
-uint3 PlaceIn(const dim3& size, unsigned i) {
+// The i-th index in a grid or block of that size.
+uint3 IndexIn(const dim3& size, unsigned i) {
   return {i % size.x, i / size.x % size.y, i / size.x / size.y};
 }
 
@@ -93,11 +95,11 @@ void WaitAs(State state) {
 template <typename... A>
 void Report(const A&... what) {
   if (!block.error.empty()) return;
-  block.error = absl::StrCat(block.name, ": thread ", Place(threadIdx), " of block ",
-                             Place(blockIdx), ": ", what...);
+  block.error = absl::StrCat(block.name, ": thread ", IndexText(threadIdx), " of block ",
+                             IndexText(blockIdx), ": ", what...);
 }
 
-// Ends the grid: the thread is not run again. Nothing may be owned by its frames.
+// Ends the grid: the thread is not resumed. Its frames must not own anything.
 void Leave() {
   Release(&block.end);
   for (;;) WaitAs(State::kAtBlock);
@@ -124,7 +126,7 @@ void MeetWarp(const char* what, size_t bytes, unsigned mask) {
   std::fill_n(block.states + block.running / kLanes * kLanes, kLanes, State::kReady);
 }
 
-// What tests do with barriers. Most kernels run without any of it: one look a barrier.
+// Barriers that tests watch or remove. Most kernels run without: one check a barrier.
 struct BarrierWatch {
   bool any = false;
   bool notes = false;
@@ -137,7 +139,7 @@ BarrierWatch& TheWatch() {
   return watch;
 }
 
-// Whether the barrier that stands there is removed from the running kernel.
+// True if the barrier at that line is removed from the running kernel.
 bool IsRemoved(const char* file, int line) {
   BarrierWatch& watch = TheWatch();
   if (!watch.any) return false;
@@ -150,16 +152,16 @@ bool IsRemoved(const char* file, int line) {
 // Runs the lanes of a warp as far as they get. Returns whether any of them ran.
 bool RunWarp(int warp) {
   bool any = false;
-  for (bool again = true; again && block.error.empty();) {
-    again = false;
+  for (bool progressed = true; progressed && block.error.empty();) {
+    progressed = false;
     for (int lane : block.lane_order[warp]) {
       const int i = warp * kLanes + lane;
       if (block.states[i] != State::kReady) continue;
       block.running = i;
-      threadIdx = block.places[i];
+      threadIdx = block.indices[i];
       TheFibers().Resume(i);
       if (!block.error.empty()) return true;
-      again = any = true;
+      progressed = any = true;
     }
   }
   return any;
@@ -170,8 +172,8 @@ std::string Stuck() {
   for (int i = 0; i < block.threads; ++i) {
     if (block.states[i] == State::kEnded) continue;
     const Warp& warp = block.warps[i / kLanes];
-    return absl::StrCat(block.name, ": thread ", Place(block.places[i]), " of block ",
-                        Place(blockIdx), " waits for ever in ",
+    return absl::StrCat(block.name, ": thread ", IndexText(block.indices[i]), " of block ",
+                        IndexText(blockIdx), " waits for ever in ",
                         block.states[i] == State::kAtBlock ? "__syncthreads" : warp.what, ": ",
                         block.ended, " of ", block.threads, " threads have ended, ", block.arrived,
                         " are in __syncthreads");
@@ -213,9 +215,9 @@ void RunBlock(const KernelOrder& order, Draw& draw) {
   }
   block.arrived = block.ended = 0;
   Release(&block.begin);
-  for (bool again = true; again && block.error.empty();) {
-    again = false;
-    for (int w = 0; w < warps; ++w) again |= RunWarp(block.warp_order[w]);
+  for (bool progressed = true; progressed && block.error.empty();) {
+    progressed = false;
+    for (int w = 0; w < warps; ++w) progressed |= RunWarp(block.warp_order[w]);
   }
   Acquire(&block.end);
   if (block.error.empty()) block.error = Stuck();
@@ -246,11 +248,11 @@ std::string RunGrid(const char* name, const Grid& grid, const std::function<void
   block.threads = static_cast<int>(grid.block.x * grid.block.y * grid.block.z);
   block.error.clear();
   CHECK_LE(block.threads, kMostThreads);
-  for (int i = 0; i < block.threads; ++i) block.places[i] = PlaceIn(blockDim, i);
+  for (int i = 0; i < block.threads; ++i) block.indices[i] = IndexIn(blockDim, i);
   std::vector<int> blocks(size_t{grid.blocks.x} * grid.blocks.y * grid.blocks.z);
   Arrange(order.kind, draw, blocks);
   for (int b : blocks) {
-    blockIdx = PlaceIn(gridDim, static_cast<unsigned>(b));
+    blockIdx = IndexIn(gridDim, static_cast<unsigned>(b));
     FillShared(grid.shared_bytes);
     RunBlock(order, draw);
     if (!block.error.empty()) break;

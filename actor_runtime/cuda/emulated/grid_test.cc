@@ -148,7 +148,7 @@ int HandOver(const KernelOrder& order, bool barrier) {
   return right;
 }
 
-TEST_CASE("A shuffle in the place of __syncwarp is a race that ThreadSanitizer alone sees") {
+TEST_CASE("A shuffle instead of __syncwarp is a race that ThreadSanitizer alone sees") {
   RacesReported();
   for (const KernelOrder& order : Orders()) CHECK(HandOver(order, true) == 64);
   CHECK(RacesReported() == 0);
@@ -200,7 +200,7 @@ TEST_CASE("Shared memory holds nothing of the block before") {
   for (float x : dynamic) CHECK(std::isnan(x));
 }
 
-TEST_CASE("What is wrong with a kernel is said, and ends the grid") {
+TEST_CASE("A kernel's mistake is reported, and ends the grid") {
   using Catch::Matchers::Contains;
   int after = 0;
   CHECK_THAT(Failure({2, 64},

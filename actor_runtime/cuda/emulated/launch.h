@@ -1,5 +1,5 @@
-// What kernels and launches are made of on the emulated GPU. Included by actor_runtime/cuda/
-// launch.cuh; tests control the emulated GPU by emulated_gpu.h.
+// The parts of kernels and launches on the emulated GPU. Included by actor_runtime/cuda/launch.cuh;
+// tests control the emulated GPU by emulated_gpu.h.
 #pragma once
 
 #include <cuda_runtime.h>

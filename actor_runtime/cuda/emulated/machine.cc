@@ -143,8 +143,8 @@ void Machine::Enqueue(CUstream_st* stream, Item item) {
   TheGlobal().changed.notify_all();
 }
 
-// Whether everything that the next item of the stream must come after has been done, but for what
-// the item itself waits for.
+// True if all that the next item of the stream must come after is done, apart from the item's own
+// condition.
 bool Machine::InOrder(const CUstream_st& stream) const {
   const uint64_t order = stream.items.front().order;
   return std::all_of(streams_.begin(), streams_.end(), [&](const auto& other) {
@@ -198,7 +198,7 @@ bool Machine::RunOne() {
 }
 
 void Machine::RunSome() {
-  // Half of the time nothing: what a call has issued is then still to do when it returns.
+  // Half of the time none, so that the work issued by a call is still pending when it returns.
   constexpr int kAll = 1 << 30;
   constexpr int kItems[] = {0, 0, 0, 0, 1, 1, 4, kAll};
   for (int left = kItems[draw_.Below(std::size(kItems))]; left > 0 && RunOne(); --left) {

@@ -1,4 +1,4 @@
-// The emulated machine: devices, streams, events and what waits in them. Internal to the emulated
+// The emulated machine: devices, streams, events and their pending items. Internal to the emulated
 // GPU: tests include emulated_gpu.h.
 #pragma once
 
@@ -22,15 +22,15 @@ namespace oneflow::emulated {
 // One piece of work in a stream.
 struct Item {
   std::string what;
-  // Whether it may run, asked when it is the next of its stream, and again until it is true. Empty:
-  // yes.
+  // True if it may run; called when it is the next of its stream, until it returns true. Empty: it
+  // may.
   std::function<bool()> ready;
-  // Returns what is wrong, if anything: the device is then unusable.
+  // Returns the mistake, if any: the device is then unusable.
   std::function<std::string()> run;
   std::function<std::string()> waits_for;  // why it is not ready, in words
   bool is_work = true;                     // not a mark or a wait: it has access to device memory
   std::optional<std::vector<MemoryRange>> ports;
-  uint64_t order = 0;  // of issue on its device
+  uint64_t order = 0;  // number of its issue on its device
 };
 
 // One cudaEventRecord.
@@ -69,8 +69,8 @@ class Machine {
   std::vector<std::string>& diagnostics() { return diagnostics_; }
   int live_objects() const;
 
-  // At the begin of each entry: counts it, notes it if the step forbids it, and returns the error
-  // that it is to return at once: one that was asked for, or the device's.
+  // Called at the begin of each entry: counts it, records it if the step forbids it, and returns
+  // the error to return at once: a requested one, or the device's.
   cudaError_t Enter(const std::string& entry, int device);
   void Fail(const std::string& entry, int call, cudaError_t error);
   void Forbid(const std::string& what);
@@ -93,17 +93,17 @@ class Machine {
   bool RunOne();
   bool Idle(int device) const;
   std::string Stuck();
-  // Leaves a device unusable: its work is dropped.
+  // Makes a device unusable: its work is dropped.
   void Break(int device, cudaError_t error);
   cudaError_t error_of(int device) const { return devices_[device].error; }
 
   uint64_t Next() { return draw_.Next(); }
-  // Items that have been run, by all devices: the clock of events.
+  // The number of items that all devices have run: the clock of events.
   uint64_t now() const { return now_; }
-  // What the twin of NCCL knows.
+  // The state of the emulated NCCL.
   std::shared_ptr<void>& nccl() { return nccl_; }
   void add_communicators(int n) { communicators_ += n; }
-  // From now on who waits looks again every millisecond: other processes do not notify.
+  // From now on waiting threads look every millisecond, because other processes do not notify.
   void Poll() { polls_ = true; }
   bool polls() const { return polls_; }
 
@@ -135,7 +135,7 @@ class Machine {
   Step step_;
 };
 
-// Puts a new machine in the place of the old one.
+// Replaces the old machine by a new one.
 void Replace(const Options& options);
 
 // The machine, and the lock that every entry holds.
@@ -145,7 +145,7 @@ class Locked {
   Machine* operator->() const { return machine_; }
   Machine& operator*() const { return *machine_; }
 
-  // Runs items until `done`. Where none may run, waits for other threads to issue some.
+  // Runs items until `done`. If none may run, waits for other threads to issue some.
   void RunUntil(const std::function<bool()>& done);
   // Waits for other threads until `done`. Runs nothing.
   void WaitUntil(const std::function<bool()>& done);

@@ -108,7 +108,7 @@ void Execute(const Operation& operation, const std::vector<Buffers>& buffers) {
     if (from != nullptr) inputs[m].assign(from, from + operation.bytes_from(members));
   }
   const auto write = [&](int member, const std::byte* from, size_t size, size_t offset = 0) {
-    if (buffers[member].to == nullptr) return;  // of another process
+    if (buffers[member].to == nullptr) return;  // in another process
     std::memcpy(static_cast<std::byte*>(buffers[member].to) + offset, from, size);
   };
   switch (operation.kind) {

@@ -1,4 +1,4 @@
-// What the members of a communicator do together, once all of them are there.
+// The joint operation of the members of a communicator, once all of them have arrived.
 #pragma once
 
 #include <nccl.h>
@@ -9,7 +9,7 @@
 
 namespace oneflow::emulated {
 
-// 0 for a type that the twin of NCCL does not know.
+// Bytes of an element; 0 for a type that the emulated NCCL does not know.
 size_t NcclElementBytes(ncclDataType_t type);
 
 struct Operation {
@@ -21,7 +21,7 @@ struct Operation {
   int root = 0;
   bool operator==(const Operation&) const = default;
 
-  // Bytes that a member reads and writes, where all of `members` take part.
+  // Bytes that a member reads and writes if `members` members take part.
   size_t bytes_from(int members) const;
   size_t bytes_to(int members) const;
   std::string ToString() const;  // "all_gather of 5 float32"
@@ -33,9 +33,10 @@ struct Buffers {
   void* to = nullptr;
 };
 
-// Does it, buffers[i] being of member i; of kSendAndReceive, 0 sends and 1 receives. Sums go round
-// a ring: part i of the elements from member i + 1 to member i; those of bf16 are rounded at each
-// member. A result may lie where an input does. Results without a place are not written.
+// Executes an operation, buffers[i] being of member i; in kSendAndReceive, 0 sends and 1 receives.
+// Sums go round a ring: part i of the elements from member i + 1 to member i; those of bf16 are
+// rounded at each member. A result may overwrite an input. Results without a buffer are not
+// written.
 void Execute(const Operation& operation, const std::vector<Buffers>& buffers);
 
 }  // namespace oneflow::emulated

@@ -29,8 +29,8 @@ void Unpoison(const void* begin, size_t bytes) {
 }
 
 // The allocation that holds `at`, or end().
-std::map<std::byte*, size_t>::const_iterator Holder(const std::map<std::byte*, size_t>& blocks,
-                                                    std::byte* at) {
+std::map<std::byte*, size_t>::const_iterator Owner(const std::map<std::byte*, size_t>& blocks,
+                                                   std::byte* at) {
   auto after = blocks.upper_bound(at);
   if (after == blocks.begin()) return blocks.end();
   const auto block = std::prev(after);
@@ -114,24 +114,24 @@ bool Memory::FreePinned(void* memory) {
   return true;
 }
 
-Memory::Place Memory::Find(const void* memory) const {
+Memory::Region Memory::Find(const void* memory) const {
   auto* at = static_cast<std::byte*>(const_cast<void*>(memory));
   for (size_t i = 0; i < devices_.size(); ++i) {
     const Device& device = devices_[i];
     if (at < device.begin || at >= device.begin + reserved_each_) continue;
-    const auto block = Holder(device.blocks, at);
+    const auto block = Owner(device.blocks, at);
     const bool found = block != device.blocks.end();
-    return {Place::kDevice, static_cast<int>(i),
+    return {Region::kDevice, static_cast<int>(i),
             found ? static_cast<size_t>(block->first + block->second - at) : 0};
   }
-  const auto block = Holder(pinned_, at);
+  const auto block = Owner(pinned_, at);
   if (block == pinned_.end()) return {};
-  return {Place::kPinned, -1, static_cast<size_t>(block->first + block->second - at)};
+  return {Region::kPinned, -1, static_cast<size_t>(block->first + block->second - at)};
 }
 
 bool Memory::OnDevice(const void* memory, size_t bytes, int device) const {
-  const Place place = Find(memory);
-  return place.kind == Place::kDevice && place.device == device && place.bytes >= bytes;
+  const Region region = Find(memory);
+  return region.kind == Region::kDevice && region.device == device && region.bytes >= bytes;
 }
 
 int Memory::count() const {

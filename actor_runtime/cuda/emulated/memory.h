@@ -20,17 +20,17 @@ class Memory {
   // nullptr if it does not fit.
   void* AllocateOnDevice(int device, size_t bytes);
   void* AllocatePinned(size_t bytes);
-  // False if `memory` was not allocated so.
+  // False if AllocateOnDevice did not return `memory`.
   bool FreeOnDevice(void* memory);
   bool FreePinned(void* memory);
 
-  struct Place {
+  struct Region {
     enum { kPageable, kPinned, kDevice } kind = kPageable;
     int device = -1;
     size_t bytes = 0;  // from there to the end of the allocation
   };
-  Place Find(const void* memory) const;
-  // Whether a device of the machine holds all of it.
+  Region Find(const void* memory) const;
+  // True if a device of the machine holds all of it.
   bool OnDevice(const void* memory, size_t bytes, int device) const;
 
   int device_of(const void* memory) const { return Find(memory).device; }
@@ -38,8 +38,8 @@ class Memory {
   size_t pinned() const { return pinned_bytes_; }
   int count() const;
 
-  // Between them device memory may be touched: only `ports`, if AddressSanitizer watches and
-  // ports is not null.
+  // Between Open and Close device memory may be touched: only `ports`, if AddressSanitizer is on
+  // and ports is not null.
   void Open(const std::vector<MemoryRange>* ports);
   void Close();
 

@@ -6,7 +6,7 @@
 namespace oneflow::emulated {
 namespace {
 
-// The member's next side of meetings (from, to): of all members, if these are -1.
+// The member's next side of meetings (from, to); -1, -1: of collectives.
 Side Meet(Locked& machine, ncclComm& comm, int from, int to, int index, int sides,
           const Operation& operation, const Buffers& buffers) {
   Clique& clique = *comm.clique;
@@ -61,7 +61,7 @@ bool CanReduce(const Operation& operation) {
                 operation.type == ncclInt64);
 }
 
-// Issues an operation. `peer`: of a send or receive.
+// Issues an operation. `peer`: the other side of a send or receive.
 ncclResult_t Issue(const char* entry, const Operation& operation, Buffers buffers, int peer,
                    ncclComm_t handle, cudaStream_t stream_handle) {
   return Do(entry, [&](Locked& machine) {

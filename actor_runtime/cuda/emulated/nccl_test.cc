@@ -138,7 +138,7 @@ TEST_CASE("An operation waits for every member's to be the next of its stream") 
   GiveBack(members);
 }
 
-// Two communicators of the same two devices, on streams of their own, in opposite orders.
+// Two communicators of the same two devices, on separate streams, in opposite orders.
 std::string OppositeOrders(Model model) {
   std::vector<Member> members = Members(2, model);
   std::vector<ncclComm_t> second(2);
@@ -168,7 +168,7 @@ TEST_CASE("Opposite orders of issue are a deadlock on serial devices alone") {
   CHECK_THAT(stuck, Contains("waits for work issued before on its device"));
 }
 
-TEST_CASE("Each rank from a thread of its own") {
+TEST_CASE("Each rank from a separate thread") {
   Reset({.devices = 4});
   ncclUniqueId id;
   Good(ncclGetUniqueId(&id));
@@ -185,7 +185,7 @@ TEST_CASE("Each rank from a thread of its own") {
       bad[rank] += ncclCommSplit(comm, rank % 2, -rank, &half, nullptr) != ncclSuccess;
       cudaMalloc(&data, sizeof(float));
       cudaMemcpy(data, &value, sizeof(float), cudaMemcpyDefault);
-      // Rank 0 of the part is the one with the greatest rank of the whole.
+      // Rank 0 of the part is the one with the greatest rank of the full communicator.
       bad[rank] += ncclBroadcast(data, data, 1, ncclFloat32, 0, half, nullptr) != ncclSuccess;
       bad[rank] += ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess;
       cudaMemcpy(&results[rank], data, sizeof(float), cudaMemcpyDefault);
@@ -246,7 +246,7 @@ TEST_CASE("Members that do not do the same are found") {
   }
 }
 
-TEST_CASE("What NCCL would refuse is refused") {
+TEST_CASE("Calls that NCCL would refuse are refused") {
   const std::vector<Member> members = Members(2);
   const Member &a = members[0], &b = members[1];
   const auto all_reduce = [&](void* to, size_t count, cudaStream_t stream) {

@@ -1,4 +1,4 @@
-// In which order the emulated GPU runs what a GPU runs at the same time.
+// The order in which the emulated GPU runs work that a GPU runs concurrently.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct Draw {
   uint64_t Below(uint64_t n) { return Next() % n; }
 };
 
-// Of the blocks of a grid, the warps of a block and the lanes of a warp. One after another, each
-// runs as far as it can before the next.
+// The order of the blocks of a grid, the warps of a block and the lanes of a warp. One after
+// another, each runs as far as it can before the next.
 struct KernelOrder {
   enum Kind { kAscending, kDescending, kDrawn };
   Kind kind = kAscending;
-  uint64_t seed = 0;  // of kDrawn
+  uint64_t seed = 0;  // for kDrawn
 };
 
 // Writes 0 .. size-1 to `order`, as `kind` says.

@@ -44,15 +44,16 @@ bool IsValid(const Grid& grid) {
          threads <= 1024 && threads % kLanes == 0 && grid.shared_bytes <= kMostSharedBytes;
 }
 
-// Whether a copy or fill may touch `bytes` from `memory` on; `device` says where it must lie.
+// True if a copy or fill may touch `bytes` from `memory` on; `device` says in which memory it must
+// be.
 bool Reaches(Machine& machine, const void* memory, size_t bytes, bool device) {
-  const Memory::Place place = machine.memory().Find(memory);
-  if (place.kind == Memory::Place::kPageable) return !device;
-  return (place.kind == Memory::Place::kDevice) == device && place.bytes >= bytes;
+  const Memory::Region region = machine.memory().Find(memory);
+  if (region.kind == Memory::Region::kPageable) return !device;
+  return (region.kind == Memory::Region::kDevice) == device && region.bytes >= bytes;
 }
 
 bool IsPageable(Machine& machine, const void* memory) {
-  return machine.memory().Find(memory).kind == Memory::Place::kPageable;
+  return machine.memory().Find(memory).kind == Memory::Region::kPageable;
 }
 
 cudaError_t Finish(Locked& machine, CUstream_st& stream) {

@@ -96,7 +96,7 @@ TEST_CASE("A stream keeps the order of its work") {
   }
 }
 
-// Two streams, the second after the first if `waits`; what the second leaves.
+// Two streams, the second after the first if `waits`; returns the result of the second.
 int Handover(Model model, uint64_t seed, bool waits) {
   Reset(Machine(model, seed));
   int* at = OnDevice(1);
@@ -158,9 +158,9 @@ TEST_CASE("A wait is for the latest record at the time of the call") {
     Good(Set(at, 1, first));
     Good(cudaEventRecord(event, first));
     Good(cudaStreamWaitEvent(second, event));
-    Good(cudaEventRecord(event, third));  // of nothing; the wait above is for the record above
+    Good(cudaEventRecord(event, third));  // records nothing; the wait above is for the record above
     Good(Step(at, second));
-    Good(cudaEventDestroy(event));  // what waits for it does so still
+    Good(cudaEventDestroy(event));  // pending waits stay
     Good(cudaStreamSynchronize(second));
     CHECK(Read(at) == 3);
   }
@@ -361,7 +361,7 @@ TEST_CASE("Host code in streams") {
   CHECK(seen == 1);
 }
 
-// Whether a child process that does it ends in good order.
+// True if a child process that runs it ends in good order.
 bool Survives(const std::function<void()>& action) {
   const pid_t child = fork();
   if (child == 0) {

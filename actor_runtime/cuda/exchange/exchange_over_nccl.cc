@@ -43,7 +43,7 @@ absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend)
     return MakeNcclLaunch(layout, exchange.member, exchange.accumulates, exchange.workspace_bytes,
                           make, *library);
   };
-  // Several runtimes of a process name their groups alike; so names are told apart by their turn.
+  // Several runtimes of a process use the same group names, so a counter distinguishes them.
   const auto turns = std::make_shared<std::map<std::string, int>>();
   backend->make_communicator = [library, ids = std::move(ids), turns](DeviceGroup group) {
     absl::StrAppend(&group.name, ".", ++(*turns)[group.name]);

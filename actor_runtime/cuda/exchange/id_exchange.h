@@ -1,5 +1,5 @@
-// IdExchange: how processes that are about to meet in NCCL tell each other by which id. NCCL itself
-// does not say: the first member of a group makes an id, all others have to learn it.
+// IdExchange: exchanges the ids by which processes connect in NCCL. NCCL itself does not: the first
+// member of a group makes an id, and all others must get it.
 //
 //   const IdExchange ids = IdsInFolder("/shared/run-17/ids");
 //   ASSIGN_OR_RETURN(std::string id, ids("group 3", made));          // the first member
@@ -15,16 +15,16 @@
 
 namespace oneflow::cuda {
 
-// With `put` it makes known what a key stands for, once a key, and returns it; else it waits until
-// that is known. Any thread. An error: it was not known in time, or cannot be made known.
+// With `put` it publishes the value of a key, once a key, and returns it; without, it waits until
+// the value is published. Any thread. An error: the value was not published in time, or cannot be.
 using IdExchange = std::function<absl::StatusOr<std::string>(
     const std::string& key, const std::optional<std::string>& put)>;
 
 // Between threads of one process that have copies of it.
 IdExchange IdsInMemory(std::chrono::milliseconds patience = std::chrono::minutes(5));
 
-// Between processes that see a folder, which is there. It belongs to one run: what an earlier run
-// has left there would be taken for its own.
+// Between processes that see a folder, which must exist. The folder belongs to one run, because
+// files of an earlier run would be taken for its own.
 IdExchange IdsInFolder(std::string folder,
                        std::chrono::milliseconds patience = std::chrono::minutes(5));
 

@@ -1,9 +1,8 @@
 // Invariants:
-//  1. A member's communicator of NCCL is used by one thread at a time, under the member's mutex.
-//     Members do not share one: a call of NCCL may wait for a call of another member.
-//  2. Once failed_ is true nothing more is given to a stream, and communicators of NCCL are gone,
-//  or
-//     go as soon as the call that uses them returns.
+//   1. A member's communicator of NCCL is used by one thread at a time, under the member's mutex.
+//      Members do not share one: a call of NCCL may wait for a call of another member.
+//   2. Once failed_ is true nothing more is given to a stream, and communicators of NCCL are
+//      destroyed, at the latest when the call that uses them returns.
 #include "actor_runtime/cuda/exchange/nccl_communicator.h"
 
 #include <cuda_runtime.h>
@@ -30,7 +29,8 @@ class NcclCommunicator final : public Communicator {
     for (std::unique_ptr<Member>& member : members_) member = std::make_unique<Member>();
   }
 
-  // All members are at rest. Those of one thread go together: they may wait for each other.
+  // Requires that all members are at rest. Members of one thread are destroyed together, because
+  // they may wait for each other.
   ~NcclCommunicator() override {
     if (failed_.load()) return;
     static_cast<void>(nccl_.GroupStart());
@@ -41,7 +41,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   // While it is being made.
-  ncclComm_t* CommOf(size_t member) { return &members_[member]->comm; }
+  ncclComm_t* FindComm(size_t member) { return &members_[member]->comm; }
 
   void SetWake(std::function<void(int)> wake) override { wake_ = std::move(wake); }
 
@@ -53,8 +53,8 @@ class NcclCommunicator final : public Communicator {
       member.work.store(entry.work);
       member.entered.fetch_add(1);
       if (member.comm == nullptr) return;  // Poll says why
-      status = ErrorOf(member);
-      if (status.ok()) status = entry.work->LaunchOf(index)(CallOf(entry), member.comm);
+      status = MakeError(member);
+      if (status.ok()) status = entry.work->member_launch(index)(MakeCall(entry), member.comm);
     }
     if (!status.ok()) Abort(status);
   }
@@ -63,16 +63,16 @@ class NcclCommunicator final : public Communicator {
     if (!failed_.load()) {
       Member& member = *members_[index];
       std::unique_lock lock(member.mutex);
-      const absl::Status status = member.comm == nullptr ? absl::OkStatus() : ErrorOf(member);
+      const absl::Status status = member.comm == nullptr ? absl::OkStatus() : MakeError(member);
       lock.unlock();
       if (!status.ok()) Abort(status);
     }
     return failed_.load() ? kFailed : kOver;
   }
 
-  bool HasNews(int /*member*/) const override { return true; }
+  bool CanProgress(int /*member*/) const override { return true; }
 
-  // What members of other processes have entered is not known: it is their stream that waits.
+  // The entries of members in other processes are unknown; only their streams wait.
   bool HasEntered(int member, int than) const override {
     const Member &one = *members_[member], &other = *members_[than];
     if (one.entered.load() != other.entered.load()) {
@@ -88,7 +88,7 @@ class NcclCommunicator final : public Communicator {
       status_ = status;
       failed_.store(true);
     }
-    std::vector<int> here;  // of this process
+    std::vector<int> here;  // members in this process
     for (int m = 0; m < std::ssize(members_); ++m) {
       Member& member = *members_[m];
       const std::lock_guard lock(member.mutex);
@@ -108,12 +108,12 @@ class NcclCommunicator final : public Communicator {
  private:
   struct Member {
     std::mutex mutex;
-    ncclComm_t comm = nullptr;  // under mutex; null: of another process, or aborted
+    ncclComm_t comm = nullptr;  // under mutex; null: in another process, or aborted
     std::atomic<int64_t> entered{0};
     std::atomic<const ExchangeWork*> work{nullptr};
   };
 
-  static KernelCall CallOf(const ExchangeEntry& entry) {
+  static KernelCall MakeCall(const ExchangeEntry& entry) {
     KernelCall call;
     call.in = {&entry.in, 1};
     call.out = entry.out;
@@ -123,8 +123,8 @@ class NcclCommunicator final : public Communicator {
     return call;
   }
 
-  // What NCCL has found out since: that another process is gone, for one.
-  absl::Status ErrorOf(const Member& member) const {
+  // The error that NCCL has found since, for example that another process is gone.
+  absl::Status MakeError(const Member& member) const {
     ncclResult_t result = ncclSuccess;
     RETURN_IF_ERROR(
         nccl_.ToStatus(nccl_.CommGetAsyncError(member.comm, &result), "ncclCommGetAsyncError"));
@@ -139,8 +139,8 @@ class NcclCommunicator final : public Communicator {
   std::atomic<bool> failed_{false};
 };
 
-absl::StatusOr<ncclUniqueId> IdOf(const Nccl& nccl, const IdExchange& ids,
-                                  const DeviceGroup& group) {
+absl::StatusOr<ncclUniqueId> FetchId(const Nccl& nccl, const IdExchange& ids,
+                                     const DeviceGroup& group) {
   ncclUniqueId id{};
   std::optional<std::string> put;
   if (group.devices[0] != nullptr) {
@@ -156,9 +156,9 @@ absl::StatusOr<ncclUniqueId> IdOf(const Nccl& nccl, const IdExchange& ids,
   return id;
 }
 
-// So many that the kernels of all communicators of a device fit on it at once, with room for
+// Few enough that the kernels of all communicators of a device fit on it at once, with room for
 // kernels that compute.
-absl::StatusOr<int> CtasOf(const DeviceGroup& group) {
+absl::StatusOr<int> CountCtas(const DeviceGroup& group) {
   int gpu = 0, processors = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
   RETURN_IF_ERROR(ToStatus(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu),
@@ -215,19 +215,19 @@ absl::Status ForMembers(const Nccl& nccl, const DeviceGroup& group, const char* 
 // A sum of all and a word from each to each.
 absl::Status Connect(const Nccl& nccl, const DeviceGroup& group, NcclCommunicator* communicator) {
   const int members = static_cast<int>(group.devices.size());
-  std::vector<FirstWords> first;  // by member; nothing for those of other processes
+  std::vector<FirstWords> first;  // by member; nothing for members of other processes
   for (Device* device : group.devices) {
     FirstWords& of_member = first.emplace_back();
     if (device != nullptr) RETURN_IF_ERROR(of_member.Make(device, members));
   }
   RETURN_IF_ERROR(ForMembers(nccl, group, "a first sum", [&](int m) {
     float* words = first[m].words();
-    return nccl.AllReduce(words, words + members, 1, ncclFloat32, ncclSum, *communicator->CommOf(m),
-                          first[m].stream());
+    return nccl.AllReduce(words, words + members, 1, ncclFloat32, ncclSum,
+                          *communicator->FindComm(m), first[m].stream());
   }));
   RETURN_IF_ERROR(ForMembers(nccl, group, "first messages", [&](int m) {
     ncclResult_t result = ncclSuccess;
-    const ncclComm_t comm = *communicator->CommOf(m);
+    const ncclComm_t comm = *communicator->FindComm(m);
     for (int peer = 0; peer < members && result == ncclSuccess; ++peer) {
       if (peer == m) continue;
       float* word = first[m].words() + peer;
@@ -248,7 +248,7 @@ absl::Status Connect(const Nccl& nccl, const DeviceGroup& group, NcclCommunicato
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const Nccl& nccl,
                                                                    const IdExchange& ids,
                                                                    const DeviceGroup& group) {
-  ASSIGN_OR_RETURN(const ncclUniqueId id, IdOf(nccl, ids, group));
+  ASSIGN_OR_RETURN(const ncclUniqueId id, FetchId(nccl, ids, group));
   const int members = static_cast<int>(group.devices.size());
   auto communicator = std::make_unique<NcclCommunicator>(nccl, members);
   std::vector<ncclConfig_t> configs(members, ncclConfig_t NCCL_CONFIG_INITIALIZER);
@@ -256,10 +256,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const Nccl& n
     if (group.devices[m] == nullptr) continue;
     RETURN_IF_ERROR(group.devices[m]->Attach());
     configs[m].blocking = 1;
-    ASSIGN_OR_RETURN(configs[m].maxCTAs, CtasOf(group));
+    ASSIGN_OR_RETURN(configs[m].maxCTAs, CountCtas(group));
   }
   RETURN_IF_ERROR(ForMembers(nccl, group, "ncclCommInitRankConfig", [&](int m) {
-    return nccl.CommInitRankConfig(communicator->CommOf(m), members, id, m, &configs[m]);
+    return nccl.CommInitRankConfig(communicator->FindComm(m), members, id, m, &configs[m]);
   }));
   RETURN_IF_ERROR(Connect(nccl, group, communicator.get()));
   return communicator;

@@ -82,7 +82,7 @@ class OnDevice {
   void* memory_ = nullptr;
 };
 
-// What a member brings to one exchange, and where its results are.
+// The inputs of a member for one exchange, and the addresses of its results.
 struct Firing {
   std::vector<OnDevice> in, out;
   std::vector<const std::byte*> in_at;
@@ -138,7 +138,7 @@ class Scene {
     if (progress == Communicator::kOver) Good(streams_[m]->Record(static_cast<int64_t>(x)));
     return progress;
   }
-  // Whether the member's stream has run the last that it entered.
+  // True if the member's stream has run the exchange that it entered last.
   bool IsOver(int m) {
     Good(devices_[m]->Attach());
     const auto over = streams_[m]->IsOver(static_cast<int64_t>(entered_[m]) - 1);
@@ -190,7 +190,7 @@ class Scene {
   }
 
   void Bring(const ExchangeCase& c) {
-    const auto setups = SetupsOf(c);
+    const auto setups = MakeSetups(c);
     const CaseMemory memory = RandomMemory(c, &random_);
     int64_t window = 0;
     for (const TensorCase& t : c.tensors) {
@@ -249,7 +249,7 @@ std::vector<ExchangeCase> DrawCases(int members, int count, uint64_t seed) {
   return cases;
 }
 
-emulated::Model ModelOf(uint64_t seed) {
+emulated::Model MakeModel(uint64_t seed) {
   return seed % 2 == 0 ? emulated::Model::kFree : emulated::Model::kSerial;
 }
 
@@ -263,7 +263,7 @@ TEST_CASE("exchanges in a row, each member ahead of the others as far as it like
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const int members = 2 + static_cast<int>(seed % 3);
     {
-      Scene scene(DrawCases(members, 4, seed), seed, ModelOf(seed));
+      Scene scene(DrawCases(members, 4, seed), seed, MakeModel(seed));
       INFO("seed " << seed);
       emulated::BeginStep();
       while (true) {
@@ -285,10 +285,10 @@ TEST_CASE("exchanges in a row, each member ahead of the others as far as it like
   }
 }
 
-TEST_CASE("nothing is over before all have entered; who has not is told from who has") {
+TEST_CASE("nothing is over before all have entered, and HasEntered says who has") {
   for (int missing = 0; missing < 3; ++missing) {
     std::mt19937_64 random(missing);
-    Scene scene({RandomCase("all_gather", 3, &random)}, missing, ModelOf(missing));
+    Scene scene({RandomCase("all_gather", 3, &random)}, missing, MakeModel(missing));
     for (int m = 0; m < 3; ++m) {
       if (m != missing) REQUIRE(scene.Enter(m) == Communicator::kOver);
     }
@@ -309,7 +309,7 @@ TEST_CASE("an abort at any moment fails all members, those that enter later, too
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const int members = 2 + static_cast<int>(seed % 3);
     {
-      Scene scene(DrawCases(members, 3, seed), seed, ModelOf(seed));
+      Scene scene(DrawCases(members, 3, seed), seed, MakeModel(seed));
       INFO("seed " << seed);
       const int before = static_cast<int>(scene.random()() % (3 * members));
       for (int i = 0; i < before; ++i) {
@@ -332,10 +332,10 @@ TEST_CASE("an abort at any moment fails all members, those that enter later, too
   }
 }
 
-TEST_CASE("members on threads of their own") {
+TEST_CASE("members on separate threads") {
   for (uint64_t seed = 0; seed < 12; ++seed) {
     const int members = 2 + static_cast<int>(seed % 3);
-    Scene scene(DrawCases(members, 6, seed), seed, ModelOf(seed));
+    Scene scene(DrawCases(members, 6, seed), seed, MakeModel(seed));
     INFO("seed " << seed);
     std::atomic<int> failed{0};
     std::vector<std::thread> threads;
@@ -354,10 +354,10 @@ TEST_CASE("members on threads of their own") {
   }
 }
 
-// What NCCL says of a communicator from now on.
+// The asynchronous error of a communicator from now on.
 ncclResult_t async_error = ncclSuccess;
 
-TEST_CASE("what NCCL finds out by itself ends the exchanges of the group") {
+TEST_CASE("an asynchronous NCCL error ends the exchanges of the group") {
   async_error = ncclSuccess;
   Nccl nccl = OpenTwin();
   nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* error) {
@@ -395,7 +395,7 @@ TEST_CASE("a communicator that cannot be made says what failed, and leaves nothi
 TEST_CASE("a launch whose plan gives it too little workspace is refused") {
   emulated::Reset({.devices = 2});
   TensorCase t{.mesh = Mesh{{{"a", 2}}}, .dims = {64, 32}, .from = {S(1)}, .to = {B()}};
-  const auto setups = SetupsOf({.tensors = {t}});
+  const auto setups = MakeSetups({.tensors = {t}});
   const DeviceBackend backend = BackendOverNccl(OpenTwin());
   auto device = backend.make_device(0);
   Good(device.status());

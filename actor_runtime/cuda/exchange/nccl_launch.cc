@@ -10,7 +10,7 @@
 namespace oneflow::cuda {
 namespace {
 
-ncclDataType_t TypeOf(DType dtype) {
+ncclDataType_t FindType(DType dtype) {
   switch (dtype) {
     case DType::kF32: return ncclFloat32;
     case DType::kF64: return ncclFloat64;
@@ -26,8 +26,8 @@ class ReadySteps {
  public:
   static absl::StatusOr<ReadySteps> Make(NcclSteps steps, const KernelFactory& make_kernel) {
     ReadySteps ready;
-    ASSIGN_OR_RETURN(ready.before_, KernelsOf(steps.before, make_kernel));
-    ASSIGN_OR_RETURN(ready.after_, KernelsOf(steps.after, make_kernel));
+    ASSIGN_OR_RETURN(ready.before_, MakeKernels(steps.before, make_kernel));
+    ASSIGN_OR_RETURN(ready.after_, MakeKernels(steps.after, make_kernel));
     ready.collectives_ = std::move(steps.collectives);
     ready.messages_ = std::move(steps.messages);
     return ready;
@@ -38,7 +38,7 @@ class ReadySteps {
     RETURN_IF_ERROR(AsGroup(nccl, collectives_, "a collective",
                             [&](const auto& step) { return Collect(step, call, nccl, comm); }));
     RETURN_IF_ERROR(AsGroup(nccl, messages_, "sends and receives", [&](const auto& step) {
-      std::byte* at = At(call, step.place);
+      std::byte* at = At(call, step.location);
       const auto stream = static_cast<cudaStream_t>(call.stream);
       return step.send ? nccl.Send(at, step.bytes, ncclUint8, step.peer, comm, stream)
                        : nccl.Recv(at, step.bytes, ncclUint8, step.peer, comm, stream);
@@ -50,8 +50,8 @@ class ReadySteps {
  private:
   struct LocalKernel {
     Kernel kernel;
-    std::vector<NcclPlace> sources;
-    NcclPlace target;
+    std::vector<NcclLocation> sources;
+    NcclLocation target;
     bool accumulate = false;
     std::vector<const std::byte*> addresses;  // of the sources, in one launch
 
@@ -68,8 +68,8 @@ class ReadySteps {
     }
   };
 
-  static absl::StatusOr<std::vector<LocalKernel>> KernelsOf(const std::vector<NcclLocalStep>& steps,
-                                                            const KernelFactory& make_kernel) {
+  static absl::StatusOr<std::vector<LocalKernel>> MakeKernels(
+      const std::vector<NcclLocalStep>& steps, const KernelFactory& make_kernel) {
     std::vector<LocalKernel> kernels;
     for (const NcclLocalStep& step : steps) {
       LocalKernel& local = kernels.emplace_back();
@@ -82,22 +82,22 @@ class ReadySteps {
     return kernels;
   }
 
-  // Inputs are not written, though NCCL's sends and a place of any memory have one type here.
-  static std::byte* At(const KernelCall& call, const NcclPlace& place) {
-    switch (place.memory) {
-      case NcclPlace::kInput:
-        return const_cast<std::byte*>(call.in[0][place.tensor]) + place.offset;
-      case NcclPlace::kOutput: return call.out[place.tensor] + place.offset;
-      case NcclPlace::kWorkspace: break;
+  // Inputs are not written, though NCCL's sends and a location in any memory have one type here.
+  static std::byte* At(const KernelCall& call, const NcclLocation& location) {
+    switch (location.memory) {
+      case NcclLocation::kInput:
+        return const_cast<std::byte*>(call.in[0][location.tensor]) + location.offset;
+      case NcclLocation::kOutput: return call.out[location.tensor] + location.offset;
+      case NcclLocation::kWorkspace: break;
     }
-    return call.workspace.data() + place.offset;
+    return call.workspace.data() + location.offset;
   }
 
   static ncclResult_t Collect(const NcclCollectiveStep& step, const KernelCall& call,
                               const Nccl& nccl, ncclComm_t comm) {
     const std::byte* from = At(call, step.from);
     std::byte* to = At(call, step.to);
-    const ncclDataType_t type = TypeOf(step.dtype);
+    const ncclDataType_t type = FindType(step.dtype);
     const ncclRedOp_t op = step.maximum ? ncclMax : ncclSum;
     const auto stream = static_cast<cudaStream_t>(call.stream);
     switch (step.kind) {
@@ -132,10 +132,11 @@ class ReadySteps {
 absl::StatusOr<MemberLaunch> MakeNcclLaunch(const NcclLayout& layout, int member, bool accumulates,
                                             int64_t workspace_bytes,
                                             const KernelFactory& make_kernel, const Nccl& nccl) {
-  const auto ready = std::make_shared<std::vector<ReadySteps>>();  // and those that accumulate
+  const auto ready =
+      std::make_shared<std::vector<ReadySteps>>();  // [0]: overwriting, [1]: accumulating
   for (const bool accumulate : {false, true}) {
     if (accumulate && !accumulates) continue;
-    NcclSteps steps = layout.StepsOf(member, accumulate);
+    NcclSteps steps = layout.MakeSteps(member, accumulate);
     if (steps.workspace_bytes > workspace_bytes) {
       return absl::InternalError(
           "an exchange over NCCL needs " + std::to_string(steps.workspace_bytes) +

@@ -1,9 +1,9 @@
 // Invariants:
-//  1. What a message is cut into depends on layouts, type and reduction alone, so both ends agree;
-//     where it lands depends on the reader, too.
-//  2. Parts of one tensor that a member sends are equal or disjoint, as slices of a layout are, so
-//     what is packed is as large as the input at most.
-//  3. Parts in the workspace are aligned; those that are one array for NCCL have no gaps.
+//   1. The split of a message depends on layouts, type and reduction alone, so both ends agree; its
+//      destination depends on the reader, too.
+//   2. Parts of one tensor that a member sends are equal or disjoint, as slices of a layout are, so
+//      the packed data is at most as large as the input.
+//   3. Parts in the workspace are aligned; those that are one array for NCCL have no gaps.
 #include "actor_runtime/cuda/exchange/nccl_layout.h"
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace {
 constexpr int kMaximum = 2;   // of KernelSetup::reduce
 constexpr int kKeepRest = 3;  // of KernelSetup::fill
 
-int64_t BytesOf(DType dtype) { return static_cast<int64_t>(ElementBytes(dtype)); }
+int64_t CountBytes(DType dtype) { return static_cast<int64_t>(ElementBytes(dtype)); }
 
-// Whether the rows of a region are one after the other in a memory with these strides.
+// True if the rows of a region are contiguous in a memory with these strides.
 bool IsOneRun(const CopyRegion& r, const Dims& strides) {
   int64_t next = r.run;
   for (int i = static_cast<int>(r.count.size()) - 1; i >= 0; --i) {
@@ -32,7 +32,7 @@ bool IsOneRun(const CopyRegion& r, const Dims& strides) {
 bool IsOneRunInSource(const CopyRegion& r) { return IsOneRun(r, r.from_stride); }
 bool IsOneRunInTarget(const CopyRegion& r) { return IsOneRun(r, r.to_stride); }
 
-// How a region travels: row by row, each from register to register, or as one message.
+// True if a region is sent row by row, each from register to register; false if it is one message.
 bool GoesByRows(const CopyRegion& r, int64_t element_bytes, const NcclLimits& limits) {
   if (r.sources.size() > 1 || (IsOneRunInSource(r) && IsOneRunInTarget(r))) return false;
   return limits.Straight(r.rows, r.run * element_bytes);
@@ -43,7 +43,7 @@ bool IsZero(const KernelSetup& s) {
                      [&](int axis) { return s.coordinate[axis] != 0; });
 }
 
-// Whether each member is one summand.
+// True if each member is one summand.
 bool SumsAllMembers(const KernelSetup& s) {
   if (s.reduce == 0) return false;
   std::set<Coordinate> keys;
@@ -55,16 +55,16 @@ bool SumsAllMembers(const KernelSetup& s) {
   return true;
 }
 
-// The dimension of `whole` that the parts cut, in their order and all equal; -1: they do not.
-int DimCutBy(const std::vector<const Slice*>& parts, const Slice& whole) {
+// The dimension of `full` that the parts split, in their order and all equal; -1: there is none.
+int DimSplitBy(const std::vector<const Slice*>& parts, const Slice& full) {
   int dim = -1;
-  for (int d = 0; d < std::ssize(whole.size) && dim < 0; ++d) {
-    if (parts[0]->size[d] != whole.size[d]) dim = d;
+  for (int d = 0; d < std::ssize(full.size) && dim < 0; ++d) {
+    if (parts[0]->size[d] != full.size[d]) dim = d;
   }
   if (dim < 0) return -1;
-  Slice expected = whole;
+  Slice expected = full;
   expected.size[dim] = parts[0]->size[dim];
-  if (expected.size[dim] * std::ssize(parts) != whole.size[dim]) return -1;
+  if (expected.size[dim] * std::ssize(parts) != full.size[dim]) return -1;
   for (const Slice* part : parts) {
     if (*part != expected) return -1;
     expected.begin[dim] += expected.size[dim];
@@ -74,8 +74,8 @@ int DimCutBy(const std::vector<const Slice*>& parts, const Slice& whole) {
 
 }  // namespace
 
-NcclLayout::Tensor NcclLayout::CollectiveOf(const std::vector<KernelSetup>& setups,
-                                            const NcclLimits& limits) {
+NcclLayout::Tensor NcclLayout::MakeCollective(const std::vector<KernelSetup>& setups,
+                                              const NcclLimits& limits) {
   Tensor tensor;
   const std::vector<Port>& in = setups[0].in[0];
   const bool all = in.size() == setups.size() && setups.size() > 1 &&
@@ -91,22 +91,22 @@ NcclLayout::Tensor NcclLayout::CollectiveOf(const std::vector<KernelSetup>& setu
   const bool sums = SumsAllMembers(setups[0]);
   Tensor::Form form = Tensor::kMessages;
   int dim = -1;
-  const Slice *whole = nullptr, *part = nullptr;
+  const Slice *full = nullptr, *part = nullptr;
   if (sums && equal(ins) && equal(outs) && *ins[0] == *outs[0]) {
     form = Tensor::kAllReduce;
-    whole = part = ins[0];
+    full = part = ins[0];
     dim = 0;
-  } else if (equal(outs) && (dim = DimCutBy(ins, *outs[0])) >= 0) {
+  } else if (equal(outs) && (dim = DimSplitBy(ins, *outs[0])) >= 0) {
     form = Tensor::kAllGather;
-    whole = outs[0], part = ins[0];
-  } else if (sums && equal(ins) && (dim = DimCutBy(outs, *ins[0])) >= 0) {
+    full = outs[0], part = ins[0];
+  } else if (sums && equal(ins) && (dim = DimSplitBy(outs, *ins[0])) >= 0) {
     form = Tensor::kReduceScatter;
-    whole = ins[0], part = outs[0];
+    full = ins[0], part = outs[0];
   }
   if (form == Tensor::kMessages || part->elements() == 0) return tensor;
-  for (int d = 0; d < dim; ++d) tensor.rows *= whole->size[d];
+  for (int d = 0; d < dim; ++d) tensor.rows *= full->size[d];
   tensor.run = part->elements() / tensor.rows;
-  const int64_t bytes = BytesOf(in[0].dtype);
+  const int64_t bytes = CountBytes(in[0].dtype);
   tensor.straight = limits.Straight(tensor.rows, tensor.run * bytes);
   const bool packs = !tensor.straight && part->elements() * bytes % kPackedAlignment != 0;
   tensor.form = packs ? Tensor::kMessages : form;
@@ -118,7 +118,7 @@ absl::StatusOr<NcclLayout> NcclLayout::Make(std::vector<std::vector<KernelSetup>
   NcclLayout layout;
   layout.limits_ = limits;
   for (const std::vector<KernelSetup>& members : setups) {
-    Tensor tensor = CollectiveOf(members, limits);
+    Tensor tensor = MakeCollective(members, limits);
     if (tensor.form == Tensor::kMessages) {
       for (const KernelSetup& s : members) {
         std::vector<CopyRegion>& regions = tensor.regions.emplace_back();
@@ -158,7 +158,7 @@ class NcclLayout::Steps {
     setup_ = &layout_.setups_[tensor][member_];
     const std::vector<Port>& in = setup_->in[0];
     input_ = member_ < std::ssize(in) ? &in[member_] : nullptr;
-    element_bytes_ = BytesOf(input_ != nullptr ? input_->dtype : setup_->out[0].dtype);
+    element_bytes_ = CountBytes(input_ != nullptr ? input_->dtype : setup_->out[0].dtype);
     packed_.clear();
     switch (shape_->form) {
       case Tensor::kAllGather: return AddAllGather();
@@ -172,34 +172,34 @@ class NcclLayout::Steps {
   NcclSteps Take() && { return std::move(steps_); }
 
  private:
-  // What a kernel reads, and where it is.
+  // The inputs of a kernel, and their locations.
   struct Sources {
     std::vector<Port> ports;
-    std::vector<NcclPlace> places;
-    void Add(Port port, const Slice& slice, const NcclPlace& place) {
+    std::vector<NcclLocation> locations;
+    void Add(Port port, const Slice& slice, const NcclLocation& location) {
       port.slice = slice;
       ports.push_back(std::move(port));
-      places.push_back(place);
+      locations.push_back(location);
     }
   };
 
   int64_t members() const { return layout_.members(); }
-  NcclPlace Input(int64_t elements = 0) const {
-    return {NcclPlace::kInput, tensor_, elements * element_bytes_};
+  NcclLocation Input(int64_t elements = 0) const {
+    return {NcclLocation::kInput, tensor_, elements * element_bytes_};
   }
-  NcclPlace Output(int64_t elements = 0) const {
-    return {NcclPlace::kOutput, tensor_, elements * element_bytes_};
+  NcclLocation Output(int64_t elements = 0) const {
+    return {NcclLocation::kOutput, tensor_, elements * element_bytes_};
   }
   // Fresh workspace.
-  NcclPlace Workspace(int64_t elements) {
-    const NcclPlace place{NcclPlace::kWorkspace, 0, steps_.workspace_bytes};
-    const int64_t end = place.offset + elements * element_bytes_;
+  NcclLocation Workspace(int64_t elements) {
+    const NcclLocation location{NcclLocation::kWorkspace, 0, steps_.workspace_bytes};
+    const int64_t end = location.offset + elements * element_bytes_;
     steps_.workspace_bytes = (end + kWindowAlignment - 1) / kWindowAlignment * kWindowAlignment;
-    return place;
+    return location;
   }
-  NcclPlace Behind(NcclPlace place, int64_t elements) const {
-    place.offset += elements * element_bytes_;
-    return place;
+  NcclLocation Behind(NcclLocation location, int64_t elements) const {
+    location.offset += elements * element_bytes_;
+    return location;
   }
 
   void Finish(Sources sources, int fill) {
@@ -208,13 +208,13 @@ class NcclLayout::Steps {
     step.setup.kind = "slice";
     step.setup.in = {std::move(sources.ports)};
     step.setup.fill = fill;
-    step.sources = std::move(sources.places);
+    step.sources = std::move(sources.locations);
     step.target = Output();
     step.accumulate = accumulate_;
   }
 
   // The member's part of one slice, as one array.
-  void Pack(const Slice& slice, const NcclPlace& target) {
+  void Pack(const Slice& slice, const NcclLocation& target) {
     NcclLocalStep& step = steps_.before.emplace_back();
     step.setup.kind = "slice";
     step.setup.name = setup_->name;
@@ -229,15 +229,15 @@ class NcclLayout::Steps {
     step.target = target;
   }
 
-  void AddCollective(NcclCollectiveStep::Kind kind, const NcclPlace& from, const NcclPlace& to,
-                     int64_t count) {
+  void AddCollective(NcclCollectiveStep::Kind kind, const NcclLocation& from,
+                     const NcclLocation& to, int64_t count) {
     steps_.collectives.push_back(
         {kind, from, to, count, input_->dtype, setup_->reduce == kMaximum});
   }
 
   void AddAllReduce() {
     const int64_t elements = input_->slice.elements();
-    const NcclPlace to = accumulate_ ? Workspace(elements) : Output();
+    const NcclLocation to = accumulate_ ? Workspace(elements) : Output();
     AddCollective(NcclCollectiveStep::kAllReduce, Input(), to, elements);
     AddTo(to);
   }
@@ -251,7 +251,7 @@ class NcclLayout::Steps {
       }
       return;
     }
-    const NcclPlace all = Workspace(part * members());
+    const NcclLocation all = Workspace(part * members());
     AddCollective(NcclCollectiveStep::kAllGather, Input(), all, part);
     Sources sources;
     for (int m = 0; m < members(); ++m) {
@@ -263,7 +263,7 @@ class NcclLayout::Steps {
 
   void AddReduceScatter() {
     const int64_t part = shape_->rows * shape_->run;
-    NcclPlace from = Input();
+    NcclLocation from = Input();
     if (!shape_->straight) {
       from = Workspace(part * members());
       for (int m = 0; m < members(); ++m) {
@@ -271,7 +271,7 @@ class NcclLayout::Steps {
       }
     }
     const int64_t rows = shape_->straight ? shape_->rows : 1;
-    const NcclPlace to = accumulate_ ? Workspace(part) : Output();
+    const NcclLocation to = accumulate_ ? Workspace(part) : Output();
     for (int64_t row = 0, run = part / rows; row < rows; ++row) {
       AddCollective(NcclCollectiveStep::kReduceScatter, Behind(from, row * run * members()),
                     Behind(to, row * run), run);
@@ -279,24 +279,24 @@ class NcclLayout::Steps {
     AddTo(to);
   }
 
-  // Adds what lies in the workspace, all of the output.
-  void AddTo(const NcclPlace& place) {
+  // Adds the data in the workspace to all of the output.
+  void AddTo(const NcclLocation& location) {
     if (!accumulate_) return;
     Sources sources;
-    sources.Add(setup_->in[0][member_], setup_->out[0].slice, place);
+    sources.Add(setup_->in[0][member_], setup_->out[0].slice, location);
     Finish(std::move(sources), setup_->fill);
   }
 
-  // A part of the input as one array: where it is, or packed, once for all who want it.
-  NcclPlace OneRun(const CopyRegion& region, const Slice& part) {
+  // A part of the input as one array: in place, or packed, once for all members that want it.
+  NcclLocation OneRun(const CopyRegion& region, const Slice& part) {
     if (IsOneRunInSource(region)) return Input(region.from);
     const auto known =
         std::find_if(packed_.begin(), packed_.end(), [&](auto& p) { return p.first == part; });
     if (known != packed_.end()) return known->second;
-    const NcclPlace place = Workspace(part.elements());
-    Pack(part, place);
-    packed_.emplace_back(part, place);
-    return place;
+    const NcclLocation location = Workspace(part.elements());
+    Pack(part, location);
+    packed_.emplace_back(part, location);
+    return location;
   }
 
   void AddSends() {
@@ -319,8 +319,8 @@ class NcclLayout::Steps {
     }
   }
 
-  // Where a source's part of a region lands, where it may not land in the output.
-  void Receive(const CopyRegion& region, int source, const NcclPlace& to) {
+  // Receives a source's part of a region at another location than the output.
+  void Receive(const CopyRegion& region, int source, const NcclLocation& to) {
     if (!GoesByRows(region, element_bytes_, layout_.limits_)) {
       steps_.messages.push_back({false, source, to, region.rows * region.run * element_bytes_});
       return;
@@ -331,7 +331,7 @@ class NcclLayout::Steps {
     }
   }
 
-  // What needs no workspace and no kernel: true if that is so.
+  // Receives a region without workspace and kernel; returns false if it needs one.
   bool ReceiveInOutput(const CopyRegion& region) {
     const bool by_rows = GoesByRows(region, element_bytes_, layout_.limits_);
     if (accumulate_ || setup_->fill != 0 || region.sources.size() > 1 ||
@@ -366,9 +366,9 @@ class NcclLayout::Steps {
         } else if (source == member_) {  // Summands have one shape.
           sources.Add(in[source], part, OneRun(region, part));
         } else {
-          const NcclPlace place = Workspace(part.elements());
-          Receive(region, source, place);
-          sources.Add(in[source], part, place);
+          const NcclLocation location = Workspace(part.elements());
+          Receive(region, source, location);
+          sources.Add(in[source], part, location);
         }
       }
     }
@@ -383,16 +383,16 @@ class NcclLayout::Steps {
   const int member_;
   const bool accumulate_;
   NcclSteps steps_;
-  // Of the tensor that is being added.
+  // The tensor that is being added.
   int tensor_ = 0;
   const Tensor* shape_ = nullptr;
   const KernelSetup* setup_ = nullptr;
   const Port* input_ = nullptr;  // null: it has none
   int64_t element_bytes_ = 1;
-  std::vector<std::pair<Slice, NcclPlace>> packed_;
+  std::vector<std::pair<Slice, NcclLocation>> packed_;
 };
 
-NcclSteps NcclLayout::StepsOf(int member, bool accumulate) const {
+NcclSteps NcclLayout::MakeSteps(int member, bool accumulate) const {
   Steps steps(*this, member, accumulate);
   for (int tensor = 0; tensor < std::ssize(tensors_); ++tensor) steps.Add(tensor);
   return std::move(steps).Take();

@@ -1,16 +1,17 @@
-// What each member does in an exchange that NCCL carries: packs what goes out in many short runs,
-// calls NCCL for all tensors in two groups, then copies or sums what has landed in the workspace.
+// NcclLayout: the steps of each member in an exchange that NCCL carries: it packs data that
+// consists of many short runs, calls NCCL for all tensors in two groups, then copies or sums the
+// data in the workspace.
 //
 //   ASSIGN_OR_RETURN(const NcclLayout layout, NcclLayout::Make(setups));
-//   ASSIGN_OR_RETURN(const NcclSteps steps, layout.StepsOf(member, /*accumulate=*/false));
+//   ASSIGN_OR_RETURN(const NcclSteps steps, layout.MakeSteps(member, /*accumulate=*/false));
 //
 // Guarantees:
-//   - members that follow their steps have what ExchangeWork gives, with its bits wherever NCCL
-//     sums nothing; what NCCL sums differs by rounding;
+//   - members that follow their steps get the result of ExchangeWork, with its bits if NCCL sums
+//     nothing; sums by NCCL differ by rounding;
 //   - steps of all members match: the k-th collective of all is the same, and between each two
 //     members the k-th message that one sends is as long as the k-th that the other receives, also
-//     where only one of them accumulates;
-//   - the workspace is that of NcclWindow (oneflow_core/plan/nccl_window.h) at most.
+//     if only one of them accumulates;
+//   - the workspace is at most that of NcclWindow (oneflow_core/plan/nccl_window.h).
 // It knows no CUDA, and no state of a firing.
 #pragma once
 
@@ -25,26 +26,26 @@
 
 namespace oneflow::cuda {
 
-// Memory of one member.
-struct NcclPlace {
+// A location in the memory of one member.
+struct NcclLocation {
   enum Memory { kInput, kOutput, kWorkspace } memory = kWorkspace;
-  int tensor = 0;      // of an input or output
+  int tensor = 0;      // index of an input or output
   int64_t offset = 0;  // bytes
 };
 
-// A kernel of kind "slice" on the member's own memory: setup.in[0] are its sources.
+// A kernel of kind "slice" on the member's memory: setup.in[0] are its sources.
 struct NcclLocalStep {
   KernelSetup setup;
-  std::vector<NcclPlace> sources;
-  NcclPlace target;
+  std::vector<NcclLocation> sources;
+  NcclLocation target;
   bool accumulate = false;
 };
 
 // An operation of all members, in the order of the group.
 struct NcclCollectiveStep {
   enum Kind { kAllGather, kReduceScatter, kAllReduce } kind = kAllReduce;
-  NcclPlace from, to;
-  int64_t count = 0;  // elements: of one member's part; of an all-reduce, of all
+  NcclLocation from, to;
+  int64_t count = 0;  // elements: of one member's part; for an all-reduce, of all
   DType dtype = DType::kF32;
   bool maximum = false;  // else a sum
 };
@@ -52,11 +53,11 @@ struct NcclCollectiveStep {
 struct NcclMessageStep {
   bool send = false;  // else it receives
   int peer = 0;
-  NcclPlace place;
+  NcclLocation location;
   int64_t bytes = 0;
 };
 
-// In this order, each list as one group of NCCL.
+// The steps run in this order, each list as one group of NCCL.
 struct NcclSteps {
   std::vector<NcclLocalStep> before;
   std::vector<NcclCollectiveStep> collectives;
@@ -72,22 +73,22 @@ class NcclLayout {
                                          const NcclLimits& limits = {});
 
   int members() const { return setups_.empty() ? 0 : static_cast<int>(setups_[0].size()); }
-  // Whether any member sends another one a message.
+  // True if any member sends a message to another.
   bool HasMessages() const;
-  // `accumulate`: the results are added to what the member's outputs hold.
-  NcclSteps StepsOf(int member, bool accumulate) const;
+  // `accumulate`: the results are added to the member's outputs.
+  NcclSteps MakeSteps(int member, bool accumulate) const;
 
  private:
   struct Tensor {
     enum Form { kAllGather, kReduceScatter, kAllReduce, kMessages } form = kMessages;
-    // Of a collective: a member's part is `rows` runs of `run` elements.
+    // For a collective: a member's part is `rows` runs of `run` elements.
     int64_t rows = 1, run = 0;
     bool straight = true;  // row by row, from register to register
-    // Of messages: by member, what its output takes; from whom.
+    // For messages, by member: the regions of its output, and their sources.
     std::vector<std::vector<CopyRegion>> regions;
   };
   class Steps;
-  static Tensor CollectiveOf(const std::vector<KernelSetup>& setups, const NcclLimits& limits);
+  static Tensor MakeCollective(const std::vector<KernelSetup>& setups, const NcclLimits& limits);
 
   std::vector<std::vector<KernelSetup>> setups_;  // by tensor, then member
   std::vector<Tensor> tensors_;

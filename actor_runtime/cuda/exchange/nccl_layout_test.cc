@@ -38,7 +38,7 @@ void Store(float value, DType dtype, std::byte* at) {
                        : std::memcpy(at, &narrow, sizeof(narrow));
 }
 
-// The members of an exchange, each with memory of its own, and what they do.
+// The members of an exchange, each with separate memory, and their steps.
 class Players {
  public:
   Players(CaseMemory memory, std::vector<NcclSteps> steps)
@@ -61,15 +61,17 @@ class Players {
  private:
   int members() const { return static_cast<int>(steps_.size()); }
 
-  std::byte* At(int member, const NcclPlace& place, int64_t bytes) {
-    Bytes& memory = place.memory == NcclPlace::kInput    ? memory_.in[member][place.tensor]
-                    : place.memory == NcclPlace::kOutput ? memory_.out[member][place.tensor]
-                                                         : workspaces_[member];
-    const int64_t size =
-        place.memory == NcclPlace::kWorkspace ? steps_[member].workspace_bytes : std::ssize(memory);
-    REQUIRE(place.offset >= 0);
-    REQUIRE(place.offset + bytes <= size);
-    return memory.data() + place.offset;
+  std::byte* At(int member, const NcclLocation& location, int64_t bytes) {
+    Bytes& memory = location.memory == NcclLocation::kInput ? memory_.in[member][location.tensor]
+                    : location.memory == NcclLocation::kOutput
+                        ? memory_.out[member][location.tensor]
+                        : workspaces_[member];
+    const int64_t size = location.memory == NcclLocation::kWorkspace
+                             ? steps_[member].workspace_bytes
+                             : std::ssize(memory);
+    REQUIRE(location.offset >= 0);
+    REQUIRE(location.offset + bytes <= size);
+    return memory.data() + location.offset;
   }
 
   void Compute(int member, const std::vector<NcclLocalStep>& local) {
@@ -78,7 +80,7 @@ class Players {
       std::vector<const std::byte*> sources;
       for (size_t i = 0; i < step.sources.size(); ++i) {
         sources.push_back(At(member, step.sources[i], 0));
-        // Kernels copy words; what they add they take one by one.
+        // Kernels copy words; accumulating kernels read single elements.
         if (!step.accumulate && step.setup.reduce == 0) CHECK(step.sources[i].offset % 16 == 0);
       }
       CHECK(step.target.offset % 16 == 0);
@@ -95,17 +97,17 @@ class Players {
 
   // Operations of a group of NCCL run at once: none touches what another one writes.
   struct Use {
-    NcclPlace place;
+    NcclLocation location;
     int64_t bytes;
     bool writes;
   };
   static void CheckUses(const std::vector<Use>& uses) {
     for (const Use& a : uses) {
       for (const Use& b : uses) {
-        if (&a == &b || !a.writes || a.place.memory != b.place.memory) continue;
-        if (a.place.tensor != b.place.tensor) continue;
-        CHECK((a.place.offset + a.bytes <= b.place.offset ||
-               b.place.offset + b.bytes <= a.place.offset));
+        if (&a == &b || !a.writes || a.location.memory != b.location.memory) continue;
+        if (a.location.tensor != b.location.tensor) continue;
+        CHECK((a.location.offset + a.bytes <= b.location.offset ||
+               b.location.offset + b.bytes <= a.location.offset));
       }
     }
   }
@@ -119,7 +121,7 @@ class Players {
     CheckUses(uses);
     uses.clear();
     for (const NcclMessageStep& m : steps_[member].messages) {
-      uses.push_back({m.place, m.bytes, !m.send});
+      uses.push_back({m.location, m.bytes, !m.send});
     }
     CheckUses(uses);
   }
@@ -145,13 +147,13 @@ class Players {
       return At(member, steps_[member].collectives[i].from, begin + part) + begin;
     };
     for (int m = 0; m < members(); ++m) {
-      const NcclPlace& place = steps_[m].collectives[i].to;
+      const NcclLocation& location = steps_[m].collectives[i].to;
       if (c.kind == c.kAllGather) {
-        std::byte* to = At(m, place, part * members());
+        std::byte* to = At(m, location, part * members());
         for (int s = 0; s < members(); ++s) std::memcpy(to + s * part, from(s, 0), part);
         continue;
       }
-      std::byte* to = At(m, place, part);
+      std::byte* to = At(m, location, part);
       const int64_t begin = c.kind == c.kReduceScatter ? m * part : 0;
       for (int64_t at = 0; at < part; at += element) {
         float value = Load(from(0, begin) + at, c.dtype);
@@ -179,8 +181,8 @@ class Players {
       REQUIRE(sends.size() == receives.size());
       for (size_t i = 0; i < sends.size(); ++i) {
         REQUIRE(sends[i].bytes == receives[i].bytes);
-        std::memcpy(At(pair.second, receives[i].place, receives[i].bytes),
-                    At(pair.first, sends[i].place, sends[i].bytes), sends[i].bytes);
+        std::memcpy(At(pair.second, receives[i].location, receives[i].bytes),
+                    At(pair.first, sends[i].location, sends[i].bytes), sends[i].bytes);
       }
     }
   }
@@ -213,13 +215,13 @@ int64_t MakeWindow(const ExchangeCase& c, bool accumulates, const NcclLimits& li
 
 void Check(const ExchangeCase& c, const NcclLimits& limits, std::mt19937_64* random) {
   INFO(Describe(c) << ", " << limits.runs << " runs of " << limits.run_bytes << " bytes");
-  const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(SetupsOf(c), limits);
+  const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(MakeSetups(c), limits);
   REQUIRE(layout.status() == absl::OkStatus());
   const CaseMemory memory = RandomMemory(c, random);
   std::vector<NcclSteps> steps;
   bool messages = false;
   for (int m = 0; m < c.members(); ++m) {
-    steps.push_back(layout->StepsOf(m, c.accumulate && !memory.out[m].empty()));
+    steps.push_back(layout->MakeSteps(m, c.accumulate && !memory.out[m].empty()));
     CHECK(steps[m].workspace_bytes <= MakeWindow(c, c.accumulate, limits));
     messages = messages || !steps[m].messages.empty();
   }
@@ -230,7 +232,7 @@ void Check(const ExchangeCase& c, const NcclLimits& limits, std::mt19937_64* ran
     for (size_t t = 0; t < memory.out[m].size(); ++t) {
       const TensorCase& tensor = c.tensors[t];
       const Bytes &is = players.Output(m, static_cast<int>(t)), &wanted = memory.wanted[m][t];
-      // What NCCL has summed is rounded before it is added.
+      // A sum by NCCL is rounded before it is added.
       const bool twice = c.accumulate && tensor.dtype == DType::kBF16 && Copies(tensor) > 1;
       if (!twice) {
         REQUIRE(is == wanted);
@@ -290,10 +292,10 @@ struct Wanted {
   NdSbp from, to;
   bool accumulates;
   int64_t window;
-  std::string steps;  // of member 0: how many kernels, collectives, messages, kernels
+  std::string steps;  // of member 0: the numbers of kernels, collectives, messages, kernels
 };
 
-TEST_CASE("what goes from register to register, and what the window is") {
+TEST_CASE("direct messages between registers, and the bytes of the window") {
   const Mesh two{{{"a", 2}}}, four{{{"a", 2}, {"b", 2}}};
   // In bf16.
   const std::vector<Wanted> all = {
@@ -332,9 +334,9 @@ TEST_CASE("what goes from register to register, and what the window is") {
     const ExchangeCase c{.tensors = {t}, .accumulate = wanted.accumulates};
     INFO(Describe(c));
     CHECK(MakeWindow(c, wanted.accumulates) == wanted.window);
-    const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(SetupsOf(c));
+    const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(MakeSetups(c));
     REQUIRE(layout.status() == absl::OkStatus());
-    const NcclSteps steps = layout->StepsOf(0, wanted.accumulates);
+    const NcclSteps steps = layout->MakeSteps(0, wanted.accumulates);
     std::string text;
     for (const size_t n : {steps.before.size(), steps.collectives.size(), steps.messages.size(),
                            steps.after.size()}) {
@@ -347,20 +349,20 @@ TEST_CASE("what goes from register to register, and what the window is") {
 TEST_CASE("both ends of a message agree, also where only the reader accumulates") {
   TensorCase t{.mesh = Mesh{{{"a", 2}}}, .dims = {4, 64, 1024}, .from = {B()}, .to = {B()}};
   const ExchangeCase c{.tensors = {t}, .send = true};
-  const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(SetupsOf(c));
+  const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(MakeSetups(c));
   REQUIRE(layout.status() == absl::OkStatus());
   for (const bool accumulate : {false, true}) {
-    const NcclSteps sender = layout->StepsOf(0, false), reader = layout->StepsOf(1, accumulate);
+    const NcclSteps sender = layout->MakeSteps(0, false), reader = layout->MakeSteps(1, accumulate);
     REQUIRE(sender.messages.size() == reader.messages.size());
     CHECK(sender.messages[0].bytes == reader.messages[0].bytes);
     CHECK(reader.workspace_bytes == (accumulate ? 4 * 64 * 1024 * 4 : 0));
   }
 }
 
-TEST_CASE("what no source holds is filled, and zeros are not sent") {
+TEST_CASE("elements that no source holds are filled, and zeros are not sent") {
   TensorCase t{.mesh = Mesh{{{"a", 2}}}, .dims = {4}, .from = {S(0)}, .to = {B()}};
   for (const bool zero : {false, true}) {
-    std::vector<std::vector<KernelSetup>> setups = SetupsOf({.tensors = {t}});
+    std::vector<std::vector<KernelSetup>> setups = MakeSetups({.tensors = {t}});
     for (KernelSetup& s : setups[0]) {
       if (zero) {
         s.zero_unless_first = {0};
@@ -373,13 +375,13 @@ TEST_CASE("what no source holds is filled, and zeros are not sent") {
     REQUIRE(layout.status() == absl::OkStatus());
     std::mt19937_64 random(1);
     CaseMemory memory = RandomMemory({.tensors = {t}}, &random);
-    Players players(memory, {layout->StepsOf(0, false), layout->StepsOf(1, false)});
+    Players players(memory, {layout->MakeSteps(0, false), layout->MakeSteps(1, false)});
     players.Play();
     for (int m = 0; m < 2; ++m) {
       for (int i = 0; i < 4; ++i) {
         const bool is_zero = zero ? m == 1 : i >= 2;
-        const float whole = Load(&memory.wanted[m][0][4 * i], DType::kF32);
-        CHECK(Load(&players.Output(m, 0)[4 * i], DType::kF32) == (is_zero ? 0 : whole));
+        const float full = Load(&memory.wanted[m][0][4 * i], DType::kF32);
+        CHECK(Load(&players.Output(m, 0)[4 * i], DType::kF32) == (is_zero ? 0 : full));
       }
     }
   }

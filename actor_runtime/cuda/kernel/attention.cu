@@ -1,11 +1,11 @@
 // Causal attention and its gradient, on qkv[b, t, 3, h, d], for every shape and type. A block has a
-// tile of queries of one head and walks over the tiles of keys that they see, or the other way
-// round; scores are computed where they are needed and never stored.
+// tile of queries of one head and iterates over the tiles of keys that they see, or the reverse;
+// scores are computed when they are needed and never stored.
 //
-// Of bf16, heads of 64 and 128 have kernels of their own (attention_bf16.cu).
+// For bf16, heads of 64 and 128 have separate kernels (attention_bf16.cu).
 //
-// Heads wider than 128 are cut into parts of 128 columns, each with blocks of its own, which
-// compute the scores again.
+// Heads wider than 128 are split into parts of 128 columns, each with separate blocks, which
+// recompute the scores.
 #include <cmath>
 
 #include <limits>
@@ -23,29 +23,29 @@ namespace {
 
 // Queries (0), keys (1) or values (2) of a head, or their gradients.
 template <typename S>
-__device__ Matrix<S> EvenPart(const AttentionSizes& s, const S* qkv, int64_t head, int part) {
+__device__ Matrix<S> HeadMatrix(const AttentionSizes& s, const S* qkv, int64_t head, int part) {
   return {qkv + s.QkvAt(head) + part * s.out_row(), s.qkv_row(), s.t, s.d};
 }
 template <typename S>
-__device__ Matrix<S> OutOf(const AttentionSizes& s, const S* out, int64_t head) {
+__device__ Matrix<S> OutputMatrix(const AttentionSizes& s, const S* out, int64_t head) {
   return {out + s.OutAt(head), s.out_row(), s.t, s.d};
 }
 
-// What block blockIdx works on. Tiles with much to do come first.
+// The work of block blockIdx. Tiles with more work come first.
 struct Work {
   int64_t head;
   int first;   // row of the tile
   int column;  // first of its part of the columns
 };
 template <int kColumns>
-__device__ Work WorkOf(const AttentionSizes& s, bool last_first) {
+__device__ Work FindWork(const AttentionSizes& s, bool last_first) {
   const int tiles = s.tiles(kTile);
   const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
   return {blockIdx.x / static_cast<unsigned>(tiles), (last_first ? tiles - 1 - tile : tile) * kTile,
           static_cast<int>(blockIdx.y) * kColumns};
 }
 
-// Writes this thread's elements of a tile of rows, those that are there.
+// Writes this thread's elements of a tile, for rows that exist.
 template <int kColumns, typename S>
 __device__ void PutTile(S* to, int64_t row, const AttentionSizes& s, const Work& work,
                         const float (&sums)[kEach][kColumns / kSide], bool accumulate) {
@@ -64,9 +64,9 @@ template <int kColumns, typename S>
 __global__ void __launch_bounds__(kTileThreads)
     AttentionKernel(AttentionSizes s, bool accumulate, S* out, float* lse, const S* qkv) {
   __shared__ TileMemory memory;
-  const Work work = WorkOf<kColumns>(s, /*last_first=*/true);
-  const Matrix<S> q = EvenPart(s, qkv, work.head, 0), k = EvenPart(s, qkv, work.head, 1);
-  const Matrix<S> v = EvenPart(s, qkv, work.head, 2);
+  const Work work = FindWork<kColumns>(s, /*last_first=*/true);
+  const Matrix<S> q = HeadMatrix(s, qkv, work.head, 0), k = HeadMatrix(s, qkv, work.head, 1);
+  const Matrix<S> v = HeadMatrix(s, qkv, work.head, 2);
   float max[kEach], sum[kEach], result[kEach][kColumns / kSide];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -121,35 +121,35 @@ __global__ void __launch_bounds__(kTileThreads)
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     RowDotsKernel(AttentionSizes s, float* dots, const S* dout, const S* out) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + WarpOf();
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarp) + WarpIndex();
   const bool here = row < s.b * s.h * s.t;
   const int64_t head = row / s.t, at = here ? s.OutAt(head) + row % s.t * s.out_row() : 0;
   float sum = 0;
-  for (int c = LaneOf(); c < s.d && here; c += kWarp) sum += Wide(dout[at + c]) * Wide(out[at + c]);
+  for (int c = LaneIndex(); c < s.d && here; c += kWarp)
+    sum += Wide(dout[at + c]) * Wide(out[at + c]);
   sum = WarpReduce(sum, Plus());
-  if (here && LaneOf() == 0) dots[row] = sum;
+  if (here && LaneIndex() == 0) dots[row] = sum;
 }
 
-// What the gradient of a head reads.
+// The inputs of the gradient of a head.
 template <typename S>
 struct HeadGrad {
   Matrix<S> q, k, v, dout;
   const float *lse, *dots;
 };
 template <typename S>
-__device__ HeadGrad<S> HeadGradOf(const AttentionSizes& s, int64_t head, const S* dout,
-                                  const S* qkv, const float* lse, const float* dots) {
-  return {EvenPart(s, qkv, head, 0), EvenPart(s, qkv, head, 1), EvenPart(s, qkv, head, 2),
-          OutOf(s, dout, head),      lse + s.LseAt(head),       dots + s.LseAt(head)};
+__device__ HeadGrad<S> MakeHeadGrad(const AttentionSizes& s, int64_t head, const S* dout,
+                                    const S* qkv, const float* lse, const float* dots) {
+  return {HeadMatrix(s, qkv, head, 0), HeadMatrix(s, qkv, head, 1), HeadMatrix(s, qkv, head, 2),
+          OutputMatrix(s, dout, head), lse + s.LseAt(head),         dots + s.LseAt(head)};
 }
 
-// The weight that a score has in its row: 0 for a key that is hidden, and for a query behind the
-// end.
-__device__ inline float WeightOf(const AttentionSizes& s, int query, int key, float score,
-                                 const float* lse) {
+// The weight of a score in its row: 0 for a masked key, and for a query after the end.
+__device__ inline float FindWeight(const AttentionSizes& s, int query, int key, float score,
+                                   const float* lse) {
   return query < s.t && key <= query ? expf(score * s.scale - lse[query]) : 0.0f;
 }
-// The gradient of a score, of its weight's.
+// The gradient of a score, from the gradient of its weight.
 __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weight, float grad,
                                   const float* dots) {
   return query < s.t ? weight * (grad - dots[query]) * s.scale : 0.0f;
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(kTileThreads)
     QueryGradKernel(AttentionSizes s, S* dqkv, const S* dout, const S* qkv, const float* lse,
                     const float* dots) {
   __shared__ TileMemory memory;
-  const Work work = WorkOf<kColumns>(s, /*last_first=*/true);
-  const HeadGrad<S> head = HeadGradOf(s, work.head, dout, qkv, lse, dots);
+  const Work work = FindWork<kColumns>(s, /*last_first=*/true);
+  const HeadGrad<S> head = MakeHeadGrad(s, work.head, dout, qkv, lse, dots);
   float dq[kEach][kColumns / kSide] = {};
   for (int first = 0; first <= work.first; first += kTile) {
     float scores[kEach][kEach], grads[kEach][kEach];
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
         const int key = first + TileX() + j * kSide;
-        const float weight = WeightOf(s, query, key, scores[i][j], head.lse);
+        const float weight = FindWeight(s, query, key, scores[i][j], head.lse);
         grads[i][j] = ScoreGrad(s, query, weight, grads[i][j], head.dots);
       }
     }
@@ -183,14 +183,14 @@ __global__ void __launch_bounds__(kTileThreads)
   PutTile<kColumns>(dqkv + s.QkvAt(work.head), s.qkv_row(), s, work, dq, /*accumulate=*/false);
 }
 
-// Of a tile of keys, and of their values; rows of tiles are keys here, columns queries.
+// For a tile of keys, and of their values; rows of tiles are keys here, columns queries.
 template <int kColumns, typename S>
 __global__ void __launch_bounds__(kTileThreads, 1)
     KeyGradKernel(AttentionSizes s, S* dqkv, const S* dout, const S* qkv, const float* lse,
                   const float* dots) {
   __shared__ TileMemory memory;
-  const Work work = WorkOf<kColumns>(s, /*last_first=*/false);
-  const HeadGrad<S> head = HeadGradOf(s, work.head, dout, qkv, lse, dots);
+  const Work work = FindWork<kColumns>(s, /*last_first=*/false);
+  const HeadGrad<S> head = MakeHeadGrad(s, work.head, dout, qkv, lse, dots);
   float dk[kEach][kColumns / kSide] = {}, dv[kEach][kColumns / kSide] = {};
   for (int first = work.first; first < s.t; first += kTile) {
     float weights[kEach][kEach], grads[kEach][kEach];
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
         const int query = first + TileX() + j * kSide;
-        weights[i][j] = WeightOf(s, query, key, weights[i][j], head.lse);
+        weights[i][j] = FindWeight(s, query, key, weights[i][j], head.lse);
       }
     }
     StoreWeights(weights, memory);
@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   PutTile<kColumns>(to + 2 * s.out_row(), s.qkv_row(), s, work, dv, /*accumulate=*/false);
 }
 
-absl::StatusOr<AttentionSizes> SizesOf(const KernelSetup& s, const Dims& qkv) {
+absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, const Dims& qkv) {
   for (int64_t size : {qkv[1], qkv[3], qkv[4]}) {
     if (size > std::numeric_limits<int>::max() / kTile) {
       return absl::UnimplementedError(s.name + ": attention over " + std::to_string(size));
@@ -237,7 +237,7 @@ absl::StatusOr<AttentionSizes> SizesOf(const KernelSetup& s, const Dims& qkv) {
 bool IsEmpty(const AttentionSizes& s) { return s.b * s.t * s.h * s.d == 0; }
 
 LaunchShape TilesShape(const AttentionSizes& s, int columns) {
-  LaunchShape shape{GridOf(s.b * s.h * s.tiles(kTile)), dim3(kTileThreads)};
+  LaunchShape shape{MakeGrid(s.b * s.h * s.tiles(kTile)), dim3(kTileThreads)};
   shape.grid.y = static_cast<unsigned>(DivideUp(s.d, columns));
   return shape;
 }
@@ -253,11 +253,11 @@ absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, Make make) {
 }  // namespace
 
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup) {
-  ASSIGN_OR_RETURN(const AttentionSizes sizes, SizesOf(setup, In(setup, 0).local()));
+  ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, In(setup, 0).local()));
   if (HasBf16Attention(setup.out[0].dtype, sizes)) {
     return Kernel([s = sizes](const KernelCall& call) {
       if (IsEmpty(s)) return absl::OkStatus();
-      return LaunchBf16Attention(s, StreamOf(call), call.accumulate, call.output<Bf16>(0),
+      return LaunchBf16Attention(s, FindStream(call), call.accumulate, call.output<Bf16>(0),
                                  call.output<float>(1), call.input<Bf16>(0));
     });
   }
@@ -267,14 +267,14 @@ absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup) {
     return Kernel([s = sizes](const KernelCall& call) {
       if (IsEmpty(s)) return absl::OkStatus();
       return Launch("causal_attention", &AttentionKernel<kColumns, S>, TilesShape(s, kColumns),
-                    StreamOf(call), s, call.accumulate, call.output<S>(0), call.output<float>(1),
+                    FindStream(call), s, call.accumulate, call.output<S>(0), call.output<float>(1),
                     call.input<S>(0));
     });
   });
 }
 
 absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup) {
-  ASSIGN_OR_RETURN(const AttentionSizes sizes, SizesOf(setup, In(setup, 1).local()));
+  ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, In(setup, 1).local()));
   RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(sizes.b, sizes.h, sizes.t)));
   return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
     using S = decltype(stored);
@@ -287,20 +287,20 @@ absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup) {
       const S *dout = call.input<S>(0), *qkv = call.input<S>(1), *out = call.input<S>(2);
       const float* lse = call.input<float>(3);
       float* dots = reinterpret_cast<float*>(call.workspace.data());
-      const LaunchShape rows{GridOf(DivideUp(s.b * s.h * s.t, kThreads / kWarp)), dim3(kThreads)};
-      RETURN_IF_ERROR(Launch("causal_attention_grad", &RowDotsKernel<S>, rows, StreamOf(call), s,
+      const LaunchShape rows{MakeGrid(DivideUp(s.b * s.h * s.t, kThreads / kWarp)), dim3(kThreads)};
+      RETURN_IF_ERROR(Launch("causal_attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s,
                              dots, dout, out));
       if constexpr (std::is_same_v<S, Bf16>) {
         if (HasBf16Attention(DType::kBF16, s)) {
-          return LaunchBf16AttentionGrad(s, StreamOf(call), call.output<S>(0), dout, qkv, lse,
+          return LaunchBf16AttentionGrad(s, FindStream(call), call.output<S>(0), dout, qkv, lse,
                                          dots);
         }
       }
       const LaunchShape tiles = TilesShape(s, kColumns);
       RETURN_IF_ERROR(Launch("causal_attention_grad", &QueryGradKernel<kColumns, S>, tiles,
-                             StreamOf(call), s, call.output<S>(0), dout, qkv, lse, dots));
-      return Launch("causal_attention_grad", &KeyGradKernel<kColumns, S>, tiles, StreamOf(call), s,
-                    call.output<S>(0), dout, qkv, lse, dots);
+                             FindStream(call), s, call.output<S>(0), dout, qkv, lse, dots));
+      return Launch("causal_attention_grad", &KeyGradKernel<kColumns, S>, tiles, FindStream(call),
+                    s, call.output<S>(0), dout, qkv, lse, dots);
     });
   });
 }

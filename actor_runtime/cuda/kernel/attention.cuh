@@ -11,7 +11,7 @@
 
 namespace oneflow::cuda {
 
-// Sizes of a local piece, and where its heads lie.
+// Sizes of a local piece, and the positions of its heads.
 struct AttentionSizes {
   int64_t b;
   int t, h, d;
@@ -20,13 +20,13 @@ struct AttentionSizes {
   __host__ __device__ int tiles(int rows) const { return (t + rows - 1) / rows; }
   __device__ int64_t out_row() const { return static_cast<int64_t>(h) * d; }
   __device__ int64_t qkv_row() const { return 3 * out_row(); }
-  // Of head i: where it starts in qkv, in out, in lse[b, h, t].
+  // For head i: where it starts in qkv, in out, in lse[b, h, t].
   __device__ int64_t QkvAt(int64_t i) const { return i / h * t * qkv_row() + i % h * d; }
   __device__ int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
   __device__ int64_t LseAt(int64_t i) const { return i * t; }
 };
 
-// Whether the two below serve tensors of this type and these sizes.
+// True if the two below serve tensors of this type and these sizes.
 inline bool HasBf16Attention(DType dtype, const AttentionSizes& s) {
   return dtype == DType::kBF16 && (s.d == 64 || s.d == 128);
 }

@@ -1,12 +1,11 @@
-// Causal attention of bf16 and its gradient in heads of 64 or 128, by the products that warps make
-// of small matrices (mma.cuh). A block of four warps has a tile of queries and walks over the tiles
-// of keys that they see, the next of which is on its way meanwhile; the gradient of keys and values
-// walks the other way round. Sums and statistics are f32; weights are rounded to bf16 to be
-// multiplied.
+// Causal attention of bf16 and its gradient in heads of 64 or 128, by warp products of small
+// matrices (mma.cuh). A block of four warps has a tile of queries and iterates over the tiles of
+// keys that they see, prefetching the next one; the gradient of keys and values iterates the other
+// way round. Sums and statistics are f32; weights are rounded to bf16 to be multiplied.
 //
-// Of a tile of kRows = 64 kM rows, a warp has 16 kM: kM matrices of 16. Tiles lie in shared memory
-// row by row, the 16-byte chunks of a row exchanged by its number, so that what a warp loads at
-// once lies in different banks.
+// A warp has 16 kM rows of a tile of kRows = 64 kM rows: kM matrices of 16. Tiles are stored in
+// shared memory row by row, with the 16-byte chunks of a row permuted by its number, so that the
+// chunks that a warp loads at once are in different banks.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
@@ -50,8 +49,8 @@ struct Product {
 };
 
 // Row and column of element i of matrix (m, n) of a product.
-__device__ inline int RowIn(int m, int i) { return 16 * m + LaneOf() / kQuad + i / 2 * 8; }
-__device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneOf() % kQuad * 2 + i % 2; }
+__device__ inline int RowIn(int m, int i) { return 16 * m + LaneIndex() / kQuad + i / 2 * 8; }
+__device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneIndex() % kQuad * 2 + i % 2; }
 
 // Scores of keys behind their query become -infinity. Rows of the product are queries `row` and so
 // on, columns keys, or with kRowsAreKeys the other way round. Only tiles on the diagonal have any.
@@ -70,21 +69,22 @@ __device__ inline void Hide(int row, int column, Product<kM, kN>& scores) {
   }
 }
 
-// Where a chunk of a row lies in a tile.
+// The index of a chunk of a row in a tile.
 template <int kD>
-__device__ inline int PlaceOf(int row, int chunk) {
+__device__ inline int TileIndex(int row, int chunk) {
   return row * kD + ((chunk & ~7) | ((chunk ^ row) & 7)) * kChunk;
 }
 
-// Rows first .. first + kRows - 1 of a matrix, later; those behind `end` are zeros. A thread copies
-// the same chunk of every kApart-th row, a multiple of 8 rows: its places are equally far apart.
+// Copies rows first .. first + kRows - 1 of a matrix asynchronously; those from `end` on are zeros.
+// A thread copies the same chunk of every kApart-th row, a multiple of 8 rows, so its indices are
+// equally far apart.
 template <int kRows, int kD>
 __device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int first, int end) {
   constexpr int kChunks = kD / kChunk, kApart = kBlockThreads / kChunks;
   static_assert(kApart % 8 == 0 && kRows % kApart == 0);
   const int r = static_cast<int>(threadIdx.x) / kChunks,
             c = static_cast<int>(threadIdx.x) % kChunks;
-  Bf16* to = tile + PlaceOf<kD>(r, c);
+  Bf16* to = tile + TileIndex<kD>(r, c);
   const Bf16* from = rows + (first + r) * row + c * kChunk;
 #pragma unroll
   for (int i = 0; i < kRows; i += kApart) {
@@ -97,19 +97,20 @@ __device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int f
 template <int kD, int kM, int kN>
 __device__ inline void MultiplyRows(const Bf16* left, int first, const Bf16* right,
                                     Product<kM, kN>& sums) {
-  const int lane = LaneOf();
+  const int lane = LaneIndex();
   sums.Clear();
 #pragma unroll 2
   for (int k = 0; k < kD / 16; ++k) {
     uint32_t a[kM][4];
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
-      LoadMatrices(a[m], left + PlaceOf<kD>(first + 16 * m + lane % 16, 2 * k + lane / 16));
+      LoadMatrices(a[m], left + TileIndex<kD>(first + 16 * m + lane % 16, 2 * k + lane / 16));
     }
 #pragma unroll
     for (int n = 0; n < kN; n += 2) {
       uint32_t b[4];
-      LoadMatrices(b, right + PlaceOf<kD>(8 * n + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+      LoadMatrices(b,
+                   right + TileIndex<kD>(8 * n + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
         MultiplyAdd(sums.at[m][n], a[m], b[0], b[1]);
@@ -123,7 +124,7 @@ __device__ inline void MultiplyRows(const Bf16* left, int first, const Bf16* rig
 template <int kD, int kM, int kN>
 __device__ inline void AddWeighted(const Product<kM, kN>& weights, const Bf16* right,
                                    Product<kM, kD / 8>& sums) {
-  const int lane = LaneOf();
+  const int lane = LaneIndex();
 #pragma unroll
   for (int k = 0; k < kN / 2; ++k) {
     uint32_t a[kM][4];
@@ -138,7 +139,7 @@ __device__ inline void AddWeighted(const Product<kM, kN>& weights, const Bf16* r
 #pragma unroll
     for (int n = 0; n < kD / 8; n += 2) {
       uint32_t b[4];
-      LoadTransposed(b, right + PlaceOf<kD>(16 * k + lane % 16, n + lane / 16));
+      LoadTransposed(b, right + TileIndex<kD>(16 * k + lane % 16, n + lane / 16));
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
         MultiplyAdd(sums.at[m][n], a[m], b[0], b[1]);
@@ -167,19 +168,19 @@ __device__ inline void PutRows(Bf16* to, int64_t row, int first, int end,
   }
 }
 
-// What a block works on: `tile` of the tiles of `rows` rows of a head.
+// The work of a block: `tile` of the tiles of `rows` rows of a head.
 struct Work {
   int64_t head;
   int first;  // row of the tile
   int mine;   // first row of this warp
 };
 template <int kM>
-__device__ inline Work WorkOf(const AttentionSizes& s, bool last_first) {
+__device__ inline Work FindWork(const AttentionSizes& s, bool last_first) {
   constexpr int kRows = 64 * kM;
   const int tiles = s.tiles(kRows);
   const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
   const int first = (last_first ? tiles - 1 - tile : tile) * kRows;
-  return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpOf() * 16 * kM};
+  return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpIndex() * 16 * kM};
 }
 
 template <int kD, int kM, int kStep>
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* queries = DynamicShared<Bf16>();
   Bf16* keys = queries + kRows * kD;     // [2][kStep][kD]
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
-  const Work work = WorkOf<kM>(s, /*last_first=*/true);
+  const Work work = FindWork<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16* k = q + s.out_row();
   const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(kBlockThreads)
         result.at[m][n][2 * half + 1] /= total;
       }
       const int query = work.mine + RowIn(m, 2 * half);
-      if (query < s.t && LaneOf() % kQuad == 0) {
+      if (query < s.t && LaneIndex() % kQuad == 0) {
         lse[s.LseAt(work.head) + query] = max[m][half] * s.scale + logf(total);
       }
     }
@@ -277,8 +278,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(out + s.OutAt(work.head), s.out_row(), work.mine, s.t, result, accumulate);
 }
 
-// The weight of a score; `lse` times log2 e, infinite behind the end. 0 for one that is hidden.
-__device__ inline float WeightOf(float score, float to_exponent, float lse) {
+// The weight of a score; `lse` times log2 e, infinite after the end. 0 for a masked score.
+__device__ inline float FindWeight(float score, float to_exponent, float lse) {
   return FastExp2(score * to_exponent - lse);
 }
 
@@ -291,7 +292,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* outs = queries + kRows * kD;     // [kRows][kD]: dout
   Bf16* keys = outs + kRows * kD;        // [2][kStep][kD]
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
-  const Work work = WorkOf<kM>(s, /*last_first=*/true);
+  const Work work = FindWork<kM>(s, /*last_first=*/true);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
   const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
@@ -336,7 +337,7 @@ __global__ void __launch_bounds__(kBlockThreads)
         for (int n = 0; n < kN; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const float w = WeightOf(p.at[m][n][i], to_exponent, row_lse[m][i / 2]);
+            const float w = FindWeight(p.at[m][n][i], to_exponent, row_lse[m][i / 2]);
             grads.at[m][n][i] = w * (grads.at[m][n][i] - row_dot[m][i / 2]);
           }
         }
@@ -350,8 +351,8 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(dqkv + s.QkvAt(work.head), s.qkv_row(), work.mine, s.t, dq, /*accumulate=*/false);
 }
 
-// Of a tile of keys, and of their values: rows of products are keys, columns the kQueries queries
-// of a tile that is walked over.
+// For a tile of keys, and of their values: rows of products are keys, columns are the kQueries
+// queries of the current tile.
 template <int kD, int kM, int kQueries>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16KeyGradKernel(AttentionSizes s, Bf16* dqkv, const Bf16* dout, const Bf16* qkv,
@@ -362,7 +363,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   Bf16* queries = values + kRows * kD;                                    // [2][kQueries][kD]
   Bf16* outs = queries + 2 * kQueries * kD;                               // [2][kQueries][kD]: dout
   float2* numbers = reinterpret_cast<float2*>(outs + 2 * kQueries * kD);  // [2][kQueries]: lse, dot
-  const Work work = WorkOf<kM>(s, /*last_first=*/false);
+  const Work work = FindWork<kM>(s, /*last_first=*/false);
   const Bf16* q = qkv + s.QkvAt(work.head);
   const Bf16 *k = q + s.out_row(), *v = k + s.out_row();
   const float to_exponent = s.scale * kLog2E;
@@ -404,7 +405,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             const float row_lse = numbers[stage * kQueries + ColumnIn(n, i)].x;
-            p.at[m][n][i] = WeightOf(p.at[m][n][i], to_exponent, row_lse);
+            p.at[m][n][i] = FindWeight(p.at[m][n][i], to_exponent, row_lse);
           }
         }
       }
@@ -436,7 +437,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 // memory. All of it is dynamic: only that may be more than 48 KiB.
 LaunchShape TilesShape(const AttentionSizes& s, int rows, int elements, int numbers) {
   const size_t bytes = elements * sizeof(Bf16) + numbers * sizeof(float);
-  return {GridOf(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
+  return {MakeGrid(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
 }
 
 template <int kD, int kM, int kStep>

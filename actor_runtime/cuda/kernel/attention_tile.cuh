@@ -1,9 +1,8 @@
-// Products of tiles that causal attention is made of: a block of 16 x 16 threads works on 64 rows
-// by 64 rows of two matrices, in f32. It serves any shape; scores live in registers and shared
-// memory alone.
+// Products of tiles for causal attention: a block of 16 x 16 threads works on 64 rows by 64 rows of
+// two matrices, in f32. It serves any shape; scores are in registers and shared memory alone.
 //
-// Of a tile, thread (x, y) has rows 4 y .. 4 y + 3 and columns x, x + 16, x + 32, ...: what the 16
-// threads of a row read lies in different banks, and a row's sums need half a warp.
+// In a tile, thread (x, y) has rows 4 y .. 4 y + 3 and columns x, x + 16, x + 32, ...: the elements
+// that the 16 threads of a row read are in different banks, and a row's sums need half a warp.
 #pragma once
 
 #include "actor_runtime/cuda/kernel/numeric.cuh"
@@ -17,7 +16,7 @@ inline constexpr int kEach = kTile / kSide;         // rows of a thread
 inline constexpr int kDepth = 32;                   // columns that are multiplied at a time
 inline constexpr int kStride = kTile + 1;           // of rows in shared memory
 
-// Rows of a matrix of which `rows` are there; what lies behind them, and behind the columns, is 0.
+// The first `rows` rows of a matrix; elements beyond them, and beyond the columns, are 0.
 template <typename S>
 struct Matrix {
   const S* data;
@@ -52,9 +51,9 @@ __device__ inline void MultiplyRows(const Matrix<S>& a, int a0, const Matrix<S>&
   for (int first = 0; first < a.columns; first += kDepth) {
     __syncthreads();  // The last chunk has been read.
 #pragma unroll
-    for (int r = WarpOf(); r < kTile; r += kTileThreads / kWarp) {
-      memory.left[LaneOf()][r] = a.At(a0 + r, first + LaneOf());
-      memory.right[LaneOf()][r] = b.At(b0 + r, first + LaneOf());
+    for (int r = WarpIndex(); r < kTile; r += kTileThreads / kWarp) {
+      memory.left[LaneIndex()][r] = a.At(a0 + r, first + LaneIndex());
+      memory.right[LaneIndex()][r] = b.At(b0 + r, first + LaneIndex());
     }
     __syncthreads();
 #pragma unroll 8
@@ -74,7 +73,7 @@ __device__ inline void MultiplyRows(const Matrix<S>& a, int a0, const Matrix<S>&
   }
 }
 
-// memory.weights = weights. The last ones have been read: a call of MultiplyRows lies between.
+// memory.weights = weights. The earlier ones have been read: a call of MultiplyRows is between.
 __device__ inline void StoreWeights(const float (&weights)[kEach][kEach], TileMemory& memory) {
   const int x = TileX(), y = TileY();
 #pragma unroll

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 using emulated::Barrier;
 using Bytes = std::vector<std::vector<std::byte>>;
 
-// Of all outputs; nothing where threads wait for ever.
-Bytes OutputsOf(const KernelSample& sample) {
+// The bytes of all outputs; nothing if threads wait for ever.
+Bytes RunOutputs(const KernelSample& sample) {
   auto harness = std::make_unique<CudaHarness>(sample);
   REQUIRE(harness->Make() == absl::OkStatus());
   if (!harness->Call().ok()) {
@@ -40,7 +40,7 @@ Bytes OutputsOf(const KernelSample& sample) {
 
 // Name of a file and line of each barrier in the sources of kernels.
 std::set<std::pair<std::string, int>> BarriersInSources() {
-  std::set<std::pair<std::string, int>> places;
+  std::set<std::pair<std::string, int>> barriers;
   for (const fs::directory_entry& entry : fs::directory_iterator("actor_runtime/cuda/kernel")) {
     const std::string suffix = entry.path().extension();
     if (suffix != ".cu" && suffix != ".cuh") continue;
@@ -50,18 +50,18 @@ std::set<std::pair<std::string, int>> BarriersInSources() {
       ++number;
       const std::string code = line.substr(0, line.find("//"));
       if (code.find("__sync") != std::string::npos) {
-        places.emplace(entry.path().filename(), number);
+        barriers.emplace(entry.path().filename(), number);
       }
     }
   }
-  return places;
+  return barriers;
 }
 
-// Whether some order shows that the barrier is missing.
+// True if some order shows that the barrier is missing.
 bool IsFound(const Barrier& barrier, const KernelSample& sample, const Bytes& right) {
   bool found = false;
   emulated::RemoveBarrier(&barrier);
-  ForKernelOrders([&] { found = found || OutputsOf(sample) != right; });
+  ForKernelOrders([&] { found = found || RunOutputs(sample) != right; });
   emulated::RemoveBarrier(nullptr);
   return found;
 }
@@ -73,7 +73,7 @@ TEST_CASE("each barrier of each kernel, removed, is found by an order of warps a
   std::set<std::pair<std::string, int>> reached;
   for (size_t i = 0; i < samples.size(); ++i) {
     emulated::NoteBarriers();
-    right.push_back(OutputsOf(samples[i]));
+    right.push_back(RunOutputs(samples[i]));
     REQUIRE(!right[i].empty());
     for (const Barrier& barrier : emulated::TakeNotedBarriers()) {
       samples_of[barrier].push_back(i);

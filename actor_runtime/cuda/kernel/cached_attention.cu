@@ -1,6 +1,6 @@
-// Attention of new positions to a cache of keys and values, which they enter first. A block has one
-// new position of a head and walks over the keys that it sees in chunks from the first on, so the
-// bits do not depend on how a text was cut into pieces of new positions.
+// Attention of new positions to a cache of keys and values, which they first enter. A block has one
+// new position of a head and iterates over the keys that it sees in chunks from the first on, so
+// the bits do not depend on the split of a text into calls.
 #include <algorithm>
 #include <cmath>
 
@@ -36,21 +36,21 @@ struct CacheSizes {
   }
 };
 
-// A position outside of the cache cannot be refused from here: nothing enters the cache, and the
-// result shows as numbers that are none.
+// The kernel cannot refuse a position outside of the cache: it stores nothing, and the result is
+// NaN.
 __device__ inline bool IsInside(const CacheSizes& s, int32_t position) {
   return position >= 0 && position < s.positions;
 }
 
-// Keys and values of the new positions, [b, t, 2, h, d], to their places.
+// Stores keys and values of the new positions, [b, t, 2, h, d], in the cache.
 __global__ void __launch_bounds__(kThreads)
     EnterKernel(CacheSizes s, float* cache, const float* qkv, const int32_t* position) {
   const int64_t i = GlobalThread(), c = i % s.d, row = i / s.d;
   if (i >= s.b * s.t * 2 * s.h * s.d || !IsInside(s, *position)) return;
   const int64_t head = row % s.h, which = row / s.h % 2, at = row / (2 * s.h) % s.t;
-  const int64_t batch = row / (2 * s.h * s.t), place = *position + at;
-  if (place >= s.positions) return;
-  cache[s.Cached(batch, head, which) + place * s.d + c] =
+  const int64_t batch = row / (2 * s.h * s.t), row_at = *position + at;
+  if (row_at >= s.positions) return;
+  cache[s.Cached(batch, head, which) + row_at * s.d + c] =
       qkv[s.New(batch, head, at, which + 1) + c];
 }
 
@@ -126,7 +126,7 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
                                     std::to_string(sizes.d));
   }
   const float scale = 1.0f / std::sqrt(static_cast<float>(sizes.d));
-  return ForPacks<PackOf<float>()>(sizes.d, [&](auto size) {
+  return ForPacks<PackSize<float>()>(sizes.d, [&](auto size) {
     return Kernel([s = sizes, scale](const KernelCall& call) -> absl::Status {
       const int64_t entering = s.b * s.t * 2 * s.h * s.d;
       if (entering == 0) return absl::OkStatus();
@@ -134,9 +134,9 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
       const float* qkv = call.input<float>(0);
       const int32_t* position = call.input<int32_t>(1);
       RETURN_IF_ERROR(Launch("cached_attention", &EnterKernel, ElementsShape(entering),
-                             StreamOf(call), s, cache, qkv, position));
+                             FindStream(call), s, cache, qkv, position));
       return Launch("cached_attention", &AttendKernel<decltype(size)::value>,
-                    {GridOf(s.b * s.h * s.t), dim3(kKeys), s.shared_bytes()}, StreamOf(call), s,
+                    {MakeGrid(s.b * s.h * s.t), dim3(kKeys), s.shared_bytes()}, FindStream(call), s,
                     scale, out, cache, qkv, position);
     });
   });

@@ -1,6 +1,6 @@
-// What the samples of kernel_test.cc leave out: pieces of tensors, masks, many inputs, numbers that
-// are none, ids that repeat, heads and rows of other widths. The CPU's kernel of the same types is
-// the twin here.
+// Cases beyond the samples of kernel_test.cc: pieces of tensors, masks, many inputs, NaN and
+// infinity, ids that repeat, heads and rows of other widths. The CPU's kernel of the same types is
+// the reference here.
 #include <cmath>
 #include <limits>
 #include <set>
@@ -18,7 +18,7 @@
 namespace oneflow::cuda {
 namespace {
 
-// Half a unit in the last of bf16's eight digits, and a little for what f32 rounded before.
+// Half a unit in the last of bf16's eight digits, and a margin for earlier rounding in f32.
 double Tolerance(DType dtype) { return dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5; }
 
 // A kernel on the CPU and on the GPU.
@@ -106,7 +106,7 @@ void CheckPiece(const KernelSample& sample, const Graph& graph, const Signature&
   Twins twins(sample.kind, sample.attrs, in, out);
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
     const Port& port = i < updates ? out[i] : in[i - updates][0];
-    const Values piece = Cut(inputs[i], port.dims, port.slice);
+    const Values piece = ExtractSlice(inputs[i], port.dims, port.slice);
     i < updates ? twins.SetOutput(i, piece) : twins.SetInput(i - updates, piece);
   }
   twins.Call();
@@ -117,7 +117,7 @@ TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as
   int pieces = 0;
   for (const KernelSample& sample : SmallSamples()) {
     if (!HasCudaKernel(sample.kind)) continue;
-    const Graph graph = GraphOf(sample, DType::kF32);
+    const Graph graph = MakeSampleGraph(sample, DType::kF32);
     for (const Signature& row : FindOpDef(sample.kind)->signatures({graph, graph.ops.back()})) {
       for (const int devices : {1, 2, 3}) {
         for (int device = 0; device < devices; ++device) {
@@ -165,15 +165,15 @@ Slice PartOfEach(const Dims& dims, int64_t from) {
   return slice;
 }
 
-TEST_CASE("slices are copied, whatever their type and how they lie") {
+TEST_CASE("slices of every type and position are copied") {
   const std::vector<Dims> all = {{7}, {4, 64}, {5, 6, 7}, {3, 4, 5, 8}, {2, 3, 2, 3, 2, 16}};
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16, DType::kU8}) {
     for (const Dims& dims : all) {
-      const Slice whole{Dims(dims.size(), 0), dims};
+      const Slice full_slice{Dims(dims.size(), 0), dims};
       for (const bool to_part : {true, false}) {
         for (const int64_t from : {0, 1}) {
           const Port part = SlicePort(dims, PartOfEach(dims, from), dtype);
-          const Port full = SlicePort(dims, whole, dtype);
+          const Port full = SlicePort(dims, full_slice, dtype);
           Twins twins(to_part ? "slice" : "zero_fill", {}, {{to_part ? full : part}},
                       {to_part ? part : full});
           for (const int fill : {1, 2}) {
@@ -193,7 +193,7 @@ TEST_CASE("slices are copied, whatever their type and how they lie") {
 }
 
 TEST_CASE("a partial tensor of others than the first device is zero") {
-  const Port port = WholePort({5, 3}, DType::kBF16);
+  const Port port = FullPort({5, 3}, DType::kBF16);
   Twins twins("zero_fill", {}, {{port}}, {port});
   twins.SetInput(0, Values(15, 1));
   for (const int at : {0, 1}) {
@@ -211,7 +211,7 @@ TEST_CASE("sums and maxima of several sources are taken in their order") {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI32}) {
     for (const int reduce : {1, 2}) {
       const Dims dims{4, 33};
-      std::vector<Port> sources(3, WholePort(dims, dtype));
+      std::vector<Port> sources(3, FullPort(dims, dtype));
       for (int j = 0; j < 3; ++j) sources[j].coordinate = {j};
       Twins twins("slice", {}, {sources}, {SlicePort(dims, PartOfEach(dims, 1), dtype)});
       twins.Change([&](KernelSetup& s) {
@@ -234,20 +234,20 @@ TEST_CASE("sums and maxima of several sources are taken in their order") {
 
 TEST_CASE("sums of more tensors than a launch takes are one sum") {
   for (const int inputs : {128, 129, 300}) {
-    const Port x = WholePort({37}, DType::kF32);
+    const Port x = FullPort({37}, DType::kF32);
     Twins twins("add_n", {}, std::vector<std::vector<Port>>(inputs, {x}), {x});
     for (int i = 0; i < inputs; ++i) twins.SetInput(i, RandomValues(37, i));
     for (const bool accumulate : {false, true}) {
       twins.Call(accumulate);
       twins.CheckSameBits();
     }
-    const Port scalar = WholePort({}, DType::kF64);
+    const Port scalar = FullPort({}, DType::kF64);
     Twins norm("global_norm", {}, std::vector<std::vector<Port>>(inputs, {scalar}), {scalar});
     for (int i = 0; i < inputs; ++i) norm.SetInput(i, RandomValues(1, i, 0, 1));
     norm.Call();
     norm.CheckSameBits();
   }
-  const Port x = WholePort({4}, DType::kBF16);
+  const Port x = FullPort({4}, DType::kBF16);
   CudaHarness many(Twins("add_n", {}, std::vector<std::vector<Port>>(129, {x}), {x}).cpu.setup());
   CHECK(many.Make().code() == absl::StatusCode::kUnimplemented);
 }
@@ -259,10 +259,10 @@ TEST_CASE("rows of ids that repeat are added in the order of tokens") {
     // A piece: rows 10 .. 29, the second half of the columns.
     const Slice piece{{10, width}, {20, width}};
     const Slice of_dy{{0, width}, {kTokens, width}};
-    Twins twins("embedding_grad", {{"vocab", kVocab}},
-                {{WholePort({kTokens}, DType::kI32)},
-                 {SlicePort({kTokens, 2 * width}, of_dy, DType::kF32)}},
-                {SlicePort(table, piece, DType::kF32)});
+    Twins twins(
+        "embedding_grad", {{"vocab", kVocab}},
+        {{FullPort({kTokens}, DType::kI32)}, {SlicePort({kTokens, 2 * width}, of_dy, DType::kF32)}},
+        {SlicePort(table, piece, DType::kF32)});
     Values ids = RandomIds(kTokens, 3, kVocab);
     for (int64_t i = 0; i < kTokens; i += 3) ids[i] = 17;
     twins.SetInput(0, ids);
@@ -277,10 +277,10 @@ TEST_CASE("rows of ids that repeat are added in the order of tokens") {
 TEST_CASE("a position that is outside shows as numbers that are none") {
   for (const int position : {-1, 3, 4}) {
     CudaHarness h(KernelHarness("positional_embedding_at", {},
-                                {{WholePort({1, 2, 1}, DType::kF32)},
-                                 {WholePort({3, 1}, DType::kF32)},
-                                 {WholePort({1}, DType::kI32)}},
-                                {WholePort({1, 2, 1}, DType::kF32)})
+                                {{FullPort({1, 2, 1}, DType::kF32)},
+                                 {FullPort({3, 1}, DType::kF32)},
+                                 {FullPort({1}, DType::kI32)}},
+                                {FullPort({1, 2, 1}, DType::kF32)})
                       .setup());
     h.SetInput(0, {0, 0});
     h.SetInput(1, {10, 20, 30});
@@ -297,10 +297,10 @@ TEST_CASE("a position that is outside shows as numbers that are none") {
 
 // Ports of cached_attention.
 Twins CachedTwins(int64_t t, int64_t positions, int64_t d) {
-  const Port cache = WholePort({2, 2, 3, positions, d}, DType::kF32);
+  const Port cache = FullPort({2, 2, 3, positions, d}, DType::kF32);
   return Twins("cached_attention", {},
-               {{WholePort({2, t, 3, 3, d}, DType::kF32)}, {WholePort({1}, DType::kI32)}},
-               {cache, WholePort({2, t, 3, d}, DType::kF32)});
+               {{FullPort({2, t, 3, 3, d}, DType::kF32)}, {FullPort({1}, DType::kI32)}},
+               {cache, FullPort({2, t, 3, d}, DType::kF32)});
 }
 
 TEST_CASE("attention to a cache: one position at a time has the bits of all at once") {
@@ -354,8 +354,8 @@ TEST_CASE("attention to a cache: past its end, outside of it, and heads of any w
 // Attention and its gradient, of two heads, against the CPU's.
 void CheckAttention(int64_t t, int64_t d, DType dtype) {
   INFO("t " << t << ", d " << d << ", " << std::string(Name(dtype)));
-  const Port qkv = WholePort({1, t, 3, 2, d}, dtype), out = WholePort({1, t, 2, d}, dtype);
-  const Port lse = WholePort({1, 2, t}, DType::kF32);
+  const Port qkv = FullPort({1, t, 3, 2, d}, dtype), out = FullPort({1, t, 2, d}, dtype);
+  const Port lse = FullPort({1, 2, t}, DType::kF32);
   Twins forward("causal_attention", {}, {{qkv}}, {out, lse});
   forward.SetInput(0, RandomValues(Product(qkv.dims), 1, -2, 2));
   forward.Call();
@@ -383,8 +383,8 @@ TEST_CASE("rows of any width") {
     for (const int64_t width : {1, 2, 31, 255, 260, 1025, 4096, 9001}) {
       INFO("width " << width << ", " << std::string(Name(dtype)));
       constexpr int64_t kRows = 3;
-      const Port x = WholePort({kRows, width}, dtype), row = WholePort({width}, DType::kF32);
-      const Port of_row = WholePort({kRows}, DType::kF32), ids = WholePort({kRows}, DType::kI32);
+      const Port x = FullPort({kRows, width}, dtype), row = FullPort({width}, DType::kF32);
+      const Port of_row = FullPort({kRows}, DType::kF32), ids = FullPort({kRows}, DType::kI32);
       const Values values = RandomValues(kRows * width, 1, -3, 3);
       const Values gamma = RandomValues(width, 2), labels = {0, static_cast<double>(width - 1), -5};
       Twins norm("layer_norm", {}, {{x}, {row}}, {x, of_row, of_row});
@@ -402,7 +402,7 @@ TEST_CASE("rows of any width") {
       sum.Call();
       sum.CheckNear();
       Twins grad("cross_entropy_grad", {{"scale", 0.5}},
-                 {{x}, {ids}, {of_row}, {of_row}, {WholePort({}, DType::kF32)}}, {x});
+                 {{x}, {ids}, {of_row}, {of_row}, {FullPort({}, DType::kF32)}}, {x});
       grad.SetInput(0, values);
       grad.SetInput(1, labels);
       grad.SetInput(2, max.cpu.Output(0));
@@ -416,7 +416,7 @@ TEST_CASE("rows of any width") {
 
 TEST_CASE("adamw clips by the norm, skips a step whose norm is not finite, and follows the CPU's") {
   constexpr int64_t kN = 1030;
-  const Port x = WholePort({kN}, DType::kF32), scalar = WholePort({}, DType::kF64);
+  const Port x = FullPort({kN}, DType::kF32), scalar = FullPort({}, DType::kF64);
   const double inf = std::numeric_limits<double>::infinity();
   for (const double norm : {0.5, 4.0, inf, std::nan("")}) {
     for (const bool decay : {false, true}) {
@@ -439,7 +439,7 @@ TEST_CASE("adamw clips by the norm, skips a step whose norm is not finite, and f
 
 TEST_CASE("sum_squares adds up many blocks, and none") {
   for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{4096 * 300 + 123}}) {
-    Twins twins("sum_squares", {}, {{WholePort({n}, DType::kF32)}}, {WholePort({}, DType::kF64)});
+    Twins twins("sum_squares", {}, {{FullPort({n}, DType::kF32)}}, {FullPort({}, DType::kF64)});
     twins.SetInput(0, RandomValues(n, 3));
     twins.Call();
     CHECK(twins.gpu.Output(0)[0] == Approx(twins.cpu.Output(0)[0]).epsilon(1e-13));
@@ -447,10 +447,10 @@ TEST_CASE("sum_squares adds up many blocks, and none") {
 }
 
 TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
-  const Port row = WholePort({1, 2}, DType::kBF16), scalar = WholePort({1}, DType::kF32);
+  const Port row = FullPort({1, 2}, DType::kBF16), scalar = FullPort({1}, DType::kF32);
   Twins twins(
       "cross_entropy_grad", {},
-      {{row}, {WholePort({1}, DType::kI32)}, {scalar}, {scalar}, {WholePort({}, DType::kF32)}},
+      {{row}, {FullPort({1}, DType::kI32)}, {scalar}, {scalar}, {FullPort({}, DType::kF32)}},
       {row});
   // The label's probability is 1 - 2^-12, which bf16 would round to 1.
   twins.SetInput(0, {8, 8 - 8.3125});
@@ -461,8 +461,8 @@ TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
   CHECK(twins.gpu.Output(0)[0] == Approx(-twins.gpu.Output(0)[1]).epsilon(0.01));
 }
 
-TEST_CASE("what has no kernel for a type says so") {
-  const Port x = WholePort({4}, DType::kF64);
+TEST_CASE("a kind without a kernel for a type is refused") {
+  const Port x = FullPort({4}, DType::kF64);
   CudaHarness h(KernelHarness("gelu", {}, {{x}}, {x}).setup());
   CHECK(h.Make().code() == absl::StatusCode::kUnimplemented);
 }

@@ -1,5 +1,5 @@
-// Softmax of matrices of scores, of each row over what its position sees, and its gradient. A block
-// works on a row.
+// Softmax of matrices of scores, of each row over the keys that its position sees, and its
+// gradient. A block works on a row.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/factories.h"
@@ -57,28 +57,28 @@ __global__ void __launch_bounds__(512)
 }  // namespace
 
 absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
-  const int64_t t = LastDim(In(s, 0)), rows = t == 0 ? 0 : RowsOf(In(s, 0));
+  const int64_t t = LastDim(In(s, 0)), rows = t == 0 ? 0 : CountRows(In(s, 0));
   const float scale = static_cast<float>(DoubleAttr(s, "scale", 1));
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
-      return Launch("causal_softmax", &CausalSoftmaxKernel<S>, RowsShape(rows, t), StreamOf(call),
+      return Launch("causal_softmax", &CausalSoftmaxKernel<S>, RowsShape(rows, t), FindStream(call),
                     t, scale, call.accumulate, call.output<S>(0), call.input<S>(0));
     });
   });
 }
 
 absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
-  const int64_t t = LastDim(In(s, 0)), rows = t == 0 ? 0 : RowsOf(In(s, 0));
+  const int64_t t = LastDim(In(s, 0)), rows = t == 0 ? 0 : CountRows(In(s, 0));
   const float scale = static_cast<float>(DoubleAttr(s, "scale", 1));
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("causal_softmax_grad", &CausalSoftmaxGradKernel<S>, RowsShape(rows, t),
-                    StreamOf(call), t, scale, call.accumulate, call.output<S>(0), call.input<S>(0),
-                    call.input<S>(1));
+                    FindStream(call), t, scale, call.accumulate, call.output<S>(0),
+                    call.input<S>(0), call.input<S>(1));
     });
   });
 }

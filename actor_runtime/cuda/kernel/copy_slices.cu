@@ -1,5 +1,5 @@
 // slice and zero_fill: the regions that the CPU's kernels copy (copy_slices.h), each by one launch,
-// in units of up to 16 bytes where nothing is added.
+// in words of up to 16 bytes unless it accumulates.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -35,18 +35,18 @@ template <typename U>
 __global__ void __launch_bounds__(kThreads) CopyKernel(Box box, const U* from, U* to) {
   const int64_t i = GlobalThread();
   if (i >= box.elements) return;
-  const RowOffsets row = OffsetsOf(box.strides, i / box.run);
+  const RowOffsets row = FindOffsets(box.strides, i / box.run);
   to[box.to + row.to + i % box.run] = from[box.from + row.from + i % box.run];
 }
 
-// The sources first, in their order, then what was there: the order that separate actors would
-// have. It is rounded once.
+// Sums the sources first, in their order, then the old output: the order of separate actors. The
+// result is rounded once.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     ReduceKernel(Box box, Sources<S> sources, bool maximum, bool accumulate, S* to) {
   const int64_t i = GlobalThread();
   if (i >= box.elements) return;
-  const RowOffsets row = OffsetsOf(box.strides, i / box.run);
+  const RowOffsets row = FindOffsets(box.strides, i / box.run);
   const int64_t from = box.from + row.from + i % box.run;
   auto value = Wide(sources.at[0][from]);
   for (int j = 1; j < sources.count; ++j) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
   Put(to + box.to + row.to + i % box.run, value, accumulate);
 }
 
-// What a launch works on.
+// The work of a launch.
 struct Part {
   Box box;    // in elements
   Box units;  // of unit_bytes
@@ -73,7 +73,7 @@ Box Divide(Box box, int64_t by) {
   return box;
 }
 
-absl::StatusOr<Part> EvenPart(const KernelSetup& s, const CopyRegion& region) {
+absl::StatusOr<Part> MakePart(const KernelSetup& s, const CopyRegion& region) {
   const int64_t bytes = static_cast<int64_t>(ElementBytes(s.out[0].dtype));
   if (region.count.size() > RowStrides::kMost || region.sources.size() > Sources<float>::kMost) {
     return absl::UnimplementedError(s.name + ": a copy of more than " +
@@ -99,7 +99,7 @@ absl::StatusOr<Part> EvenPart(const KernelSetup& s, const CopyRegion& region) {
 
 template <typename U>
 absl::Status CopyUnits(const KernelCall& call, const Part& part) {
-  return Launch("copy_slices", &CopyKernel<U>, ElementsShape(part.units.elements), StreamOf(call),
+  return Launch("copy_slices", &CopyKernel<U>, ElementsShape(part.units.elements), FindStream(call),
                 part.units, reinterpret_cast<const U*>(call.in[0][part.sources[0]]),
                 reinterpret_cast<U*>(call.out[0]));
 }
@@ -121,12 +121,12 @@ absl::Status Reduce(const KernelCall& call, const Part& part, bool maximum) {
   for (int i = 0; i < sources.count; ++i) {
     sources.at[i] = reinterpret_cast<const S*>(call.in[0][part.sources[i]]);
   }
-  return Launch("copy_slices", &ReduceKernel<S>, ElementsShape(part.box.elements), StreamOf(call),
+  return Launch("copy_slices", &ReduceKernel<S>, ElementsShape(part.box.elements), FindStream(call),
                 part.box, sources, maximum, call.accumulate, call.output<S>(0));
 }
 
 template <typename S>
-S LowestOf() {
+S LowestValue() {
   if constexpr (std::is_same_v<S, Bf16>) {
     return ToBf16(-std::numeric_limits<float>::infinity());
   } else if constexpr (std::is_floating_point_v<S>) {
@@ -139,8 +139,8 @@ S LowestOf() {
 template <typename S>
 absl::Status FillAll(const KernelCall& call, int64_t n, bool lowest) {
   if (n == 0) return absl::OkStatus();
-  return Launch("copy_slices", &FillKernel<S>, ElementsShape(n), StreamOf(call), n,
-                lowest ? LowestOf<S>() : S{}, call.output<S>(0));
+  return Launch("copy_slices", &FillKernel<S>, ElementsShape(n), FindStream(call), n,
+                lowest ? LowestValue<S>() : S{}, call.output<S>(0));
 }
 
 // fn(S()) for elements that are stored as S.
@@ -174,7 +174,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
                    CopyPieces::Make(s, std::numeric_limits<int64_t>::max()));
   std::vector<Part> parts;
   for (int i = 0; i < pieces.count(); ++i) {
-    ASSIGN_OR_RETURN(Part part, EvenPart(s, *pieces.At(i).region));
+    ASSIGN_OR_RETURN(Part part, MakePart(s, *pieces.At(i).region));
     parts.push_back(std::move(part));
   }
   return ForElements(s.out[0].dtype, [&](auto stored) {

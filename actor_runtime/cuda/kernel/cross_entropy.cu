@@ -1,5 +1,5 @@
-// The parts of softmax cross entropy. Over a vocabulary that is split each part is local, and the
-// maxima, sums and picked logits meet between them (as Pmax and P). A block works on a row.
+// The parts of softmax cross entropy. If the vocabulary is split, each part is local; the maxima,
+// sums and picked logits are reduced between the parts (as Pmax and P). A block works on a row.
 #include <cmath>
 #include <cstdint>
 
@@ -11,11 +11,11 @@
 namespace oneflow::cuda {
 namespace {
 
-// visit(c, values) for what this thread has of a row: packs where the row is aligned, and single
-// elements before and behind them. Rows of an odd vocabulary begin anywhere.
+// Calls visit(c, values) for this thread's elements of a row: packs if the row is aligned, and
+// single elements before and after them. Rows of an odd vocabulary begin at any address.
 template <typename S, typename Visit>
 __device__ inline void ForRow(const S* row, int64_t width, Visit visit) {
-  constexpr int kSize = PackOf<S>();
+  constexpr int kSize = PackSize<S>();
   const int64_t thread = threadIdx.x;
   const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) / sizeof(S) % kSize);
   const int64_t to_pack = (kSize - past) % kSize, head = to_pack < width ? to_pack : width;
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(512)
   if (threadIdx.x == 0) Put(y + blockIdx.x, sum, accumulate);
 }
 
-// All three in one pass: each thread keeps the maximum of what it has seen and the sum of exponents
-// below it, which shrinks when a larger one comes (Milakov, Gimelshein 2018, "Online normalizer
+// Computes all three in one pass: each thread keeps its maximum so far and the sum of exponents
+// below it, which shrinks when a larger maximum comes (Milakov, Gimelshein 2018, "Online normalizer
 // calculation for softmax").
 template <typename S>
 __global__ void __launch_bounds__(512)
@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(kMostThreads)
   if (threadIdx.x == 0) Put(loss, static_cast<float>(total * scale), accumulate);
 }
 
-// The label's column is rounded after the subtraction: before it, a probability near one would
-// leave nothing but its rounding.
+// The label's column is rounded after the subtraction: if a probability near one were rounded
+// before it, only its rounding error would be left.
 template <typename S>
 __global__ void __launch_bounds__(512)
     CrossEntropyGradKernel(LogitSizes s, double scale, bool accumulate, S* dx, const S* x,
@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(512)
   });
 }
 
-LogitSizes SizesOf(const KernelSetup& s) {
-  return {RowsOf(In(s, 0)), LastDim(In(s, 0)), In(s, 0).slice.begin.back()};
+LogitSizes FindSizes(const KernelSetup& s) {
+  return {CountRows(In(s, 0)), LastDim(In(s, 0)), In(s, 0).slice.begin.back()};
 }
 
 }  // namespace
@@ -141,9 +141,9 @@ LogitSizes SizesOf(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
   return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
-    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+    return Kernel([s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_max", &RowMaxKernel<S>, RowsShape(s.rows, s.width), StreamOf(call),
+      return Launch("row_max", &RowMaxKernel<S>, RowsShape(s.rows, s.width), FindStream(call),
                     s.width, call.output<float>(0), call.input<S>(0));
     });
   });
@@ -152,11 +152,11 @@ absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
 absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& setup) {
   return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
-    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+    return Kernel([s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_sum_exp", &RowSumExpKernel<S>, RowsShape(s.rows, s.width), StreamOf(call),
-                    s.width, call.accumulate, call.output<float>(0), call.input<S>(0),
-                    call.input<float>(1));
+      return Launch("row_sum_exp", &RowSumExpKernel<S>, RowsShape(s.rows, s.width),
+                    FindStream(call), s.width, call.accumulate, call.output<float>(0),
+                    call.input<S>(0), call.input<float>(1));
     });
   });
 }
@@ -164,9 +164,9 @@ absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& setup) {
 absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
   return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
-    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+    return Kernel([s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("pick", &PickKernel<S>, ElementsShape(s.rows), StreamOf(call), s,
+      return Launch("pick", &PickKernel<S>, ElementsShape(s.rows), FindStream(call), s,
                     call.accumulate, call.output<float>(0), call.input<S>(0),
                     call.input<int32_t>(1));
     });
@@ -176,9 +176,9 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
 absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup) {
   return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
-    return Kernel([s = SizesOf(setup)](const KernelCall& call) {
+    return Kernel([s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_stats", &RowStatsKernel<S>, RowsShape(s.rows, s.width), StreamOf(call),
+      return Launch("row_stats", &RowStatsKernel<S>, RowsShape(s.rows, s.width), FindStream(call),
                     s.width, call.output<float>(0), call.output<float>(1), call.output<float>(2),
                     call.input<S>(0), call.input<int32_t>(1));
     });
@@ -190,7 +190,7 @@ absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   const int64_t rows = Elements(In(s, 0));
   const double scale = DoubleAttr(s, "scale", 1);
   return Kernel([=](const KernelCall& call) {
-    return Launch("mean_nll", &MeanNllKernel, {dim3(1), dim3(kMostThreads)}, StreamOf(call), rows,
+    return Launch("mean_nll", &MeanNllKernel, {dim3(1), dim3(kMostThreads)}, FindStream(call), rows,
                   scale, call.accumulate, call.output<float>(0), call.input<float>(0),
                   call.input<float>(1), call.input<float>(2));
   });
@@ -200,12 +200,12 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup) {
   const double scale = DoubleAttr(setup, "scale", 1);
   return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
-    return Kernel([scale, s = SizesOf(setup)](const KernelCall& call) {
+    return Kernel([scale, s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows * s.width == 0) return absl::OkStatus();
       return Launch("cross_entropy_grad", &CrossEntropyGradKernel<S>, RowsShape(s.rows, s.width),
-                    StreamOf(call), s, scale, call.accumulate, call.output<S>(0), call.input<S>(0),
-                    call.input<int32_t>(1), call.input<float>(2), call.input<float>(3),
-                    call.input<float>(4));
+                    FindStream(call), s, scale, call.accumulate, call.output<S>(0),
+                    call.input<S>(0), call.input<int32_t>(1), call.input<float>(2),
+                    call.input<float>(3), call.input<float>(4));
     });
   });
 }

@@ -37,13 +37,13 @@ void CheckOk(cudaError_t error) {
   CHECK(status.ok()) << status.ToString();
 }
 
-int64_t BytesOf(const Port& port) {
+int64_t PortBytes(const Port& port) {
   return port.slice.elements() * static_cast<int64_t>(ElementBytes(port.dtype));
 }
 
-std::vector<std::byte> BytesOf(const Values& values, const Port& port) {
+std::vector<std::byte> PortBytes(const Values& values, const Port& port) {
   CHECK_EQ(static_cast<int64_t>(values.size()), port.slice.elements());
-  std::vector<std::byte> bytes(BytesOf(port));
+  std::vector<std::byte> bytes(PortBytes(port));
   WriteValues(values, port.dtype, bytes.data());
   return bytes;
 }
@@ -51,7 +51,7 @@ std::vector<std::byte> BytesOf(const Values& values, const Port& port) {
 int64_t CudaWorkspace(const KernelSetup& s) {
   std::vector<Dims> in, out;
   for (const Port& port : s.out) out.push_back(port.local());
-  // What the kernel updates in place is input, too.
+  // Tensors that the kernel updates in place are inputs, too.
   const OpDef* def = FindOpDef(s.kind);
   const int updates = def == nullptr ? 0 : def->updates;
   in.assign(out.begin(), out.begin() + updates);
@@ -88,7 +88,7 @@ SampleInput Narrow(SampleInput input) {
   return input;
 }
 
-// Beside the CPU's samples: what kernels here do in another way where tensors are larger.
+// Samples beside the CPU's, for kernels that treat larger tensors differently here.
 std::vector<KernelSample> OwnSamples() {
   const SampleInput wide{{3, 9001}, 0, -3, 3}, of_row{{3}, 0, 0.5, 2}, ids{{3}, 9001};
   std::vector<KernelSample> samples = {
@@ -135,7 +135,7 @@ const Libraries& TestLibraries() {
   // Never destroyed: the runtime may be gone before.
   static const auto* const opened = [] {
     const char* folder = std::getenv("ONEFLOW_CUDA_LIBS");
-    auto made = DeviceLibraries::Open(PlacesOfMachine(folder == nullptr ? "" : folder));
+    auto made = DeviceLibraries::Open(FindLibraryPaths(folder == nullptr ? "" : folder));
     CHECK(made.ok()) << made.status().ToString();
     return new DeviceLibraries(*std::move(made));
   }();
@@ -192,14 +192,14 @@ bool CudaHarness::Buffer::GuardsHold() const {
 CudaHarness::CudaHarness(KernelSetup setup) : setup_(std::move(setup)), workspace_(0) {
   for (const std::vector<Port>& sources : setup_.in) {
     std::vector<Buffer>& buffers = in_.emplace_back();
-    for (const Port& port : sources) buffers.emplace_back(BytesOf(port));
+    for (const Port& port : sources) buffers.emplace_back(PortBytes(port));
   }
-  for (const Port& port : setup_.out) out_.emplace_back(BytesOf(port));
+  for (const Port& port : setup_.out) out_.emplace_back(PortBytes(port));
   setup_.workspace_bytes = CudaWorkspace(setup_);
 }
 
 CudaHarness::CudaHarness(const KernelSample& sample)
-    : CudaHarness(HarnessOf(sample, DType::kF32).setup()) {
+    : CudaHarness(MakeHarness(sample, DType::kF32).setup()) {
   run_.optimizer = TestStepNumbers;
   const std::vector<Values> values = InputValues(sample);
   for (size_t i = 0; i < values.size(); ++i) SetOpInput(static_cast<int>(i), values[i]);
@@ -207,12 +207,12 @@ CudaHarness::CudaHarness(const KernelSample& sample)
 
 void CudaHarness::SetInput(int i, const Values& values, int source) {
   Buffer& buffer = in_[i][source];
-  buffer.set = BytesOf(values, setup_.in[i][source]);
+  buffer.set = PortBytes(values, setup_.in[i][source]);
   buffer.Write(buffer.set);
 }
 
 void CudaHarness::SetOutput(int i, const Values& values) {
-  out_[i].Write(BytesOf(values, setup_.out[i]));
+  out_[i].Write(PortBytes(values, setup_.out[i]));
 }
 
 void CudaHarness::SetOpInput(int i, const Values& values) {

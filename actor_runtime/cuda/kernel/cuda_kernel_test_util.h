@@ -1,15 +1,16 @@
-// For tests: one kernel of a GPU (or of the emulated one), by kind, with values as doubles: the
-// twin of KernelHarness. It owns what a plan would give: device memory and workspace, as much as
-// the plan's formulas say and not a byte more.
+// CudaHarness, for tests: one kernel of a GPU (or of the emulated one), by kind, with values as
+// doubles; the counterpart of KernelHarness. It owns the resources that a plan would give: device
+// memory and workspace, exactly the bytes of the plan's formulas.
 //
-//   CudaHarness h(HarnessOf(sample, DType::kF32).setup());
+//   CudaHarness h(MakeHarness(sample, DType::kF32).setup());
 //   h.SetInput(0, x);
 //   REQUIRE(h.Make().ok());
 //   REQUIRE(h.Call().ok());      // launched, and done
 //   CHECK(h.IsTidy());           // nothing but its outputs was written
 //   Values y = h.Output(0);
 //
-// What is not set reads as NaN: outputs and, before each call, the workspace (a MiB of both ends).
+// Memory that is not set reads as NaN: outputs and, before each call, the workspace (a MiB of both
+// ends).
 #pragma once
 
 #include <cstddef>
@@ -28,14 +29,14 @@
 namespace oneflow::cuda {
 
 // The libraries of the current device, opened once: those of the folder $ONEFLOW_CUDA_LIBS, or
-// where a program looks for them.
+// those on a program's usual paths.
 const Libraries& TestLibraries();
 
 class CudaHarness {
  public:
   // The ports and attributes of `setup`; its workspace is a GPU's.
   explicit CudaHarness(KernelSetup setup);
-  // The kernel of a sample on whole tensors, inputs set.
+  // The kernel of a sample on full tensors, with inputs set.
   explicit CudaHarness(const KernelSample& sample);
 
   KernelSetup& setup() { return setup_; }  // to change before Make
@@ -44,18 +45,18 @@ class CudaHarness {
 
   void SetInput(int i, const Values& values, int source = 0);
   void SetOutput(int i, const Values& values);
-  // Sets the op's input i, wherever its kernel looks for it.
+  // Sets the op's input i at the address from which its kernel reads it.
   void SetOpInput(int i, const Values& values);
   absl::Status Make();
   // INTERNAL, too, if a kernel breaks a rule of the emulated GPU, or its call waits or allocates.
   absl::Status Call(bool accumulate = false, int64_t firing = 0);
   Values Output(int i) const;
   std::vector<std::byte> OutputBytes(int i) const;
-  // Whether inputs and the bytes around all memory are as they were.
+  // True if inputs and the bytes around all memory are unchanged.
   bool IsTidy() const;
 
  private:
-  // Device memory between two guards. The bytes that `set` says, on the host, are its inputs.
+  // Device memory between two guards. The bytes `set`, on the host, are its inputs.
   struct Buffer {
     std::shared_ptr<std::byte> memory;
     std::vector<std::byte> set;
@@ -67,7 +68,7 @@ class CudaHarness {
     bool GuardsHold() const;
     void ForbidGuards(bool forbid) const;
   };
-  // AddressSanitizer reports whoever reads or writes guards while they are forbidden.
+  // AddressSanitizer reports reads and writes of guards while they are forbidden.
   void ForbidGuards(bool forbid) const;
 
   KernelSetup setup_;
@@ -78,14 +79,14 @@ class CudaHarness {
   Kernel kernel_;
 };
 
-// What kernels of a GPU are held against: the samples of the CPU's kernels that have one here, and
-// some of larger tensors, which kernels here treat in another way.
+// Samples for kernels of a GPU: those of the CPU's kernels that have a counterpart here, and some
+// of larger tensors, which kernels here treat differently.
 std::vector<KernelSample> CudaSamples();
 
 // Calls body(), which makes its own harnesses, for several orders in which the emulated GPU runs
 // blocks, warps and lanes; once on a real GPU, which has its own.
 void ForKernelOrders(const std::function<void()>& body);
-// body() where the host dies if it touches device memory.
+// Runs body() so that the host process dies if it touches device memory.
 void WithGuardedMemory(const std::function<void()>& body);
 
 }  // namespace oneflow::cuda

@@ -35,7 +35,7 @@ __device__ inline Words Philox(uint64_t key, uint64_t stream, uint64_t index) {
   return c;
 }
 
-// Where the elements of a slice lie in the tensor of a step: rows that are runs of it.
+// The positions of a slice's elements in the tensor of a step: rows that are runs of it.
 struct MaskedSlice {
   int64_t rows = 1, run = 1;
   int64_t row_threads = 0;  // that a row needs wherever it begins
@@ -43,7 +43,7 @@ struct MaskedSlice {
   RowStrides strides;
 };
 
-absl::StatusOr<MaskedSlice> MaskedSliceOf(const KernelSetup& s, const Port& port) {
+absl::StatusOr<MaskedSlice> MakeMaskedSlice(const KernelSetup& s, const Port& port) {
   const int rank = static_cast<int>(port.dims.size());
   if (rank > RowStrides::kMost) {
     return absl::UnimplementedError(s.name + ": dropout of a tensor of " + std::to_string(rank) +
@@ -51,10 +51,10 @@ absl::StatusOr<MaskedSlice> MaskedSliceOf(const KernelSetup& s, const Port& port
   }
   MaskedSlice m;
   int outer = rank;
-  for (bool whole = true; outer > 0 && whole;) {
+  for (bool dense = true; outer > 0 && dense;) {
     --outer;
     m.run *= port.slice.size[outer];
-    whole = port.slice.size[outer] == port.dims[outer];
+    dense = port.slice.size[outer] == port.dims[outer];
   }
   int64_t stride = 1;
   for (int i = rank - 1; i >= 0; --i) {
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = GlobalThread() / slice.row_threads;
   if (row >= slice.rows) return;
   const int64_t thread = GlobalThread() % slice.row_threads;
-  const uint64_t begin = first + static_cast<uint64_t>(OffsetsOf(slice.strides, row).from);
+  const uint64_t begin = first + static_cast<uint64_t>(FindOffsets(slice.strides, row).from);
   const uint64_t block = begin / kGroup * kGroupBlocks + static_cast<uint64_t>(thread);
   const uint64_t element = block / kGroupBlocks * kGroup + block % kGroupBlocks * 2;
   const Words words = Philox(key, stream, block);
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Of the logical elements of a micro-batch from slice.begin on.
+// For the logical elements of a micro-batch from slice.begin on.
 template <typename S>
 absl::Status Drop(const KernelCall& call, const DropoutMask& mask, const MaskedSlice& slice,
                   uint8_t* kept) {
@@ -103,7 +103,7 @@ absl::Status Drop(const KernelCall& call, const DropoutMask& mask, const MaskedS
   const DropoutNumbers numbers = mask.Numbers(call);
   const uint64_t first = mask.First(call) + static_cast<uint64_t>(slice.begin);
   return Launch("dropout", &DropoutKernel<S>, ElementsShape(slice.rows * slice.row_threads),
-                StreamOf(call), numbers.key, numbers.stream, numbers.drop_below,
+                FindStream(call), numbers.key, numbers.stream, numbers.drop_below,
                 static_cast<float>(numbers.scale), first, slice, call.accumulate, call.output<S>(0),
                 kept, call.input<S>(0));
 }
@@ -113,9 +113,9 @@ struct Keep {
   __device__ float operator()(float x, uint8_t kept) const { return kept != 0 ? x * scale : 0.0f; }
 };
 
-absl::StatusOr<Kernel> DropoutOf(const KernelSetup& s, bool store) {
+absl::StatusOr<Kernel> MakeMaskKernel(const KernelSetup& s, bool store) {
   const Port& port = s.out[0];
-  ASSIGN_OR_RETURN(const MaskedSlice slice, MaskedSliceOf(s, port));
+  ASSIGN_OR_RETURN(const MaskedSlice slice, MakeMaskedSlice(s, port));
   return ForStoredAs(s, port.dtype, [&](auto stored) {
     using S = decltype(stored);
     return Kernel(
@@ -127,9 +127,11 @@ absl::StatusOr<Kernel> DropoutOf(const KernelSetup& s, bool store) {
 
 }  // namespace
 
-absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) { return DropoutOf(s, /*store=*/false); }
+absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
+  return MakeMaskKernel(s, /*store=*/false);
+}
 absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& s) {
-  return DropoutOf(s, /*store=*/true);
+  return MakeMaskKernel(s, /*store=*/true);
 }
 
 absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {

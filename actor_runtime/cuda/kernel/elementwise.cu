@@ -100,13 +100,13 @@ absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
   const int64_t width = Elements(In(s, 1)), n = width == 0 ? 0 : Elements(s.out[0]);
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
     using S = decltype(stored);
-    return ForPacks<PackOf<S>()>(width, [&](auto size) {
+    return ForPacks<PackSize<S>()>(width, [&](auto size) {
       constexpr int kSize = decltype(size)::value;
       return Kernel([n, width](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
-        return Launch("add_bias", &AddBiasKernel<kSize, S>, ElementsShape(n, kSize), StreamOf(call),
-                      n, width, call.accumulate, call.output<S>(0), call.input<S>(0),
-                      call.input<float>(1));
+        return Launch("add_bias", &AddBiasKernel<kSize, S>, ElementsShape(n, kSize),
+                      FindStream(call), n, width, call.accumulate, call.output<S>(0),
+                      call.input<S>(0), call.input<float>(1));
       });
     });
   });
@@ -119,7 +119,7 @@ namespace {
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     AddAllKernel(int64_t n, bool before, bool after, S* y, Sources<S> sources) {
-  constexpr int kSize = PackOf<S>();
+  constexpr int kSize = PackSize<S>();
   const int64_t begin = GlobalThread() * kSize;
   if (begin + kSize <= n) {
     Floats<kSize> sum = LoadPack<kSize>((before ? y : sources.at[0]) + begin);
@@ -159,8 +159,8 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
         Sources<S> sources;
         sources.count = std::min(inputs - first, kMost);
         for (int i = 0; i < sources.count; ++i) sources.at[i] = call.input<S>(first + i);
-        RETURN_IF_ERROR(Launch("add_n", &AddAllKernel<S>, ElementsShape(n, PackOf<S>()),
-                               StreamOf(call), n, first > 0 || (call.accumulate && !kNarrow),
+        RETURN_IF_ERROR(Launch("add_n", &AddAllKernel<S>, ElementsShape(n, PackSize<S>()),
+                               FindStream(call), n, first > 0 || (call.accumulate && !kNarrow),
                                call.accumulate && kNarrow, call.output<S>(0), sources));
       }
       return absl::OkStatus();

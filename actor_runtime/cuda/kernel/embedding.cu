@@ -1,5 +1,5 @@
 // Tables and positions. Under sharding a device holds some rows (or columns) of a table: an id
-// outside its rows gives a row of zeros, so that the sum over devices is the whole answer.
+// outside its rows gives a row of zeros, so that the sum over devices is the full result.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr int kPack = PackOf<float>();
+constexpr int kPack = PackSize<float>();
 
 // A piece of a table, and the tokens that look into it.
 struct TableSizes {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
 // Ids that a block looks through at a time, a pack of them a thread.
 constexpr int kIds = 4, kScan = kThreads * kIds;
 
-// Where an id was found: bit l of at[i][w] for id 4 (32 w + l) + i of those looked through.
+// The positions of an id: bit l of at[i][w] for id 4 (32 w + l) + i of the scanned ids.
 struct FoundIds {
   unsigned at[kIds][kThreads / kWarp];
 
@@ -48,8 +48,8 @@ struct FoundIds {
   __device__ unsigned Any(int w) const { return at[0][w] | at[1][w] | at[2][w] | at[3][w]; }
 };
 
-// Which of ids [begin, begin + kScan) below `end` are `id`; `begin` is a multiple of kIds. Every
-// thread of the block calls it; what it finds is there for all of them.
+// Finds which of ids [begin, begin + kScan) below `end` equal `id`; `begin` is a multiple of kIds.
+// Every thread of the block calls it; all of them see the result.
 __device__ inline void FindIds(const int32_t* ids, int64_t begin, int64_t end, int32_t id,
                                FoundIds& found) {
   const int64_t first = begin + static_cast<int64_t>(threadIdx.x) * kIds;
@@ -62,11 +62,11 @@ __device__ inline void FindIds(const int32_t* ids, int64_t begin, int64_t end, i
 #pragma unroll
     for (int i = 0; i < kIds; ++i) same[i] = first + i < end && ids[first + i] == id;
   }
-  __syncthreads();  // What was found before has been read.
+  __syncthreads();  // The last result has been read.
 #pragma unroll
   for (int i = 0; i < kIds; ++i) {
     const unsigned lanes = __ballot_sync(kAllLanes, same[i]);
-    if (LaneOf() == 0) found.at[i][WarpOf()] = lanes;
+    if (LaneIndex() == 0) found.at[i][WarpIndex()] = lanes;
   }
   __syncthreads();
 }
@@ -125,7 +125,7 @@ absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
     return Kernel([s = sizes](const KernelCall& call) {
       const int64_t n = s.tokens * s.width;
       if (n == 0) return absl::OkStatus();
-      return Launch("embedding", &EmbeddingKernel<kSize>, ElementsShape(n, kSize), StreamOf(call),
+      return Launch("embedding", &EmbeddingKernel<kSize>, ElementsShape(n, kSize), FindStream(call),
                     s, call.accumulate, call.output<float>(0), call.input<float>(0),
                     call.input<int32_t>(1));
     });
@@ -144,9 +144,9 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
         RETURN_IF_ERROR(Map(call, "embedding_grad", Zero(), s.rows * s.width, y));
       }
       if (s.tokens == 0 || s.rows * s.width == 0) return absl::OkStatus();
-      LaunchShape shape{GridOf(s.tokens), dim3(kThreads)};
+      LaunchShape shape{MakeGrid(s.tokens), dim3(kThreads)};
       shape.grid.y = static_cast<unsigned>(DivideUp(s.width, kThreads * kSize));
-      return Launch("embedding_grad", &EmbeddingGradKernel<kSize>, shape, StreamOf(call), s,
+      return Launch("embedding_grad", &EmbeddingGradKernel<kSize>, shape, FindStream(call), s,
                     call.accumulate, y, call.input<int32_t>(0), call.input<float>(1));
     });
   });
@@ -154,7 +154,7 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
 
 namespace {
 
-// Where the positions and columns of an x[b, t, H] slice lie in a piece of a table[T, H].
+// The positions and columns of an x[b, t, H] slice in a piece of a table[T, H].
 struct PositionMap {
   int64_t batch, length, width;  // of the slice of x
   int64_t first_row, rows;       // table row of position 0 of the slice; rows of the piece
@@ -175,7 +175,7 @@ absl::StatusOr<PositionMap> MapPositions(const KernelSetup& s, const Slice& x, c
   return m;
 }
 
-// fn(Size<kSize>()) with packs where the rows of both are whole packs.
+// fn(Size<kSize>()) with packs if the rows of both are multiples of a pack.
 template <typename Fn>
 auto ForColumns(const PositionMap& m, Fn fn) {
   return ForPacks<kPack>(m.width | m.first_column | m.table_width, fn);
@@ -231,8 +231,9 @@ absl::StatusOr<Kernel> Positional(const KernelSetup& s, const PositionMap& map, 
       const int64_t n = m.batch * m.length * m.width;
       if (n == 0) return absl::OkStatus();
       return Launch("positional_embedding", &PositionalKernel<kSize>, ElementsShape(n, kSize),
-                    StreamOf(call), m, call.accumulate, call.output<float>(0), call.input<float>(0),
-                    call.input<float>(1), has_position ? call.input<int32_t>(2) : nullptr);
+                    FindStream(call), m, call.accumulate, call.output<float>(0),
+                    call.input<float>(0), call.input<float>(1),
+                    has_position ? call.input<int32_t>(2) : nullptr);
     });
   });
 }
@@ -261,7 +262,7 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
       const int64_t n = m.rows * m.table_width;
       if (n == 0) return absl::OkStatus();
       return Launch("positional_embedding_grad", &PositionalGradKernel<kSize>,
-                    ElementsShape(n, kSize), StreamOf(call), m, call.accumulate,
+                    ElementsShape(n, kSize), FindStream(call), m, call.accumulate,
                     call.output<float>(0), call.input<float>(0));
     });
   });

@@ -1,9 +1,10 @@
 // The factories of our CUDA kernels, one for each kind; make_kernel.cc's table names them all. Each
-// gives a Kernel for the ports of `setup`, whose call launches on the stream of a GPU and returns:
-// it means what the CPU's kernel of that kind means (docs/ops.md). UNIMPLEMENTED for a dtype that
-// it has not got and INTERNAL where the plan gives less workspace than the kernel needs.
+// returns a Kernel for the ports of `setup`, whose call launches on the stream of a GPU and
+// returns. Its meaning is that of the CPU's kernel of that kind (docs/ops.md). UNIMPLEMENTED for a
+// dtype that it does not support and INTERNAL if the plan gives less workspace than the kernel
+// needs.
 //
-// Requirement: memory that a call is given begins at multiples of 64 bytes.
+// Requires that all memory given to a call begins at multiples of 64 bytes.
 #pragma once
 
 #include "absl/status/statusor.h"

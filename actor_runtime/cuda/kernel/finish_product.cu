@@ -47,7 +47,7 @@ template <typename P, typename B, typename S>
 absl::Status Finish(const FinishSpec& spec, const FinishOperands& o, cudaStream_t stream) {
   const int64_t elements = spec.rows * spec.columns;
   if (elements == 0) return absl::OkStatus();
-  return ForPacks<PackOf<P, B, S>()>(spec.columns, [&](auto size) {
+  return ForPacks<PackSize<P, B, S>()>(spec.columns, [&](auto size) {
     constexpr int kSize = decltype(size)::value;
     return Launch("finish_product", &FinishKernel<P, B, S, kSize>, ElementsShape(elements, kSize),
                   stream, elements, spec.columns, spec.then, static_cast<const P*>(o.product),
@@ -57,7 +57,7 @@ absl::Status Finish(const FinishSpec& spec, const FinishOperands& o, cudaStream_
 }
 
 template <typename P, typename S>
-absl::Status FinishOf(const FinishSpec& spec, const FinishOperands& o, cudaStream_t stream) {
+absl::Status LaunchFinish(const FinishSpec& spec, const FinishOperands& o, cudaStream_t stream) {
   return spec.bias == DType::kBF16 ? Finish<P, Bf16, S>(spec, o, stream)
                                    : Finish<P, float, S>(spec, o, stream);
 }
@@ -66,9 +66,9 @@ absl::Status FinishOf(const FinishSpec& spec, const FinishOperands& o, cudaStrea
 
 absl::Status FinishProduct(const FinishSpec& spec, const FinishOperands& operands,
                            cudaStream_t stream) {
-  if (spec.out == DType::kF32) return FinishOf<float, float>(spec, operands, stream);
-  return spec.product == DType::kF32 ? FinishOf<float, Bf16>(spec, operands, stream)
-                                     : FinishOf<Bf16, Bf16>(spec, operands, stream);
+  if (spec.out == DType::kF32) return LaunchFinish<float, float>(spec, operands, stream);
+  return spec.product == DType::kF32 ? LaunchFinish<float, Bf16>(spec, operands, stream)
+                                     : LaunchFinish<Bf16, Bf16>(spec, operands, stream);
 }
 
 }  // namespace oneflow::cuda

@@ -1,9 +1,9 @@
-// What is done to a product behind it, where no epilogue of the library does it. Internal to
-// cuda/kernel.
+// FinishProduct: the operations on a product's result for which the library has no epilogue.
+// Internal to cuda/kernel.
 //
 //   FinishSpec spec{.rows = m, .columns = n, .then = ProductSpec::Then::kGelu};
-//   RETURN_IF_ERROR(FinishProduct(spec, {.product = y, .bias = bias, .out = y, .gelu = g},
-//   stream));
+//   const FinishOperands operands{.product = y, .bias = bias, .out = y, .gelu = g};
+//   RETURN_IF_ERROR(FinishProduct(spec, operands, stream));
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,7 +22,7 @@ struct FinishSpec {
   DType product = DType::kF32, out = DType::kF32, bias = DType::kF32;  // f32 or bf16
 };
 
-// All [rows, columns] but the bias, [columns].
+// All are [rows, columns], except the bias, [columns].
 struct FinishOperands {
   const void* product = nullptr;  // as `out`, or f32; null: all zeros
   const void* bias = nullptr;     // null: none
@@ -31,8 +31,8 @@ struct FinishOperands {
   void* gelu = nullptr;           // output 1 of kGelu, as `out`
 };
 
-// out = product + bias, then what `then` says to that, in f32, each result rounded once. Gelu and
-// its gradient are of the rounded sum, as of the kernels of their own. Launches and returns.
+// out = product + bias, then the operation `then`, in f32, each result rounded once. Gelu and its
+// gradient use the rounded sum, as the separate kernels do. Launches and returns.
 absl::Status FinishProduct(const FinishSpec& spec, const FinishOperands& operands,
                            cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// What every kernel of a GPU promises, over the samples of the CPU's kernels: it agrees with the
-// CPU's f64 twin, writes its outputs and nothing else, and adds where it accumulates.
+// Guarantees of every kernel of a GPU, over the samples of the CPU's kernels: it agrees with the
+// CPU's f64 reference, writes only its outputs, and adds if it accumulates.
 #include <set>
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is writt
   for (const KernelSample& sample : CudaSamples()) {
     INFO(ToString(sample));
     CudaHarness narrow(sample);
-    KernelHarness wide = HarnessOf(sample, DType::kF64);
+    KernelHarness wide = MakeHarness(sample, DType::kF64);
     REQUIRE(narrow.Make() == absl::OkStatus());
     REQUIRE(wide.Make() == absl::OkStatus());
     REQUIRE(narrow.Call() == absl::OkStatus());
@@ -33,13 +33,13 @@ TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is writt
     for (int i = 0; i < narrow.outputs(); ++i) {
       INFO("output " << i);
       CHECK(Distance(narrow.Output(i), wide.Output(i)) <
-            ToleranceOf(sample.kind, narrow.setup().out[i].dtype));
+            FindTolerance(sample.kind, narrow.setup().out[i].dtype));
     }
   }
 }
 
 // The bytes of all outputs of a sample.
-std::vector<std::vector<std::byte>> BytesOf(const KernelSample& sample) {
+std::vector<std::vector<std::byte>> RunSample(const KernelSample& sample) {
   CudaHarness h(sample);
   REQUIRE(h.Make() == absl::OkStatus());
   REQUIRE(h.Call() == absl::OkStatus());
@@ -54,7 +54,7 @@ TEST_CASE("no order of blocks, warps and lanes changes a bit") {
   ForKernelOrders([&] {
     for (size_t i = 0; i < samples.size(); ++i) {
       INFO(ToString(samples[i]));
-      const auto bytes = BytesOf(samples[i]);
+      const auto bytes = RunSample(samples[i]);
       if (i == first.size()) first.push_back(bytes);
       const bool is_same = first[i] == bytes;
       CHECK(is_same);
@@ -65,7 +65,7 @@ TEST_CASE("no order of blocks, warps and lanes changes a bit") {
 TEST_CASE("the host touches no device memory") {
   WithGuardedMemory([] {
     for (const KernelSample& sample : SmallSamples()) {
-      if (HasCudaKernel(sample.kind)) CHECK(!BytesOf(sample).empty());
+      if (HasCudaKernel(sample.kind)) CHECK(!RunSample(sample).empty());
     }
   });
 }
@@ -86,7 +86,7 @@ TEST_CASE("accumulating adds to what is there") {
     CudaHarness added(sample);
     if (added.setup().out[0].dtype == DType::kBF16 && kNeverAddedInBf16.count(sample.kind))
       continue;
-    KernelHarness wide = HarnessOf(sample, DType::kF64);
+    KernelHarness wide = MakeHarness(sample, DType::kF64);
     REQUIRE(added.Make() == absl::OkStatus());
     REQUIRE(wide.Make() == absl::OkStatus());
     REQUIRE(wide.Call() == absl::OkStatus());
@@ -101,7 +101,7 @@ TEST_CASE("accumulating adds to what is there") {
     CHECK(added.IsTidy());
     for (int i = 0; i < added.outputs(); ++i) {
       CHECK(Distance(added.Output(i), expected[i]) <
-            ToleranceOf(sample.kind, added.setup().out[i].dtype));
+            FindTolerance(sample.kind, added.setup().out[i].dtype));
     }
   }
 }

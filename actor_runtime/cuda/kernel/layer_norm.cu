@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(512)
     for (int i = 0; i < kSize; ++i) sum += v.at[i];
   });
   const float mean = BlockSum(sum, scratch, Scratch::kFree) / static_cast<float>(width);
-  // By itself: E[x^2] - mean^2 would lose digits.
+  // A separate pass, because E[x^2] - mean^2 would lose digits.
   float squares = 0;
   ForColumns<kSize>(width, [&](int64_t c) {
     const Floats<kSize> v = LoadPack<kSize>(x + c);
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads)
     LayerNormPartsKernel(PartSizes s, int64_t part_rows, float* sums, const S* dy, const X* x,
                          const float* means, const float* rstds) {
   __shared__ float tile[2][kTileRows][kTileColumns];
-  const int lane = LaneOf(), slot = WarpOf();
+  const int lane = LaneIndex(), slot = WarpIndex();
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kTileColumns + lane;
   const int64_t begin = blockIdx.y * part_rows;
   const int64_t end = begin + part_rows < s.rows ? begin + part_rows : s.rows;
@@ -149,7 +149,7 @@ template <typename Fn>
 absl::StatusOr<Kernel> ForRows(const KernelSetup& s, DType x, DType y, int64_t width, Fn fn) {
   return ForStoredAs(s, x, [&](auto of_x) {
     return ForStoredAs(s, y, [&](auto of_y) {
-      return ForPacks<PackOf<decltype(of_x), decltype(of_y), float>()>(
+      return ForPacks<PackSize<decltype(of_x), decltype(of_y), float>()>(
           width, [&](auto size) { return fn(of_x, of_y, size); });
     });
   });
@@ -158,7 +158,7 @@ absl::StatusOr<Kernel> ForRows(const KernelSetup& s, DType x, DType y, int64_t w
 }  // namespace
 
 absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
-  const int64_t width = LastDim(In(s, 0)), rows = RowsOf(In(s, 0));
+  const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
   const float epsilon = static_cast<float>(DoubleAttr(s, "epsilon", 1e-5));
   const bool has_beta = s.in.size() > 2;
   return ForRows(s, In(s, 0).dtype, s.out[0].dtype, width, [&](auto x, auto y, auto size) {
@@ -168,7 +168,7 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("layer_norm", &LayerNormKernel<kSize, X, S>, RowsShape(rows, width),
-                    StreamOf(call), width, epsilon, call.output<S>(0), call.output<float>(1),
+                    FindStream(call), width, epsilon, call.output<S>(0), call.output<float>(1),
                     call.output<float>(2), call.input<X>(0), call.input<float>(1),
                     has_beta ? call.input<float>(2) : nullptr);
     });
@@ -176,7 +176,7 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
-  const int64_t width = LastDim(In(s, 1)), rows = RowsOf(In(s, 1));
+  const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   return ForRows(s, In(s, 1).dtype, In(s, 0).dtype, width, [&](auto x, auto y, auto size) {
     using X = decltype(x);
     using S = decltype(y);
@@ -184,7 +184,7 @@ absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("layer_norm_grad_input", &LayerNormGradInputKernel<kSize, X, S>,
-                    RowsShape(rows, width), StreamOf(call), width, call.accumulate,
+                    RowsShape(rows, width), FindStream(call), width, call.accumulate,
                     call.output<X>(0), call.input<S>(0), call.input<X>(1), call.input<float>(2),
                     call.input<float>(3), call.input<float>(4));
     });
@@ -193,7 +193,7 @@ absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
 
 // The sums of parts first, then the sum of the parts in order.
 absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
-  const int64_t width = LastDim(In(s, 1)), rows = RowsOf(In(s, 1));
+  const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   RETURN_IF_ERROR(NeedWorkspace(s, LayerNormGradWeightScratch(rows, width)));
   const bool has_beta = s.out.size() > 1;
   return ForStoredAs(s, In(s, 1).dtype, [&](auto of_x) {
@@ -205,15 +205,15 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
         const int64_t parts = RowParts(rows);
         float* sums = reinterpret_cast<float*>(call.workspace.data());
         if (parts > 0) {
-          LaunchShape shape{GridOf(DivideUp(width, kTileColumns)), dim3(kThreads)};
+          LaunchShape shape{MakeGrid(DivideUp(width, kTileColumns)), dim3(kThreads)};
           shape.grid.y = static_cast<unsigned>(parts);
           RETURN_IF_ERROR(Launch("layer_norm_grad_weight", &LayerNormPartsKernel<X, S>, shape,
-                                 StreamOf(call), PartSizes{rows, width}, RowsOfPart(rows), sums,
+                                 FindStream(call), PartSizes{rows, width}, RowsOfPart(rows), sums,
                                  call.input<S>(0), call.input<X>(1), call.input<float>(2),
                                  call.input<float>(3)));
         }
         return Launch("layer_norm_grad_weight", &LayerNormJoinKernel, ElementsShape(2 * width),
-                      StreamOf(call), parts, width, call.accumulate, call.output<float>(0),
+                      FindStream(call), parts, width, call.accumulate, call.output<float>(0),
                       has_beta ? call.output<float>(1) : nullptr, sums);
       });
     });

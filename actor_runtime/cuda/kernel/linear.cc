@@ -1,4 +1,4 @@
-// The linear family: products of matrices [lead, c], [lead, o] and [c, o] (or [o, c]).
+// The linear family: products of matrices [leading, c], [leading, o] and [c, o] (or [o, c]).
 #include "actor_runtime/cuda/kernel/product.h"
 #include "actor_runtime/cuda/kernel/products.h"
 

@@ -20,24 +20,24 @@ __global__ void __launch_bounds__(kThreads)
     ColumnSumsKernel(const S* dy, int64_t rows, int64_t width, int64_t rows_a_piece, float* sums,
                      bool accumulate) {
   __shared__ float of_warp[kRowsAtOnce][kWarp * kSize];
-  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + LaneOf()) * kSize;
+  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWarp + LaneIndex()) * kSize;
   const int64_t begin = blockIdx.y * rows_a_piece;
   const int64_t end = begin + rows_a_piece < rows ? begin + rows_a_piece : rows;
   Floats<kSize> sum = {};
   if (column < width) {
-    for (int64_t row = begin + WarpOf(); row < end; row += kRowsAtOnce) {
+    for (int64_t row = begin + WarpIndex(); row < end; row += kRowsAtOnce) {
       const Floats<kSize> x = LoadPack<kSize>(dy + row * width + column);
 #pragma unroll
       for (int i = 0; i < kSize; ++i) sum.at[i] += x.at[i];
     }
   }
 #pragma unroll
-  for (int i = 0; i < kSize; ++i) of_warp[WarpOf()][LaneOf() * kSize + i] = sum.at[i];
+  for (int i = 0; i < kSize; ++i) of_warp[WarpIndex()][LaneIndex() * kSize + i] = sum.at[i];
   __syncthreads();
-  if (WarpOf() != 0 || column >= width) return;
+  if (WarpIndex() != 0 || column >= width) return;
   for (int w = 1; w < kRowsAtOnce; ++w) {
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) sum.at[i] += of_warp[w][LaneOf() * kSize + i];
+    for (int i = 0; i < kSize; ++i) sum.at[i] += of_warp[w][LaneIndex() * kSize + i];
   }
   PutPack<kSize>(sums + blockIdx.y * width + column, sum, accumulate);
 }
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
 
 absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
-  const int64_t rows = ProductOf(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
+  const int64_t rows = DimsProduct(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
   const int64_t width = Elements(s.out[0]);
   const int64_t pieces = std::max<int64_t>(1, RowParts(rows));
   RETURN_IF_ERROR(NeedWorkspace(s, ColumnSumsScratch(rows, width)));
@@ -67,16 +67,16 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
       const bool direct = pieces == 1;
       float* y = call.output<float>(0);
       float* sums = direct ? y : reinterpret_cast<float*>(call.workspace.data());
-      const absl::Status summed = ForPacks<PackOf<S, float>()>(width, [&](auto size) {
+      const absl::Status summed = ForPacks<PackSize<S, float>()>(width, [&](auto size) {
         constexpr int kSize = decltype(size)::value;
-        const dim3 grid(GridOf(DivideUp(width, kWarp * kSize)).x, static_cast<unsigned>(pieces));
+        const dim3 grid(MakeGrid(DivideUp(width, kWarp * kSize)).x, static_cast<unsigned>(pieces));
         return Launch("column_sums", &ColumnSumsKernel<S, kSize>, {grid, dim3(kThreads)},
-                      StreamOf(call), call.input<S>(0), rows, width, RowsOfPart(rows), sums,
+                      FindStream(call), call.input<S>(0), rows, width, RowsOfPart(rows), sums,
                       direct && call.accumulate);
       });
       if (direct || !summed.ok()) return summed;
-      return Launch("add_column_sums", &AddPiecesKernel, ElementsShape(width), StreamOf(call), sums,
-                    static_cast<int>(pieces), width, y, call.accumulate);
+      return Launch("add_column_sums", &AddPiecesKernel, ElementsShape(width), FindStream(call),
+                    sums, static_cast<int>(pieces), width, y, call.accumulate);
     });
   });
 }

@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(kThreads)
 template <typename F, typename Y, typename... X>
 absl::Status Map(const KernelCall& call, const char* name, F f, int64_t n, Y* y, const X*... x) {
   if (n == 0) return absl::OkStatus();
-  constexpr int kSize = PackOf<Y, X...>();
-  return Launch(name, &MapKernel<F, kSize, Y, X...>, ElementsShape(n, kSize), StreamOf(call), f, n,
-                call.accumulate, y, x...);
+  constexpr int kSize = PackSize<Y, X...>();
+  return Launch(name, &MapKernel<F, kSize, Y, X...>, ElementsShape(n, kSize), FindStream(call), f,
+                n, call.accumulate, y, x...);
 }
 
 }  // namespace oneflow::cuda

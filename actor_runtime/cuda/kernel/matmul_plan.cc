@@ -11,7 +11,7 @@
 namespace oneflow::cuda {
 namespace {
 
-constexpr uint32_t kAlignment = 64;  // of the bases of tensors
+constexpr uint32_t kAlignment = 64;  // of the addresses of tensors
 
 bool HasBias(cublasLtEpilogue_t epilogue) {
   return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
@@ -95,19 +95,20 @@ absl::Status MatmulPlan::SetEpilogue(const void* bias, void* aux) const {
 }
 
 absl::Status MatmulPlan::ChooseAlgorithm() {
-  cublasLtMatmulPreference_t raw = nullptr;
-  RETURN_IF_ERROR(lt_.ToStatus(lt_.MatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate"));
+  cublasLtMatmulPreference_t handle = nullptr;
+  RETURN_IF_ERROR(
+      lt_.ToStatus(lt_.MatmulPreferenceCreate(&handle), "cublasLtMatmulPreferenceCreate"));
   const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
                         decltype(lt_.MatmulPreferenceDestroy)>
-      preference(raw, lt_.MatmulPreferenceDestroy);
+      preference(handle, lt_.MatmulPreferenceDestroy);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     return lt_.ToStatus(
         lt_.MatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
         "cublasLtMatmulPreferenceSetAttribute");
   };
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{shape_.workspace_bytes}));
-  // Parts of a sum that is split are added in f32, in a step of its own: their order is fixed, and
-  // a bf16 result is rounded once.
+  // Parts of a split sum are added in f32, in a separate step: their order is fixed, and a bf16
+  // result is rounded once.
   RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                       uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}));
   for (auto operand :

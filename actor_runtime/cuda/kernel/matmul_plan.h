@@ -1,4 +1,5 @@
-// One product of row-major matrices by cuBLASLt, planned at load. Internal to cuda/kernel.
+// MatmulPlan: one product of row-major matrices by cuBLASLt, planned at load. Internal to
+// cuda/kernel.
 //
 //   ASSIGN_OR_RETURN(auto plan, MatmulPlan::Make({.m = 2, .n = 3, .k = 4}, libraries));
 //   RETURN_IF_ERROR(plan->Run({.a = a, .b = b, .d = d}, workspace, stream));   // d = a b
@@ -18,9 +19,9 @@
 
 namespace oneflow::cuda {
 
-// d[m, n] = epilogue(a[m, k] b[k, n] + beta c[m, n]), `batch` of them one behind the other. a is
-// stored [k, m] when transpose_a, b [n, k] when transpose_b. c and d are of one type, as are a bias
-// and what gelu reads.
+// d[m, n] = epilogue(a[m, k] b[k, n] + beta c[m, n]), `batch` of them contiguous in memory. a is
+// stored [k, m] when transpose_a, b [n, k] when transpose_b. c and d have one type, as have a bias
+// and the input of gelu.
 struct MatmulShape {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
@@ -34,21 +35,21 @@ struct MatmulOperands {
   const void* c = nullptr;  // read if beta is not 0
   void* d = nullptr;
   const void* bias = nullptr;  // n elements, for the epilogues that add it
-  void* aux = nullptr;         // [m, n], for those that write or read what gelu reads
+  void* aux = nullptr;         // [m, n], for epilogues that write or read gelu's input
   float beta = 0;
 };
 
 class MatmulPlan {
  public:
-  // UNIMPLEMENTED where the library has no algorithm for it on the current device.
+  // UNIMPLEMENTED if the library has no algorithm for it on the current device.
   static absl::StatusOr<std::shared_ptr<const MatmulPlan>> Make(const MatmulShape& shape,
                                                                 const Libraries& libraries);
   MatmulPlan(const MatmulPlan&) = delete;
   MatmulPlan& operator=(const MatmulPlan&) = delete;
   ~MatmulPlan();
 
-  // Launches on `stream`. Operands begin at multiples of 64 bytes. One call at a time: addresses of
-  // an epilogue stand in the plan's descriptor.
+  // Launches on `stream`. Operands begin at multiples of 64 bytes. One call at a time, because the
+  // plan's descriptor holds the addresses of an epilogue.
   absl::Status Run(const MatmulOperands& operands, std::span<std::byte> workspace,
                    cudaStream_t stream) const;
 
@@ -65,7 +66,7 @@ class MatmulPlan {
   const CublasLt& lt_;
   cublasLtHandle_t handle_;
   cublasLtMatmulDesc_t desc_ = nullptr;
-  // Of the library's A, B, and C as well as D.
+  // For the library's A and B, and for both C and D.
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, d_ = nullptr;
   cublasLtMatmulAlgo_t algo_ = {};
   size_t workspace_bytes_ = 0;

@@ -1,10 +1,10 @@
-// Instructions that CUDA C++ has no words for: products of small bf16 matrices by a warp, what
-// loads their parts, copies from global to shared memory that do not wait. The one place of inline
-// PTX; each has a twin in C++ for the emulated GPU. They need compute capability 8.0.
+// Instructions that CUDA C++ does not provide: products of small bf16 matrices by a warp, loads of
+// their parts, asynchronous copies from global to shared memory. All inline PTX is in this file;
+// each instruction has an equivalent in C++ for the emulated GPU. They need compute capability 8.0.
 //
 // Every lane of a warp calls MultiplyAdd and LoadMatrices together. With g = lane / 4 and t = lane
-// % 4, a lane has of the matrices of one product, two neighbours of bf16 to a word (the first in
-// the low half):
+// % 4, a lane has these words of the matrices of one product, two adjacent bf16 to a word (the
+// first in the low half):
 //   a[16, 16]  word 0: row g, columns 2t, 2t + 1; 1: row g + 8; 2: row g, columns 2t + 8, 2t + 9;
 //              3: row g + 8, columns 2t + 8, 2t + 9
 //   b[16, 8]   word 0: rows 2t, 2t + 1 of column g; 1: rows 2t + 8, 2t + 9 of it
@@ -67,7 +67,7 @@ struct LaterCopy {
 
   void Run() const { there ? std::memcpy(to, from, 16) : std::memset(to, 0, 16); }
 };
-// Of each thread of the running block, its groups of copies; the last one is open.
+// By thread of the running block: its groups of copies; the last one is open.
 inline std::deque<std::vector<LaterCopy>>& GroupsOfThread() {
   static std::deque<std::vector<LaterCopy>> groups[1024];
   return groups[threadIdx.x];

@@ -34,7 +34,7 @@ __device__ inline S Narrow(T x) {
   return static_cast<S>(x);
 }
 
-// What is written where `old` may be added to: rounded once.
+// The value to write if `old` may be added: rounded once.
 template <typename S, typename T>
 __device__ inline void Put(S* to, T value, bool accumulate) {
   *to = Narrow<S>(accumulate ? static_cast<T>(Wide(*to) + value) : value);
@@ -80,7 +80,7 @@ __device__ inline void PutPack(S* p, Floats<kSize> v, bool accumulate) {
 
 // Elements of a pack of the widest of these types.
 template <typename... S>
-constexpr int PackOf() {
+constexpr int PackSize() {
   size_t widest = 1;
   ((widest = widest < sizeof(S) ? sizeof(S) : widest), ...);
   return static_cast<int>(16 / widest);
@@ -89,8 +89,8 @@ constexpr int PackOf() {
 __device__ inline int64_t GlobalThread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-__device__ inline int LaneOf() { return static_cast<int>(threadIdx.x) % kWarp; }
-__device__ inline int WarpOf() { return static_cast<int>(threadIdx.x) / kWarp; }
+__device__ inline int LaneIndex() { return static_cast<int>(threadIdx.x) % kWarp; }
+__device__ inline int WarpIndex() { return static_cast<int>(threadIdx.x) / kWarp; }
 
 struct Plus {
   template <typename T>
@@ -105,7 +105,7 @@ struct Larger {
   }
 };
 
-// Of `lanes` neighbours, a power of two; each of them gets the result.
+// The result over `lanes` neighbours, a power of two; each of them gets it.
 template <typename T, typename Join>
 __device__ inline T WarpReduce(T v, Join join, int lanes = kWarp) {
   for (int step = lanes / 2; step > 0; step /= 2) {
@@ -114,20 +114,20 @@ __device__ inline T WarpReduce(T v, Join join, int lanes = kWarp) {
   return v;
 }
 
-// Whether a call may write its scratch at once: no call has had it before, or a __syncthreads has
-// come since. Else threads may still read what the last call left there.
+// kFree if a call may write its scratch at once: no call has used it before, or a __syncthreads has
+// come since. kUsed if threads may still read the results of the last call there.
 enum class Scratch { kFree, kUsed };
 
-// Of all threads of a one-dimensional block; each of them gets the result. `scratch`: in shared
-// memory, one element a warp; calls may use one scratch after the other. What the threads of a
-// block of several warps wrote to shared memory before the call, all may read after it.
+// The result over all threads of a one-dimensional block; each of them gets it. `scratch`: in
+// shared memory, one element a warp; calls may use one scratch after the other. In a block of
+// several warps, writes to shared memory before the call are visible to all threads after it.
 template <typename T, typename Join>
 __device__ inline T BlockReduce(T v, Join join, T* scratch, Scratch before) {
   v = WarpReduce(v, join);
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   if (warps == 1) return v;
   if (before == Scratch::kUsed) __syncthreads();  // The last call's readers are done.
-  if (LaneOf() == 0) scratch[WarpOf()] = v;
+  if (LaneIndex() == 0) scratch[WarpIndex()] = v;
   __syncthreads();
   v = scratch[0];
   for (int w = 1; w < warps; ++w) v = join(v, scratch[w]);
@@ -152,7 +152,7 @@ struct RowStrides {
 struct RowOffsets {
   int64_t from, to;
 };
-__device__ inline RowOffsets OffsetsOf(const RowStrides& rows, int64_t row) {
+__device__ inline RowOffsets FindOffsets(const RowStrides& rows, int64_t row) {
   RowOffsets offsets{0, 0};
   for (int i = rows.dims - 1; i >= 0; --i) {
     const int64_t index = row % rows.count[i];

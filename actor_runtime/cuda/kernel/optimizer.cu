@@ -15,7 +15,7 @@
 namespace oneflow::cuda {
 namespace {
 
-// Of block blockIdx.x of kSquaresBlock elements. Each f32 square is exact in f64.
+// The sum of block blockIdx.x of kSquaresBlock elements. Each f32 square is exact in f64.
 __global__ void __launch_bounds__(kThreads) SquaresKernel(int64_t n, double* sums, const float* g) {
   __shared__ double scratch[kMostThreads / kWarp];
   const int64_t begin = blockIdx.x * kSquaresBlock;
@@ -40,12 +40,12 @@ __global__ void __launch_bounds__(kMostThreads)
   if (threadIdx.x == 0) Put(out, sum, accumulate);
 }
 
-// *out = the sum of the sources in order, after *out unless they are the `first`; of the `last`,
-// its root. One warp, which reads ahead of the lane that adds.
+// *out = the sum of the sources in order, after *out unless they are the `first`; for the `last`,
+// its root. It uses one warp, which reads ahead of the lane that adds.
 __global__ void __launch_bounds__(kWarp)
     NormKernel(Sources<double> sources, bool first, bool last, double* out) {
   __shared__ double values[Sources<double>::kMost];
-  for (int i = LaneOf(); i < sources.count; i += kWarp) values[i] = *sources.at[i];
+  for (int i = LaneIndex(); i < sources.count; i += kWarp) values[i] = *sources.at[i];
   __syncthreads();
   if (threadIdx.x != 0) return;
   double total = first ? 0.0 : *out;
@@ -62,11 +62,11 @@ absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
   return Kernel([=](const KernelCall& call) -> absl::Status {
     double* sums = reinterpret_cast<double*>(call.workspace.data());
     if (n > 0) {
-      RETURN_IF_ERROR(Launch("sum_squares", &SquaresKernel, {GridOf(blocks), dim3(kThreads)},
-                             StreamOf(call), n, sums, call.input<float>(0)));
+      RETURN_IF_ERROR(Launch("sum_squares", &SquaresKernel, {MakeGrid(blocks), dim3(kThreads)},
+                             FindStream(call), n, sums, call.input<float>(0)));
     }
-    return Launch("sum_squares", &JoinSquaresKernel, {dim3(1), dim3(kMostThreads)}, StreamOf(call),
-                  blocks, call.accumulate, call.output<double>(0), sums);
+    return Launch("sum_squares", &JoinSquaresKernel, {dim3(1), dim3(kMostThreads)},
+                  FindStream(call), blocks, call.accumulate, call.output<double>(0), sums);
   });
 }
 
@@ -77,7 +77,7 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
       Sources<double> sources;
       sources.count = std::min(inputs - first, kMost);
       for (int i = 0; i < sources.count; ++i) sources.at[i] = call.input<double>(first + i);
-      RETURN_IF_ERROR(Launch("global_norm", &NormKernel, {dim3(1), dim3(kWarp)}, StreamOf(call),
+      RETURN_IF_ERROR(Launch("global_norm", &NormKernel, {dim3(1), dim3(kWarp)}, FindStream(call),
                              sources, first == 0, first + kMost >= inputs, call.output<double>(0)));
     }
     return absl::OkStatus();
@@ -92,9 +92,9 @@ struct AdamStep {
   double clip;
 };
 
-AdamStep StepOf(const KernelCall& call, bool decay) {
+AdamStep MakeStep(const KernelCall& call, bool decay) {
   const StepNumbers step = call.run->optimizer(call.run->first_step + call.firing);
-  const AdamNumbers a = AdamNumbersOf(step, decay, /*norm=*/0);
+  const AdamNumbers a = MakeAdamNumbers(step, decay, /*norm=*/0);
   return {.learning_rate = static_cast<float>(a.learning_rate),
           .beta1 = static_cast<float>(a.beta1),
           .beta2 = static_cast<float>(a.beta2),
@@ -120,9 +120,9 @@ __device__ inline AdamState Update(const AdamStep& a, float g, AdamState s) {
 
 // Blocks that share the packs of a tensor: each computes the factor of clipping once, in f64.
 constexpr int64_t kMostAdamBlocks = 2048;
-constexpr int kAdamPack = PackOf<float>();
+constexpr int kAdamPack = PackSize<float>();
 
-// `newest` is w itself where w is updated in place. `norm` may be null: nothing is clipped then.
+// `newest` is w itself if w is updated in place. `norm` may be null: then nothing is clipped.
 __global__ void __launch_bounds__(kThreads)
     AdamKernel(AdamStep a, int64_t n, float* w, float* m, float* v, const float* newest,
                const float* g, const double* norm) {
@@ -156,13 +156,13 @@ __global__ void __launch_bounds__(kThreads)
 
 LaunchShape AdamShape(int64_t n) {
   const int64_t blocks = DivideUp(n, kThreads * kAdamPack);
-  return {GridOf(std::min(blocks, kMostAdamBlocks)), dim3(kThreads)};
+  return {MakeGrid(std::min(blocks, kMostAdamBlocks)), dim3(kThreads)};
 }
 
 }  // namespace
 
-// The actor's inputs are g and, if it waits for it, norm: w, m, v are update registers, read and
-// written in place. A norm that is not finite skips the step: values stay, the firing counts.
+// The actor's inputs are g and, if it waits for it, norm; w, m, v are update registers, read and
+// written in place. If the norm is not finite, the step is skipped: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t n = Elements(s.out[0]);
@@ -171,13 +171,14 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
     if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
     if (n == 0) return absl::OkStatus();
     float* w = call.output<float>(0);
-    return Launch("adamw", &AdamKernel, AdamShape(n), StreamOf(call), StepOf(call, decay), n, w,
+    return Launch("adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay), n, w,
                   call.output<float>(1), call.output<float>(2), w, call.input<float>(0),
                   with_norm ? call.input<double>(1) : nullptr);
   });
 }
 
-// The next version of w, of the newest (input 0) and g (input 1); m and v are updated in place.
+// Writes the next version of w, from the newest (input 0) and g (input 1); m and v are updated in
+// place.
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t n = Elements(s.out[0]);
@@ -185,8 +186,8 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
                  decay = BoolAttr(s, "decay")](const KernelCall& call) -> absl::Status {
     if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
     if (n == 0) return absl::OkStatus();
-    return Launch("next_adamw", &AdamKernel, AdamShape(n), StreamOf(call), StepOf(call, decay), n,
-                  call.output<float>(2), call.output<float>(0), call.output<float>(1),
+    return Launch("next_adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay),
+                  n, call.output<float>(2), call.output<float>(0), call.output<float>(1),
                   call.input<float>(0), call.input<float>(1), static_cast<const double*>(nullptr));
   });
 }

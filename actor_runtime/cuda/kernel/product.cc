@@ -37,9 +37,9 @@ struct Problem {
   void* Gelu(const KernelCall& call) const { return p.then == Then::kGelu ? call.out[1] : nullptr; }
 };
 
-cudaDataType TypeOf(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType FindType(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-absl::StatusOr<Problem> ProblemOf(const KernelSetup& s, const BatchedProduct& product) {
+absl::StatusOr<Problem> MakeProblem(const KernelSetup& s, const BatchedProduct& product) {
   Problem problem{
       .batch = product.batch, .p = product.product, .in = In(s, 0).dtype, .out = s.out[0].dtype};
   if (problem.HasBias()) problem.bias = In(s, problem.p.bias_input).dtype;
@@ -58,7 +58,7 @@ absl::StatusOr<Problem> ProblemOf(const KernelSetup& s, const BatchedProduct& pr
   return problem;
 }
 
-MatmulShape ShapeOf(const Problem& problem) {
+MatmulShape MakeShape(const Problem& problem) {
   const ProductSpec& p = problem.p;
   return {.batch = problem.batch,
           .m = p.m,
@@ -66,11 +66,11 @@ MatmulShape ShapeOf(const Problem& problem) {
           .k = p.k,
           .transpose_a = p.transpose_a,
           .transpose_b = p.transpose_b,
-          .in = TypeOf(problem.in),
-          .out = TypeOf(problem.out)};
+          .in = FindType(problem.in),
+          .out = FindType(problem.out)};
 }
 
-FinishSpec FinishOf(const Problem& problem) {
+FinishSpec MakeFinish(const Problem& problem) {
   return {.rows = problem.batch * problem.p.m,
           .columns = problem.p.n,
           .then = problem.p.then,
@@ -79,16 +79,16 @@ FinishSpec FinishOf(const Problem& problem) {
           .bias = problem.bias};
 }
 
-// The library's epilogue for all that is done to the product. Its matrices of what gelu reads have
-// columns of whole vectors of 8.
-absl::StatusOr<cublasLtEpilogue_t> EpilogueOf(const Problem& problem) {
+// The library's epilogue for all operations on the product. Its matrices of gelu's inputs have a
+// multiple of 8 columns.
+absl::StatusOr<cublasLtEpilogue_t> ChooseEpilogue(const Problem& problem) {
   const bool bias = problem.HasBias();
   if (bias && problem.bias != problem.out) {
     return absl::UnimplementedError("a bias of another type than the result's");
   }
   const Then then = problem.p.then;
   if ((then == Then::kGelu || then == Then::kGeluGrad) && problem.p.n % 8 != 0) {
-    return absl::UnimplementedError("rows that are not whole vectors of 8");
+    return absl::UnimplementedError("rows that are not multiples of 8");
   }
   if (then == Then::kGelu) {
     return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
@@ -100,8 +100,8 @@ absl::StatusOr<cublasLtEpilogue_t> EpilogueOf(const Problem& problem) {
 // A product that is nothing but a call of the library.
 absl::StatusOr<Kernel> MakeFused(const KernelSetup& s, const Problem& problem,
                                  const Libraries& libraries) {
-  MatmulShape shape = ShapeOf(problem);
-  ASSIGN_OR_RETURN(shape.epilogue, EpilogueOf(problem));
+  MatmulShape shape = MakeShape(problem);
+  ASSIGN_OR_RETURN(shape.epilogue, ChooseEpilogue(problem));
   shape.workspace_bytes = kLibraryProductScratch;
   ASSIGN_OR_RETURN(const Plan plan, MatmulPlan::Make(shape, libraries));
   return Kernel([problem, plan](const KernelCall& call) {
@@ -116,31 +116,31 @@ absl::StatusOr<Kernel> MakeFused(const KernelSetup& s, const Problem& problem,
     // The library calls the gelu its result, and what it reads the auxiliary one.
     if (then == Then::kGelu) o.d = problem.Gelu(call), o.aux = call.out[0];
     if (then == Then::kGeluGrad) o.aux = const_cast<void*>(problem.Other(call));
-    return plan->Run(o, call.workspace, StreamOf(call));
+    return plan->Run(o, call.workspace, FindStream(call));
   });
 }
 
 // A plain product to output 0 and the rest done to it there.
 absl::StatusOr<Kernel> MakeFinishedInPlace(const KernelSetup& s, const Problem& problem,
                                            const Libraries& libraries) {
-  MatmulShape shape = ShapeOf(problem);
+  MatmulShape shape = MakeShape(problem);
   shape.workspace_bytes = kLibraryProductScratch;
   ASSIGN_OR_RETURN(const Plan plan, MatmulPlan::Make(shape, libraries));
-  return Kernel([problem, plan, spec = FinishOf(problem)](const KernelCall& call) {
+  return Kernel([problem, plan, spec = MakeFinish(problem)](const KernelCall& call) {
     void* out = call.out[0];
     RETURN_IF_ERROR(plan->Run({.a = call.in[problem.p.a_input][0],
                                .b = call.in[problem.p.b_input][0],
                                .c = out,
                                .d = out,
                                .beta = call.accumulate ? 1.0f : 0.0f},
-                              call.workspace, StreamOf(call)));
+                              call.workspace, FindStream(call)));
     return FinishProduct(spec,
                          {.product = out,
                           .bias = problem.Bias(call),
                           .other = problem.Other(call),
                           .out = out,
                           .gelu = problem.Gelu(call)},
-                         StreamOf(call));
+                         FindStream(call));
   });
 }
 
@@ -155,35 +155,35 @@ const std::byte* Behind(const void* base, int64_t elements, DType dtype) {
 absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem& problem,
                                             const Libraries& libraries) {
   const ProductSpec& p = problem.p;
-  CHECK(problem.batch == 1 && !p.transpose_a) << s.name;  // a linear: its rows lie one by one
+  CHECK(problem.batch == 1 && !p.transpose_a) << s.name;  // in a linear op rows are independent
   constexpr int64_t kHalf = kLibraryProductScratch / 2;
   const int64_t fitting = kHalf / (p.n * int64_t{sizeof(float)});
   const int64_t rows = p.m <= fitting ? p.m : fitting / kPanelRows * kPanelRows;
   if (rows == 0) {
     return absl::UnimplementedError("rows of a bf16 result that are too long for an f32 bias");
   }
-  MatmulShape shape = ShapeOf(problem);
+  MatmulShape shape = MakeShape(problem);
   shape.out = CUDA_R_32F;
   shape.workspace_bytes = kHalf;
   shape.m = rows;
-  ASSIGN_OR_RETURN(const Plan whole, MatmulPlan::Make(shape, libraries));
-  Plan last = whole;
+  ASSIGN_OR_RETURN(const Plan full, MatmulPlan::Make(shape, libraries));
+  Plan last = full;
   if (p.m % rows != 0) {
     shape.m = p.m % rows;
     ASSIGN_OR_RETURN(last, MatmulPlan::Make(shape, libraries));
   }
-  return Kernel([problem, rows, whole, last](const KernelCall& call) {
+  return Kernel([problem, rows, full, last](const KernelCall& call) {
     const ProductSpec& p = problem.p;
-    FinishSpec spec = FinishOf(problem);
+    FinishSpec spec = MakeFinish(problem);
     spec.product = DType::kF32;
     void* const panel = call.workspace.data() + kHalf;
     for (int64_t row = 0; row < p.m; row += rows) {
       spec.rows = std::min(rows, p.m - row);
-      const MatmulPlan& plan = spec.rows == rows ? *whole : *last;
+      const MatmulPlan& plan = spec.rows == rows ? *full : *last;
       RETURN_IF_ERROR(plan.Run({.a = Behind(call.in[p.a_input][0], row * p.k, problem.in),
                                 .b = call.in[p.b_input][0],
                                 .d = panel},
-                               call.workspace, StreamOf(call)));
+                               call.workspace, FindStream(call)));
       void* const gelu = problem.Gelu(call);
       RETURN_IF_ERROR(
           FinishProduct(spec,
@@ -191,22 +191,22 @@ absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem&
                          .bias = problem.Bias(call),
                          .out = Behind(call.out[0], row * p.n, problem.out),
                          .gelu = gelu == nullptr ? nullptr : Behind(gelu, row * p.n, problem.out)},
-                        StreamOf(call)));
+                        FindStream(call)));
     }
     return absl::OkStatus();
   });
 }
 
-// A sum of no products: zeros, and what is done to them. What is there stays if it is added to.
+// A sum of no products: zeros, and the operations on them. With accumulation the output stays.
 Kernel MakeEmptySum(const Problem& problem) {
-  return [problem, spec = FinishOf(problem)](const KernelCall& call) {
+  return [problem, spec = MakeFinish(problem)](const KernelCall& call) {
     return FinishProduct(spec,
                          {.product = call.accumulate ? call.out[0] : nullptr,
                           .bias = problem.Bias(call),
                           .other = problem.Other(call),
                           .out = call.out[0],
                           .gelu = problem.Gelu(call)},
-                         StreamOf(call));
+                         FindStream(call));
   };
 }
 
@@ -231,7 +231,7 @@ absl::StatusOr<Kernel> MakeAny(const KernelSetup& s, const Problem& problem,
 
 absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const BatchedProduct& product,
                                    const Libraries& libraries) {
-  ASSIGN_OR_RETURN(const Problem problem, ProblemOf(setup, product));
+  ASSIGN_OR_RETURN(const Problem problem, MakeProblem(setup, product));
   const bool may_add = problem.IsPlain() && problem.out != DType::kBF16;
   absl::StatusOr<Kernel> kernel = MakeAny(setup, problem, libraries);
   if (!kernel.ok()) return Annotate(kernel.status(), setup.name);

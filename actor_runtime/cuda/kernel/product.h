@@ -1,4 +1,5 @@
-// A kernel that is one matrix product, or a batch of them, by cuBLASLt. Internal to cuda/kernel.
+// MakeProduct: a kernel that is one matrix product, or a batch of them, by cuBLASLt. Internal to
+// cuda/kernel.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,14 +9,14 @@
 
 namespace oneflow::cuda {
 
-// Of f32 to f32, or of bf16 to bf16 or f32. Results are added to what is there if the call says so:
-// not those that are bf16, nor those that something is done to.
+// Products of f32 give f32; products of bf16 give bf16 or f32. A call may accumulate, except into
+// bf16 results and results with a further operation.
 //
-// What is done to a product (ProductSpec::Then, and its bias) is an epilogue of cuBLASLt where it
-// has one for these types and shapes. Else a kernel of ours does it:
-//   * to the result, in place;
-//   * where a bf16 result has a bias, to panels of rows that are f32, in the workspace: what is
-//     added to a result that was rounded before would be rounded twice.
+// Operations on a product (ProductSpec::Then, and its bias) are an epilogue of cuBLASLt if it has
+// one for these types and shapes. Else a separate kernel does them:
+//   * on the result, in place;
+//   * if a bf16 result has a bias, on panels of rows in f32, in the workspace: a bias added to a
+//     rounded result would be rounded twice.
 absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const BatchedProduct& product,
                                    const Libraries& libraries);
 

@@ -1,14 +1,14 @@
 // The factories of kernels that are matrix products, one for each kind of docs/ops.md;
-// make_kernel's table names them all. Each gives a Kernel for the ports of `setup`, whose call
-// launches on the stream of a GPU and returns: products by cuBLASLt, what is done to their results
-// by its epilogues or, where it has none, by a kernel of ours behind it.
+// make_kernel's table names them all. Each returns a Kernel for the ports of `setup`, whose call
+// launches on the stream of a GPU and returns. cuBLASLt computes the products; its epilogues do the
+// operations on their results, or, if it has none, a separate kernel after it.
 //
-// f32 is multiplied as f32, never as TF32; bf16 is multiplied exactly and added up in f32.
-// UNIMPLEMENTED for a dtype that it has not got and INTERNAL where the plan gives less workspace
+// f32 is multiplied as f32, never as TF32; bf16 is multiplied exactly and summed in f32.
+// UNIMPLEMENTED for a dtype that it does not support and INTERNAL if the plan gives less workspace
 // than the kernel needs. Algorithms are chosen here, at load, on the current device; a call
 // allocates nothing. A kernel is for one call at a time.
 //
-// Requirement: memory that a call is given begins at multiples of 64 bytes.
+// Requires that all memory given to a call begins at multiples of 64 bytes.
 #pragma once
 
 #include "absl/status/statusor.h"

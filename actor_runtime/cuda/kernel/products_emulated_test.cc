@@ -1,4 +1,4 @@
-// What products do where cuBLASLt lacks something or fails, which its twin can be told to do.
+// Products if cuBLASLt lacks an algorithm or fails, which the emulated library can be set to do.
 #include <catch2/catch.hpp>
 
 #include "actor_runtime/cuda/emulated/cublas_lt.h"
@@ -10,13 +10,13 @@
 namespace oneflow::cuda {
 namespace {
 
-TEST_CASE("where the library has no epilogue a kernel of ours finishes the product") {
+TEST_CASE("if the library has no epilogue a separate kernel finishes the product") {
   emulated::AllowCublasLtEpilogues(false);
   for (const KernelSample& sample : SmallSamples()) {
     if (!sample.kind.starts_with("linear") || sample.kind == "linear_grad_bias") continue;
     INFO(ToString(sample));
     CudaHarness h(sample);
-    KernelHarness wide = HarnessOf(sample, DType::kF64);
+    KernelHarness wide = MakeHarness(sample, DType::kF64);
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());
     REQUIRE(wide.Make() == absl::OkStatus());
@@ -24,7 +24,7 @@ TEST_CASE("where the library has no epilogue a kernel of ours finishes the produ
     for (int i = 0; i < h.outputs(); ++i) {
       INFO("output " << i);
       CHECK(Distance(h.Output(i), wide.Output(i)) <
-            ToleranceOf(sample.kind, h.setup().out[i].dtype));
+            FindTolerance(sample.kind, h.setup().out[i].dtype));
     }
   }
   emulated::AllowCublasLtEpilogues(true);
@@ -60,7 +60,7 @@ TEST_CASE("the twin takes what the library's table lists, and nothing else") {
   CHECK(made(with(CUDA_R_32F, CUDA_R_16BF, CUBLASLT_EPILOGUE_DEFAULT)) == kNot);
   CHECK(made(with(CUDA_R_64F, CUDA_R_64F, CUBLASLT_EPILOGUE_DEFAULT)) == kNot);
   CHECK(made(with(CUDA_R_16F, CUDA_R_16F, CUBLASLT_EPILOGUE_DEFAULT)) == kNot);
-  // What gelu reads has columns of whole vectors, and no batch.
+  // Inputs of gelu need a multiple of 8 columns, and no batch.
   CHECK(made(with(CUDA_R_16BF, CUDA_R_16BF, CUBLASLT_EPILOGUE_GELU_AUX, 12)) == kNot);
   CHECK(made(with(CUDA_R_16BF, CUDA_R_16BF, CUBLASLT_EPILOGUE_DGELU, 16, 2)) == kNot);
   CHECK(made(with(CUDA_R_16BF, CUDA_R_16BF, CUBLASLT_EPILOGUE_DEFAULT, 12, 2)) == kOk);

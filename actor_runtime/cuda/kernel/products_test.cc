@@ -1,5 +1,5 @@
-// Products on a GPU beyond the samples: what the library's epilogues do, biases of either type,
-// empty pieces, panels.
+// Products on a GPU beyond the samples: the library's epilogues, biases of either type, empty
+// pieces, panels.
 #include <map>
 #include <string>
 #include <utility>
@@ -12,9 +12,9 @@
 namespace oneflow::cuda {
 namespace {
 
-// The twin on the CPU, in f64.
-KernelHarness TwinOf(const KernelSample& sample) {
-  KernelHarness wide = HarnessOf(sample, DType::kF64);
+// The reference on the CPU, in f64.
+KernelHarness MakeTwin(const KernelSample& sample) {
+  KernelHarness wide = MakeHarness(sample, DType::kF64);
   REQUIRE(wide.Make() == absl::OkStatus());
   REQUIRE(wide.Call() == absl::OkStatus());
   return wide;
@@ -22,19 +22,19 @@ KernelHarness TwinOf(const KernelSample& sample) {
 
 void CheckAgainstTwin(const KernelSample& sample, CudaHarness narrow) {
   INFO(ToString(sample));
-  const KernelHarness wide = TwinOf(sample);
+  const KernelHarness wide = MakeTwin(sample);
   REQUIRE(narrow.Make() == absl::OkStatus());
   REQUIRE(narrow.Call() == absl::OkStatus());
   CHECK(narrow.IsTidy());
   for (int i = 0; i < narrow.outputs(); ++i) {
     INFO("output " << i);
     CHECK(Distance(narrow.Output(i), wide.Output(i)) <
-          ToleranceOf(sample.kind, narrow.setup().out[i].dtype));
+          FindTolerance(sample.kind, narrow.setup().out[i].dtype));
   }
 }
 
-// Samples whose rows are whole vectors, which the library's epilogues ask for.
-std::vector<KernelSample> WholeVectors() {
+// Samples whose rows are full vectors, which the library's epilogues require.
+std::vector<KernelSample> FullVectors() {
   std::vector<KernelSample> all;
   for (const bool narrow : {false, true}) {
     const auto in = [narrow](Dims dims, double low = -1, double high = 1) {
@@ -50,8 +50,8 @@ std::vector<KernelSample> WholeVectors() {
   return all;
 }
 
-TEST_CASE("products whose rows are whole vectors agree with their f64 twins") {
-  for (const KernelSample& sample : WholeVectors()) CheckAgainstTwin(sample, CudaHarness(sample));
+TEST_CASE("products with rows of full vectors agree with their f64 references") {
+  for (const KernelSample& sample : FullVectors()) CheckAgainstTwin(sample, CudaHarness(sample));
 }
 
 // The harness of a sample whose input 2, a bias, was cast to bf16. No op reads one, but plans for a
@@ -59,7 +59,7 @@ TEST_CASE("products whose rows are whole vectors agree with their f64 twins") {
 CudaHarness WithNarrowBias(const KernelSample& sample) {
   KernelSample op = sample;
   op.in[2].narrow = false;
-  KernelSetup setup = HarnessOf(op, DType::kF32).setup();
+  KernelSetup setup = MakeHarness(op, DType::kF32).setup();
   setup.in[2][0].dtype = DType::kBF16;
   CudaHarness h(setup);
   const std::vector<Values> values = InputValues(sample);
@@ -68,14 +68,14 @@ CudaHarness WithNarrowBias(const KernelSample& sample) {
 }
 
 TEST_CASE("a bf16 bias is added before the product is rounded") {
-  for (KernelSample sample : WholeVectors()) {
+  for (KernelSample sample : FullVectors()) {
     if (sample.in.size() < 3 || sample.in[2].dims != Dims{16} || !sample.in[0].narrow) continue;
     sample.in[2].narrow = true;  // its values are those of bf16
     CheckAgainstTwin(sample, WithNarrowBias(sample));
   }
 }
 
-// Of bf16 with a bias of f32.
+// A product of bf16 with a bias of f32.
 KernelSample WithWideBias(int64_t m, int64_t k, int64_t n) {
   SampleInput x{{m, k}}, w{{k, n}};
   x.narrow = w.narrow = true;
@@ -89,7 +89,7 @@ TEST_CASE("an f32 bias of a bf16 product is added before it is rounded, in panel
 }
 
 TEST_CASE("a second call gives the same bits") {
-  for (const KernelSample& sample : WholeVectors()) {
+  for (const KernelSample& sample : FullVectors()) {
     INFO(ToString(sample));
     CudaHarness h(sample);
     REQUIRE(h.Make() == absl::OkStatus());
@@ -106,8 +106,8 @@ CudaHarness PieceHarness(const std::string& kind, const std::vector<Dims>& in, c
   KernelSetup setup;
   setup.kind = kind;
   setup.name = "test";
-  for (const Dims& dims : in) setup.in.push_back({WholePort(dims, DType::kF32)});
-  setup.out = {WholePort(out, DType::kF32)};
+  for (const Dims& dims : in) setup.in.push_back({FullPort(dims, DType::kF32)});
+  setup.out = {FullPort(out, DType::kF32)};
   CudaHarness h(setup);
   for (size_t i = 0; i < in.size(); ++i) {
     h.SetInput(static_cast<int>(i), RandomValues(Product(in[i]), i));
@@ -136,7 +136,7 @@ TEST_CASE("products of empty pieces write nothing") {
 }
 
 TEST_CASE("a product that is rounded, or finished, is not added up") {
-  for (const KernelSample& sample : WholeVectors()) {
+  for (const KernelSample& sample : FullVectors()) {
     CudaHarness h(sample);
     if (sample.kind == "linear" && h.setup().out[0].dtype == DType::kF32) continue;
     INFO(ToString(sample));
@@ -147,7 +147,7 @@ TEST_CASE("a product that is rounded, or finished, is not added up") {
 }
 
 TEST_CASE("dtypes that have no product are refused") {
-  CudaHarness h(HarnessOf(WithWideBias(4, 8, 8), DType::kF64).setup());
+  CudaHarness h(MakeHarness(WithWideBias(4, 8, 8), DType::kF64).setup());
   CHECK(h.Make().code() == absl::StatusCode::kUnimplemented);
 }
 

@@ -23,11 +23,11 @@ struct HeadParts {
 };
 
 // Element `i` of qkv is element `at` of its part.
-struct PlaceInPart {
+struct PartElement {
   int part;
   int64_t at;
 };
-__device__ inline PlaceInPart PlaceOf(const HeadSizes& s, int64_t i) {
+__device__ inline PartElement FindElement(const HeadSizes& s, int64_t i) {
   const int64_t c = i % s.d, row = i / s.d;
   const int64_t head = row % s.h, part = row / s.h % 3, position = row / (3 * s.h) % s.t;
   const int64_t batch = row / (3 * s.h * s.t);
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kThreads)
     SplitHeadsKernel(HeadSizes s, int64_t n, bool accumulate, HeadParts<S> parts, const S* qkv) {
   const int64_t i = GlobalThread() * kSize;
   if (i >= n) return;
-  const PlaceInPart place = PlaceOf(s, i);
-  PutPack<kSize>(parts.at(place.part) + place.at, LoadPack<kSize>(qkv + i), accumulate);
+  const PartElement element = FindElement(s, i);
+  PutPack<kSize>(parts.at(element.part) + element.at, LoadPack<kSize>(qkv + i), accumulate);
 }
 
 template <int kSize, typename S>
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kThreads)
     JoinHeadsKernel(HeadSizes s, int64_t n, bool accumulate, S* qkv, HeadParts<const S> parts) {
   const int64_t i = GlobalThread() * kSize;
   if (i >= n) return;
-  const PlaceInPart place = PlaceOf(s, i);
-  PutPack<kSize>(qkv + i, LoadPack<kSize>(parts.at(place.part) + place.at), accumulate);
+  const PartElement element = FindElement(s, i);
+  PutPack<kSize>(qkv + i, LoadPack<kSize>(parts.at(element.part) + element.at), accumulate);
 }
 
 // x[a, m, n, run] -> y[a, n, m, run].
@@ -75,13 +75,13 @@ absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
   const HeadSizes sizes(In(s, 0).local());
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
     using S = decltype(stored);
-    return ForPacks<PackOf<S>()>(sizes.d, [&](auto size) {
+    return ForPacks<PackSize<S>()>(sizes.d, [&](auto size) {
       constexpr int kSize = decltype(size)::value;
       return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         const HeadParts<S> parts{call.output<S>(0), call.output<S>(1), call.output<S>(2)};
         return Launch("split_heads", &SplitHeadsKernel<kSize, S>, ElementsShape(n, kSize),
-                      StreamOf(call), sizes, n, call.accumulate, parts, call.input<S>(0));
+                      FindStream(call), sizes, n, call.accumulate, parts, call.input<S>(0));
       });
     });
   });
@@ -91,13 +91,13 @@ absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
   const HeadSizes sizes(s.out[0].local());
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
     using S = decltype(stored);
-    return ForPacks<PackOf<S>()>(sizes.d, [&](auto size) {
+    return ForPacks<PackSize<S>()>(sizes.d, [&](auto size) {
       constexpr int kSize = decltype(size)::value;
       return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         const HeadParts<const S> parts{call.input<S>(0), call.input<S>(1), call.input<S>(2)};
         return Launch("split_heads_grad", &JoinHeadsKernel<kSize, S>, ElementsShape(n, kSize),
-                      StreamOf(call), sizes, n, call.accumulate, call.output<S>(0), parts);
+                      FindStream(call), sizes, n, call.accumulate, call.output<S>(0), parts);
       });
     });
   });
@@ -105,15 +105,15 @@ absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
   const Dims& x = In(s, 0).local();
-  const SwapSizes sizes{x[0], x[1], x[2], ProductOf(x, 3)};
+  const SwapSizes sizes{x[0], x[1], x[2], DimsProduct(x, 3)};
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
     using S = decltype(stored);
-    return ForPacks<PackOf<S>()>(sizes.run, [&](auto size) {
+    return ForPacks<PackSize<S>()>(sizes.run, [&](auto size) {
       constexpr int kSize = decltype(size)::value;
       return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         return Launch("swap_dims", &SwapDimsKernel<kSize, S>, ElementsShape(n, kSize),
-                      StreamOf(call), sizes, n, call.accumulate, call.output<S>(0),
+                      FindStream(call), sizes, n, call.accumulate, call.output<S>(0),
                       call.input<S>(0));
       });
     });

@@ -1,5 +1,5 @@
-// What the factories of our kernels share, on the host: dispatch by dtype and by width, grids, the
-// stream of a call. Internal to cuda/kernel.
+// Helpers of our kernels' factories, on the host: dispatch by dtype and by width, grids, the stream
+// of a call. Internal to cuda/kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,14 +21,14 @@
 
 namespace oneflow::cuda {
 
-inline constexpr int kThreads = 256;  // of a block that works on elements
+inline constexpr int kThreads = 256;  // of an element-wise block
 
-inline cudaStream_t StreamOf(const KernelCall& call) {
+inline cudaStream_t FindStream(const KernelCall& call) {
   return static_cast<cudaStream_t>(call.stream);
 }
 
 // A one-dimensional grid of `blocks`, at least one.
-inline dim3 GridOf(int64_t blocks) {
+inline dim3 MakeGrid(int64_t blocks) {
   CHECK_GT(blocks, 0);
   CHECK_LE(blocks, std::numeric_limits<int>::max());
   return dim3(static_cast<unsigned>(blocks));
@@ -38,13 +38,13 @@ inline int64_t DivideUp(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
 // Threads, `each` elements at a time, for n elements.
 inline LaunchShape ElementsShape(int64_t n, int64_t each = 1) {
-  return {GridOf(DivideUp(n, kThreads * each)), dim3(kThreads)};
+  return {MakeGrid(DivideUp(n, kThreads * each)), dim3(kThreads)};
 }
 
 // A block a row of `width`.
 inline LaunchShape RowsShape(int64_t rows, int64_t width) {
   const unsigned threads = width <= 256 ? 32 : width <= 1024 ? 128 : width <= 8192 ? 256 : 512;
-  return {GridOf(rows), dim3(threads)};
+  return {MakeGrid(rows), dim3(threads)};
 }
 
 // make(S()) with S = float or Bf16 as `dtype` says; UNIMPLEMENTED for others.
@@ -66,7 +66,7 @@ inline absl::Status NeedF32(const KernelSetup& s, DType dtype) {
 template <int kSize>
 using Size = std::integral_constant<int, kSize>;
 
-// fn(Size<kSize>()) with packs of kSize elements where rows of `width` are whole packs, else of 1.
+// fn(Size<kSize>()) with packs of kSize elements if `width` is a multiple of it, else of 1.
 template <int kSize, typename Fn>
 auto ForPacks(int64_t width, Fn fn) {
   return width % kSize == 0 ? fn(Size<kSize>()) : fn(Size<1>());

@@ -9,7 +9,7 @@ namespace {
 #ifdef ONEFLOW_EMULATED_GPU
 #define ONEFLOW_BIND(function) lt.function = &cublasLt##function
 
-absl::Status BindAll(const LibraryPlaces&, CublasLt& lt) {
+absl::Status BindAll(const LibraryPaths&, CublasLt& lt) {
   lt.path = "the twin of cuBLASLt";
 #else
 constexpr LibraryName kName{"cuBLASLt", "libcublasLt.so.13",
@@ -18,8 +18,8 @@ constexpr LibraryName kName{"cuBLASLt", "libcublasLt.so.13",
 // By name only: a mention of the function itself would link the library.
 #define ONEFLOW_BIND(function) RETURN_IF_ERROR(Bind(library, "cublasLt" #function, &lt.function))
 
-absl::Status BindAll(const LibraryPlaces& places, CublasLt& lt) {
-  ASSIGN_OR_RETURN(const OpenedLibrary library, OpenLibrary(kName, places));
+absl::Status BindAll(const LibraryPaths& paths, CublasLt& lt) {
+  ASSIGN_OR_RETURN(const OpenedLibrary library, OpenLibrary(kName, paths));
   lt.path = library.path;
 #endif
   ONEFLOW_BIND(Create);
@@ -50,9 +50,9 @@ absl::Status CublasLt::ToStatus(cublasStatus_t status, const char* what) const {
                                                : absl::InternalError(message);
 }
 
-absl::StatusOr<CublasLt> OpenCublasLt(const LibraryPlaces& places) {
+absl::StatusOr<CublasLt> OpenCublasLt(const LibraryPaths& paths) {
   CublasLt lt;
-  RETURN_IF_ERROR(BindAll(places, lt));
+  RETURN_IF_ERROR(BindAll(paths, lt));
   const size_t number = lt.GetVersion();
   lt.version = absl::StrCat(number / 10000, ".", number / 100 % 100, ".", number % 100);
   return lt;

@@ -1,10 +1,10 @@
-// cuBLASLt, opened while the program runs: the functions that products call, and no others.
+// CublasLt: cuBLASLt, opened at run time: exactly the functions that products call.
 //
-//   ASSIGN_OR_RETURN(const CublasLt lt, OpenCublasLt(PlacesOfMachine(FLAGS_cuda_libs)));
+//   ASSIGN_OR_RETURN(const CublasLt lt, OpenCublasLt(FindLibraryPaths(FLAGS_cuda_libs)));
 //   RETURN_IF_ERROR(lt.ToStatus(lt.Create(&handle), "cublasLtCreate"));
 //
-// The functions are those of <cublasLt.h>. In the emulated flavour they are the twins of
-// actor_runtime/cuda/emulated/cublas_lt.h, whatever the places are.
+// The functions are those of <cublasLt.h>. In the emulated flavour they are those of
+// actor_runtime/cuda/emulated/cublas_lt.h, for any paths.
 #pragma once
 
 #include <cublasLt.h>
@@ -18,7 +18,7 @@
 namespace oneflow::cuda {
 
 struct CublasLt {
-  std::string path;     // of the file that was opened
+  std::string path;     // of the opened file
   std::string version;  // "13.1.0"
 
   decltype(&cublasLtCreate) Create = nullptr;
@@ -37,12 +37,12 @@ struct CublasLt {
   decltype(&cublasLtMatmulAlgoGetHeuristic) MatmulAlgoGetHeuristic = nullptr;
   decltype(&cublasLtMatmul) Matmul = nullptr;
 
-  // OK for success; else "cuBLASLt: WHAT: reason", UNIMPLEMENTED for what is not supported and
-  // INTERNAL for the rest.
+  // OK for success; else "cuBLASLt: WHAT: reason", UNIMPLEMENTED for unsupported operations and
+  // INTERNAL for other errors.
   absl::Status ToStatus(cublasStatus_t status, const char* what) const;
 };
 
-// NOT_FOUND or FAILED_PRECONDITION as OpenLibrary and Bind.
-absl::StatusOr<CublasLt> OpenCublasLt(const LibraryPlaces& places);
+// NOT_FOUND or FAILED_PRECONDITION, as OpenLibrary and Bind.
+absl::StatusOr<CublasLt> OpenCublasLt(const LibraryPaths& paths);
 
 }  // namespace oneflow::cuda

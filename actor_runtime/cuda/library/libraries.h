@@ -1,8 +1,8 @@
-// What makers of kernels get beside the setup: the foreign libraries, opened, and a handle of the
-// device that the kernels are made for.
+// Libraries: the inputs of kernel factories besides the setup: the foreign libraries, opened, and a
+// handle for the device of the kernels.
 //
-//   ASSIGN_OR_RETURN(const DeviceLibraries opened, DeviceLibraries::Open(places));   //
-//   libraries.cc ASSIGN_OR_RETURN(Kernel kernel, MakeLinear(setup, opened.libraries()));
+//   ASSIGN_OR_RETURN(const DeviceLibraries opened, DeviceLibraries::Open(paths));
+//   ASSIGN_OR_RETURN(Kernel kernel, MakeLinear(setup, opened.libraries()));
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace oneflow::cuda {
 
-// Both live longer than every kernel that was made with them.
+// Both outlive every kernel that was made with them.
 struct Libraries {
   const CublasLt* cublas_lt = nullptr;
   cublasLtHandle_t handle = nullptr;
@@ -23,7 +23,7 @@ struct Libraries {
 class DeviceLibraries {
  public:
   // For the calling thread's current device.
-  static absl::StatusOr<DeviceLibraries> Open(const LibraryPlaces& places);
+  static absl::StatusOr<DeviceLibraries> Open(const LibraryPaths& paths);
 
   Libraries libraries() const { return {&state_->cublas_lt, state_->handle}; }
 

@@ -9,7 +9,7 @@ namespace {
 #ifdef ONEFLOW_EMULATED_GPU
 #define ONEFLOW_BIND(function) nccl.function = &nccl##function
 
-absl::Status BindAll(const LibraryPlaces&, Nccl& nccl) {
+absl::Status BindAll(const LibraryPaths&, Nccl& nccl) {
   nccl.path = "the twin of NCCL";
 #else
 constexpr LibraryName kName{"NCCL", "libnccl.so.2",
@@ -18,8 +18,8 @@ constexpr LibraryName kName{"NCCL", "libnccl.so.2",
 // By name only: a mention of the function itself would link the library.
 #define ONEFLOW_BIND(function) RETURN_IF_ERROR(Bind(library, "nccl" #function, &nccl.function))
 
-absl::Status BindAll(const LibraryPlaces& places, Nccl& nccl) {
-  ASSIGN_OR_RETURN(const OpenedLibrary library, OpenLibrary(kName, places));
+absl::Status BindAll(const LibraryPaths& paths, Nccl& nccl) {
+  ASSIGN_OR_RETURN(const OpenedLibrary library, OpenLibrary(kName, paths));
   nccl.path = library.path;
 #endif
   ONEFLOW_BIND(GetVersion);
@@ -55,9 +55,9 @@ absl::Status Nccl::ToStatus(ncclResult_t result, const char* what) const {
                                           last == nullptr ? "" : last));
 }
 
-absl::StatusOr<Nccl> OpenNccl(const LibraryPlaces& places) {
+absl::StatusOr<Nccl> OpenNccl(const LibraryPaths& paths) {
   Nccl nccl;
-  RETURN_IF_ERROR(BindAll(places, nccl));
+  RETURN_IF_ERROR(BindAll(paths, nccl));
   int number = 0;
   RETURN_IF_ERROR(nccl.ToStatus(nccl.GetVersion(&number), "ncclGetVersion"));
   nccl.version = absl::StrCat(number / 10000, ".", number / 100 % 100, ".", number % 100);

@@ -1,11 +1,10 @@
-// NCCL, opened while the program runs: the functions that exchanges between GPUs call, and no
-// others.
+// Nccl: NCCL, opened at run time: exactly the functions that exchanges between GPUs call.
 //
-//   ASSIGN_OR_RETURN(const Nccl nccl, OpenNccl(PlacesOfMachine(FLAGS_cuda_libs)));
+//   ASSIGN_OR_RETURN(const Nccl nccl, OpenNccl(FindLibraryPaths(FLAGS_cuda_libs)));
 //   RETURN_IF_ERROR(nccl.ToStatus(nccl.GetUniqueId(&id), "ncclGetUniqueId"));
 //
-// The functions are those of <nccl.h>. In the emulated flavour they are the twins, whatever the
-// places are.
+// The functions are those of <nccl.h>. In the emulated flavour they are the emulated ones, for any
+// paths.
 #pragma once
 
 #include <nccl.h>
@@ -19,7 +18,7 @@
 namespace oneflow::cuda {
 
 struct Nccl {
-  std::string path;     // of the file that was opened
+  std::string path;     // of the opened file
   std::string version;  // "2.28.9"
 
   decltype(&ncclGetVersion) GetVersion = nullptr;
@@ -40,13 +39,13 @@ struct Nccl {
   decltype(&ncclSend) Send = nullptr;
   decltype(&ncclRecv) Recv = nullptr;
 
-  // OK for success; else INTERNAL, "NCCL: WHAT: reason: what it says of its last error". A call of
-  // a communicator that does not block is in progress at first: that is no success.
+  // OK for success; else INTERNAL, "NCCL: WHAT: reason: NCCL's text of its last error". A call of a
+  // non-blocking communicator is in progress at first: that is no success.
   absl::Status ToStatus(ncclResult_t result, const char* what) const;
 };
 
-// NOT_FOUND or FAILED_PRECONDITION as OpenLibrary and Bind; FAILED_PRECONDITION for a version
-// before 2.19, whose ncclCommSplit cannot be relied on without blocking.
-absl::StatusOr<Nccl> OpenNccl(const LibraryPlaces& places);
+// NOT_FOUND or FAILED_PRECONDITION, as OpenLibrary and Bind; FAILED_PRECONDITION for a version
+// before 2.19, whose ncclCommSplit is unreliable without blocking.
+absl::StatusOr<Nccl> OpenNccl(const LibraryPaths& paths);
 
 }  // namespace oneflow::cuda

@@ -44,13 +44,13 @@ std::vector<fs::path> FoldersIn(const fs::path& folder, const char* prefix) {
 }
 
 // The file that the loader opened for `handle`.
-std::string PathOf(void* handle) {
+std::string MakePath(void* handle) {
   link_map* map = nullptr;
   const bool found = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
   return found ? map->l_name : "";
 }
 
-// What the loader says of a library that it did not find, behind its name.
+// The loader's text for a library that it did not find, after its name.
 constexpr char kAbsent[] = "cannot open shared object file: No such file or directory";
 
 // RTLD_LOCAL: two libraries may carry the same names, as a framework in the same process does.
@@ -63,25 +63,25 @@ std::string LoaderError() {
 
 }  // namespace
 
-LibraryPlaces PlacesOfMachine(std::string folder) {
-  LibraryPlaces places{.folder = std::move(folder)};
+LibraryPaths FindLibraryPaths(std::string folder) {
+  LibraryPaths paths{.folder = std::move(folder)};
   std::vector<std::string> roots = {Environment("CUDA_PATH")};
   if (roots[0] != "/usr/local/cuda") roots.push_back("/usr/local/cuda");
   for (const std::string& toolkit : roots) {
     if (toolkit.empty()) continue;
-    places.toolkits.push_back(toolkit + "/lib64");
-    places.toolkits.push_back(toolkit + "/targets/x86_64-linux/lib");
+    paths.toolkits.push_back(toolkit + "/lib64");
+    paths.toolkits.push_back(toolkit + "/targets/x86_64-linux/lib");
   }
-  places.path = Environment("PATH");
-  places.home = Environment("HOME");
-  return places;
+  paths.path = Environment("PATH");
+  paths.home = Environment("HOME");
+  return paths;
 }
 
-std::vector<std::string> PythonFolders(const LibraryPlaces& places) {
-  // A virtual environment and a Python of its own keep packages beside bin; Debian's keeps those of
-  // pip under /usr/local; those of one user are at home.
+std::vector<std::string> PythonFolders(const LibraryPaths& paths) {
+  // A virtual environment, or a separately installed Python, keeps packages beside bin; Debian's
+  // keeps those of pip under /usr/local; those of one user are at home.
   std::vector<fs::path> roots;
-  const std::vector<std::string> path = absl::StrSplit(places.path, ':', absl::SkipEmpty());
+  const std::vector<std::string> path = absl::StrSplit(paths.path, ':', absl::SkipEmpty());
   for (const fs::path folder : path) {
     if (!Exists(folder / "python3")) continue;
     const fs::path prefix = folder.parent_path();
@@ -89,8 +89,8 @@ std::vector<std::string> PythonFolders(const LibraryPlaces& places) {
     if (prefix == "/usr") roots.push_back("/usr/local/lib");
     break;
   }
-  if (!roots.empty() && !places.home.empty()) {
-    roots.push_back(fs::path(places.home) / ".local" / "lib");
+  if (!roots.empty() && !paths.home.empty()) {
+    roots.push_back(fs::path(paths.home) / ".local" / "lib");
   }
   std::vector<std::string> found;
   for (const fs::path& root : roots) {
@@ -105,10 +105,10 @@ std::vector<std::string> PythonFolders(const LibraryPlaces& places) {
   return found;
 }
 
-absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const LibraryPlaces& places) {
+absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const LibraryPaths& paths) {
   std::vector<std::string> looked, broken;
   const auto opened = [&](void* handle) {
-    return OpenedLibrary{name.title, PathOf(handle), handle};
+    return OpenedLibrary{name.title, MakePath(handle), handle};
   };
   // The library in `folder`; null where it has none that can be opened.
   const auto try_folder = [&](const std::string& folder) -> void* {
@@ -120,16 +120,16 @@ absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const Library
     return handle;
   };
 
-  if (!places.folder.empty()) {
-    if (void* handle = try_folder(places.folder)) return opened(handle);
+  if (!paths.folder.empty()) {
+    if (void* handle = try_folder(paths.folder)) return opened(handle);
   }
-  looked.push_back("the loader's places");
+  looked.push_back("the loader's paths");
   if (void* handle = Open(name.soname)) return opened(handle);
   // That it is merely absent is said below.
   const std::string why = LoaderError();
   if (why != absl::StrCat(name.soname, ": ", kAbsent)) broken.push_back(why);
-  std::vector<std::string> folders = places.toolkits;
-  const std::vector<std::string> python = PythonFolders(places);
+  std::vector<std::string> folders = paths.toolkits;
+  const std::vector<std::string> python = PythonFolders(paths);
   folders.insert(folders.end(), python.begin(), python.end());
   for (const std::string& folder : folders) {
     if (void* handle = try_folder(folder)) return opened(handle);
@@ -138,10 +138,10 @@ absl::StatusOr<OpenedLibrary> OpenLibrary(const LibraryName& name, const Library
       absl::StrCat(name.title, ": ", name.soname, " is not in ", absl::StrJoin(looked, ", "));
   if (!broken.empty()) absl::StrAppend(&message, " (", absl::StrJoin(broken, "; "), ")");
   return absl::NotFoundError(
-      absl::StrCat(message, "; ", name.mend, ", or name its folder with --cuda_libs"));
+      absl::StrCat(message, "; ", name.hint, ", or name its folder with --cuda_libs"));
 }
 
-absl::StatusOr<void*> SymbolOf(const OpenedLibrary& library, const char* symbol) {
+absl::StatusOr<void*> FindSymbol(const OpenedLibrary& library, const char* symbol) {
   if (void* address = dlsym(library.handle, symbol)) return address;
   return absl::FailedPreconditionError(absl::StrCat(library.title, ": ", library.path, " has no ",
                                                     symbol, "; install a newer version"));

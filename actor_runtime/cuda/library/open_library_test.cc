@@ -26,8 +26,8 @@ void PutText(const fs::path& folder) {
   std::ofstream(folder / kName.soname) << "not a library";
 }
 
-// A machine whose files all lie in `root`.
-LibraryPlaces PlacesIn(const fs::path& root) {
+// A machine whose files are all in `root`.
+LibraryPaths PathsIn(const fs::path& root) {
   return {.folder = root / "given",
           .toolkits = {root / "cuda/lib64", root / "cuda/targets/x86_64-linux/lib"},
           .path = (root / "empty").string() + ":" + (root / "venv/bin").string(),
@@ -39,12 +39,12 @@ void PutPython(const fs::path& root) {
   std::ofstream(root / "venv/bin/python3") << "";
 }
 
-TEST_CASE("a library is taken from the first of its places") {
+TEST_CASE("a library is taken from the first path that has it") {
   TemporaryDirectory directory;
   const fs::path root(directory.path());
-  const LibraryPlaces places = PlacesIn(root);
+  const LibraryPaths paths = PathsIn(root);
   PutPython(root);
-  // From the last place to the first: each new one is taken in the place of those behind it.
+  // From the last path to the first: each new file is preferred to those of later paths.
   const fs::path order[] = {root / "home/.local/lib/python3.11/site-packages/nvidia/cublas/lib",
                             root / "venv/lib/python3.12/site-packages/nvidia/nccl/lib",
                             root / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
@@ -53,7 +53,7 @@ TEST_CASE("a library is taken from the first of its places") {
                             root / "given"};
   for (const fs::path& folder : order) {
     PutLibrary(folder);
-    const auto library = OpenLibrary(kName, places);
+    const auto library = OpenLibrary(kName, paths);
     REQUIRE(library.status() == absl::OkStatus());
     CHECK(library->path == (folder / kName.soname).string());
     CHECK(library->title == "Example");
@@ -64,7 +64,7 @@ TEST_CASE("functions are bound by name, one that is not there is refused") {
   TemporaryDirectory directory;
   const fs::path root(directory.path());
   PutLibrary(root / "given");
-  const auto library = OpenLibrary(kName, PlacesIn(root));
+  const auto library = OpenLibrary(kName, PathsIn(root));
   REQUIRE(library.status() == absl::OkStatus());
   int (*answer)() = nullptr;
   REQUIRE(Bind(*library, "LibraryForTestAnswer", &answer) == absl::OkStatus());
@@ -75,14 +75,14 @@ TEST_CASE("functions are bound by name, one that is not there is refused") {
         "Example: " + library->path + " has no Nowhere; install a newer version");
 }
 
-TEST_CASE("a missing library says where it was looked for and how to mend it") {
+TEST_CASE("the error of a missing library lists the paths and has a hint") {
   TemporaryDirectory directory;
   const fs::path root(directory.path());
-  const absl::Status status = OpenLibrary(kName, PlacesIn(root)).status();
+  const absl::Status status = OpenLibrary(kName, PathsIn(root)).status();
   CHECK(status.code() == absl::StatusCode::kNotFound);
   const std::string at = root.string();
   CHECK(status.message() == "Example: libexample.so.7 is not in " + at +
-                                "/given, the loader's places, " + at + "/cuda/lib64, " + at +
+                                "/given, the loader's paths, " + at + "/cuda/lib64, " + at +
                                 "/cuda/targets/x86_64-linux/lib; install the package example, or "
                                 "name its folder with --cuda_libs");
 }
@@ -91,11 +91,11 @@ TEST_CASE("a file that is no library is passed over, and the message says why") 
   TemporaryDirectory directory;
   const fs::path root(directory.path());
   PutText(root / "given");
-  const absl::Status status = OpenLibrary(kName, PlacesIn(root)).status();
+  const absl::Status status = OpenLibrary(kName, PathsIn(root)).status();
   CHECK(std::string(status.message()).find("given/libexample.so.7: file too short") !=
         std::string::npos);
   PutLibrary(root / "cuda/lib64");
-  const auto library = OpenLibrary(kName, PlacesIn(root));
+  const auto library = OpenLibrary(kName, PathsIn(root));
   REQUIRE(library.status() == absl::OkStatus());
   CHECK(library->path == (root / "cuda/lib64" / kName.soname).string());
 }
@@ -103,17 +103,17 @@ TEST_CASE("a file that is no library is passed over, and the message says why") 
 TEST_CASE("wheels are looked for beside the first python3 on PATH only") {
   TemporaryDirectory directory;
   const fs::path root(directory.path());
-  LibraryPlaces places = PlacesIn(root);
+  LibraryPaths paths = PathsIn(root);
   fs::create_directories(root / "venv/lib/python3.12/site-packages/nvidia/nccl/lib");
   fs::create_directories(root / "venv/lib/python3.12/site-packages/nvidia/cublas/include");
-  CHECK(PythonFolders(places).empty());  // no python3 there yet
+  CHECK(PythonFolders(paths).empty());  // no python3 there yet
   PutPython(root);
   const std::vector<std::string> nccl = {
       (root / "venv/lib/python3.12/site-packages/nvidia/nccl/lib").string()};
-  CHECK(PythonFolders(places) == nccl);
+  CHECK(PythonFolders(paths) == nccl);
   fs::create_directories(root / "empty");
   std::ofstream(root / "empty/python3") << "";
-  CHECK(PythonFolders(places).empty());
+  CHECK(PythonFolders(paths).empty());
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ std::string CudaVersion(int number) {
   return number == 0 ? "" : absl::StrCat(number / 1000, ".", number % 1000 / 10);
 }
 
-// Of the kernel's module: the runtime only tells the CUDA that it is good for.
+// Version of the kernel module: the runtime only reports the CUDA version that it supports.
 std::string DriverVersion() {
   std::ifstream file("/sys/module/nvidia/version");
   std::string version;
@@ -42,9 +42,9 @@ LibraryReport ReportLibrary(const char* title, const absl::StatusOr<Library>& li
 
 CudaReport ReportCuda(const std::string& folder) {
   CudaReport report{.driver = DriverVersion(), .runtime = CudaVersion(CUDART_VERSION)};
-  const LibraryPlaces places = PlacesOfMachine(folder);
-  report.libraries = {ReportLibrary("cuBLASLt", OpenCublasLt(places)),
-                      ReportLibrary("NCCL", OpenNccl(places))};
+  const LibraryPaths paths = FindLibraryPaths(folder);
+  report.libraries = {ReportLibrary("cuBLASLt", OpenCublasLt(paths)),
+                      ReportLibrary("NCCL", OpenNccl(paths))};
   int driver = 0, count = 0;
   if (cudaDriverGetVersion(&driver) == cudaSuccess) report.driver_cuda = CudaVersion(driver);
   if (driver == 0) {

@@ -1,10 +1,10 @@
-// What there is on this machine to run on GPUs with: GPUs, the driver, libraries.
+// CudaReport: the parts of this machine that runs on GPUs need: GPUs, the driver, libraries.
 //
 //   const CudaReport report = ReportCuda(FLAGS_cuda_libs);
 //   if (!report.no_gpu.empty()) return absl::UnavailableError(report.no_gpu);
 //
-// In a build without CUDA it has a definition, too, and finds nothing. It opens libraries but
-// allocates nothing on a GPU.
+// A build without CUDA defines it, too, and finds nothing. It opens libraries but allocates nothing
+// on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct GpuReport {
 struct LibraryReport {
   std::string title;
   std::string version, path;  // empty where it is missing
-  std::string missing;        // why, and how to mend it
+  std::string missing;        // the reason, and a hint
 };
 
 struct CudaReport {
@@ -35,7 +35,7 @@ struct CudaReport {
   std::vector<LibraryReport> libraries;
 };
 
-// `folder`: where libraries are looked for first (open_library.h).
+// `folder`: the first folder of the search for libraries (open_library.h).
 CudaReport ReportCuda(const std::string& folder);
 
 }  // namespace oneflow::cuda

@@ -1,4 +1,4 @@
-// The tables of functions on the emulated GPU: whole, and of the twins.
+// The tables of functions on the emulated GPU are complete, and of the emulated libraries.
 #include <catch2/catch.hpp>
 
 #include "actor_runtime/cuda/library/libraries.h"

@@ -14,8 +14,8 @@
 namespace oneflow {
 namespace {
 
-// Whether this device speaks for all that hold the same piece: its coordinate is 0 on all of
-// `axes`.
+// True if this device reports for all devices that hold the same piece: its coordinate is 0 on all
+// of `axes`.
 bool IsFirstAlong(const KernelSetup& setup, const std::vector<int64_t>& axes) {
   return std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
     CHECK(axis >= 0 && axis < std::ssize(setup.coordinate))
@@ -25,11 +25,11 @@ bool IsFirstAlong(const KernelSetup& setup, const std::vector<int64_t>& axes) {
 }
 
 // A named piece of a logical tensor, as the kernel's setup gives it.
-struct PieceOf {
+struct TensorPiece {
   std::string name;
   Port port;
   int rank = 0;
-  bool raw = false;
+  bool as_produced = false;
 
   Piece At(std::byte* data) const {
     return {.name = &name,
@@ -37,27 +37,27 @@ struct PieceOf {
             .dims = &port.dims,
             .slice = &port.slice,
             .rank = rank,
-            .raw = raw,
+            .as_produced = as_produced,
             .data = data};
   }
 };
 
-int RankOf(const KernelSetup& setup) {
+int FindRank(const KernelSetup& setup) {
   return setup.mesh.axes.empty() ? 0 : setup.mesh.CoordinateToRank(setup.coordinate);
 }
 
-absl::StatusOr<std::shared_ptr<const PieceOf>> NamedPiece(const KernelSetup& setup,
-                                                          const Port& port) {
-  auto piece = std::make_shared<PieceOf>();
+absl::StatusOr<std::shared_ptr<const TensorPiece>> NamedPiece(const KernelSetup& setup,
+                                                              const Port& port) {
+  auto piece = std::make_shared<TensorPiece>();
   piece->name = StringAttr(setup, "name");
   piece->port = port;
-  piece->rank = RankOf(setup);
-  piece->raw = BoolAttr(setup, "raw");
+  piece->rank = FindRank(setup);
+  piece->as_produced = BoolAttr(setup, "raw");
   if (piece->name.empty()) return absl::InternalError(setup.name + ": no attribute `name`");
-  return std::shared_ptr<const PieceOf>(std::move(piece));
+  return std::shared_ptr<const TensorPiece>(std::move(piece));
 }
 
-// The whole stage holds a replica where no axis but the stage's tells devices apart.
+// All axes except the stage axis: along them every device of a stage holds a replica.
 std::vector<int64_t> AllButStageAxis(const Mesh& mesh) {
   std::vector<int64_t> axes;
   for (int axis = 0; axis < static_cast<int>(mesh.axes.size()); ++axis) {
@@ -89,7 +89,7 @@ absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
   });
 }
 
-// What load_tokens owns. A device calls it from one thread.
+// The state of load_tokens. A device calls it from one thread.
 struct TokenRows {
   Slice slice;
   int64_t rows = 0;          // of the logical tensor
@@ -101,7 +101,7 @@ struct TokenRows {
     if (run.micro_batch_size != rows) {
       return absl::InternalError("load_tokens: the run's micro-batch is not the plan's");
     }
-    const MicroBatch at = MicroBatchOf(run, firing);
+    const MicroBatch at = FindMicroBatch(run, firing);
     for (int64_t r = 0; r < slice.size[0]; ++r) {
       run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row);
       out = std::copy_n(row.begin() + slice.begin[1] + shift, slice.size[1], out);
@@ -118,7 +118,7 @@ absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
     return InputError(setup.name, "unknown source \"" + source + "\"", "use tokens or labels");
   }
   if (setup.out.size() != 1 || setup.out[0].dtype != DType::kI32 || setup.out[0].dims.size() != 2) {
-    return InputError(setup.name, source + " are i32 [batch, seq]", "mend the input op's shape");
+    return InputError(setup.name, source + " are i32 [batch, seq]", "fix the input op's shape");
   }
   const Port& port = setup.out[0];
   auto rows = std::make_shared<TokenRows>();

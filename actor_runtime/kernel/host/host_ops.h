@@ -1,17 +1,17 @@
-// Host ops: where a run meets the world. They read or write the ends that RunContext gives: data,
-// feeds, fetches, checkpoints, metrics. Scratch is taken at load; a call allocates nothing of its
-// own.
+// Host ops: the ops that connect a run to the outside world. They read or write the interfaces that
+// RunContext gives: data, feeds, fetches, checkpoints, metrics. Scratch is allocated at load; a
+// call allocates nothing itself.
 //
 //   load_tokens             -> ids[rows, seq]; attribute `source`: "tokens" | "labels". Row r of
-//                           the logical tensor is sample micro_batch * micro_batch_size + r.
+//                          the logical tensor is sample micro_batch * micro_batch_size + r.
 //   feed, load_slice        -> x; attribute `name`: run->load fills the local piece
 //   fetch, save_slice       x ->; attribute `name`: run->save takes the local piece; attribute
-//                           `raw` (bool) goes with it
+//                          `raw` (bool): the piece is passed as produced
 //   report                  scalar, ... ->; f32 or f64, in order, to run->report
 //
-// Several devices may hold the same piece. save_slice and fetch speak only where the coordinate is
-// 0 on all axes of the attribute `replicated_axes` (none: everywhere); report only where it is 0 on
-// every axis but the stage axis, for its scalars are whole on all devices of the stage.
+// Several devices may hold the same piece. save_slice and fetch act only if the coordinate is 0 on
+// all axes of the attribute `replicated_axes` (none: everywhere); report acts only if it is 0 on
+// every axis but the stage axis, because its scalars are replicated on all devices of the stage.
 #pragma once
 
 #include "absl/status/statusor.h"

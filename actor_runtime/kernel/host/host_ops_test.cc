@@ -62,15 +62,15 @@ TEST_CASE("load_tokens: rows are samples, columns tokens, labels come one later"
 }
 
 TEST_CASE("load_tokens: mistakes") {
-  const Slice whole = {{0, 0}, {4, 5}};
-  CHECK(MakeLoadTokens(Tokens("images", whole)).status().message() ==
+  const Slice full = {{0, 0}, {4, 5}};
+  CHECK(MakeLoadTokens(Tokens("images", full)).status().message() ==
         "images: unknown source \"images\"; use tokens or labels");
-  KernelSetup floats = Tokens("tokens", whole);
+  KernelSetup floats = Tokens("tokens", full);
   floats.out[0].dtype = DType::kF32;
   CHECK(MakeLoadTokens(floats).status().code() == absl::StatusCode::kInvalidArgument);
 
   absl::Status status;
-  const Kernel kernel = *MakeLoadTokens(Tokens("tokens", whole));
+  const Kernel kernel = *MakeLoadTokens(Tokens("tokens", full));
   CallSource<int32_t>(kernel, {.micro_batch_size = 4}, 0, 20, &status);
   CHECK(status.message() == "load_tokens: this run was given no data");
   const Ruler ruler;
@@ -112,13 +112,13 @@ TEST_CASE("feed and load_slice hand out the local piece to be filled") {
   }
 }
 
-TEST_CASE("save_slice and fetch: the first of several holders speaks") {
+TEST_CASE("save_slice and fetch: the first of several owners acts") {
   const std::vector<float> w = {1, 2, 3, 4, 5, 6};
   std::vector<int> ranks;
   RunContext run;
   run.save = [&](const Piece& piece) {
     CHECK(std::memcmp(piece.data, w.data(), 24) == 0);
-    CHECK(piece.raw == (piece.rank >= 4));
+    CHECK(piece.as_produced == (piece.rank >= 4));
     ranks.push_back(piece.rank);
     return absl::OkStatus();
   };

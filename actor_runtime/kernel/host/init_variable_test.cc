@@ -28,9 +28,9 @@ std::vector<T> Run(const KernelSetup& setup, uint64_t seed, ThreadPool* pool = n
   return out;
 }
 
-TEST_CASE("init_variable: any slice holds the values of the whole") {
+TEST_CASE("init_variable: any slice holds the values of the full tensor") {
   const Dims dims = {3, 5, 7};
-  const auto whole = Run<float>(Setup("normal", 0.02, dims, {{0, 0, 0}, dims}), 42);
+  const auto full = Run<float>(Setup("normal", 0.02, dims, {{0, 0, 0}, dims}), 42);
   const std::vector<Slice> slices = {{{1, 0, 0}, {2, 5, 7}}, {{0, 2, 0}, {3, 3, 7}},
                                      {{0, 0, 3}, {3, 5, 4}}, {{2, 1, 5}, {1, 3, 2}},
                                      {{1, 1, 1}, {1, 1, 1}}, {{0, 5, 0}, {3, 0, 7}}};
@@ -41,7 +41,7 @@ TEST_CASE("init_variable: any slice holds the values of the whole") {
       for (int64_t j = 0; j < slice.size[1]; ++j) {
         for (int64_t k = 0; k < slice.size[2]; ++k) {
           const int64_t at = ((slice.begin[0] + i) * 5 + slice.begin[1] + j) * 7;
-          REQUIRE(part[next++] == whole[at + slice.begin[2] + k]);
+          REQUIRE(part[next++] == full[at + slice.begin[2] + k]);
         }
       }
     }

@@ -1,11 +1,11 @@
 // Causal attention of one head of one sequence. Part of attention_kernels.inc.h.
 //
-// Queries come in blocks of kAttentionBlock rows; of the scores only a block's are there at once. A
-// block is cut into tiles of kPanelRows queries, and a tile meets no key behind its last query, to
-// the vector: what causality hides is not computed.
+// Queries come in blocks of kAttentionBlock rows; only one block's scores exist at a time. A block
+// is split into tiles of kPanelRows queries, and a tile reads no key after its last query, rounded
+// up to a vector: masked scores are not computed.
 //
-// Bits of a query's row do not depend on the tiles around it: keys are met in order, and hidden
-// ones add zeros.
+// The bits of a query's row do not depend on the tiles around it: keys are read in order, and
+// masked ones add zeros.
 
 template <typename T>
 ONEFLOW_INLINE T* Take(T** scratch, int64_t n) {
@@ -30,7 +30,7 @@ ONEFLOW_INLINE Vec<T> KeepFirst(Vec<T> v, int64_t n, T fill) {
 inline constexpr int64_t kBlock = kAttentionBlock;
 
 // Calls tile(p, r, end) for each panel p of keys and each tile of queries that sees some of it:
-// queries first + [r, r + kPanelRows), which see no key at `end` or behind it.
+// queries first + [r, r + kPanelRows), which see no key at `end` or after it.
 template <typename T, typename Tile>
 ONEFLOW_INLINE void ForVisibleTiles(int64_t first, int64_t rows, int64_t t, Tile tile) {
   for (int64_t p = 0; p * kLanes<T> < first + rows; ++p) {
@@ -44,22 +44,22 @@ ONEFLOW_INLINE void ForVisibleTiles(int64_t first, int64_t rows, int64_t t, Tile
 template <typename T, int kVectors>
 ONEFLOW_INLINE void ScoreTile(const T* q, const T* kt, int64_t d, T* scores) {
   Vec<T> sum[kPanelRows][kVectors] = {};
-  MultiplyPanel<T, kVectors>(PanelRowsOf<T>{q, kBlock * kLanes<T>}, kt, d, sum);
+  MultiplyPanel<T, kVectors>(PanelRows<T>{q, kBlock * kLanes<T>}, kt, d, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) Store<T>(scores + i * kLanes<T> + j * kWidth<T>, sum[i][j]);
   }
 }
 
-// Of each row of a tile of queries.
+// One value for each row of a tile of queries.
 template <typename T>
 struct SoftmaxRows {
   T max[kPanelRows], sum[kPanelRows];
 };
 
-// A tile of scores in a panel matrix of kBlock rows becomes exp(score - max of its row). Of row i
-// the first seen + i keys are there; up to `end` it is filled with zeros. Rows go side by side: one
-// alone would wait for its own sums.
+// A tile of scores in a panel matrix of kBlock rows becomes exp(score - max of its row). The first
+// seen + i keys of row i are visible; the row is filled with zeros up to `end`. Rows are computed
+// side by side, because a single row would wait for its own sums.
 template <typename T>
 SoftmaxRows<T> SoftmaxInPlace(T* tile, int64_t seen, int64_t end) {
   constexpr T kLowest = T(-__builtin_inf());
@@ -79,7 +79,7 @@ SoftmaxRows<T> SoftmaxInPlace(T* tile, int64_t seen, int64_t end) {
   }
   SoftmaxRows<T> rows;
 #pragma GCC unroll 8
-  for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxOf<T>(top[i]);
+  for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxLane<T>(top[i]);
   for (int64_t key = 0; key < end; key += kWidth<T>) {
 #pragma GCC unroll 8
     for (int i = 0; i < kPanelRows; ++i) {
@@ -124,7 +124,7 @@ void Attention(const AttentionHead<S>& h, S* out, int64_t out_row, T* lse, bool 
       for (int64_t i = 0; i < there; ++i) {
         lse[first + r + i] = softmax.max[i] + Log(softmax.sum[i]);
       }
-      const PanelRowsOf<T> p{s + r * kLanes<T>, kPanel};
+      const PanelRows<T> p{s + r * kLanes<T>, kPanel};
       for (int64_t c = 0; c < width; c += kLanes<T>) {
         MultiplyTileInto<T>(p, v + c * keys, end, o + c * kBlock + r * kLanes<T>, false);
       }

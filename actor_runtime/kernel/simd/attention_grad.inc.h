@@ -1,17 +1,17 @@
 // The gradient of causal attention of one head of one sequence. Part of attention_kernels.inc.h.
 //
-// Blocks and tiles as in attention.inc.h. Probabilities come back from the saved log-sum-exp, and a
-// tile of them and of the scores' gradients never leaves the registers between its two products
-// and what is made of them. Gradients of keys and values add up over blocks, in order.
+// Blocks and tiles are as in attention.inc.h. Probabilities are recomputed from the saved
+// log-sum-exp. A tile of them and of the scores' gradients stays in registers between its two
+// products. Gradients of keys and values are summed over blocks, in order.
 
-// A block of queries, and what it is multiplied with.
+// A block of queries, and the operands of its products.
 template <typename T>
 struct AttentionGradBlock {
   const T *q, *dout;                 // panel matrices of kBlock rows; q times the scale
   const T *kt, *vt;                  // transposed panels
   const T *lse, *delta;              // of the block's rows; delta = dout . out
   T *p, *ds;                         // probabilities, gradients of scaled scores
-  int64_t first, rows, t, d, width;  // width: d filled up to whole panels
+  int64_t first, rows, t, d, width;  // width: d rounded up to full panels
 };
 
 template <typename T, int kVectors>
@@ -20,7 +20,7 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, int64_t panel,
   const int64_t key = panel * kLanes<T>, at = panel * kPanel + r * kLanes<T>;
   const bool diagonal = key + kVectors * kWidth<T> > b.first + r + 1;
   Vec<T> p[kPanelRows][kVectors] = {}, dp[kPanelRows][kVectors] = {};
-  MultiplyPanel<T, kVectors>(PanelRowsOf<T>{b.q + r * kLanes<T>, kPanel}, b.kt + key * b.d, b.d, p);
+  MultiplyPanel<T, kVectors>(PanelRows<T>{b.q + r * kLanes<T>, kPanel}, b.kt + key * b.d, b.d, p);
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
       p[i][j] = Exp(p[i][j] - b.lse[r + i]);
@@ -29,7 +29,7 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, int64_t panel,
       Store<T>(b.p + at + i * kLanes<T> + j * kWidth<T>, p[i][j]);
     }
   }
-  MultiplyPanel<T, kVectors>(PanelRowsOf<T>{b.dout + r * kLanes<T>, kPanel}, b.vt + key * b.d, b.d,
+  MultiplyPanel<T, kVectors>(PanelRows<T>{b.dout + r * kLanes<T>, kPanel}, b.vt + key * b.d, b.d,
                              dp);
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
@@ -45,21 +45,21 @@ void QueryGrad(const AttentionGradBlock<T>& b, const T* k, int64_t keys, T* dq) 
   for (int64_t r = 0; r < b.rows; r += kPanelRows) {
     const int64_t end = Least(b.first + r + kPanelRows, b.t);
     for (int64_t c = 0; c < b.width; c += kLanes<T>) {
-      MultiplyTileInto<T>(PanelRowsOf<T>{b.ds + r * kLanes<T>, kBlock * kLanes<T>}, k + c * keys,
-                          end, dq + c * kBlock + r * kLanes<T>, false);
+      MultiplyTileInto<T>(PanelRows<T>{b.ds + r * kLanes<T>, kBlock * kLanes<T>}, k + c * keys, end,
+                          dq + c * kBlock + r * kLanes<T>, false);
     }
   }
 }
 
-// What the block adds to dk or dv (panel matrices of `keys` rows): weightsT times `right`. The
-// block that holds a key is the first that sees it, and sets its row.
+// Adds the block's contribution to dk or dv (panel matrices of `keys` rows): weightsT times
+// `right`. The block that holds a key is the first that sees it, and sets its row.
 template <typename T>
 void AddKeyGrad(const AttentionGradBlock<T>& b, const T* weights, const T* right, int64_t keys,
                 T* to) {
   for (int64_t key = 0; key < b.first + b.rows; key += kPanelRows) {
     const int64_t r = key < b.first ? 0 : key - b.first;
-    const PanelColumnsOf<T> left{weights + key / kLanes<T> * (kBlock * kLanes<T>)+r * kLanes<T> +
-                                 key % kLanes<T>};
+    const PanelColumns<T> left{weights + key / kLanes<T> * (kBlock * kLanes<T>)+r * kLanes<T> +
+                               key % kLanes<T>};
     for (int64_t c = 0; c < b.width; c += kLanes<T>) {
       MultiplyTileInto<T>(left, right + c * kBlock + r * kLanes<T>, b.rows - r,
                           to + c * keys + key * kLanes<T>, key < b.first);

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-// One head, rows of q, k and v side by side: [t, 3, d]; what a call reads and writes.
+// One head with rows of q, k and v side by side, [t, 3, d]: the inputs and outputs of a call.
 template <typename T>
 struct Case {
   int64_t t, d;
@@ -25,7 +25,7 @@ struct Case {
   }
 };
 
-// The plain twin, in double, straight from the definition.
+// The reference, in double, straight from the definition.
 void Plain(Case<double>& c) {
   const double scale = 1 / std::sqrt(double(c.d));
   auto at = [&](int64_t row, int which) { return row * 3 * c.d + which * c.d; };
@@ -79,10 +79,10 @@ void Run(const AttentionKernels<T>& kernels, Case<T>& c, bool accumulate = false
   const AttentionHead<T> head{q, q + c.d, q + 2 * c.d, 3 * c.d, c.t, c.d};
   kernels.forward(head, c.out.data(), c.d, c.lse.data(), accumulate, scratch.data);
   if (accumulate) return;
-  const Scratch<T> again(c.t, c.d);
+  const Scratch<T> second(c.t, c.d);
   T* dq = c.dqkv.data();
   kernels.backward(head, c.dout.data(), c.out.data(), c.d, c.lse.data(), dq, dq + c.d, dq + 2 * c.d,
-                   again.data);
+                   second.data);
 }
 
 template <typename T>

@@ -60,8 +60,8 @@ void ExpAll(const T* x, T* y, int64_t n) {
       n, y, false, [](Vec<T> u) { return Exp(u); }, x);
 }
 
-// The tanh form, as x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3): the same value, and
-// without tanh's loss of digits where it nears -1.
+// The tanh form, as x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3): the same value, without
+// tanh's loss of digits near -1.
 template <typename T>
 struct GeluParts {
   static constexpr T kTwoU = T(1.5957691216057307117597842397375);  // 2 sqrt(2/pi)

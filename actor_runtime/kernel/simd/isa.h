@@ -1,5 +1,5 @@
-// The instruction sets that the CPU kernels are compiled for, from the least to the most: each has
-// what those before it have.
+// The instruction sets that the CPU kernels are compiled for, in ascending order: each includes
+// those before it.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,9 @@ namespace oneflow {
 enum class Isa { kBaseline, kAvx2, kAvx512, kAvx512Bf16 };
 inline constexpr Isa kIsas[] = {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
 
-// Whether this processor has it.
+// True if this processor has it.
 bool Has(Isa isa);
-// The greatest that this processor has.
+// The highest instruction set of this processor.
 Isa BestIsa();
 // "baseline", "avx2", "avx512" or "avx512_bf16".
 std::string_view Name(Isa isa);

@@ -5,11 +5,12 @@
 
 inline constexpr int kTileRows = ONEFLOW_TILE_ROWS, kTileVectors = ONEFLOW_TILE_VECTORS;
 template <typename T>
-inline constexpr int kTileColumns = kTileVectors* static_cast<int>(kWidth<WordOf<T>>);
+inline constexpr int kTileColumns = kTileVectors* static_cast<int>(kWidth<WordType<T>>);
 
 // sum + a b, a broadcast word times a vector of words.
 template <typename T>
-ONEFLOW_INLINE Vec<SumOf<T>> MultiplyAdd(Vec<SumOf<T>> sum, Vec<WordOf<T>> a, Vec<WordOf<T>> b) {
+ONEFLOW_INLINE Vec<SumType<T>> MultiplyAdd(Vec<SumType<T>> sum, Vec<WordType<T>> a,
+                                           Vec<WordType<T>> b) {
   if constexpr (!std::is_same_v<T, Bf16>) {
     return sum + a * b;
   } else {
@@ -23,12 +24,13 @@ ONEFLOW_INLINE Vec<SumOf<T>> MultiplyAdd(Vec<SumOf<T>> sum, Vec<WordOf<T>> a, Ve
   }
 }
 
-// Where a tile lies in the block, and how much of it is there.
-struct TilePlace {
+// The position of a tile in the block, and its size within the block.
+struct TilePosition {
   int64_t row, column, rows, columns;
 };
 
-// fn(i, j) for each vector of a tile, all of it written out: what is indexed stays in registers.
+// Calls fn(i, j) for each vector of a tile, fully unrolled, so that indexed vectors stay in
+// registers.
 template <int Vectors, typename Fn>
 ONEFLOW_INLINE void ForTile(Fn fn) {
 #pragma GCC unroll 16
@@ -38,10 +40,10 @@ ONEFLOW_INLINE void ForTile(Fn fn) {
   }
 }
 
-// Puts a whole tile. (Each step by itself: branches inside would drive the sums out of registers.)
+// Stores a full tile. Each step is a separate loop, because branches inside would spill the sums.
 template <typename Sum, int Vectors>
-ONEFLOW_INLINE void PutWhole(Vec<Sum> (&sum)[kTileRows][Vectors], const TilePlace& at,
-                             const ProductTarget<Sum>& to) {
+ONEFLOW_INLINE void PutFullTile(Vec<Sum> (&sum)[kTileRows][Vectors], const TilePosition& at,
+                                const ProductTarget<Sum>& to) {
   constexpr int64_t kW = kWidth<Sum>;
   Sum* sums = to.sums + at.row * to.sums_row + at.column;
   if (to.add) {
@@ -61,10 +63,10 @@ ONEFLOW_INLINE void PutWhole(Vec<Sum> (&sum)[kTileRows][Vectors], const TilePlac
   ForTile<Vectors>([&](int i, int j) { Store<Sum>(sums + i * to.sums_row + j * kW, sum[i][j]); });
 }
 
-// Puts the part of a tile that is there; `sum` is the whole tile, rows of `width`.
+// Stores the part of a tile that is in the block; `sum` is the full tile, rows of `width`.
 template <typename Sum>
-__attribute__((noinline)) void PutPart(const Sum* sum, int64_t width, const TilePlace& at,
-                                       const ProductTarget<Sum>& to) {
+__attribute__((noinline)) void PutPartialTile(const Sum* sum, int64_t width, const TilePosition& at,
+                                              const ProductTarget<Sum>& to) {
   const int64_t columns = at.columns < width ? at.columns : width;
   for (int64_t i = 0; i < at.rows; ++i, sum += width) {
     Sum* sums = to.sums + (at.row + i) * to.sums_row + at.column;
@@ -84,9 +86,9 @@ __attribute__((noinline)) void PutPart(const Sum* sum, int64_t width, const Tile
   }
 }
 
-// Calls for the lines that the whole tile will be put to.
+// Prefetches the cache lines to which the full tile will be stored.
 template <typename Sum, int Vectors>
-ONEFLOW_INLINE void PrefetchTarget(const TilePlace& at, const ProductTarget<Sum>& to) {
+ONEFLOW_INLINE void PrefetchTarget(const TilePosition& at, const ProductTarget<Sum>& to) {
   if (to.rounded != nullptr) return;
   const Sum* sums = to.sums + at.row * to.sums_row + at.column;
   ForTile<Vectors>(
@@ -96,18 +98,18 @@ ONEFLOW_INLINE void PrefetchTarget(const TilePlace& at, const ProductTarget<Sum>
 // A tile of `Vectors`. InRows: the lanes of a are rows of words, a.lane apart; else words are rows
 // of lanes, a.word apart.
 template <typename T, int Vectors, bool InRows>
-void MultiplyTile(const Panels& left, const Panels& right, int64_t words, const TilePlace& place,
-                  const ProductTarget<SumOf<T>>& to) {
-  using W = WordOf<T>;
-  const W* a = reinterpret_cast<const W*>(left.data) + place.row / kTileRows * left.panel;
+void MultiplyTile(const Panels& left, const Panels& right, int64_t words,
+                  const TilePosition& position, const ProductTarget<SumType<T>>& to) {
+  using W = WordType<T>;
+  const W* a = reinterpret_cast<const W*>(left.data) + position.row / kTileRows * left.panel;
   const W* b =
-      reinterpret_cast<const W*>(right.data) + place.column / kTileColumns<T> * right.panel;
+      reinterpret_cast<const W*>(right.data) + position.column / kTileColumns<T> * right.panel;
   const int64_t a_lane = InRows ? left.lane : 1, a_word = InRows ? 1 : left.word;
-  // The next panel of a is on its way while this one is used. (Rows of it mostly lie end to end.)
+  // Prefetches the next panel of a while this one is used. (Its rows are mostly contiguous.)
   const W* next = a + left.panel;
   const int64_t next_word = InRows ? kTileRows : a_word;
-  PrefetchTarget<SumOf<T>, Vectors>(place, to);
-  Vec<SumOf<T>> sum[kTileRows][Vectors] = {};
+  PrefetchTarget<SumType<T>, Vectors>(position, to);
+  Vec<SumType<T>> sum[kTileRows][Vectors] = {};
   for (int64_t p = 0; p < words; ++p, a += a_word, b += right.word, next += next_word) {
     __builtin_prefetch(next, 0, 2);
     Vec<W> bv[Vectors];
@@ -120,30 +122,31 @@ void MultiplyTile(const Panels& left, const Panels& right, int64_t words, const 
       for (int j = 0; j < Vectors; ++j) sum[i][j] = MultiplyAdd<T>(sum[i][j], av, bv[j]);
     }
   }
-  if (place.rows >= kTileRows && place.columns >= Vectors * kWidth<W>) {
-    return PutWhole<SumOf<T>, Vectors>(sum, place, to);
+  if (position.rows >= kTileRows && position.columns >= Vectors * kWidth<W>) {
+    return PutFullTile<SumType<T>, Vectors>(sum, position, to);
   }
-  SumOf<T> lanes[kTileRows * Vectors * kWidth<W>];
+  SumType<T> lanes[kTileRows * Vectors * kWidth<W>];
   ForTile<Vectors>(
-      [&](int i, int j) { Store<SumOf<T>>(lanes + (i * Vectors + j) * kWidth<W>, sum[i][j]); });
-  PutPart(lanes, Vectors * kWidth<W>, place, to);
+      [&](int i, int j) { Store<SumType<T>>(lanes + (i * Vectors + j) * kWidth<W>, sum[i][j]); });
+  PutPartialTile(lanes, Vectors * kWidth<W>, position, to);
 }
 
 // A tile no wider than its columns need.
 template <typename T, int Vectors, bool InRows>
 ONEFLOW_INLINE void MultiplyNarrow(const Panels& a, const Panels& b, int64_t words,
-                                   const TilePlace& place, const ProductTarget<SumOf<T>>& to) {
+                                   const TilePosition& position,
+                                   const ProductTarget<SumType<T>>& to) {
   if constexpr (Vectors > 1) {
-    if (place.columns <= (Vectors - 1) * kWidth<WordOf<T>>) {
-      return MultiplyNarrow<T, Vectors - 1, InRows>(a, b, words, place, to);
+    if (position.columns <= (Vectors - 1) * kWidth<WordType<T>>) {
+      return MultiplyNarrow<T, Vectors - 1, InRows>(a, b, words, position, to);
     }
   }
-  MultiplyTile<T, Vectors, InRows>(a, b, words, place, to);
+  MultiplyTile<T, Vectors, InRows>(a, b, words, position, to);
 }
 
 template <typename T, bool InRows>
 ONEFLOW_INLINE void MultiplyTiles(const Panels& a, const Panels& b, int64_t rows, int64_t columns,
-                                  int64_t words, const ProductTarget<SumOf<T>>& to) {
+                                  int64_t words, const ProductTarget<SumType<T>>& to) {
   // One panel of a stays in the first-level cache; the panels of b come from the second.
   for (int64_t i = 0; i < rows; i += kTileRows) {
     const int64_t m = rows - i < kTileRows ? rows - i : kTileRows;
@@ -155,7 +158,7 @@ ONEFLOW_INLINE void MultiplyTiles(const Panels& a, const Panels& b, int64_t rows
 
 template <typename T>
 void Multiply(const Panels& a, const Panels& b, int64_t rows, int64_t columns, int64_t words,
-              const ProductTarget<SumOf<T>>& to) {
+              const ProductTarget<SumType<T>>& to) {
   if (a.lane == 1) {
     MultiplyTiles<T, false>(a, b, rows, columns, words, to);
   } else {

@@ -1,6 +1,6 @@
 // Packing of matrices into panels, see product_kernels.h. Part of product_kernels.inc.h.
 
-// What a packed panel holds of factors of type T: words of kDepth elements.
+// The content of a packed panel of factors of type T: words of kDepth elements.
 template <typename T>
 struct Packed {
   using Word = T;
@@ -12,11 +12,11 @@ struct Packed<Bf16> {
   static constexpr int kDepth = 2;
 };
 template <typename T>
-using WordOf = typename Packed<T>::Word;
+using WordType = typename Packed<T>::Word;
 
-// A word of the elements at p, p + k_stride, of which `left` > 0 are there.
+// A word of the elements at p, p + k_stride, of which `left` > 0 exist.
 template <typename T>
-ONEFLOW_INLINE WordOf<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
+ONEFLOW_INLINE WordType<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
   if constexpr (Packed<T>::kDepth == 1) {
     return *p;
   } else {
@@ -24,10 +24,10 @@ ONEFLOW_INLINE WordOf<T> OneWord(const T* p, int64_t k_stride, int64_t left) {
   }
 }
 
-// As many words as a vector has, from elements that lie side by side along k.
+// A vector of words, from elements that are contiguous along k.
 template <typename T>
-ONEFLOW_INLINE Vec<WordOf<T>> Words(const T* p) {
-  Vec<WordOf<T>> v;
+ONEFLOW_INLINE Vec<WordType<T>> Words(const T* p) {
+  Vec<WordType<T>> v;
   __builtin_memcpy(&v, p, sizeof v);
   return v;
 }
@@ -56,8 +56,8 @@ ONEFLOW_INLINE void StoreLanes(W* to, Vec<W> v, std::index_sequence<J...>) {
 }
 
 // Stores the squares of the transposed vectors v, from number `Square` on: each gives `Side` rows
-// of the panel, of which it covers `n` lanes. Where the panel itself is narrower than a square, a
-// row spills into the next one, which is written after it; the `last` one has none.
+// of the panel, of which it covers `n` lanes. If the panel is narrower than a square, a row spills
+// into the next one, which is written after it; the `last` one has none.
 template <typename W, int Lanes, int Side, int Square>
 ONEFLOW_INLINE void StoreSquares(const Vec<W>* v, W* to, int n, bool last) {
   constexpr int kSquares = static_cast<int>(kWidth<W>) / Side;
@@ -83,8 +83,8 @@ constexpr int PowerOfTwoFrom(int n) {
 // of few lanes at a time, so that the processor sees few streams.
 template <typename T, int Lanes>
 ONEFLOW_INLINE void PackAcross(const T* from, int64_t lane_stride, int64_t lanes, int64_t k,
-                               WordOf<T>* to) {
-  using W = WordOf<T>;
+                               WordType<T>* to) {
+  using W = WordType<T>;
   constexpr int kDepth = Packed<T>::kDepth, kW = static_cast<int>(kWidth<W>);
   constexpr int kSide = PowerOfTwoFrom(Lanes) < kW ? PowerOfTwoFrom(Lanes) : kW;
   const int64_t squares = k / (kW * kDepth) * (kW * kDepth);  // elements
@@ -109,11 +109,11 @@ ONEFLOW_INLINE void PackAcross(const T* from, int64_t lane_stride, int64_t lanes
   }
 }
 
-// Panels of lanes that lie side by side: word after word, in each all panels, as they lie in
-// memory.
+// Panels of lanes that are contiguous in memory: word after word, in each word all panels, in
+// memory order.
 template <typename T, int Lanes>
 ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, int64_t k,
-                              WordOf<T>* to) {
+                              WordType<T>* to) {
   constexpr int kDepth = Packed<T>::kDepth;
   const int64_t words = (k + kDepth - 1) / kDepth;
   for (int64_t i = 0; i < words; ++i, from += k_stride * kDepth, to += Lanes) {
@@ -121,14 +121,14 @@ ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, in
     int64_t l = 0;
     if (left >= kDepth) {
       for (; l + Lanes <= lanes; l += Lanes) {
-        WordOf<T>* panel = to + l * words;
+        WordType<T>* panel = to + l * words;
         for (int j = 0; j < Lanes; ++j) panel[j] = OneWord<T>(from + l + j, k_stride, kDepth);
       }
     }
     for (; l < lanes; l += Lanes) {
-      WordOf<T>* panel = to + l * words;
+      WordType<T>* panel = to + l * words;
       for (int64_t j = 0; j < Lanes; ++j) {
-        panel[j] = l + j < lanes ? OneWord<T>(from + l + j, k_stride, left) : WordOf<T>{};
+        panel[j] = l + j < lanes ? OneWord<T>(from + l + j, k_stride, left) : WordType<T>{};
       }
     }
   }
@@ -137,7 +137,7 @@ ONEFLOW_INLINE void PackAlong(const T* from, int64_t k_stride, int64_t lanes, in
 // ProductKernels::Pack for panels of `Lanes`.
 template <typename T, int Lanes>
 void PackPanels(Strided<T> from, int64_t lanes, int64_t k, std::byte* packed) {
-  auto* to = reinterpret_cast<WordOf<T>*>(packed);
+  auto* to = reinterpret_cast<WordType<T>*>(packed);
   if (from.row == 1) return PackAlong<T, Lanes>(from.data, from.col, lanes, k, to);
   const int64_t words = (k + Packed<T>::kDepth - 1) / Packed<T>::kDepth;
   for (int64_t l = 0; l < lanes; l += Lanes, to += Lanes * words) {

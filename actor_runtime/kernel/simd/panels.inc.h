@@ -1,10 +1,10 @@
-// Small matrices in panels, and products of them: what attention multiplies. Part of
+// Small matrices in panels, and products of them, as attention needs them. Part of
 // attention_kernels.inc.h.
 //
-// A panel matrix m[rows, columns] is cut into panels of kLanes columns; each panel lies row after
-// row, kLanes elements a row, the last one filled up with zeros. Every distance inside a panel is
-// a constant, so a product needs one pointer an operand, and no operand is packed twice. Panels
-// hold T, what is computed in; S is what tensors are stored as.
+// A panel matrix m[rows, columns] is split into panels of kLanes columns; each panel stores row
+// after row, kLanes elements a row, the last one padded with zeros. Every distance inside a panel
+// is a constant, so a product needs one pointer an operand, and no operand is packed twice. Panels
+// hold T, the type of computation; S is the type in which tensors are stored.
 
 template <typename T>
 inline constexpr int64_t kLanes = 2 * kWidth<T>;
@@ -16,14 +16,14 @@ ONEFLOW_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 ONEFLOW_INLINE int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // to[r, c] = from[r * stride + c] * scale, into a panel matrix of `panel_rows` rows. The last tile
-// of rows is filled up with zeros too.
+// of rows is padded with zeros, too.
 template <typename T, typename S>
 void ToPanels(const S* from, int64_t stride, int64_t rows, int64_t columns, T scale, T* to,
               int64_t panel_rows) {
-  const int64_t whole_tiles = RoundUp(rows, kPanelRows);
+  const int64_t full_tiles = RoundUp(rows, kPanelRows);
   for (int64_t c = 0; c < columns; c += kLanes<T>, to += panel_rows * kLanes<T>) {
     const int64_t n = Least(kLanes<T>, columns - c);
-    for (int64_t r = 0; r < whole_tiles; ++r) {
+    for (int64_t r = 0; r < full_tiles; ++r) {
       const S* row = from + r * stride + c;
       for (int64_t i = 0; i < kLanes<T>; i += kWidth<T>) {
         Vec<T> v = {};
@@ -74,14 +74,14 @@ void TransposePanels(const T* from, int64_t panel_rows, int64_t rows, int64_t co
 
 // Operand a of a product, kPanelRows x depth: rows of a panel matrix, or rows of its transpose.
 template <typename T>
-struct PanelRowsOf {  // a(i, k) = m[i, k]; `at` is m[i = 0, k = 0]
+struct PanelRows {  // a(i, k) = m[i, k]; `at` is m[i = 0, k = 0]
   const T* at;
   int64_t panel;  // elements of a panel of m
   ONEFLOW_INLINE const T* Part(int64_t k) const { return at + k / kLanes<T> * panel; }
   static ONEFLOW_INLINE int64_t Offset(int64_t i, int64_t k) { return i * kLanes<T> + k; }
 };
 template <typename T>
-struct PanelColumnsOf {  // a(i, k) = m[k, i], within one panel; `at` is m[k = 0, i = 0]
+struct PanelColumns {  // a(i, k) = m[k, i], within one panel; `at` is m[k = 0, i = 0]
   const T* at;
   ONEFLOW_INLINE const T* Part(int64_t k) const { return at + k * kLanes<T>; }
   static ONEFLOW_INLINE int64_t Offset(int64_t i, int64_t k) { return k * kLanes<T> + i; }
@@ -109,7 +109,7 @@ ONEFLOW_INLINE void MultiplyPanel(A a, const T* b, int64_t depth,
   }
 }
 
-// c (+)= a b for a tile of kPanelRows rows of c, one panel wide; c lies in a panel matrix.
+// c (+)= a b for a tile of kPanelRows rows of c, one panel wide; c is part of a panel matrix.
 template <typename T, typename A>
 ONEFLOW_INLINE void MultiplyTileInto(A a, const T* b, int64_t depth, T* c, bool accumulate) {
   Vec<T> sum[kPanelRows][2] = {};

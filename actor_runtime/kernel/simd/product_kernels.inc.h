@@ -1,7 +1,7 @@
 // The body of product_kernels_<instruction set>.cc: the same code, compiled for vectors of
-// ONEFLOW_VECTOR_BYTES into the namespace ONEFLOW_VECTOR_NAMESPACE. Nothing here may be an inline
-// function of another header: the linker would keep one copy, perhaps one this processor cannot
-// run.
+// ONEFLOW_VECTOR_BYTES into the namespace ONEFLOW_VECTOR_NAMESPACE. It must not use inline
+// functions of other headers: the linker would keep one copy, perhaps one that this processor
+// cannot run.
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -32,7 +32,7 @@ constexpr ProductKernels<T> Table() {
       .tile_columns = kTileColumns<T>,
       .column_step = kTileColumns<T> / kTileVectors,
       .word_depth = Packed<T>::kDepth,
-      .word_bytes = sizeof(WordOf<T>),
+      .word_bytes = sizeof(WordType<T>),
       .pack_a = PackPanels<T, kTileRows>,
       .pack_b = PackPanels<T, kTileColumns<T>>,
       .multiply = Multiply<T>,

@@ -1,11 +1,12 @@
 // Random words in bulk, and dropout. Part of vector_kernels.inc.h.
 //
-// The same Philox4x32-10 as actor_runtime/random/random.cc, its plain twin, with a block in each
-// 64-bit lane: what a lane holds above its low 32 bits is never looked at.
+// The same Philox4x32-10 as its scalar reference, actor_runtime/random/random.cc, with a block in
+// each 64-bit lane: bits above the low 32 of a lane are never used.
 
 typedef uint64_t Words __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
 inline constexpr int64_t kWordLanes = ONEFLOW_VECTOR_BYTES / 8;
-// Words that are made together, in the order of RandomStream::Word; a multiple of every width.
+// The number of words computed together, in the order of RandomStream::Word; a multiple of every
+// width.
 inline constexpr int64_t kWordGroup = 32, kBlockGroup = kWordGroup / 4;
 
 // The low 32 bits of each lane times `by`, all 64 bits of it.
@@ -61,12 +62,12 @@ void Dropout(const DropoutNumbers& numbers, uint64_t first, const S* x, S* y, in
   const DropoutNumbers d = numbers;  // a copy: the stores below cannot alias it
   for (int64_t i = 0; i < n;) {
     const uint64_t element = first + static_cast<uint64_t>(i);
-    const int64_t place = static_cast<int64_t>(element % kWordGroup);
-    const int64_t room = kWordGroup - place, count = n - i < room ? n - i : room;
+    const int64_t offset = static_cast<int64_t>(element % kWordGroup);
+    const int64_t room = kWordGroup - offset, count = n - i < room ? n - i : room;
     T values[kWordGroup] = {};
-    Convert<T>(x + i, values + place, count, false);
+    Convert<T>(x + i, values + offset, count, false);
     DropGroup<T>(d, element / kWordGroup, values);
-    Convert<T>(values + place, y + i, count, accumulate);
+    Convert<T>(values + offset, y + i, count, accumulate);
     i += count;
   }
 }
@@ -75,11 +76,11 @@ inline void DropoutMask(const DropoutNumbers& numbers, uint64_t first, uint8_t* 
   const DropoutNumbers d = numbers;  // a copy: the stores below cannot alias it
   for (int64_t i = 0; i < n;) {
     const uint64_t element = first + static_cast<uint64_t>(i);
-    const int64_t place = static_cast<int64_t>(element % kWordGroup);
-    const int64_t room = kWordGroup - place, count = n - i < room ? n - i : room;
+    const int64_t offset = static_cast<int64_t>(element % kWordGroup);
+    const int64_t room = kWordGroup - offset, count = n - i < room ? n - i : room;
     uint32_t words[kWordGroup];
     RandomWords(d.key, d.stream, element / kWordGroup, words);
-    for (int64_t j = 0; j < count; ++j) mask[i + j] = words[place + j] >= d.drop_below;
+    for (int64_t j = 0; j < count; ++j) mask[i + j] = words[offset + j] >= d.drop_below;
     i += count;
   }
 }

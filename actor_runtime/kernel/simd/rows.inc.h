@@ -5,20 +5,20 @@ T Dot(const S* a, const T* b, int64_t n) {
   return SumTerms<T>(n, [&](auto load, int64_t i) { return load(a, i) * load(b, i); });
 }
 
-// Of rows stored as X: the residual stream, T or S.
+// For rows stored as X: the residual stream, T or S.
 template <typename T, typename X, typename S>
 void LayerNorm(const X* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean, T* rstd,
                int64_t rows, int64_t width) {
   for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
     const T mu = SumTerms<T>(width, [&](auto load, int64_t i) { return load(x, i); }) / T(width);
     // Two passes: the row is in cache, and E[x^2] - mean^2 would lose digits. Padding would add
-    // mean^2, so the rest of the row is summed by itself.
-    const int64_t whole = width - width % kWidth<T>;
-    T squares = SumTerms<T>(whole, [&](auto load, int64_t i) {
+    // mean^2, so the rest of the row is summed separately.
+    const int64_t full_width = width - width % kWidth<T>;
+    T squares = SumTerms<T>(full_width, [&](auto load, int64_t i) {
       const Vec<T> d = load(x, i) - mu;
       return d * d;
     });
-    for (int64_t i = whole; i < width; ++i) {
+    for (int64_t i = full_width; i < width; ++i) {
       const T d = LoadPart<T>(x + i, 1)[0] - mu;
       squares += d * d;
     }
@@ -59,7 +59,7 @@ void LayerNormGradInput(const S* dy, const X* x, const T* gamma, const T* mean, 
 inline constexpr int64_t kRowBlock = 64;
 
 // y[c] (+)= Σ over rows of term(load, row, c), for c < n: `load` is as in SumTerms. Several vectors
-// of a row go together, so that rows far apart are visited once.
+// of a row are computed together, so that distant rows are visited once.
 template <typename T, typename Term>
 ONEFLOW_INLINE void SumRows(int64_t rows, int64_t n, T* y, bool accumulate, Term term) {
   constexpr int kStrip = 4;
@@ -125,7 +125,7 @@ T RowMax(const S* x, int64_t n) {
   for (; i < n; i += kWidth<T>) {
     m0 = Max<T>(m0, i + kWidth<T> <= n ? Load<T>(x + i) : LoadPart<T>(x + i, n - i, lowest));
   }
-  return MaxOf<T>(Max<T>(m0, m1));
+  return MaxLane<T>(Max<T>(m0, m1));
 }
 
 template <typename T, typename S>

@@ -1,18 +1,18 @@
-// The inner loops of the CPU kernels, compiled once for each instruction set (baseline, AVX2,
-// AVX-512) and chosen by what the processor has. Serial: no threads, no allocation, no shapes
-// beyond counts.
+// VectorKernels: the inner loops of the CPU kernels, compiled once for each instruction set
+// (baseline, AVX2, AVX-512); the processor's features choose one. Serial: no threads, no
+// allocation, no shapes beyond counts.
 //
-// Guarantee (law 6): every element-wise result is computed by the same instructions wherever the
-// element lies, and every sum has an order that depends on its length only; so results do not
-// depend on alignment or on how a caller cuts the work. Between instruction sets the last bits may
+// Guarantee (law 6): every element-wise result is computed by the same instructions at every
+// position, and every sum has an order that depends on its length only; so results do not depend on
+// alignment or on the caller's split of the work. Between instruction sets the last bits may
 // differ.
 //
 //   const VectorKernels<float>& v = *VectorFor<float>(BestIsa());
 //   v.gelu(x, y, n, /*accumulate=*/false);
 //
-// The double instances are the twins that gradient checks and tests compare with. Those that store
-// bf16 compute in f32: an element is widened as it is read and rounded as it is written, to the
-// very bits of ToBf16, on every instruction set.
+// The double instances are the references of gradient checks and tests. Instances that store bf16
+// compute in f32: an element is widened as it is read and rounded as it is written, with exactly
+// the bits of ToBf16, on every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@
 
 namespace oneflow {
 
-// What one AdamW update multiplies with, all of it ready.
+// The precomputed factors of one AdamW update.
 struct AdamNumbers {
   double learning_rate, beta1, beta2, epsilon, decay, clip_factor;
   double correction1, correction2;  // 1 - beta^(step + 1)
 };
 
-// What dropout multiplies with: an element is dropped if its 32 random bits are below `drop_below`,
-// else kept and multiplied by `scale`. Its bits are word `index` of a stream: RandomStream::Word in
+// The numbers of dropout: an element is dropped if its 32 random bits are below `drop_below`, else
+// kept and multiplied by `scale`. Its bits are word `index` of a stream: RandomStream::Word in
 // actor_runtime/random/random.h.
 struct DropoutNumbers {
   uint64_t key, stream;
@@ -39,11 +39,11 @@ struct DropoutNumbers {
   double scale;  // 1 / (1 - rate)
 };
 
-// T is computed in. S is what tensors are stored as that may be narrow: T itself, or Bf16 where T
-// is float. `accumulate` adds to y instead of overwriting it. Rows are dense.
+// T is the type of computation. S is the type in which tensors that may be narrow are stored: T
+// itself, or Bf16 if T is float. `accumulate` adds to y instead of overwriting it. Rows are dense.
 template <typename T, typename S = T>
 struct VectorKernels {
-  // Element-wise over n.
+  // Element-wise over n:
   void (*widen)(const S* x, T* y, int64_t n, bool accumulate);  // y = x
   void (*round)(const T* x, S* y, int64_t n, bool accumulate);  // y = x
   void (*add)(const T* a, const S* b, T* y, int64_t n, bool accumulate);
@@ -58,13 +58,13 @@ struct VectorKernels {
   // Elements first, first + 1, ... of a random mask; y may be x.
   void (*dropout)(const DropoutNumbers& numbers, uint64_t first, const S* x, S* y, int64_t n,
                   bool accumulate);
-  // mask[i] = 1 where element first + i is kept, else 0; and y = x * scale where mask is not 0,
-  // else 0. One after the other they are `dropout`, bit for bit; y may be x.
+  // mask[i] = 1 if element first + i is kept, else 0; and y = x * scale if mask is not 0, else 0.
+  // One after the other they equal `dropout`, bit for bit; y may be x.
   void (*dropout_mask)(const DropoutNumbers& numbers, uint64_t first, uint8_t* mask, int64_t n);
   void (*apply_mask)(const uint8_t* mask, T scale, const S* x, S* y, int64_t n, bool accumulate);
   double (*sum_squares)(const T* x, int64_t n);
   void (*adamw)(const AdamNumbers& numbers, const T* g, T* w, T* m, T* v, int64_t n);
-  // Rows of `width`.
+  // Rows of `width`:
   void (*layer_norm)(const T* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean, T* rstd,
                      int64_t rows, int64_t width);  // beta may be null
   void (*layer_norm_grad_input)(const S* dy, const T* x, const T* gamma, const T* mean,
@@ -73,7 +73,7 @@ struct VectorKernels {
   void (*layer_norm_grad_weight)(const S* dy, const T* x, const T* mean, const T* rstd, T* dgamma,
                                  T* dbeta, int64_t rows, int64_t width, int64_t begin, int64_t end,
                                  bool accumulate);
-  // The same of rows that are themselves stored as S.
+  // The same for rows that are themselves stored as S.
   void (*layer_norm_narrow)(const S* x, const T* gamma, const T* beta, T epsilon, S* y, T* mean,
                             T* rstd, int64_t rows, int64_t width);
   void (*layer_norm_grad_input_narrow)(const S* dy, const S* x, const T* gamma, const T* mean,
@@ -95,8 +95,8 @@ struct VectorKernels {
   T (*softmax_row)(T* s, T scale, int64_t n, T* max);
 };
 
-// The table of one instruction set; nullptr if this processor has not got it. T is float or double,
-// or T is float and S Bf16.
+// The table of one instruction set; nullptr if this processor does not have it. T is float or
+// double, or T is float and S Bf16.
 template <typename T, typename S = T>
 const VectorKernels<T, S>* VectorFor(Isa isa);
 

@@ -1,7 +1,7 @@
 // The body of vector_kernels_<instruction set>.cc: the same code, compiled for vectors of
-// ONEFLOW_VECTOR_BYTES into the namespace ONEFLOW_VECTOR_NAMESPACE. Nothing here may be an inline
-// function of another header: the linker would keep one copy, perhaps one this processor cannot
-// run.
+// ONEFLOW_VECTOR_BYTES into the namespace ONEFLOW_VECTOR_NAMESPACE. It must not use inline
+// functions of other headers: the linker would keep one copy, perhaps one that this processor
+// cannot run.
 #include <cstddef>
 #include <cstdint>
 #include <utility>

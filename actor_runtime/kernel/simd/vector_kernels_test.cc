@@ -53,15 +53,15 @@ TEST_CASE("exp of special values") {
   }
 }
 
-TEST_CASE("an element's bits do not depend on where it lies in a row") {
+TEST_CASE("an element's bits do not depend on its position in a row") {
   const auto& v = *VectorFor<float>(BestIsa());
-  std::vector<float> x(200), whole(200), part(200);
+  std::vector<float> x(200), full(200), part(200);
   for (int i = 0; i < 200; ++i) x[i] = std::sin(static_cast<float>(i)) * 3;
-  v.gelu(x.data(), whole.data(), 200, false);
+  v.gelu(x.data(), full.data(), 200, false);
   for (int begin : {1, 3, 17, 63}) {
     for (int n : {1, 5, 16, 100}) {
       v.gelu(x.data() + begin, part.data(), n, false);
-      CHECK(std::memcmp(part.data(), whole.data() + begin, n * sizeof(float)) == 0);
+      CHECK(std::memcmp(part.data(), full.data() + begin, n * sizeof(float)) == 0);
     }
   }
 }
@@ -75,7 +75,7 @@ S Stored(T x) {
   return S(x);
 }
 
-// The plain twin of dropout: word by word, from the scalar generator.
+// The scalar reference of dropout: word by word, from the scalar generator.
 template <typename T, typename S>
 void PlainDropout(const RandomStream& stream, uint32_t drop_below, double scale, uint64_t first,
                   const S* x, S* y, int64_t n, bool accumulate) {
@@ -111,7 +111,7 @@ void CheckDropout(Isa isa) {
   }
 }
 
-TEST_CASE("dropout is its plain twin, bit for bit, at every place of a group") {
+TEST_CASE("dropout equals its scalar reference, bit for bit, at every offset in a group") {
   for (Isa isa : kAll) {
     CheckDropout<float, float>(isa);
     CheckDropout<float, Bf16>(isa);
@@ -150,7 +150,7 @@ TEST_CASE("a mask that is stored and applied is dropout, bit for bit") {
   }
 }
 
-TEST_CASE("a dropped element is zero, whatever it was") {
+TEST_CASE("a dropped element is zero, even if it was infinite") {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x(64, inf), y(64);
   VectorFor<float>(BestIsa())->dropout({1, 2, 0xffffffff, 1}, 0, x.data(), y.data(), 64, false);

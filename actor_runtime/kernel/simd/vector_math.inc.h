@@ -2,11 +2,11 @@
 // vector_kernels.inc.h.
 
 template <typename T>
-struct VecOf {
+struct VecType {
   typedef T type __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
 };
 template <typename T>
-using Vec = typename VecOf<T>::type;
+using Vec = typename VecType<T>::type;
 template <typename T>
 inline constexpr int64_t kWidth = ONEFLOW_VECTOR_BYTES / static_cast<int64_t>(sizeof(T));
 
@@ -17,7 +17,8 @@ typedef uint32_t VecBits __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
 typedef uint16_t VecHalves __attribute__((vector_size(ONEFLOW_VECTOR_BYTES / 2)));
 
 #if defined(__AVX512F__)
-// All lanes: the intrinsics without a mask read a variable that nobody sets, which GCC 12 reports.
+// A mask of all lanes: the intrinsics without a mask read a variable that nobody sets, which GCC 12
+// reports.
 inline constexpr __mmask16 kAll = 0xffff;
 #endif
 
@@ -84,7 +85,7 @@ ONEFLOW_INLINE Vec<T> Broadcast(T x) {
   return x - Vec<T>{};  // folds to a broadcast; 0 + x would not (-0)
 }
 
-// b where one of them is not a number, on every instruction set.
+// b if one of them is not a number, on every instruction set.
 template <typename T>
 ONEFLOW_INLINE Vec<T> Max(Vec<T> a, Vec<T> b) {
 #if defined(__AVX512F__)
@@ -133,13 +134,13 @@ ONEFLOW_INLINE T Sum(Vec<T> v) {
 }
 
 template <typename T>
-ONEFLOW_INLINE T MaxOf(Vec<T> v) {
+ONEFLOW_INLINE T MaxLane(Vec<T> v) {
   constexpr int kW = static_cast<int>(kWidth<T>);
   return Fold<T, kW / 2>(
       v, [](Vec<T> a, Vec<T> b) { return Max<T>(a, b); }, std::make_index_sequence<kW>());
 }
 
-// Calls full(i) for whole vectors and part(i, n) for the rest.
+// Calls full(i) for full vectors and part(i, n) for the rest.
 template <typename T, typename Full, typename Part>
 ONEFLOW_INLINE void ForVectors(int64_t n, Full full, Part part) {
   int64_t i = 0;
@@ -199,10 +200,11 @@ ONEFLOW_INLINE Vec<float> Exp(Vec<float> x) {
   return Scale2(p, n, shifted);
 }
 
-// 1 / (1 + e^x) without a division where a table and one step of Newton's do: to about 1e-7.
+// 1 / (1 + e^x), to about 1e-7, without a division if there is a reciprocal table: one step of
+// Newton's method.
 ONEFLOW_INLINE Vec<float> Logistic(Vec<float> x) {
 #if defined(__AVX512F__)
-  // Capped: infinity times the zero that its reciprocal is would not be a number.
+  // Capped, because infinity times its reciprocal, zero, would not be a number.
   const Vec<float> d = Exp(Min<float>(Broadcast<float>(80.0f), x)) + 1.0f;
   const Vec<float> y = (Vec<float>)_mm512_maskz_rcp14_ps(kAll, (__m512)d);
   return y + y * (1.0f - d * y);

@@ -1,6 +1,6 @@
-// For tests: the part of cuBLASLt's interface that kernels use, for the twin in
+// For tests: the part of cuBLASLt's interface that kernels use, for the emulation in
 // emulated/cublas_lt.cc. Names and values are those of NVIDIA's documentation, so that sources
-// compile against either header; what is not here, the twin does not know.
+// compile against either header; other names are unknown to the emulation.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// For tests: the types of elements by which CUDA's libraries are told what matrices hold, with the
-// values of the toolkit's header of this name. Only those that the twins know.
+// For tests: the element types of matrices in CUDA's libraries, with the values of the toolkit's
+// header of this name. Only those that the emulation knows.
 #pragma once
 
 typedef enum cudaDataType_t {

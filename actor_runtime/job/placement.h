@@ -1,20 +1,21 @@
-// Which process of a job this one is: a pure function of flags and environment.
+// JobPlacement: the index of this process in its job, the number of processes, and the
+// coordinator's address: a pure function of flags and environment.
 //
-// Index and number of processes come from the first of these that says anything:
-//   --process_index, --processes          whoever starts processes by hand
-//   RANK, WORLD_SIZE                      torchrun, and what imitates it
-//   SLURM_PROCID, SLURM_STEP_NUM_TASKS    a task of a Slurm step (srun); SLURM_NTASKS where the
+// Index and number of processes come from the first of these that is given:
+//   --process_index, --processes          processes started by hand
+//   RANK, WORLD_SIZE                      torchrun, and launchers that imitate it
+//   SLURM_PROCID, SLURM_STEP_NUM_TASKS    a task of a Slurm step (srun); SLURM_NTASKS if the
 //                                         latter is absent
 //   JOB_COMPLETION_INDEX                  a pod of an indexed Kubernetes job; their number is
 //                                         --processes or ONEFLOW_PROCESSES
 //   --processes alone                     this process is to start the others itself
-// and the coordinator's address from --coordinator, else ONEFLOW_COORDINATOR, else what the
-// launcher says: MASTER_ADDR and MASTER_PORT (under torchrun the port after it: its agent holds
+// The coordinator's address comes from --coordinator, else ONEFLOW_COORDINATOR, else from the
+// launcher: MASTER_ADDR and MASTER_PORT (under torchrun the port after it: its agent holds
 // MASTER_PORT), or the first node of SLURM_STEP_NODELIST and a port made of the ids of job and
 // step. The attempt is ONEFLOW_ATTEMPT, else SLURM_RESTART_COUNT, else TORCHELASTIC_RESTART_COUNT,
 // else 0.
 //
-//   ASSIGN_OR_RETURN(JobPlace place, FindPlace(flags, [](const std::string& name) {
+//   ASSIGN_OR_RETURN(JobPlacement placement, FindPlacement(flags, [](const std::string& name) {
 //     const char* value = std::getenv(name.c_str());
 //     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 //   }));
@@ -30,12 +31,12 @@
 
 namespace oneflow {
 
-struct PlaceFlags {
+struct PlacementFlags {
   std::string coordinator;  // empty: not given
   std::optional<int64_t> process_index, processes;
 };
 
-struct JobPlace {
+struct JobPlacement {
   int process = 0, processes = 1;
   std::string coordinator;  // HOST:PORT; empty where processes is 1, or starts_others
   int64_t attempt = 0;
@@ -43,12 +44,12 @@ struct JobPlace {
   std::string source;          // "flags", "torchrun", "Slurm", "Kubernetes" or "alone"
 };
 
-// Refuses flags and variables that are incomplete or contradict each other, by name.
-absl::StatusOr<JobPlace> FindPlace(
-    const PlaceFlags& flags,
+// Refuses flags and variables that are incomplete or contradict each other; the error names them.
+absl::StatusOr<JobPlacement> FindPlacement(
+    const PlacementFlags& flags,
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment);
 
-// The first name of a list as Slurm writes it: "n3" of "n[3-5,9],m1", "r1n04" of "r[1-2]n[04-07]".
+// The first name of a list in Slurm's notation: "n3" of "n[3-5,9],m1", "r1n04" of "r[1-2]n[04-07]".
 absl::StatusOr<std::string> FirstHost(std::string_view hostlist);
 
 }  // namespace oneflow

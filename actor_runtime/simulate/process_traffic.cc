@@ -1,4 +1,4 @@
-#include "actor_runtime/simulate/crossings.h"
+#include "actor_runtime/simulate/process_traffic.h"
 
 #include <algorithm>
 #include <array>
@@ -26,8 +26,8 @@ struct Route {
   int flights = 1;     // of the reader
 };
 
-// Of one exchange of all groups of a stage, in one firing.
-struct OfFiring {
+// The traffic of one exchange of all groups of a stage, in one firing.
+struct FiringBytes {
   std::map<int, double> in, out;  // bytes, by process
   FarTraffic most;
 };
@@ -37,27 +37,27 @@ class Counting {
  public:
   Counting(const PlanNet& net, StageMesh mesh, int ranks_a_process)
       : net_(net), mesh_(std::move(mesh)), ranks_a_process_(ranks_a_process) {
-    crossings_.processes = mesh_.ranks() / ranks_a_process;
-    crossings_.by_stage.resize(mesh_.stage_axis < 0 ? 1 : mesh_.mesh.axes[mesh_.stage_axis].size);
-    crossings_.by_process.resize(crossings_.processes);
+    traffic_.processes = mesh_.ranks() / ranks_a_process;
+    traffic_.by_stage.resize(mesh_.stage_axis < 0 ? 1 : mesh_.mesh.axes[mesh_.stage_axis].size);
+    traffic_.by_process.resize(traffic_.processes);
   }
 
-  absl::StatusOr<Crossings> Count() {
+  absl::StatusOr<ProcessTraffic> Count() {
     far_.resize(net_.program->actor_size());
     for (int a = 0; a < net_.program->actor_size(); ++a) {
       const proto::Actor& actor = net_.actor(a);
       if (!actor.has_exchange()) continue;
       const proto::Group& group = net_.plan->group(actor.exchange().group());
-      // Of a pair the receive stands for both.
+      // In a pair of actors the receive counts for both.
       if (group.has_stages() && group.stages().to() != actor.stage()) continue;
-      OfFiring firing;
+      FiringBytes firing;
       for (int rank = 0; rank < mesh_.ranks(); ++rank) {
         if (mesh_.RankToStage(rank) != actor.stage()) continue;
-        const std::vector<int> ranks = mesh_.MembersOf(group, rank);
+        const std::vector<int> ranks = mesh_.FindMembers(group, rank);
         const int counted_at = group.has_stages() ? ranks.back() : ranks.front();
         if (rank == counted_at) RETURN_IF_ERROR(AddExchange(a, ranks, &firing));
       }
-      // What devices of a process exchange at one time, they exchange by one link.
+      // Devices of a process that exchange at the same time share one link.
       for (const auto* bytes : {&firing.in, &firing.out}) {
         for (const auto& [process, n] : *bytes) {
           firing.most.bytes = std::max(firing.most.bytes, n);
@@ -67,11 +67,11 @@ class Counting {
       if (net_.actors[a].partner >= 0) far_[net_.actors[a].partner] = firing.most;
     }
     const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
-    for (std::vector<Traffic>* all : {&crossings_.by_stage, &crossings_.by_process}) {
+    for (std::vector<Traffic>* all : {&traffic_.by_stage, &traffic_.by_process}) {
       for (Traffic& traffic : *all) Divide(steps, &traffic);
     }
-    for (const Traffic& traffic : crossings_.by_process) crossings_.all += traffic;
-    return std::move(crossings_);
+    for (const Traffic& traffic : traffic_.by_process) traffic_.all += traffic;
+    return std::move(traffic_);
   }
 
   const std::vector<FarTraffic>& far() const { return far_; }
@@ -84,12 +84,12 @@ class Counting {
     }
   }
 
-  int ProcessOf(int rank) const { return rank / ranks_a_process_; }
+  int FindProcess(int rank) const { return rank / ranks_a_process_; }
 
   // All firings of an exchange of these ranks.
-  absl::Status AddExchange(int actor, const std::vector<int>& ranks, OfFiring* firing) {
+  absl::Status AddExchange(int actor, const std::vector<int>& ranks, FiringBytes* firing) {
     std::map<int, int> first_of;  // by process: the rank that speaks for it
-    for (const int rank : ranks) first_of.try_emplace(ProcessOf(rank), rank);
+    for (const int rank : ranks) first_of.try_emplace(FindProcess(rank), rank);
     if (first_of.size() == 1) return absl::OkStatus();
     const int64_t firings = net_.actors[actor].firings;
     for (const auto& [process, from] : first_of) {
@@ -97,15 +97,15 @@ class Counting {
         if (process != other) AddMessages(from, to, 2 * firings);  // entered, done
       }
     }
-    ASSIGN_OR_RETURN(const std::vector<Route>* routes, RoutesOf(actor, ranks));
+    ASSIGN_OR_RETURN(const std::vector<Route>* routes, FindRoutes(actor, ranks));
     std::map<int, FarTraffic> of_reader;
     for (const Route& route : *routes) {
       FarTraffic& far = of_reader[route.reader];
       far.packets += static_cast<double>(route.packets);
       far.placed += static_cast<double>(route.placed);
       far.flights = route.flights;
-      firing->in[ProcessOf(ranks[route.reader])] += static_cast<double>(route.bytes);
-      firing->out[ProcessOf(ranks[route.source])] += static_cast<double>(route.bytes);
+      firing->in[FindProcess(ranks[route.reader])] += static_cast<double>(route.bytes);
+      firing->out[FindProcess(ranks[route.source])] += static_cast<double>(route.bytes);
       const int reader = ranks[route.reader], source = ranks[route.source];
       const int64_t packets = firings * route.packets, bytes = firings * route.bytes;
       AddMessages(reader, source, packets);  // pulls
@@ -120,7 +120,7 @@ class Counting {
   }
 
   std::array<Traffic*, 2> At(int rank) {
-    return {&crossings_.by_stage[mesh_.RankToStage(rank)], &crossings_.by_process[ProcessOf(rank)]};
+    return {&traffic_.by_stage[mesh_.RankToStage(rank)], &traffic_.by_process[FindProcess(rank)]};
   }
 
   void AddMessages(int from, int to, int64_t n) {
@@ -128,9 +128,9 @@ class Counting {
     for (Traffic* t : At(to)) t->messages_received += n;
   }
 
-  // Layers are alike, and so are groups: each kind is cut into pieces once.
-  absl::StatusOr<const std::vector<Route>*> RoutesOf(int actor, const std::vector<int>& ranks) {
-    const auto [found, fresh] = routes_.try_emplace(KeyOf(actor, ranks));
+  // Layers are alike, and so are groups: each kind is split into pieces once.
+  absl::StatusOr<const std::vector<Route>*> FindRoutes(int actor, const std::vector<int>& ranks) {
+    const auto [found, fresh] = routes_.try_emplace(MakeKey(actor, ranks));
     if (!fresh) return &found->second;
     std::vector<BoundMember> members;
     const int partner = net_.actors[actor].partner;
@@ -138,7 +138,7 @@ class Counting {
       members.push_back({members.empty() && partner >= 0 ? partner : actor, rank});
     }
     std::vector<int> processes;
-    for (const int rank : ranks) processes.push_back(ProcessOf(rank));
+    for (const int rank : ranks) processes.push_back(FindProcess(rank));
     std::sort(processes.begin(), processes.end());
     processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
     for (const int process : processes) {
@@ -147,7 +147,7 @@ class Counting {
     return &found->second;
   }
 
-  // Those whose reader is in a process.
+  // Adds the routes whose reader is in a process.
   absl::Status AddRoutes(const std::vector<BoundMember>& members, int process,
                          std::vector<Route>* routes) const {
     const RankRange own = {process * ranks_a_process_, (process + 1) * ranks_a_process_};
@@ -186,8 +186,8 @@ class Counting {
     return absl::OkStatus();
   }
 
-  // All that its pieces depend on. Layouts do not cut along the axis of stages.
-  std::string KeyOf(int actor, const std::vector<int>& ranks) const {
+  // All that the pieces depend on. Layouts do not split along the axis of stages.
+  std::string MakeKey(int actor, const std::vector<int>& ranks) const {
     std::string key;
     for (const int a : {net_.actors[actor].partner, actor}) {
       if (a < 0) continue;
@@ -202,7 +202,7 @@ class Counting {
       Coordinate at = mesh_.mesh.RankToCoordinate(rank);
       if (mesh_.stage_axis >= 0) at[mesh_.stage_axis] = 0;
       absl::StrAppend(&key, ";", mesh_.mesh.CoordinateToRank(at), "@",
-                      ProcessOf(rank) - ProcessOf(ranks.front()));
+                      FindProcess(rank) - FindProcess(ranks.front()));
     }
     return key;
   }
@@ -219,10 +219,10 @@ class Counting {
   const std::vector<DeviceMemory> no_devices_;
   std::map<std::string, std::vector<Route>> routes_;
   std::vector<FarTraffic> far_;  // by actor
-  Crossings crossings_;
+  ProcessTraffic traffic_;
 };
 
-nlohmann::ordered_json JsonOf(const Traffic& t) {
+nlohmann::ordered_json TrafficJson(const Traffic& t) {
   return {{"messages_sent", t.messages_sent},
           {"messages_received", t.messages_received},
           {"pulls", t.pulls},
@@ -230,13 +230,13 @@ nlohmann::ordered_json JsonOf(const Traffic& t) {
           {"bytes_received", t.bytes_received}};
 }
 
-std::string LineOf(const std::string& name, const Traffic& t) {
+std::string TrafficLine(const std::string& name, const Traffic& t) {
   return absl::StrFormat("    %-12s %12d %12d %12d %18d %18d\n", name, t.messages_sent,
                          t.messages_received, t.pulls, t.bytes_sent, t.bytes_received);
 }
 
-// Of many only the first and the last.
-std::string LinesOf(const std::string& what, const std::vector<Traffic>& all) {
+// A long list shows only its first and last elements.
+std::string TrafficLines(const std::string& what, const std::vector<Traffic>& all) {
   constexpr size_t kLines = 8;
   std::string text;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -244,7 +244,7 @@ std::string LinesOf(const std::string& what, const std::vector<Traffic>& all) {
       absl::StrAppend(&text, "    ... ", all.size() - kLines, " more\n");
       i = all.size() - 1;
     }
-    text += LineOf(absl::StrCat(what, " ", i), all[i]);
+    text += TrafficLine(absl::StrCat(what, " ", i), all[i]);
   }
   return text;
 }
@@ -261,7 +261,7 @@ Traffic& Traffic::operator+=(const Traffic& other) {
 }
 
 absl::StatusOr<int> RanksAProcess(const proto::Plan& plan, int processes) {
-  ASSIGN_OR_RETURN(const StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   if (processes >= 1 && mesh.ranks() % processes == 0) return mesh.ranks() / processes;
   return InputError(absl::StrCat("--processes=", processes),
                     absl::StrCat("the plan's ", mesh.ranks(),
@@ -272,54 +272,54 @@ absl::StatusOr<int> RanksAProcess(const proto::Plan& plan, int processes) {
 namespace {
 
 struct Counted {
-  Crossings crossings;
+  ProcessTraffic traffic;
   std::vector<FarTraffic> far;
 };
 
-absl::StatusOr<Counted> CountedOf(const proto::Plan& plan, std::string_view program,
-                                  int processes) {
+absl::StatusOr<Counted> CountTraffic(const proto::Plan& plan, std::string_view program,
+                                     int processes) {
   if (plan.device_kind() != proto::CPU) {
     return InputError(absl::StrCat("--processes=", processes),
-                      "the plan is for GPUs, whose exchanges NCCL carries in packets of its own",
+                      "the plan is for GPUs, whose exchanges NCCL carries in packets of its choice",
                       "leave it out, or compile with --device=cpu");
   }
   ASSIGN_OR_RETURN(const int each, RanksAProcess(plan, processes));
-  ASSIGN_OR_RETURN(StageMesh mesh, StageMeshOf(plan));
+  ASSIGN_OR_RETURN(StageMesh mesh, MakeStageMesh(plan));
   ASSIGN_OR_RETURN(const proto::Program* found, FindProgramByFlag(plan, program));
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, *found));
   Counting counting(net, std::move(mesh), each);
-  ASSIGN_OR_RETURN(Crossings crossings, counting.Count());
-  return Counted{std::move(crossings), counting.far()};
+  ASSIGN_OR_RETURN(ProcessTraffic traffic, counting.Count());
+  return Counted{std::move(traffic), counting.far()};
 }
 
 }  // namespace
 
-absl::StatusOr<Crossings> CrossingsOf(const proto::Plan& plan, std::string_view program,
-                                      int processes) {
-  ASSIGN_OR_RETURN(Counted counted, CountedOf(plan, program, processes));
-  return std::move(counted.crossings);
+absl::StatusOr<ProcessTraffic> FindProcessTraffic(const proto::Plan& plan, std::string_view program,
+                                                  int processes) {
+  ASSIGN_OR_RETURN(Counted counted, CountTraffic(plan, program, processes));
+  return std::move(counted.traffic);
 }
 
-absl::StatusOr<std::vector<FarTraffic>> FarTrafficOf(const proto::Plan& plan,
-                                                     std::string_view program, int processes) {
-  ASSIGN_OR_RETURN(Counted counted, CountedOf(plan, program, processes));
+absl::StatusOr<std::vector<FarTraffic>> FindFarTraffic(const proto::Plan& plan,
+                                                       std::string_view program, int processes) {
+  ASSIGN_OR_RETURN(Counted counted, CountTraffic(plan, program, processes));
   return std::move(counted.far);
 }
 
-std::string CrossingsText(const Crossings& crossings) {
+std::string ProcessTrafficText(const ProcessTraffic& traffic) {
   return absl::StrCat(
       absl::StrFormat("between %d processes, a step:\n    %-12s %12s %12s %12s %18s %18s\n",
-                      crossings.processes, "", "messages out", "in", "pulls", "bytes out", "in"),
-      LineOf("all", crossings.all), LinesOf("stage", crossings.by_stage),
-      LinesOf("process", crossings.by_process));
+                      traffic.processes, "", "messages out", "in", "pulls", "bytes out", "in"),
+      TrafficLine("all", traffic.all), TrafficLines("stage", traffic.by_stage),
+      TrafficLines("process", traffic.by_process));
 }
 
-std::string CrossingsJson(const Crossings& crossings) {
+std::string ProcessTrafficJson(const ProcessTraffic& traffic) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array(), processes = stages;
-  for (const Traffic& t : crossings.by_stage) stages.push_back(JsonOf(t));
-  for (const Traffic& t : crossings.by_process) processes.push_back(JsonOf(t));
-  const nlohmann::ordered_json json = {{"processes", crossings.processes},
-                                       {"all", JsonOf(crossings.all)},
+  for (const Traffic& t : traffic.by_stage) stages.push_back(TrafficJson(t));
+  for (const Traffic& t : traffic.by_process) processes.push_back(TrafficJson(t));
+  const nlohmann::ordered_json json = {{"processes", traffic.processes},
+                                       {"all", TrafficJson(traffic.all)},
                                        {"by_stage", std::move(stages)},
                                        {"by_process", std::move(processes)}};
   return JsonText(json);

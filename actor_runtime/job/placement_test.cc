@@ -1,4 +1,4 @@
-#include "actor_runtime/job/place.h"
+#include "actor_runtime/job/placement.h"
 
 #include <map>
 #include <optional>
@@ -11,18 +11,19 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-absl::StatusOr<JobPlace> Find(const Environment& environment, const PlaceFlags& flags = {}) {
-  return FindPlace(flags, [&](const std::string& name) {
+absl::StatusOr<JobPlacement> Find(const Environment& environment,
+                                  const PlacementFlags& flags = {}) {
+  return FindPlacement(flags, [&](const std::string& name) {
     const auto found = environment.find(name);
     return found == environment.end() ? std::nullopt : std::optional(found->second);
   });
 }
 
-std::string Refusal(const Environment& environment, const PlaceFlags& flags = {}) {
-  const absl::StatusOr<JobPlace> place = Find(environment, flags);
-  REQUIRE_FALSE(place.ok());
-  CHECK(place.status().code() == absl::StatusCode::kInvalidArgument);
-  return std::string(place.status().message());
+std::string Refusal(const Environment& environment, const PlacementFlags& flags = {}) {
+  const absl::StatusOr<JobPlacement> placement = Find(environment, flags);
+  REQUIRE_FALSE(placement.ok());
+  CHECK(placement.status().code() == absl::StatusCode::kInvalidArgument);
+  return std::string(placement.status().message());
 }
 
 const Environment kTorchrun = {
@@ -44,11 +45,11 @@ Environment Without(Environment environment, const std::string& name) {
 }
 
 TEST_CASE("Nobody says anything: one process") {
-  const JobPlace place = Find({}).value();
-  CHECK(place.process == 0);
-  CHECK(place.processes == 1);
-  CHECK(place.source == "alone");
-  CHECK_FALSE(place.starts_others);
+  const JobPlacement placement = Find({}).value();
+  CHECK(placement.process == 0);
+  CHECK(placement.processes == 1);
+  CHECK(placement.source == "alone");
+  CHECK_FALSE(placement.starts_others);
   CHECK(Find({}, {.processes = 4})->starts_others);
   CHECK(Find({}, {.processes = 4})->processes == 4);
   // The batch script of a Slurm job is no task of a step.
@@ -56,23 +57,23 @@ TEST_CASE("Nobody says anything: one process") {
 }
 
 TEST_CASE("Flags come before all variables") {
-  const PlaceFlags flags{.coordinator = "h:1", .process_index = 1, .processes = 2};
+  const PlacementFlags flags{.coordinator = "h:1", .process_index = 1, .processes = 2};
   for (const Environment& environment : {Environment(), kTorchrun, kSlurm, kPod}) {
-    const JobPlace place = Find(environment, flags).value();
-    CHECK(place.process == 1);
-    CHECK(place.processes == 2);
-    CHECK(place.coordinator == "h:1");
-    CHECK(place.source == "flags");
+    const JobPlacement placement = Find(environment, flags).value();
+    CHECK(placement.process == 1);
+    CHECK(placement.processes == 2);
+    CHECK(placement.coordinator == "h:1");
+    CHECK(placement.source == "flags");
   }
 }
 
 TEST_CASE("torchrun: its agent holds the port") {
-  JobPlace place = Find(kTorchrun).value();
-  CHECK(place.process == 3);
-  CHECK(place.processes == 8);
-  CHECK(place.coordinator == "10.0.0.1:29500");
-  place = Find(With(kTorchrun, "TORCHELASTIC_RUN_ID", "none")).value();
-  CHECK(place.coordinator == "10.0.0.1:29501");
+  JobPlacement placement = Find(kTorchrun).value();
+  CHECK(placement.process == 3);
+  CHECK(placement.processes == 8);
+  CHECK(placement.coordinator == "10.0.0.1:29500");
+  placement = Find(With(kTorchrun, "TORCHELASTIC_RUN_ID", "none")).value();
+  CHECK(placement.coordinator == "10.0.0.1:29501");
   CHECK(Find(With(kTorchrun, "MASTER_ADDR", "fd00::1"))->coordinator == "[fd00::1]:29500");
   CHECK(Find(kTorchrun, {.coordinator = "h:1"})->coordinator == "h:1");
   // srun torchrun: the inner launcher counts.
@@ -82,20 +83,20 @@ TEST_CASE("torchrun: its agent holds the port") {
 }
 
 TEST_CASE("Slurm: the first node of the step, and a port of job and step") {
-  const JobPlace place = Find(kSlurm).value();
-  CHECK(place.process == 2);
-  CHECK(place.processes == 4);
-  CHECK(place.coordinator == "n03:31817");
+  const JobPlacement placement = Find(kSlurm).value();
+  CHECK(placement.process == 2);
+  CHECK(placement.processes == 4);
+  CHECK(placement.coordinator == "n03:31817");
   CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_TASKS", "3"))->processes == 3);
   CHECK(Find(With(kSlurm, "SLURM_STEP_ID", "1"))->coordinator == "n03:31818");
   CHECK(Find(With(kSlurm, "SLURM_JOB_ID", "4294967295"))->processes == 4);
 }
 
 TEST_CASE("Kubernetes: the index of the pod") {
-  const JobPlace place = Find(kPod).value();
-  CHECK(place.process == 1);
-  CHECK(place.processes == 2);
-  CHECK(place.coordinator == "gpt-0.gpt:4000");
+  const JobPlacement placement = Find(kPod).value();
+  CHECK(placement.process == 1);
+  CHECK(placement.processes == 2);
+  CHECK(placement.coordinator == "gpt-0.gpt:4000");
   CHECK(Find(Without(kPod, "ONEFLOW_PROCESSES"), {.processes = 6})->processes == 6);
 }
 
@@ -111,7 +112,7 @@ TEST_CASE("The attempt is the first count of restarts that is set") {
   CHECK(Find(environment)->attempt == 3);
 }
 
-TEST_CASE("What is incomplete or contradicts itself is refused by name") {
+TEST_CASE("Incomplete or contradictory placements are refused by name") {
   CHECK(Refusal({}, {.process_index = 1}) ==
         "--process_index: does not say of how many; give --processes, too");
   CHECK(Refusal({}, {.coordinator = "h:1"}) ==

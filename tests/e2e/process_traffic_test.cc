@@ -1,5 +1,5 @@
 // What is said to cross between processes is what the network counts, message by message.
-#include "actor_runtime/simulate/crossings.h"
+#include "actor_runtime/simulate/process_traffic.h"
 
 #include <string>
 
@@ -34,7 +34,7 @@ TEST_CASE("what is said to cross is what networks count") {
   small.mesh = c.mesh;
   small.schedule = c.schedule;
   const proto::Plan plan = CompileSmall(small);
-  const Crossings crossings = CrossingsOf(plan, "train", c.processes).value();
+  const ProcessTraffic traffic = FindProcessTraffic(plan, "train", c.processes).value();
   SmallProcesses run(plan, {.processes = c.processes, .make_kernel = MakeNothing});
   for (const absl::Status& status : run.Run("train", kSteps, [](int) { return RunContext(); })) {
     CHECK(status.message() == "");
@@ -42,7 +42,7 @@ TEST_CASE("what is said to cross is what networks count") {
   Traffic all, of_stages;
   for (int p = 0; p < c.processes; ++p) {
     INFO("process " << p);
-    const Traffic& said = crossings.by_process[p];
+    const Traffic& said = traffic.by_process[p];
     const NetworkTotals counted = run.totals(p);
     CHECK(said.messages_sent > 0);
     CHECK(said.bytes_received > 0);
@@ -52,17 +52,17 @@ TEST_CASE("what is said to cross is what networks count") {
     CHECK(kSteps * said.bytes_received == counted.bytes_received);
     all += said;
   }
-  for (const Traffic& stage : crossings.by_stage) of_stages += stage;
-  CHECK(all == crossings.all);
-  CHECK(of_stages == crossings.all);
+  for (const Traffic& stage : traffic.by_stage) of_stages += stage;
+  CHECK(all == traffic.all);
+  CHECK(of_stages == traffic.all);
 }
 
 TEST_CASE("nothing crosses in one process, and ranks divide evenly") {
   SmallRun small;
   small.mesh = "data=2,tensor=2";
   const proto::Plan plan = CompileSmall(small);
-  CHECK(CrossingsOf(plan, "train", 1).value().all == Traffic());
-  CHECK_THAT(std::string(CrossingsOf(plan, "train", 3).status().message()),
+  CHECK(FindProcessTraffic(plan, "train", 1).value().all == Traffic());
+  CHECK_THAT(std::string(FindProcessTraffic(plan, "train", 3).status().message()),
              Catch::Contains("the plan's 4 devices cannot be divided evenly"));
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("far exchanges take the time of their link, near ones that of memory")
   const double near = StepOn(plan, 1, 1, 1);
   const double free = StepOn(plan, 2, 0, 1e18);
   CHECK(free <= near * 1.0001);  // copies are off the worker, sums are not
-  const Traffic received = CrossingsOf(plan, "train", 2).value().by_process[0];
+  const Traffic received = FindProcessTraffic(plan, "train", 2).value().by_process[0];
   // Nothing is computed meanwhile: every byte is waited for.
   const double slow = StepOn(plan, 2, 0, 1e6);
   CHECK(slow - free == Approx(static_cast<double>(received.bytes_received) / 1e6).epsilon(0.01));

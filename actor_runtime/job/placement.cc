@@ -1,4 +1,4 @@
-#include "actor_runtime/job/place.h"
+#include "actor_runtime/job/placement.h"
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMostProcesses = 1 << 20;
 constexpr int kMostPort = 65535;
-// Below the ports that Linux gives away by itself.
+// Below the ports that Linux assigns dynamically.
 constexpr int64_t kFirstPort = 20000, kPorts = 12000;
 
 using Environment = absl::FunctionRef<std::optional<std::string>(const std::string&)>;
@@ -66,7 +66,7 @@ absl::StatusOr<int64_t> FindAttempt(const Variables& variables) {
   return 0;
 }
 
-// A launcher's answer. Its address is empty if it says none.
+// The facts that a launcher gives. The address is empty if it gives none.
 struct Launched {
   std::string source, index_name, count_name;
   int64_t index = 0, count = 1;
@@ -111,12 +111,12 @@ absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_addres
   ASSIGN_OR_RETURN(const int64_t job, variables.Needed("SLURM_JOB_ID", 0, kMostId, "SLURM_PROCID"));
   ASSIGN_OR_RETURN(const int64_t step,
                    variables.Needed("SLURM_STEP_ID", 0, kMostId, "SLURM_PROCID"));
-  // Neighbours, in job or in step, are on different ports.
+  // Neighbouring jobs, or steps of a job, get different ports.
   launched.coordinator = Address(*host, kFirstPort + (job * 101 + step) % kPorts);
   return launched;
 }
 
-absl::StatusOr<Launched> FromKubernetes(const PlaceFlags& flags, const Variables& variables) {
+absl::StatusOr<Launched> FromKubernetes(const PlacementFlags& flags, const Variables& variables) {
   Launched launched{.source = "Kubernetes",
                     .index_name = "JOB_COMPLETION_INDEX",
                     .count_name = "ONEFLOW_PROCESSES"};
@@ -131,7 +131,7 @@ absl::StatusOr<Launched> FromKubernetes(const PlaceFlags& flags, const Variables
   return launched;
 }
 
-absl::Status CheckFlags(const PlaceFlags& flags) {
+absl::Status CheckFlags(const PlacementFlags& flags) {
   const auto check = [](const char* name, const std::optional<int64_t>& value, int64_t least) {
     if (!value.has_value() || (*value >= least && *value <= kMostProcesses)) {
       return absl::OkStatus();
@@ -174,16 +174,16 @@ absl::StatusOr<std::string> FirstHost(std::string_view hostlist) {
   return first;
 }
 
-absl::StatusOr<JobPlace> FindPlace(const PlaceFlags& flags, Environment environment) {
+absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environment environment) {
   const Variables variables(environment);
-  JobPlace place;
-  ASSIGN_OR_RETURN(place.attempt, FindAttempt(variables));
+  JobPlacement placement;
+  ASSIGN_OR_RETURN(placement.attempt, FindAttempt(variables));
   RETURN_IF_ERROR(CheckFlags(flags));
-  place.coordinator = flags.coordinator;
-  if (place.coordinator.empty()) {
-    place.coordinator = variables.Text("ONEFLOW_COORDINATOR").value_or("");
+  placement.coordinator = flags.coordinator;
+  if (placement.coordinator.empty()) {
+    placement.coordinator = variables.Text("ONEFLOW_COORDINATOR").value_or("");
   }
-  const bool wants_address = place.coordinator.empty();
+  const bool wants_address = placement.coordinator.empty();
 
   Launched launched;
   if (flags.process_index.has_value()) {
@@ -204,11 +204,11 @@ absl::StatusOr<JobPlace> FindPlace(const PlaceFlags& flags, Environment environm
       return InputError("--coordinator", "is given, but not which process this is",
                         "give --process_index and --processes, too");
     }
-    place.source = "alone";
-    place.coordinator.clear();
-    place.processes = static_cast<int>(flags.processes.value_or(1));
-    place.starts_others = place.processes > 1;
-    return place;
+    placement.source = "alone";
+    placement.coordinator.clear();
+    placement.processes = static_cast<int>(flags.processes.value_or(1));
+    placement.starts_others = placement.processes > 1;
+    return placement;
   }
 
   if (flags.processes.has_value() && *flags.processes != launched.count) {
@@ -223,18 +223,18 @@ absl::StatusOr<JobPlace> FindPlace(const PlaceFlags& flags, Environment environm
         absl::StrCat(launched.index, " is not below ", launched.count_name, "=", launched.count),
         "number the processes from 0");
   }
-  place.source = launched.source;
-  place.process = static_cast<int>(launched.index);
-  place.processes = static_cast<int>(launched.count);
-  if (wants_address) place.coordinator = launched.coordinator;
-  if (place.processes > 1 && place.coordinator.empty()) {
+  placement.source = launched.source;
+  placement.process = static_cast<int>(launched.index);
+  placement.processes = static_cast<int>(launched.count);
+  if (wants_address) placement.coordinator = launched.coordinator;
+  if (placement.processes > 1 && placement.coordinator.empty()) {
     const bool by_hand = launched.source == "flags";
     return InputError("--coordinator",
                       by_hand ? "is not given"
                               : absl::StrCat("is not given, and ", launched.source, " says none"),
                       "give --coordinator=HOST:PORT or set ONEFLOW_COORDINATOR, the same in all");
   }
-  return place;
+  return placement;
 }
 
 }  // namespace oneflow
