@@ -9,10 +9,11 @@
 
 namespace oneflow {
 
-// graph.mesh with its axes in the order in which the boxing of a step takes least, latencies and
-// bytes over the links that each axis then crosses. `graph` is the boxed one of the program that
-// matters. The factors of an axis stay together, in their order. The order as it is, unless another
-// takes less; and with more than six axes, of which there are too many orders.
+// graph.mesh with its axes in the order in which the boxing of a step takes least, one after the
+// other, by the prices of the search and of the simulator (boxing_cost.h). `graph` is the boxed one
+// of the program that matters. The factors of an axis stay together, in their order. The order as
+// it is, unless another takes less; and with more than six axes, of which there are too many
+// orders.
 //
 // What is exchanged is taken from the graph as it was boxed: another order may box otherwise, so
 // compile boxes for links that are all alike.

@@ -32,7 +32,7 @@ struct SbpOptions {
   // From Differentiate: a gradient that does not lie as its tensor does (S as S; B as B or P) is
   // dear. Without it, plans are as right but harder to foresee.
   std::vector<GradientMirror> mirrors = {};
-  proto::Cluster cluster = {};  // links and devices
+  proto::Cluster cluster = {};  // links and devices; nothing: ClusterForLayouts (stand_in.h)
   // Whether a dimension named "seq" may be split although no constraint on the axis does: sequence
   // parallelism wherever it is cheapest.
   bool split_positions = false;

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/boxing/device_prices.h"
 #include "compiler/sbp/infer_sbp.h"
 #include "compiler/sbp/sbp_labels.h"
 #include "oneflow_core/cost/kernel_cost.h"
@@ -26,7 +25,7 @@ class OpPrices {
         settled_(settled),
         options_(options),
         labels_(labels),
-        cost_(KnownDevice(options.cluster)) {}
+        cost_(options.cluster.device()) {}
 
   // Seconds of one firing for each combination of the labels of its unit, the last axis fastest: of
   // a call of its kernel (kernel_cost.h), as actor_cost.h prices it. A partial value is as large on

@@ -90,7 +90,7 @@ class TermBuilder {
       double seconds = 0;
       for (int k = 0; k < axes(); ++k) {
         for (const Sbp to : {B(), S(0)}) {
-          seconds += prices_[k].Seconds(to.split() ? B() : P(), to, BytesBefore(t));
+          seconds += prices_[k].Seconds(to.split() ? B() : P(), to, BytesBefore(t), TypeOf(t));
         }
       }
       return 2 * seconds;
@@ -130,6 +130,8 @@ class TermBuilder {
     const Tensor& tensor = graph_.tensors[t];
     return static_cast<double>(TensorBytes(tensor)) / ops_.PartsBefore(tensor.sbp);
   }
+
+  DType TypeOf(TensorId t) const { return graph_.tensors[t].dtype; }
 
   // Combinations that do not fit must not be.
   void AddCompute(int unit) {
@@ -237,6 +239,7 @@ class TermBuilder {
   // In `phase`.
   void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
     const double bytes = BytesBefore(t);
+    const DType dtype = TypeOf(t);
     const double fires = Fires(phase);
     std::vector<End> ends;
     ends.push_back(FoundOn(t, phase, k));
@@ -244,21 +247,23 @@ class TermBuilder {
       ends.push_back(EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }
     const auto whole = [](double x) { return static_cast<int64_t>(x); };
-    tables_->AddShared(std::move(ends), {kBoxing, k, whole(bytes), whole(fires)},
+    tables_->AddShared(std::move(ends), {kBoxing, k, whole(bytes), static_cast<int64_t>(dtype), whole(fires)},
                        [=, this](const NdSbp& from, const NdSbp& need) {
                          return CostOfSeconds(
-                             fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from)));
+                             fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from), dtype));
                        });
   }
 
   // Its sums must be taken for the run.
   void AddObserved(TensorId t) {
     const double bytes = BytesBefore(t);
+    const DType dtype = TypeOf(t);
     for (int k = 0; k < axes(); ++k) {
-      tables_->Add({WriterOn(t, k)}, {kObserving, k, static_cast<int64_t>(bytes)},
+      tables_->Add({WriterOn(t, k)},
+                   {kObserving, k, static_cast<int64_t>(bytes), static_cast<int64_t>(dtype)},
                    [=, this](const std::vector<NdSbp>& lies) {
                      const Sbp from = lies[0][k], to = from.partial() ? B() : from;
-                     return CostOfSeconds(prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0])));
+                     return CostOfSeconds(prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0]), dtype));
                    });
     }
   }
@@ -279,7 +284,7 @@ class TermBuilder {
       }));
       both.push_back(
           EndOn(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
-      const double boxing = prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad));
+      const double boxing = prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad), TypeOf(mirror.grad));
       const Cost cost =
           CostOfSeconds(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
       tables_->Add(

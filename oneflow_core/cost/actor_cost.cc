@@ -15,9 +15,6 @@
 namespace oneflow {
 namespace {
 
-// Of a packet, and packets of a member that are asked for at once: where nobody has counted them.
-constexpr double kPacketBytes = 256 << 10, kFlights = 2;
-
 // The actors of one program, with what all of them need.
 class Costing {
  public:
@@ -58,26 +55,19 @@ class Costing {
     if (actor.kernel().empty()) return ActorTime{firing};
     // A send takes as long as the receive that it is fired with.
     if (actor.kernel() == "send") {
-      ASSIGN_OR_RETURN(ActorTime time,
-                       Seconds(program_.actor(actor.exchange().partner()), cluster, kernels, far));
-      // What goes to another process is read by no worker.
-      if (IsFar(actor, cluster)) time.worker = firing;
+      const proto::Actor& receive = program_.actor(actor.exchange().partner());
+      ASSIGN_OR_RETURN(const BoxingWork work, WorkOf(receive));
+      ActorTime time = BoxingTime(work, mesh_, cluster, kernels, far);
+      // A send takes as long as the receive that it is fired with. No worker reads what goes to
+      // another process.
+      if (IsBetweenProcesses(work, mesh_, cluster)) time.worker = firing;
       return time;
     }
-    if (IsFar(actor, cluster)) return FarSeconds(actor, cluster, kernels, far);
-    ASSIGN_OR_RETURN(CallWork call, CallOf(actor));
-    if (actor.has_exchange() && cluster.device().kind() != proto::Device::CPU) {
-      ASSIGN_OR_RETURN(const double received, Received(actor));
-      if (received > 0) {
-        const GroupLinks links = LinksOf(actor, cluster);
-        return ActorTime{firing + ExchangeSeconds(PrimitiveOf(actor), received, links), 0,
-                         ProcessorUsage(links)};
-      }
+    if (actor.has_boxing() || actor.has_exchange()) {
+      ASSIGN_OR_RETURN(const BoxingWork work, WorkOf(actor));
+      return BoxingTime(work, mesh_, cluster, kernels, far);
     }
-    if (actor.has_boxing()) {
-      // A copy, or a sum, whatever its name.
-      call.kernel = actor.boxing().reduce() == proto::Boxing::NONE ? "slice" : "add";
-    }
+    ASSIGN_OR_RETURN(const CallWork call, CallOf(actor));
     return ActorTime{firing + kernels.Seconds(call)};
   }
 
@@ -165,71 +155,36 @@ class Costing {
     return BytesRead(actor.kernel(), std::move(inputs), first_output);
   }
 
-  // Bytes over links. An all_reduce goes in a ring; of all others the plan knows.
-  absl::StatusOr<double> Received(const proto::Actor& actor) const {
-    if (actor.kernel() != "all_reduce") return FindFacts(facts_, actor.id()).bytes_moved();
-    ASSIGN_OR_RETURN(const double bytes, BytesWrittenBy(actor));
-    return ReceivedBytes("all_reduce", bytes, MembersOf(actor));
-  }
-
-  // Whether members are in several processes of CPUs.
-  bool IsFar(const proto::Actor& actor, const proto::Cluster& cluster) const {
-    return actor.has_exchange() && cluster.device().kind() == proto::Device::CPU &&
-           cluster.level_size() > 1 && LevelOf(actor, cluster) > 0;
-  }
-
-  int LevelOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
-    const proto::Group& group = GroupOf(actor);
-    if (group.has_stages()) {
-      return LevelOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
+  absl::StatusOr<BoxingWork> WorkOf(const proto::Actor& actor) const {
+    BoxingWork work{.primitive = PrimitiveOf(actor)};
+    if (actor.has_exchange()) {
+      const proto::Group& group = GroupOf(actor);
+      work.axes = {group.axis().begin(), group.axis().end()};
+      if (group.has_stages()) work.from = group.stages().from(), work.to = group.stages().to();
     }
-    int level = 0;
-    for (const int axis : group.axis()) level = std::max(level, LevelOfAxis(cluster, mesh_, axis));
-    return level;
-  }
-
-  absl::StatusOr<ActorTime> FarSeconds(const proto::Actor& actor, const proto::Cluster& cluster,
-                                       const KernelCost& kernels, const FarTraffic* far) const {
-    FarTraffic traffic;
-    if (far != nullptr) {
-      traffic = *far;
-    } else {
-      ASSIGN_OR_RETURN(traffic.bytes, Received(actor));
-      traffic.packets = std::ceil(traffic.bytes / kPacketBytes);
-      traffic.flights = kFlights;
-      traffic.placed = traffic.bytes;
-    }
-    ActorTime time{cluster.device().firing_seconds(),
-                   LinkSeconds(traffic, LinkOfLevel(cluster, LevelOf(actor, cluster)))};
-    ASSIGN_OR_RETURN(CallWork call, CallOf(actor));
-    if (actor.boxing().reduce() != proto::Boxing::NONE) {
-      call.kernel = "add";
-    } else {
-      call.kernel = "slice";
-      ASSIGN_OR_RETURN(const double written, BytesWrittenBy(actor));
-      call.bytes = 2 * std::max(0.0, written - traffic.placed);
-      if (call.bytes == 0) return time;
-    }
-    time.worker += kernels.Seconds(call);
-    return time;
+    work.members = MembersOf(actor);
+    work.sums = actor.boxing().reduce() != proto::Boxing::NONE;
+    ASSIGN_OR_RETURN(const CallWork call, CallOf(actor));
+    work.dtype = call.dtype;
+    work.flops = call.flops;
+    ASSIGN_OR_RETURN(work.written, BytesWrittenBy(actor));
+    ASSIGN_OR_RETURN(const double read, BytesReadBy(actor));
+    work.rewritten = call.bytes - read - work.written;
+    // An all_reduce goes in a ring; of all others the plan knows.
+    work.received = work.primitive == "all_reduce"
+                        ? ReceivedBytes("all_reduce", work.written, work.members)
+                        : FindFacts(facts_, actor.id()).bytes_moved();
+    return work;
   }
 
   // A kernel that is no primitive of boxing goes once around a ring.
   std::string_view PrimitiveOf(const proto::Actor& actor) const {
-    if (GroupOf(actor).has_stages()) return "transfer";
-    for (const char* primitive : {"reduce_scatter", "all_reduce", "all_to_all"}) {
+    if (actor.has_exchange() && GroupOf(actor).has_stages()) return "transfer";
+    for (const char* primitive :
+         {"reduce_scatter", "all_reduce", "all_to_all", "slice", "zero_fill"}) {
       if (actor.kernel() == primitive) return primitive;
     }
     return "all_gather";
-  }
-
-  // Of an exchange.
-  GroupLinks LinksOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
-    const proto::Group& group = GroupOf(actor);
-    if (group.has_stages()) {
-      return LinksOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
-    }
-    return LinksOfGroup(cluster, mesh_, {group.axis().begin(), group.axis().end()});
   }
 
   const proto::Plan& plan_;
@@ -244,18 +199,6 @@ absl::StatusOr<CallWork> CallOf(const proto::Plan& plan, const proto::Program& p
                                 const proto::ProgramFacts& facts, const proto::Actor& actor) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
   return Costing(plan, program, facts, std::move(mesh)).CallOf(actor);
-}
-
-double LinkSeconds(const FarTraffic& traffic, const Link& link) {
-  // All that is said before the first packet and after the last.
-  const double alone = 2 * link.latency;
-  if (traffic.packets == 0) return alone;
-  const double there_and_back = 2 * link.latency;
-  const double of_packet = traffic.bytes / traffic.packets / link.bandwidth;
-  // As fast as the link, or as packets follow each other where few are asked for at once.
-  const double in_turn =
-      std::ceil(traffic.packets / traffic.flights) * (there_and_back + of_packet);
-  return alone + std::max(there_and_back + traffic.bytes / link.bandwidth, in_turn);
 }
 
 absl::StatusOr<std::vector<ActorTime>> ActorTimes(const proto::Plan& plan,

@@ -86,6 +86,22 @@ double KernelCost::Roofline(const CallWork& call) const {
   return device_.no_overlap() ? compute + memory : std::max(compute, memory);
 }
 
+// A weighted mean of shares is at least the least of them.
+double KernelCost::LeastSeconds(double bytes) const {
+  const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
+  double reached = device_.memory_efficiency().empty() ? 1 : 0;
+  for (const proto::Efficiency& step : device_.memory_efficiency()) {
+    reached = std::max(reached, step.share() > 0 ? step.share() : 1);
+  }
+  bool any = false;
+  double least = 0;  // log2 of a share
+  for (const Sample& s : samples_) {
+    least = any ? std::min(least, s.log_share) : s.log_share;
+    any = true;
+  }
+  return bytes / (bandwidth * reached) * std::exp2(least);
+}
+
 double KernelCost::Seconds(const CallWork& call) const {
   const double flops = Log(call.flops), bytes = Log(call.bytes);
   // Same kernel and type; else same kernel; else any.
