@@ -7,8 +7,8 @@
 namespace oneflow {
 
 // Of the search of layouts. A cluster that says nothing of its links and of what its devices
-// compute and read is taken for one of accelerators with links that are all alike (1 us, 10 GB/s),
-// memory twenty times as fast, and 0.1 us a firing: the layouts suit most clusters.
+// compute and read is taken for one of accelerators with links that are all alike (1 us an exchange,
+// 10 GB/s), memory twenty times as fast, and 0.1 us a firing: the layouts suit most clusters.
 inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   const proto::Device& device = cluster.device();
   const bool known = cluster.level_size() > 0 || device.peak_flops() > 0 ||
@@ -20,8 +20,10 @@ inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   alike.mutable_device()->set_memory_bandwidth(2e11);
   alike.mutable_device()->set_firing_seconds(1e-7);
   proto::Level* level = alike.add_level();
-  level->set_latency(1e-6);
   level->set_bandwidth(1e10);
+  proto::Protocol* protocol = level->add_protocol();
+  protocol->set_ring_start(1e-6);
+  protocol->set_ring_share(1);
   return alike;
 }
 
