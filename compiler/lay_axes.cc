@@ -54,8 +54,7 @@ std::vector<Exchange> ExchangesOf(const Graph& graph, int64_t micro_batches) {
     if (!one) continue;
     const auto [it, fresh] = known.try_emplace(one->Key(), exchanges.size());
     if (fresh) exchanges.push_back(*one);
-    exchanges[it->second].firings +=
-        IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches);
+    exchanges[it->second].firings += IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches);
   }
   return exchanges;
 }

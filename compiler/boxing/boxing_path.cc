@@ -246,11 +246,10 @@ BoxingWork WorkBetween(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp&
   }
   work.written = WrittenBytes(mesh, tensor, to);
   // An all_reduce of accelerators goes in a ring, or a tree.
-  work.received =
-      work.primitive == "all_reduce"
-          ? ReceivedBytes("all_reduce", work.written, work.members)
-          : static_cast<double>(MostReceived({mesh, tensor.dims, from, to, primitive}) *
-                                tensor.element_bytes);
+  work.received = work.primitive == "all_reduce"
+                      ? ReceivedBytes("all_reduce", work.written, work.members)
+                      : static_cast<double>(MostReceived({mesh, tensor.dims, from, to, primitive}) *
+                                            tensor.element_bytes);
   return work;
 }
 

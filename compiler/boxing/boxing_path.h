@@ -22,8 +22,8 @@
 
 namespace oneflow {
 
-// What a primitive on the devices of a mesh takes: BoxingTime, which is what the simulator takes for
-// the actor that it becomes.
+// What a primitive on the devices of a mesh takes: BoxingTime, which is what the simulator takes
+// for the actor that it becomes.
 struct BoxingPrices {
   const proto::Cluster& cluster;
   const Mesh& mesh;

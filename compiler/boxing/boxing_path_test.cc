@@ -72,8 +72,9 @@ void CheckPath(const Mesh& mesh, const proto::Cluster& cluster, const Dims& dims
 TEST_CASE("boxing path: from every SBP on two axes to every other, by steps that peers can make") {
   for (const std::string text : {"a=2,b=2", "a=2,b=3", "a=4,b=2"}) {
     const Mesh mesh = *ParseMesh(text);
-    for (const proto::Cluster& cluster : {proto::Cluster(), Nodes(mesh.axes[1].size, proto::Device::CPU),
- Nodes(mesh.axes[1].size, proto::Device::CUDA)}) {
+    for (const proto::Cluster& cluster :
+         {proto::Cluster(), Nodes(mesh.axes[1].size, proto::Device::CPU),
+          Nodes(mesh.axes[1].size, proto::Device::CUDA)}) {
       for (const NdSbp& from : AllSbps({kMatrix, kMatrix})) {
         for (const NdSbp& to : AllSbps({kMatrix, kMatrix}))
           CheckPath(mesh, cluster, {11, 13}, from, to);
@@ -88,7 +89,8 @@ TEST_CASE("boxing path: on three axes, too; a fixed sample of the pairs") {
   const std::vector<NdSbp> all = AllSbps({choices, choices, choices});
   std::mt19937 random(20261121);
   for (int i = 0; i < 300; ++i) {
-    CheckPath(mesh, Nodes(2, proto::Device::CUDA), {13, 17, 5}, all[random() % all.size()], all[random() % all.size()]);
+    CheckPath(mesh, Nodes(2, proto::Device::CUDA), {13, 17, 5}, all[random() % all.size()],
+              all[random() % all.size()]);
   }
 }
 
@@ -138,7 +140,8 @@ TEST_CASE("boxing path: no path costs more than another that exists") {
   for (const std::string text : {"a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3"}) {
     const Mesh mesh = *ParseMesh(text);
     const std::vector<NdSbp> all = AllSbps(std::vector(mesh.axes.size(), kMatrix));
-    for (const proto::Cluster& cluster : {proto::Cluster(), Nodes(2, proto::Device::CPU), Nodes(2, proto::Device::CUDA)}) {
+    for (const proto::Cluster& cluster :
+         {proto::Cluster(), Nodes(2, proto::Device::CPU), Nodes(2, proto::Device::CUDA)}) {
       // Small: latencies decide; large: bytes. No part is empty.
       for (const Dims& dims : {Dims{7, 11}, Dims{1009, 4099}}) {
         const BoxingPrices prices{cluster, mesh};
@@ -268,7 +271,7 @@ TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even
           INFO(p << ": " << ToString(from) << " to " << ToString(to));
           const double bytes = 4 * static_cast<double>(Product(dims));
           CHECK(TransitionPrices(cluster, mesh, 0).Seconds(from, to, bytes, DType::kF32) ==
- Approx(seconds));
+                Approx(seconds));
         }
       }
     }

@@ -7,8 +7,9 @@
 namespace oneflow {
 
 // Of the search of layouts. A cluster that says nothing of its links and of what its devices
-// compute and read is taken for one of accelerators with links that are all alike (1 us an exchange,
-// 10 GB/s), memory twenty times as fast, and 0.1 us a firing: the layouts suit most clusters.
+// compute and read is taken for one of accelerators with links that are all alike (1 us an
+// exchange, 10 GB/s), memory twenty times as fast, and 0.1 us a firing: the layouts suit most
+// clusters.
 inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   const proto::Device& device = cluster.device();
   const bool known = cluster.level_size() > 0 || device.peak_flops() > 0 ||

@@ -12,8 +12,8 @@
 namespace oneflow {
 
 // `ops`: those that the actor does in one firing, alike but for their tensors; of a transfer the
-// actor is the receive. `cluster`: for seconds, which are those that ActorTimes (actor_cost.h) gives
-// on it where no layout leaves a device without a part.
+// actor is the receive. `cluster`: for seconds, which are those that ActorTimes (actor_cost.h)
+// gives on it where no layout leaves a device without a part.
 void LowerBoxing(const Graph& graph, std::span<const Op* const> ops,
                  const std::vector<proto::Group>& groups, const proto::Cluster& cluster,
                  proto::Actor* actor, proto::ActorFacts* facts);

@@ -247,11 +247,12 @@ class TermBuilder {
       ends.push_back(EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }
     const auto whole = [](double x) { return static_cast<int64_t>(x); };
-    tables_->AddShared(std::move(ends), {kBoxing, k, whole(bytes), static_cast<int64_t>(dtype), whole(fires)},
-                       [=, this](const NdSbp& from, const NdSbp& need) {
-                         return CostOfSeconds(
-                             fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from), dtype));
-                       });
+    tables_->AddShared(
+        std::move(ends), {kBoxing, k, whole(bytes), static_cast<int64_t>(dtype), whole(fires)},
+        [=, this](const NdSbp& from, const NdSbp& need) {
+          return CostOfSeconds(
+              fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from), dtype));
+        });
   }
 
   // Its sums must be taken for the run.
@@ -259,12 +260,13 @@ class TermBuilder {
     const double bytes = BytesBefore(t);
     const DType dtype = TypeOf(t);
     for (int k = 0; k < axes(); ++k) {
-      tables_->Add({WriterOn(t, k)},
-                   {kObserving, k, static_cast<int64_t>(bytes), static_cast<int64_t>(dtype)},
-                   [=, this](const std::vector<NdSbp>& lies) {
-                     const Sbp from = lies[0][k], to = from.partial() ? B() : from;
-                     return CostOfSeconds(prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0]), dtype));
-                   });
+      tables_->Add(
+          {WriterOn(t, k)},
+          {kObserving, k, static_cast<int64_t>(bytes), static_cast<int64_t>(dtype)},
+          [=, this](const std::vector<NdSbp>& lies) {
+            const Sbp from = lies[0][k], to = from.partial() ? B() : from;
+            return CostOfSeconds(prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0]), dtype));
+          });
     }
   }
 
@@ -284,7 +286,8 @@ class TermBuilder {
       }));
       both.push_back(
           EndOn(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
-      const double boxing = prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad), TypeOf(mirror.grad));
+      const double boxing =
+          prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad), TypeOf(mirror.grad));
       const Cost cost =
           CostOfSeconds(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
       tables_->Add(

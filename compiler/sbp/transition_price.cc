@@ -38,8 +38,8 @@ double StepSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const 
 // On one axis no way is shorter than one primitive, or two with B or a split between.
 double TransitionPrices::Seconds(Sbp from, Sbp to, double bytes, DType dtype) const {
   if (from == to || mesh_.axes[axis_].size == 1) return 0;
-  const Key key = {static_cast<int>(from.kind), from.dim, static_cast<int>(to.kind), to.dim, bytes,
- dtype};
+  const Key key = {
+      static_cast<int>(from.kind), from.dim, static_cast<int>(to.kind), to.dim, bytes, dtype};
   const auto [known, fresh] = known_.try_emplace(key, 0);
   if (!fresh) return known->second;
   const BoxingPrices prices{cluster_, mesh_, &kernels_};

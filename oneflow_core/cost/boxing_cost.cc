@@ -9,9 +9,7 @@ namespace {
 // Of a packet, and packets of a member that are asked for at once: where nobody has counted them.
 constexpr double kPacketBytes = 256 << 10, kFlights = 2;
 
-bool IsCpu(const proto::Cluster& cluster) {
-  return cluster.device().kind() == proto::Device::CPU;
-}
+bool IsCpu(const proto::Cluster& cluster) { return cluster.device().kind() == proto::Device::CPU; }
 
 bool IsExchange(const BoxingWork& work) { return !work.axes.empty() || work.to >= 0; }
 

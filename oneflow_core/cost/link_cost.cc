@@ -206,16 +206,6 @@ double SecondsBy(std::string_view primitive, double received, const GroupLinks& 
                   SecondsOf(TreeOf(links, protocol), 2 * tensor));
 }
 
-// By the protocol with the greatest bandwidth.
-Link WidestRing(const GroupLinks& links) {
-  Link widest{0, 0};
-  for (size_t i = 0; i < ProtocolCount(links); ++i) {
-    const Link ring = RingOf(links, i, 1);
-    if (ring.bandwidth > widest.bandwidth) widest = ring;
-  }
-  return widest;
-}
-
 }  // namespace
 
 GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
@@ -323,17 +313,6 @@ int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
   int level = 0;
   while (level < cluster.level_size() - 1 && !holds(UnitOf(cluster, level))) ++level;
   return level;
-}
-
-Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
-  const GroupLinks group = LinksOfGroup(cluster, mesh, {axis});
-  if (!group.levels.empty()) return WidestRing(group);
-  // Of one device, as of two: nothing is moved over it.
-  return cluster.level_size() == 0 ? Link{kLatency, kBandwidth} : LinkOfLevel(cluster, 0);
-}
-
-Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
-  return WidestRing(LinksOfStages(cluster, mesh, stage, other));
 }
 
 double FastestBandwidth(const proto::Cluster& cluster) {
