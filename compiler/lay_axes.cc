@@ -1,11 +1,14 @@
 #include "compiler/lay_axes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "compiler/boxing/boxing_path.h"
@@ -44,18 +47,49 @@ std::optional<Exchange> ExchangeOf(const Graph& graph, const Op& op) {
   return exchange;
 }
 
+// Exchanges of the update that are alike but for their tensors, as the buckets that lowering makes
+// of them (lower/buckets.h): of equal size, as few as hold all bytes.
+class Buckets {
+ public:
+  void Add(const Exchange& one) {
+    auto [it, fresh] = all_.try_emplace(
+        std::tuple(one.work.primitive, one.axes, one.work.dtype, one.work.sums), one);
+    if (fresh) return;
+    it->second.work.written += one.work.written;
+    it->second.work.received += one.work.received;
+  }
+  void AddTo(double bytes, std::vector<Exchange>* exchanges) const {
+    for (const auto& [key, all] : all_) {
+      Exchange bucket = all;
+      bucket.firings = std::max(1.0, std::ceil(all.work.written / bytes));
+      bucket.work.written /= bucket.firings;
+      bucket.work.received /= bucket.firings;
+      exchanges->push_back(std::move(bucket));
+    }
+  }
+
+ private:
+  std::map<std::tuple<std::string_view, std::vector<std::string>, DType, bool>, Exchange> all_;
+};
+
 // Those of a step; layers have the same ones.
-std::vector<Exchange> ExchangesOf(const Graph& graph, int64_t micro_batches) {
+std::vector<Exchange> ExchangesOf(const Graph& graph, int64_t micro_batches, int64_t bucket_bytes) {
+  Buckets buckets;
   std::vector<Exchange> exchanges;
   std::map<decltype(Exchange().Key()), size_t> known;
   for (const Op& op : graph.ops) {
     if (!IsBoxing(op.kind)) continue;
     const std::optional<Exchange> one = ExchangeOf(graph, op);
     if (!one) continue;
+    if (op.phase == Phase::kUpdate && op.kind != "transfer" && bucket_bytes > 0) {
+      buckets.Add(*one);
+      continue;
+    }
     const auto [it, fresh] = known.try_emplace(one->Key(), exchanges.size());
     if (fresh) exchanges.push_back(*one);
     exchanges[it->second].firings += IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches);
   }
+  buckets.AddTo(static_cast<double>(bucket_bytes), &exchanges);
   return exchanges;
 }
 
@@ -86,10 +120,11 @@ std::vector<std::vector<Mesh::Axis>> Groups(const Mesh& mesh) {
 
 }  // namespace
 
-Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches) {
+Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+              int64_t bucket_bytes) {
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(graph.mesh);
   if (groups.size() > kMostGroups) return graph.mesh;
-  const std::vector<Exchange> exchanges = ExchangesOf(graph, micro_batches);
+  const std::vector<Exchange> exchanges = ExchangesOf(graph, micro_batches, bucket_bytes);
   const KernelCost kernels(cluster.device());
   Mesh best = graph.mesh;
   double least = Seconds(exchanges, best, cluster, kernels);

@@ -17,6 +17,9 @@ namespace oneflow {
 //
 // What is exchanged is taken from the graph as it was boxed: another order may box otherwise, so
 // compile boxes for links that are all alike.
-Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches);
+//
+// bucket_bytes: of gradients that are exchanged together; 0: each alone.
+Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+              int64_t bucket_bytes);
 
 }  // namespace oneflow
