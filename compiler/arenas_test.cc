@@ -16,8 +16,9 @@ struct Limits {
   double total = 1.031, rest = 1.08;
 };
 
-proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
-                   const std::string& schedule, proto::DeviceKind device, int chunks = 0) {
+proto::Plan CompileCase(const GptConfig& model, const std::string& mesh, int batch,
+                        int micro_batches, const std::string& schedule, proto::DeviceKind device,
+                        int chunks = 0) {
   CompileOptions options;
   options.device_kind = device;
   options.mesh = *ParseMesh(mesh);
@@ -33,7 +34,7 @@ proto::Plan PlanOf(const GptConfig& model, const std::string& mesh, int batch, i
 
 void CheckLimitsOn(proto::DeviceKind device, const GptConfig& model, const std::string& mesh,
                    int batch, int micro_batches, const std::string& schedule, Limits limits) {
-  const proto::Plan plan = PlanOf(model, mesh, batch, micro_batches, schedule, device);
+  const proto::Plan plan = CompileCase(model, mesh, batch, micro_batches, schedule, device);
   double total = 0, rest = 0;
   for (const proto::StageMemory& m : plan.memory()) {
     if (m.kind() != proto::DEVICE) continue;  // pinned memory of the host has no bound in the plan
@@ -107,7 +108,7 @@ TEST_CASE("of interleaved chunks the stage that takes most is close to its lower
   for (const auto& [mesh, chunks, total] :
        {Case{"pipe=8", 3, 1.042}, Case{"pipe=4", 3, 1.125}, Case{"pipe=4", 2, 1.07}}) {
     for (const proto::DeviceKind device : {proto::CPU, proto::CUDA}) {
-      const proto::Plan plan = PlanOf(model, mesh, 64, 32, "interleaved", device, chunks);
+      const proto::Plan plan = CompileCase(model, mesh, 64, 32, "interleaved", device, chunks);
       int64_t arena = 0, bound = 0;
       for (const proto::StageMemory& m : plan.memory()) {
         if (m.kind() != proto::DEVICE) continue;

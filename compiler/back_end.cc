@@ -131,11 +131,11 @@ class BackEnd {
     RETURN_IF_ERROR(RunBackEnd(&state));
     Lowered& lowered = state.lowered;
     if (few == all) return std::move(lowered);
-    const std::vector<int> slots = SlotsOf(lowered.program);
+    const std::vector<int> slots = ListSlots(lowered.program);
     RETURN_IF_ERROR(Change(few, &lowered));
     // A slot for each micro-batch is planned as such, and would be another's with more of them.
     const bool enough = slots.empty() || *std::max_element(slots.begin(), slots.end()) < few;
-    if (!enough || SlotsOf(lowered.program) != slots) RETURN_IF_ERROR(Change(all, &lowered));
+    if (!enough || ListSlots(lowered.program) != slots) RETURN_IF_ERROR(Change(all, &lowered));
     return std::move(lowered);
   }
 
@@ -145,7 +145,7 @@ class BackEnd {
     return FindSlots(plan_, lowered);
   }
 
-  static std::vector<int> SlotsOf(const proto::Program& program) {
+  static std::vector<int> ListSlots(const proto::Program& program) {
     std::vector<int> slots;
     for (const proto::Register& r : program.register_()) slots.push_back(r.slots());
     return slots;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/back_end.h"
 #include "compiler/compare_layouts.h"
+#include "compiler/compare_plans.h"
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
 #include "compiler/front_end.h"
@@ -107,7 +108,8 @@ absl::StatusOr<Mesh> MeshOnCluster(const GraphSource& source, CompileOptions opt
   RETURN_IF_ERROR(
       Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
                absl::StrCat("program ", first.lower.name)));
-  return LaidAxes(first.graph, cluster, first.lower.micro_batches);
+  return LaidAxes(first.graph, cluster, first.lower.micro_batches,
+                  first.lower.overlap ? options.bucket_bytes : 0);
 }
 
 // The note for `explain` where the axes were given another order.
@@ -265,9 +267,8 @@ absl::StatusOr<CompileOptions> Laid(const GraphSource& source, const CompileOpti
   return laid;
 }
 
-}  // namespace
-
-absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
+// The plan that the options' cluster gives, compared with no other one's.
+absl::StatusOr<proto::Plan> CompileAlone(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions laid, Laid(source, options, schedule));
   const std::vector<ComparedLayouts> compared = LayoutsToTry(source, laid);
@@ -280,6 +281,14 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOpti
     if (&one == &compared.front()) fastest = std::move(plan);
   }
   return fastest;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
+  absl::StatusOr<proto::Plan> plan = CompileAlone(source, options);
+  if (!ComparesPlans(options)) return plan;
+  return FasterPlan(options, std::move(plan), CompileAlone(source, WithoutCluster(options)));
 }
 
 std::vector<std::string> PassNames() {

@@ -47,7 +47,7 @@ const proto::Program& Program(const proto::Plan& plan, const std::string& name) 
   return *program;
 }
 
-int SlotsOf(const proto::Plan& plan, const std::string& name) {
+int FindSlots(const proto::Plan& plan, const std::string& name) {
   for (const proto::Register& r : Program(plan, "train").register_()) {
     if (r.name() == name) return r.slots();
   }
@@ -111,8 +111,8 @@ TEST_CASE("1f1b keeps P - s micro-batches of what backward needs, gpipe all") {
   const auto all = Compile(SmallGpt(4), "gpt", OptionsFor("pipe=4", 8, 8, "gpipe"));
   for (int stage = 0; stage < 4; ++stage) {
     const std::string saved = "h." + std::to_string(stage) + ".mlp.gelu";
-    CHECK(SlotsOf(*one, saved) == 4 - stage);
-    CHECK(SlotsOf(*all, saved) == 8);
+    CHECK(FindSlots(*one, saved) == 4 - stage);
+    CHECK(FindSlots(*all, saved) == 8);
     CHECK(one->memory(stage).arena_bytes() < all->memory(stage).arena_bytes());
   }
 }
@@ -151,8 +151,8 @@ TEST_CASE("a stage saves what its schedule says, not more") {
       }
       // With slack neighbours wait for each other's slots; what is fetched ahead has its one, no
       // more.
-      CHECK(SlotsOf(*one, "tokens") <= 4 + extra + 1);
-      CHECK(SlotsOf(*zero, "tokens") <= 4 + extra + 2);
+      CHECK(FindSlots(*one, "tokens") <= 4 + extra + 1);
+      CHECK(FindSlots(*zero, "tokens") <= 4 + extra + 2);
     }
   }
 }
@@ -244,9 +244,9 @@ TEST_CASE("two chunks a stage: each keeps what its own way round the ring takes"
     if (actor.name() == "h.1.mlp.fc") CHECK(actor.stage() == 1);
   }
   // Stage 0 starts F0 F0 F1 F1, goes on with a forward and a backward in turn.
-  CHECK(SlotsOf(*plan, "h.0.mlp.gelu") == 4);
-  CHECK(SlotsOf(*plan, "h.2.mlp.gelu") == 2);
-  CHECK(SlotsOf(*plan, "h.3.mlp.gelu") == 1);
+  CHECK(FindSlots(*plan, "h.0.mlp.gelu") == 4);
+  CHECK(FindSlots(*plan, "h.2.mlp.gelu") == 2);
+  CHECK(FindSlots(*plan, "h.3.mlp.gelu") == 1);
   options.mesh = *ParseMesh("pipe=4");
   CHECK(Refusal(SmallGpt(4), options) ==
         "pipe=4, chunks=2: is more stages than the 4 layers of \"gpt\"; use fewer chunks or "
@@ -376,7 +376,7 @@ proto::Cluster Nodes() {
   return cluster;
 }
 
-std::string TextOf(const proto::Mesh& mesh) {
+std::string MeshText(const proto::Mesh& mesh) {
   std::string text;
   for (const auto& axis : mesh.axis()) {
     text += (text.empty() ? "" : ",") + axis.name() + "=" + std::to_string(axis.size());
@@ -394,8 +394,8 @@ TEST_CASE("axes are laid on the topology: what exchanges most is inside a node")
     REQUIRE(plan.ok());
     const bool noted =
         plan->facts().note(0).find("the axes that exchange most") != std::string::npos;
-    CHECK(noted == (ToString(*ParseMesh(mesh)) != TextOf(plan->mesh())));
-    return TextOf(plan->mesh());
+    CHECK(noted == (ToString(*ParseMesh(mesh)) != MeshText(plan->mesh())));
+    return MeshText(plan->mesh());
   };
   CHECK(mesh_of("tensor=4,data=2", false) == "data=2,tensor=4");
   CHECK(mesh_of("tensor=4,data=2", true) == "tensor=4,data=2");
@@ -417,7 +417,7 @@ TEST_CASE("how axes are laid does not depend on the order they are written in") 
     const auto plan = Compile(graph, "gpt", options);
     INFO(mesh << ": " << plan.status().ToString());
     REQUIRE(plan.ok());
-    CHECK(TextOf(plan->mesh()).ends_with("tensor=4"));
+    CHECK(MeshText(plan->mesh()).ends_with("tensor=4"));
   }
 }
 

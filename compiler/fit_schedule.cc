@@ -14,7 +14,7 @@ namespace {
 
 // Of one micro-batch: what the compute lane of each stage takes, and the copies between two stages,
 // in the direction that takes longer.
-PipeSeconds SecondsOf(const Lowered& lowered, const std::vector<double>& each, int stages) {
+PipeSeconds SumStageSeconds(const Lowered& lowered, const std::vector<double>& each, int stages) {
   PipeSeconds seconds = Alike(stages, {0, 0, 0});
   std::vector<double> down(stages), up(stages);  // by the stage before
   for (const proto::Segment& segment : lowered.program.segment()) {
@@ -96,7 +96,7 @@ absl::StatusOr<std::optional<StageTimes>> FindStageTimes(const std::vector<Progr
     return InputError(actor.name(), absl::StrCat("takes ", each[actor.id()], " seconds"),
                       "check the rates in the cluster file");
   }
-  times.seconds = SecondsOf(state.lowered, each, stages);
+  times.seconds = SumStageSeconds(state.lowered, each, stages);
   times.kept_for_weights = KeptForWeights(state.lowered, stages);
   return times;
 }

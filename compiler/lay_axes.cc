@@ -1,63 +1,107 @@
 #include "compiler/lay_axes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "compiler/boxing/boxing_primitive.h"
-#include "oneflow_core/cost/link_cost.h"
-#include "oneflow_core/tensor/layout.h"
+#include "compiler/boxing/boxing_path.h"
+#include "oneflow_core/cost/boxing_cost.h"
+#include "oneflow_core/cost/kernel_cost.h"
 
 namespace oneflow {
 namespace {
 
 constexpr size_t kMostGroups = 6;
 
-// What a device receives in a step.
-struct Traffic {
-  double firings = 0, bytes = 0;
+// An exchange of which only the axes' ranks depend on their order.
+struct Exchange {
+  BoxingWork work;                // without axes
+  std::vector<std::string> axes;  // by name
+  double firings = 0;             // in a step
+
+  auto Key() const {
+    return std::tuple(work.primitive, axes, work.from, work.to, work.members, work.dtype, work.sums,
+                      work.written, work.received);
+  }
 };
-using TrafficOfAxes = std::map<std::vector<std::string>, Traffic>;  // by the axes it goes along
 
-void AddOp(const Graph& graph, const Op& op, double firings, TrafficOfAxes* traffic) {
+std::optional<Exchange> MakeExchange(const Graph& graph, const Op& op) {
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
-  std::vector<std::string> axes;
-  int64_t elements = 0;
   if (op.kind == "transfer") {
-    axes.push_back(graph.mesh.axes[graph.mesh.stage_axis()].name);
-    elements = MaxElements(MakeLayout(to.shape.dims, to.sbp), graph.mesh);
-  } else {
-    const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from.sbp, to.sbp);
-    for (const int axis : primitive.along) axes.push_back(graph.mesh.axes[axis].name);
-    elements = MostReceived({graph.mesh, to.shape.dims, from.sbp, to.sbp, primitive});
+    const int stage = graph.Producer(op.inputs[0]).stage;
+    return Exchange{TransferWork(graph.mesh, ToBoxed(to), to.sbp, stage, op.stage), {}};
   }
-  if (axes.empty()) return;
-  Traffic& sum = (*traffic)[axes];
-  sum.firings += firings;
-  sum.bytes +=
-      firings * static_cast<double>(elements) * static_cast<double>(ElementBytes(to.dtype));
+  Exchange exchange{WorkBetween(graph.mesh, ToBoxed(from), from.sbp, to.sbp), {}};
+  for (const int axis : exchange.work.axes) {
+    exchange.axes.push_back(graph.mesh.axes[axis].name);
+  }
+  exchange.work.axes.clear();
+  if (exchange.axes.empty()) return std::nullopt;
+  return exchange;
 }
 
-TrafficOfAxes TrafficOf(const Graph& graph, int64_t micro_batches) {
-  TrafficOfAxes traffic;
-  for (const Op& op : graph.ops) {
-    const double firings = IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches);
-    if (IsBoxing(op.kind)) AddOp(graph, op, firings, &traffic);
+// Exchanges of the update that are alike but for their tensors, as the buckets that lowering makes
+// of them (lower/buckets.h): of equal size, as few as hold all bytes.
+class Buckets {
+ public:
+  void Add(const Exchange& one) {
+    auto [it, fresh] = all_.try_emplace(
+        std::tuple(one.work.primitive, one.axes, one.work.dtype, one.work.sums), one);
+    if (fresh) return;
+    it->second.work.written += one.work.written;
+    it->second.work.received += one.work.received;
   }
-  return traffic;
-}
-
-double Seconds(const TrafficOfAxes& traffic, const Mesh& mesh, const proto::Cluster& cluster) {
-  double seconds = 0;
-  for (const auto& [axes, sum] : traffic) {
-    double most = 0;
-    for (const std::string& axis : axes) {
-      const Link link = LinkOfAxis(cluster, mesh, mesh.FindAxis(axis));
-      most = std::max(most, sum.firings * link.latency + sum.bytes / link.bandwidth);
+  void AddTo(double bytes, std::vector<Exchange>* exchanges) const {
+    for (const auto& [key, all] : all_) {
+      Exchange bucket = all;
+      bucket.firings = std::max(1.0, std::ceil(all.work.written / bytes));
+      bucket.work.written /= bucket.firings;
+      bucket.work.received /= bucket.firings;
+      exchanges->push_back(std::move(bucket));
     }
-    seconds += most;
+  }
+
+ private:
+  std::map<std::tuple<std::string_view, std::vector<std::string>, DType, bool>, Exchange> all_;
+};
+
+// Those of a step; layers have the same ones.
+std::vector<Exchange> CollectExchanges(const Graph& graph, int64_t micro_batches,
+                                       int64_t bucket_bytes) {
+  Buckets buckets;
+  std::vector<Exchange> exchanges;
+  std::map<decltype(Exchange().Key()), size_t> known;
+  for (const Op& op : graph.ops) {
+    if (!IsBoxing(op.kind)) continue;
+    const std::optional<Exchange> one = MakeExchange(graph, op);
+    if (!one) continue;
+    if (op.phase == Phase::kUpdate && op.kind != "transfer" && bucket_bytes > 0) {
+      buckets.Add(*one);
+      continue;
+    }
+    const auto [it, fresh] = known.try_emplace(one->Key(), exchanges.size());
+    if (fresh) exchanges.push_back(*one);
+    exchanges[it->second].firings += IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches);
+  }
+  buckets.AddTo(static_cast<double>(bucket_bytes), &exchanges);
+  return exchanges;
+}
+
+double Seconds(const std::vector<Exchange>& exchanges, const Mesh& mesh,
+               const proto::Cluster& cluster, const KernelCost& kernels) {
+  double seconds = 0;
+  for (const Exchange& exchange : exchanges) {
+    BoxingWork work = exchange.work;
+    for (const std::string& axis : exchange.axes) work.axes.push_back(mesh.FindAxis(axis));
+    std::sort(work.axes.begin(), work.axes.end());
+    seconds += exchange.firings * BoxingTime(work, mesh, cluster, kernels).both();
   }
   return seconds;
 }
@@ -77,12 +121,14 @@ std::vector<std::vector<Mesh::Axis>> Groups(const Mesh& mesh) {
 
 }  // namespace
 
-Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches) {
+Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+              int64_t bucket_bytes) {
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(graph.mesh);
   if (groups.size() > kMostGroups) return graph.mesh;
-  const TrafficOfAxes traffic = TrafficOf(graph, micro_batches);
+  const std::vector<Exchange> exchanges = CollectExchanges(graph, micro_batches, bucket_bytes);
+  const KernelCost kernels(cluster.device());
   Mesh best = graph.mesh;
-  double least = Seconds(traffic, best, cluster);
+  double least = Seconds(exchanges, best, cluster, kernels);
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
   while (std::next_permutation(order.begin(), order.end())) {
@@ -90,7 +136,7 @@ Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_b
     for (const size_t g : order) {
       mesh.axes.insert(mesh.axes.end(), groups[g].begin(), groups[g].end());
     }
-    const double seconds = Seconds(traffic, mesh, cluster);
+    const double seconds = Seconds(exchanges, mesh, cluster, kernels);
     if (seconds >= least * (1 - 1e-9)) continue;
     best = mesh;
     least = seconds;

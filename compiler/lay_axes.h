@@ -9,13 +9,17 @@
 
 namespace oneflow {
 
-// graph.mesh with its axes in the order in which the boxing of a step takes least, latencies and
-// bytes over the links that each axis then crosses. `graph` is the boxed one of the program that
-// matters. The factors of an axis stay together, in their order. The order as it is, unless another
-// takes less; and with more than six axes, of which there are too many orders.
+// graph.mesh with its axes in the order in which the boxing of a step takes least, one after the
+// other, by the prices of the search and of the simulator (boxing_cost.h). `graph` is the boxed one
+// of the program that matters. The factors of an axis stay together, in their order. The order as
+// it is, unless another takes less; and with more than six axes, of which there are too many
+// orders.
 //
 // What is exchanged is taken from the graph as it was boxed: another order may box otherwise, so
 // compile boxes for links that are all alike.
-Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches);
+//
+// bucket_bytes: of gradients that are exchanged together; 0: each alone.
+Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+              int64_t bucket_bytes);
 
 }  // namespace oneflow

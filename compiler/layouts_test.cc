@@ -36,6 +36,7 @@ CompileOptions OptionsFor(const std::string& mesh) {
 
 // Links so slow that nearly nothing is worth sending.
 CompileOptions OnSlowLinks(CompileOptions options) {
+  options.cluster.mutable_device()->set_kind(proto::Device::CUDA);  // CPUs share a memory
   proto::Level* level = options.cluster.add_level();
   level->set_size(8);
   level->set_latency(1e-9);

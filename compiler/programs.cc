@@ -114,7 +114,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
 }
 
 // Tokens of a sequence; 0 if the graph reads none.
-int64_t SequenceOf(const Graph& graph) {
+int64_t FindSequence(const Graph& graph) {
   for (const Op& op : graph.ops) {
     const Shape& shape = graph.tensors[op.outputs[0]].shape;
     if (op.kind == "input" && AttrString(op, "source") == "tokens" && shape.rank() == 2) {
@@ -126,7 +126,7 @@ int64_t SequenceOf(const Graph& graph) {
 
 absl::StatusOr<std::vector<ProgramDraft>> DraftGeneration(const Graph& graph,
                                                           const CompileOptions& options) {
-  const int64_t sequence = SequenceOf(graph);
+  const int64_t sequence = FindSequence(graph);
   if (sequence == 0 || !HasBatch(graph) || graph.outputs.empty()) {
     return InputError("graph " + graph.name, "does not read tokens and give an output",
                       "only models written by `oneflow model` (or alike) continue texts");

@@ -114,7 +114,7 @@ struct Edit {
   std::string refusal;
 };
 
-proto::Actor* FirstOf(const std::string& kernel, proto::Plan* plan) {
+proto::Actor* FindFirst(const std::string& kernel, proto::Plan* plan) {
   const int programs = plan->program_size();
   for (int p = 0; p < programs; ++p) {
     for (proto::Actor& actor : *plan->mutable_program((kTrain + p) % programs)->mutable_actor()) {
@@ -139,7 +139,7 @@ void MakeLocal(proto::Plan* plan, proto::Actor* actor) {
 void CheckEach(const proto::Plan& good, const std::vector<Edit>& edits) {
   for (const Edit& edit : edits) {
     proto::Plan plan = good;
-    edit.make(&plan, FirstOf(edit.kernel, &plan));
+    edit.make(&plan, FindFirst(edit.kernel, &plan));
     const std::string verdict = Verdict(plan);
     INFO(edit.kernel << ": " << verdict);
     CHECK(verdict.find(edit.refusal) != std::string::npos);
@@ -255,7 +255,8 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
              a->mutable_boxing()->set_reduce(static_cast<proto::Boxing::Reduce>(7));
            },
            "reduction 7 is not known"},
-          {"report", [](auto* p, auto* a) { *a->mutable_input(0) = FirstOf("adamw", p)->input(0); },
+          {"report",
+           [](auto* p, auto* a) { *a->mutable_input(0) = FindFirst("adamw", p)->input(0); },
            "which is no floating point scalar"},
           {"load_tokens", [&](auto*, auto* a) { set(a, "source", "feed"); },
            "no tokens, but a feed"},

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -10,7 +11,6 @@
 #include <utility>
 
 #include "compiler/boxing/boxing_primitive.h"
-#include "compiler/boxing/device_prices.h"
 #include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
@@ -18,34 +18,13 @@
 namespace oneflow {
 namespace {
 
-// Accelerators have the simulator's prices (actor_cost.h): an exchange is its firing and its link,
-// a local primitive a kernel that reads what it writes.
-bool IsAccelerator(const BoxingPrices& prices) {
-  return prices.cluster.device().kind() != proto::Device::CPU;
-}
-
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 // Sums in another order may be a rounding apart.
 constexpr double kRounding = 1 + 1e-12;
 
-double WrittenBytes(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
-  const int64_t written = MaxElements(MakeLayout(tensor.dims, to), prices.mesh);
+double WrittenBytes(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& to) {
+  const int64_t written = MaxElements(MakeLayout(tensor.dims, to), mesh);
   return static_cast<double>(written * tensor.element_bytes);
-}
-
-// Of a step that leads to `to`, at least and whatever is received: a firing; on CPUs also what is
-// written.
-double LocalSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
-  if (IsAccelerator(prices)) return prices.cluster.device().firing_seconds();
-  return FiringSeconds(prices.cluster) +
-         WrittenBytes(prices, tensor, to) / MemoryBandwidth(prices.cluster);
-}
-
-// What a local primitive of an accelerator takes beside its firing.
-double KernelSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
-  const CallWork call{.kernel = "slice", .bytes = 2 * WrittenBytes(prices, tensor, to)};
-  if (prices.kernels != nullptr) return prices.kernels->Seconds(call);
-  return KernelCost(KnownDevice(prices.cluster)).Seconds(call);
 }
 
 bool AnyPartial(const NdSbp& sbp) {
@@ -71,7 +50,7 @@ class PathSearch {
         to_(to),
         most_axes_(most_axes),
         most_seconds_(most_seconds) {
-    const Dims at_first = PartsOf(from), at_last = PartsOf(to);
+    const Dims at_first = CountParts(from), at_last = CountParts(to);
     for (size_t d = 0; d < tensor.dims.size(); ++d) {
       most_parts_.push_back(std::max({tensor.dims[d], at_first[d], at_last[d]}));
     }
@@ -83,22 +62,22 @@ class PathSearch {
     }
   }
 
-  // Nothing where there is no way.
+  // Empty if there is no path.
   std::optional<std::vector<BoxingStep>> Run() {
     nodes_[Find(from_)].seconds = 0;
     while (true) {
       const int at = Nearest();
       if (at < 0) return std::nullopt;
       nodes_[at].done = true;
-      if (nodes_[at].lies == to_) return Unwind(at);
-      for (const NdSbp& next : Neighbours(nodes_[at].lies)) Relax(at, next);
+      if (nodes_[at].sbp == to_) return Unwind(at);
+      for (const NdSbp& next : Neighbours(nodes_[at].sbp)) Relax(at, next);
     }
   }
 
  private:
   struct Node {
-    NdSbp lies;
-    double written = 0, rest = 0;  // LocalSeconds to it; LeastFrom it
+    NdSbp sbp;
+    double last = 0, rest = 0;  // LeastTo it; LeastFrom it
     double seconds = kNoWay;
     int steps = 0;
     int before = -1;
@@ -120,34 +99,40 @@ class PathSearch {
   }
 
   // The node of an SBP: a new one where there is none yet.
-  int Find(const NdSbp& lies) {
+  int Find(const NdSbp& sbp) {
     std::string key;
-    for (const Sbp sbp : lies) key += {static_cast<char>(sbp.kind), static_cast<char>(sbp.dim)};
+    for (const Sbp sbp : sbp) key += {static_cast<char>(sbp.kind), static_cast<char>(sbp.dim)};
     const auto [it, fresh] = known_.try_emplace(std::move(key), static_cast<int>(nodes_.size()));
-    if (fresh) nodes_.push_back({lies, LocalSeconds(prices_, tensor_, lies), LeastFrom(lies)});
+    if (fresh) nodes_.push_back({sbp, LeastTo(sbp), LeastFrom(sbp)});
     return it->second;
   }
 
-  bool IsSum(const NdSbp& lies) const {
-    for (size_t a = 0; a < lies.size(); ++a) {
-      if (lies[a].partial() && prices_.mesh.axes[a].size > 1) return true;
+  bool IsSum(const NdSbp& sbp) const {
+    for (size_t a = 0; a < sbp.size(); ++a) {
+      if (sbp[a].partial() && prices_.mesh.axes[a].size > 1) return true;
     }
     return false;
   }
 
-  // A lower bound of the seconds from here to `to_`: a last firing, the bytes that it writes, and
-  // the bytes that a device lacks, over the fastest link. A device lacks all of a sum still to be
-  // taken.
-  double LeastFrom(const NdSbp& lies) const {
-    if (lies == to_) return 0;
+  // A lower bound of the seconds of any step to `sbp`.
+  double LeastTo(const NdSbp& sbp) const {
+    return LeastBoxingSeconds(WrittenBytes(prices_.mesh, tensor_, sbp), prices_.cluster,
+                              *prices_.kernels);
+  }
+
+  // A lower bound of the seconds from here to `to_`: the last step, and on accelerators the bytes
+  // that a device lacks, over the fastest link. A device lacks all of a sum still to be taken.
+  double LeastFrom(const NdSbp& sbp) const {
+    if (sbp == to_) return 0;
+    const double last = LeastTo(to_);
+    if (AnyPartial(to_) || prices_.cluster.device().kind() == proto::Device::CPU) return last;
     int64_t lacking = 0;
     for (const auto& [c, mine] : corners_) {
-      if (AnyPartial(to_)) continue;
-      const Slice held = LocalSlice(MakeLayout(tensor_.dims, lies), prices_.mesh, c);
-      const int64_t has = IsSum(lies) ? 0 : Intersect(mine, held).elements();
+      const Slice held = LocalSlice(MakeLayout(tensor_.dims, sbp), prices_.mesh, c);
+      const int64_t has = IsSum(sbp) ? 0 : Intersect(mine, held).elements();
       lacking = std::max(lacking, mine.elements() - has);
     }
-    return LocalSeconds(prices_, tensor_, to_) +
+    return last +
            static_cast<double>(lacking * tensor_.element_bytes) / FastestBandwidth(prices_.cluster);
   }
 
@@ -191,17 +176,17 @@ class PathSearch {
   }
 
   // Into how many parts each dimension is split.
-  Dims PartsOf(const NdSbp& lies) const {
+  Dims CountParts(const NdSbp& sbp) const {
     Dims parts(tensor_.dims.size(), 1);
-    for (size_t a = 0; a < lies.size(); ++a) {
-      if (lies[a].split()) parts[lies[a].dim] *= prices_.mesh.axes[a].size;
+    for (size_t a = 0; a < sbp.size(); ++a) {
+      if (sbp[a].split()) parts[sbp[a].dim] *= prices_.mesh.axes[a].size;
     }
     return parts;
   }
 
   // No part is empty but where an end's are.
-  bool LeavesRoom(const NdSbp& lies) const {
-    const Dims parts = PartsOf(lies);
+  bool LeavesRoom(const NdSbp& sbp) const {
+    const Dims parts = CountParts(sbp);
     for (size_t d = 0; d < parts.size(); ++d) {
       if (parts[d] > most_parts_[d]) return false;
     }
@@ -213,11 +198,11 @@ class PathSearch {
     const Node& now = nodes_[at];
     if (nodes_[found].done) return;
     // What a step receives costs the most to find out, and the rest is often too much already.
-    const double least = now.seconds + nodes_[found].written;
+    const double least = now.seconds + nodes_[found].last;
     if (least + nodes_[found].rest > kRounding * most_seconds_) return;
     if (least > kRounding * nodes_[found].seconds) return;
     if (nodes_[found].seconds == kNoWay && !LeavesRoom(next)) return;
-    const BoxingStep step = BoxingStepBetween(prices_, tensor_, now.lies, next);
+    const BoxingStep step = BoxingStepBetween(prices_, tensor_, now.sbp, next);
     if (step.kind.empty()) return;
     const double seconds = now.seconds + step.seconds;
     Node& node = nodes_[found];
@@ -246,14 +231,49 @@ class PathSearch {
 
 }  // namespace
 
-double ReceiveSeconds(const BoxingPrices& prices, const BoxingPrimitive& primitive, double bytes) {
-  if (bytes == 0 || primitive.along.empty()) return 0;
-  const GroupLinks links = LinksOfGroup(prices.cluster, prices.mesh, primitive.along);
-  const bool ring =
-      primitive.kind == "all_reduce" && prices.cluster.device().kind() != proto::Device::CPU;
-  const double received =
-      ring ? ReceivedBytes("all_reduce", bytes / (links.devices - 1), links.devices) : bytes;
-  return ExchangeSeconds(primitive.kind, received, links);
+BoxedTensor ToBoxed(const Tensor& tensor) {
+  return {tensor.shape.dims, static_cast<int64_t>(ElementBytes(tensor.dtype)), tensor.dtype};
+}
+
+BoxingWork WorkBetween(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& from,
+                       const NdSbp& to) {
+  const BoxingPrimitive primitive = PrimitiveBetween(mesh, from, to);
+  CHECK(!primitive.kind.empty()) << "no primitive";
+  BoxingWork work{.primitive = primitive.kind, .axes = primitive.along, .dtype = tensor.dtype};
+  for (const int axis : primitive.along) {
+    work.members *= mesh.axes[axis].size;
+    work.sums = work.sums || from[axis].partial();
+  }
+  work.written = WrittenBytes(mesh, tensor, to);
+  // An all_reduce of accelerators goes in a ring, or a tree.
+  work.received = work.primitive == "all_reduce"
+                      ? ReceivedBytes("all_reduce", work.written, work.members)
+                      : static_cast<double>(MostReceived({mesh, tensor.dims, from, to, primitive}) *
+                                            tensor.element_bytes);
+  return work;
+}
+
+BoxingWork TransferWork(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& sbp, int from,
+                        int to) {
+  const double bytes = WrittenBytes(mesh, tensor, sbp);
+  return {.primitive = "transfer",
+          .from = from,
+          .to = to,
+          .dtype = tensor.dtype,
+          .written = bytes,
+          .received = bytes};
+}
+
+double BytesTaken(const BoxingWork& work) {
+  return work.primitive == "all_reduce" ? (work.members - 1) * work.written : work.received;
+}
+
+double BoxingSeconds(const BoxingPrices& prices, const BoxingWork& work) {
+  if (prices.kernels != nullptr) {
+    return BoxingTime(work, prices.mesh, prices.cluster, *prices.kernels).both();
+  }
+  const KernelCost kernels(prices.cluster.device());
+  return BoxingTime(work, prices.mesh, prices.cluster, kernels).both();
 }
 
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
@@ -262,19 +282,21 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
   const BoxingPrimitive primitive = PrimitiveBetween(prices.mesh, from, to);
   if (primitive.kind.empty()) return step;
   step.kind = primitive.kind;
-  const int64_t received = MostReceived({prices.mesh, tensor.dims, from, to, primitive});
-  step.bytes = received * tensor.element_bytes;
-  step.seconds = LocalSeconds(prices, tensor, to) +
-                 ReceiveSeconds(prices, primitive, static_cast<double>(step.bytes));
-  if (received == 0 && IsAccelerator(prices)) step.seconds += KernelSeconds(prices, tensor, to);
+  const BoxingWork work = WorkBetween(prices.mesh, tensor, from, to);
+  step.bytes = std::llround(BytesTaken(work));
+  step.seconds = BoxingSeconds(prices, work);
   return step;
 }
 
 std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to) {
+  if (prices.kernels == nullptr) {
+    const KernelCost kernels(prices.cluster.device());
+    return BoxingPath({prices.cluster, prices.mesh, &kernels}, tensor, from, to);
+  }
   CHECK_EQ(from.size(), prices.mesh.axes.size());
   CHECK_EQ(to.size(), prices.mesh.axes.size());
-  // A way by one axis at a time is soon found, and spares most of the search among all.
+  // A path that changes one axis at a time is found quickly; its price bounds the search among all.
   const auto one = PathSearch(prices, tensor, from, to, 1, kNoWay).Run();
   double seconds = one ? 0 : kNoWay;
   for (size_t i = 0; one && i < one->size(); ++i) seconds += (*one)[i].seconds;

@@ -1,4 +1,4 @@
-// The way from one nd-SBP to another on the devices of one stage: a shortest path over the
+// The path from one nd-SBP to another on the devices of one stage: a shortest path over the
 // primitives of boxing_primitive.h, in seconds on a cluster. Complete: there is one for every pair.
 // Not a pass.
 //
@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "compiler/boxing/boxing_primitive.h"
+#include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "oneflow_core/tensor/shape.h"
@@ -19,9 +22,8 @@
 
 namespace oneflow {
 
-// What a primitive on the devices of a mesh takes. The cluster says how fast links and memory are,
-// and what a firing costs; what it does not say is 1 us and 10 GB/s of a link, 200 GB/s of memory
-// and 0.1 us a firing. On accelerators these are the simulator's prices (actor_cost.h).
+// What a primitive on the devices of a mesh takes: BoxingTime, which is what the simulator takes
+// for the actor that it becomes.
 struct BoxingPrices {
   const proto::Cluster& cluster;
   const Mesh& mesh;
@@ -32,27 +34,35 @@ struct BoxingPrices {
 struct BoxedTensor {
   Dims dims;
   int64_t element_bytes = 4;
+  DType dtype = DType::kF32;  // measured copies may differ by it
 };
+BoxedTensor ToBoxed(const Tensor& tensor);
 
 struct BoxingStep {
   std::string_view kind;
   NdSbp to;
-  int64_t bytes = 0;  // that the device receives which receives most
-  // One firing: latency, bytes received over the slowest link and, but for exchanges of
-  // accelerators, bytes written.
-  double seconds = 0;
+  int64_t bytes = 0;   // that the device receives which receives most
+  double seconds = 0;  // of one firing
 };
 
-// Of one firing, what goes over links: `bytes` received, as BoxingStep counts them. A sum of all
-// receives one from each member there; on accelerators it goes in a ring, or a tree. 0 where
-// nothing is received.
-double ReceiveSeconds(const BoxingPrices& prices, const BoxingPrimitive& primitive, double bytes);
+// What a device has to do in one firing of the primitive from `from` to `to`, which there is; and
+// of a transfer, in which each device of a stage is sent its part by that of another stage.
+BoxingWork WorkBetween(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& from,
+                       const NdSbp& to);
+BoxingWork TransferWork(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& sbp, int from,
+                        int to);
+// Bytes that a device of the plan takes from others. A sum of all reads each member once, in the
+// place of the ring by which links are priced.
+double BytesTaken(const BoxingWork& work);
+
+// Seconds of one firing.
+double BoxingSeconds(const BoxingPrices& prices, const BoxingWork& work);
 
 // The one primitive from `from` to `to`; its kind is "" where there is none.
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
                              const NdSbp& from, const NdSbp& to);
 
-// The way that takes the fewest seconds; of equal ones that of the fewest steps, then the first in
+// The path that takes the fewest seconds; of equal ones that of the fewest steps, then the first in
 // the order of axes. Empty if from == to. Between its ends nothing is empty or partial but where an
 // end is. Deterministic.
 std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,

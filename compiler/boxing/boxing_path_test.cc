@@ -9,6 +9,7 @@
 #include <string>
 
 #include "compiler/boxing/boxing_primitive.h"
+#include "compiler/boxing/stand_in.h"
 #include "compiler/sbp/transition_price.h"
 #include "oneflow_core/tensor/all_sbps.h"
 #include "oneflow_core/tensor/layout.h"
@@ -19,8 +20,9 @@ namespace {
 const std::vector<Sbp> kMatrix = {B(), S(0), S(1), P(), PMax()};
 
 // Nodes of `node` devices, with slow links between them.
-proto::Cluster Nodes(int node) {
+proto::Cluster Nodes(int node, proto::Device::Kind kind) {
   proto::Cluster cluster;
+  cluster.mutable_device()->set_kind(kind);
   proto::Level* inside = cluster.add_level();
   inside->set_size(node);
   inside->set_latency(1e-6);
@@ -70,7 +72,9 @@ void CheckPath(const Mesh& mesh, const proto::Cluster& cluster, const Dims& dims
 TEST_CASE("boxing path: from every SBP on two axes to every other, by steps that peers can make") {
   for (const std::string text : {"a=2,b=2", "a=2,b=3", "a=4,b=2"}) {
     const Mesh mesh = *ParseMesh(text);
-    for (const proto::Cluster& cluster : {proto::Cluster(), Nodes(mesh.axes[1].size)}) {
+    for (const proto::Cluster& cluster :
+         {proto::Cluster(), Nodes(mesh.axes[1].size, proto::Device::CPU),
+          Nodes(mesh.axes[1].size, proto::Device::CUDA)}) {
       for (const NdSbp& from : AllSbps({kMatrix, kMatrix})) {
         for (const NdSbp& to : AllSbps({kMatrix, kMatrix}))
           CheckPath(mesh, cluster, {11, 13}, from, to);
@@ -85,11 +89,12 @@ TEST_CASE("boxing path: on three axes, too; a fixed sample of the pairs") {
   const std::vector<NdSbp> all = AllSbps({choices, choices, choices});
   std::mt19937 random(20261121);
   for (int i = 0; i < 300; ++i) {
-    CheckPath(mesh, Nodes(2), {13, 17, 5}, all[random() % all.size()], all[random() % all.size()]);
+    CheckPath(mesh, Nodes(2, proto::Device::CUDA), {13, 17, 5}, all[random() % all.size()],
+              all[random() % all.size()]);
   }
 }
 
-// Whether a way from `from` to `to` may pass `at`: partial only where an end is. (A sum with zeros
+// True if a path from `from` to `to` may pass `at`: partial only where an end is. (A sum with zeros
 // could stand for a copy, but would make +0 of -0.)
 bool MayPass(const NdSbp& at, const NdSbp& from, const NdSbp& to) {
   for (size_t a = 0; a < at.size(); ++a) {
@@ -113,7 +118,7 @@ Matrix Primitives(const BoxingPrices& prices, const BoxedTensor& tensor,
   return seconds;
 }
 
-// Of the cheapest way over all of them (Bellman and Ford's).
+// The price of the cheapest path over all of them, by the Bellman-Ford algorithm.
 double Least(const Matrix& step, const std::vector<NdSbp>& all, size_t from, size_t to) {
   std::vector<double> least(all.size(), 1e30);
   least[from] = 0;
@@ -135,7 +140,8 @@ TEST_CASE("boxing path: no path costs more than another that exists") {
   for (const std::string text : {"a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3"}) {
     const Mesh mesh = *ParseMesh(text);
     const std::vector<NdSbp> all = AllSbps(std::vector(mesh.axes.size(), kMatrix));
-    for (const proto::Cluster& cluster : {proto::Cluster(), Nodes(2)}) {
+    for (const proto::Cluster& cluster :
+         {proto::Cluster(), Nodes(2, proto::Device::CPU), Nodes(2, proto::Device::CUDA)}) {
       // Small: latencies decide; large: bytes. No part is empty.
       for (const Dims& dims : {Dims{7, 11}, Dims{1009, 4099}}) {
         const BoxingPrices prices{cluster, mesh};
@@ -217,8 +223,8 @@ TEST_CASE("boxing path: axes of one device, too, from every SBP to every other")
   }
 }
 
-TEST_CASE("boxing path: a step takes a firing, the slowest of its links and what it writes") {
-  proto::Cluster cluster = Nodes(2);
+TEST_CASE("boxing path: on accelerators a step takes a firing and the slowest of its links") {
+  proto::Cluster cluster = Nodes(2, proto::Device::CUDA);
   cluster.mutable_device()->set_firing_seconds(3e-6);
   cluster.mutable_device()->set_memory_bandwidth(1e10);
   const Mesh mesh = *ParseMesh("one=1,data=2,tensor=2");
@@ -226,15 +232,31 @@ TEST_CASE("boxing path: a step takes a firing, the slowest of its links and what
     return BoxingStepBetween({cluster, mesh}, {{8, 8}, 4}, from, to).seconds;
   };
   const NdSbp whole = {B(), B(), B()};
-  CHECK(seconds({B(), B(), S(0)}, whole) == Approx(3e-6 + 1e-6 + 128 / 1e11 + 256 / 1e10));
-  CHECK(seconds({B(), S(0), B()}, whole) == Approx(3e-6 + 5e-6 + 128 / 0.5e9 + 256 / 1e10));
-  CHECK(seconds({B(), S(0), S(1)}, whole) == Approx(3e-6 + 5e-6 + 192 / 1e9 + 256 / 1e10));
-  CHECK(seconds(whole, {B(), S(0), B()}) == Approx(3e-6 + 128 / 1e10));
-  CHECK(seconds({S(0), B(), B()}, whole) == Approx(3e-6 + 256 / 1e10));  // nobody to wait for
+  CHECK(seconds({B(), B(), S(0)}, whole) == Approx(3e-6 + 1e-6 + 128 / 1e11));
+  CHECK(seconds({B(), S(0), B()}, whole) == Approx(3e-6 + 5e-6 + 128 / 1e9));
+  // Nothing is received: a kernel that copies.
+  CHECK(seconds(whole, {B(), S(0), B()}) == Approx(3e-6 + 2 * 128 / 1e10));
+  CHECK(seconds({S(0), B(), B()}, whole) == Approx(3e-6 + 2 * 256 / 1e10));
+}
+
+TEST_CASE("boxing path: in a process of CPUs a step takes a firing and its copy or sum") {
+  proto::Cluster cluster = Nodes(4, proto::Device::CPU);
+  cluster.mutable_device()->set_firing_seconds(3e-6);
+  cluster.mutable_device()->set_memory_bandwidth(1e10);
+  const Mesh mesh = *ParseMesh("data=2,tensor=2");
+  const auto seconds = [&](const NdSbp& from, const NdSbp& to) {
+    return BoxingStepBetween({cluster, mesh}, {{8, 8}, 4}, from, to).seconds;
+  };
+  const NdSbp whole = {B(), B()};
+  CHECK(seconds({B(), S(0)}, whole) == Approx(3e-6 + 2 * 256 / 1e10));
+  CHECK(seconds({S(0), B()}, whole) == Approx(3e-6 + 2 * 256 / 1e10));
+  CHECK(seconds({B(), P()}, whole) == Approx(3e-6 + 3 * 256 / 1e10));
+  CHECK(seconds({P(), B()}, {S(0), B()}) == Approx(3e-6 + 3 * 128 / 1e10));
+  CHECK(seconds(whole, {B(), S(0)}) == Approx(3e-6 + 2 * 128 / 1e10));
 }
 
 TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even") {
-  proto::Cluster cluster = Nodes(4);
+  proto::Cluster cluster = Nodes(4, proto::Device::CUDA);
   cluster.mutable_device()->set_firing_seconds(3e-6);
   for (const int p : {2, 4, 8}) {
     const Mesh mesh{{{"x", p}}};
@@ -248,7 +270,8 @@ TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even
           }
           INFO(p << ": " << ToString(from) << " to " << ToString(to));
           const double bytes = 4 * static_cast<double>(Product(dims));
-          CHECK(TransitionPrices(cluster, mesh, 0).Seconds(from, to, bytes) == Approx(seconds));
+          CHECK(TransitionPrices(cluster, mesh, 0).Seconds(from, to, bytes, DType::kF32) ==
+                Approx(seconds));
         }
       }
     }
@@ -274,7 +297,7 @@ TEST_CASE("boxing path: of many devices the one that receives most is found") {
 
 TEST_CASE("boxing path: large sums over many devices go in pieces, small ones at once") {
   const Mesh mesh{{{"tensor", 4}}};
-  const proto::Cluster cluster;
+  const proto::Cluster cluster = ClusterForBoxing({});
   const auto kinds = [&](const Dims& dims) {
     std::string text;
     for (const BoxingStep& s : BoxingPath({cluster, mesh}, {dims, 4}, {P()}, {B()})) {
@@ -288,10 +311,10 @@ TEST_CASE("boxing path: large sums over many devices go in pieces, small ones at
   CHECK(kinds({3, 3}) == "all_reduceB ");
 }
 
-TEST_CASE("boxing path: no part is empty on the way, but where one is at an end") {
+TEST_CASE("boxing path: no intermediate part is empty unless one at an end is") {
   const proto::Cluster cluster;
   constexpr int64_t kElement = 1 << 20;  // bytes: what is received decides
-  const auto way = [&](const char* mesh, const Dims& dims, const NdSbp& from, const NdSbp& to) {
+  const auto path = [&](const char* mesh, const Dims& dims, const NdSbp& from, const NdSbp& to) {
     std::string text;
     const Mesh on = *ParseMesh(mesh);
     for (const BoxingStep& s : BoxingPath({cluster, on}, {dims, kElement}, from, to)) {
@@ -300,22 +323,22 @@ TEST_CASE("boxing path: no part is empty on the way, but where one is at an end"
     return text;
   };
   // A sum goes in pieces where each device gets one.
-  CHECK(way("x=4", {4}, {P()}, {B()}) == "S(0) B ");
-  CHECK(way("x=4", {3}, {P()}, {B()}) == "B ");
-  CHECK(way("x=4", {3}, {P()}, {S(0)}) == "S(0) ");
-  CHECK(way("x=4", {3}, {S(0)}, {B()}) == "B ");
+  CHECK(path("x=4", {4}, {P()}, {B()}) == "S(0) B ");
+  CHECK(path("x=4", {3}, {P()}, {B()}) == "B ");
+  CHECK(path("x=4", {3}, {P()}, {S(0)}) == "S(0) ");
+  CHECK(path("x=4", {3}, {S(0)}, {B()}) == "B ");
   // Two axes may split a dimension by turns, and not together.
-  CHECK(way("x=2,y=2", {4}, {S(0), P()}, {B(), S(0)}) == "(S(0),S(0)) (B,S(0)) ");
-  CHECK(way("x=2,y=2", {3}, {S(0), P()}, {B(), S(0)}) == "(S(0),B) (B,S(0)) ");
-  // What is empty at the ends may be on the way.
-  CHECK(way("x=4,y=4", {3, 4}, {S(0), P()}, {S(0), B()}) == "(S(0),S(1)) (S(0),B) ");
+  CHECK(path("x=2,y=2", {4}, {S(0), P()}, {B(), S(0)}) == "(S(0),S(0)) (B,S(0)) ");
+  CHECK(path("x=2,y=2", {3}, {S(0), P()}, {B(), S(0)}) == "(S(0),B) (B,S(0)) ");
+  // A part that is empty at an end may be empty in between.
+  CHECK(path("x=4,y=4", {3, 4}, {S(0), P()}, {S(0), B()}) == "(S(0),S(1)) (S(0),B) ");
 }
 
 TEST_CASE("boxing path: what crosses nodes is split inside of them first") {
   // Each of the four devices of a node would fetch the whole from the other node: split, each
   // fetches a quarter, and they exchange quarters over their fast links.
   const Mesh mesh = *ParseMesh("data=2,tensor=4");
-  const proto::Cluster cluster = Nodes(4);
+  const proto::Cluster cluster = Nodes(4, proto::Device::CUDA);
   const auto path = BoxingPath({cluster, mesh}, {{4096, 4096}, 4}, {S(0), B()}, {B(), B()});
   REQUIRE(path.size() == 2);
   CHECK(path[0].kind == "all_to_all");

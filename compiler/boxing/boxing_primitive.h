@@ -39,7 +39,7 @@ struct BoxingPrimitive {
 // The one primitive from one nd-SBP to a different one. Requires as many entries as mesh axes.
 BoxingPrimitive PrimitiveBetween(const Mesh& mesh, const NdSbp& from, const NdSbp& to);
 
-// A tensor on its way through one primitive.
+// A tensor and the primitive that is applied to it.
 struct BoxingMove {
   const Mesh& mesh;
   const Dims& dims;

@@ -2,6 +2,7 @@
 // of a firing, and why it is there. Part of lower_to_actors.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "oneflow_core/graph/graph.h"
@@ -10,9 +11,11 @@
 
 namespace oneflow {
 
-// `actor`: of a transfer the receive. One that has boxing already does the same to one tensor more,
-// and enters its links once. `cluster`: for seconds; see boxing_path.h.
-void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Group>& groups,
-                 const proto::Cluster& cluster, proto::Actor* actor, proto::ActorFacts* facts);
+// `ops`: those that the actor does in one firing, alike but for their tensors; of a transfer the
+// actor is the receive. `cluster`: for seconds, which are those that ActorTimes (actor_cost.h)
+// gives on it where no layout leaves a device without a part.
+void LowerBoxing(const Graph& graph, std::span<const Op* const> ops,
+                 const std::vector<proto::Group>& groups, const proto::Cluster& cluster,
+                 proto::Actor* actor, proto::ActorFacts* facts);
 
 }  // namespace oneflow

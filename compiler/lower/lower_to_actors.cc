@@ -247,7 +247,7 @@ class Lowering {
     const int send = NewActor(sent, "send", kSends[phase], op.stage)->id();
     proto::Actor* receive = NewActor(op, "receive", kReceives[phase], writer.stage);
     receive->add_output(register_of_[op.outputs[0]]);
-    LowerBoxing(graph_, op, options_.groups, options_.cluster, receive, FactsOfActor(receive));
+    LowerBoxing(graph_, {{&op}}, options_.groups, options_.cluster, receive, FactsOfActor(receive));
     AddWorkspace(receive, WindowBytes(op, *receive));
     receive->mutable_exchange()->set_partner(send);
     proto::Actor* sender = lowered_.program.mutable_actor(send);
@@ -270,7 +270,7 @@ class Lowering {
     for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
     if (IsBoxing(op.kind)) {
-      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor, FactsOfActor(actor));
+      LowerBoxing(graph_, {{&op}}, options_.groups, options_.cluster, actor, FactsOfActor(actor));
     }
     SetFlops(op, actor);
     AddWorkspace(actor, actor->has_exchange() ? WindowBytes(op, *actor) : KernelBytes(op));
@@ -282,13 +282,17 @@ class Lowering {
     const Op& first = graph_.ops[bucket[0]];
     proto::Actor* actor = NewActor(first, first.kind, Lane::kGradient);
     if (bucket.size() > 1) actor->set_name(absl::StrCat(first.name, "+", bucket.size() - 1));
-    int64_t window = 0;
+    std::vector<const Op*> ops;
     for (const OpId id : bucket) {
       const Op& op = graph_.ops[id];
+      ops.push_back(&op);
       AddInput(actor, op.inputs[0], op.phase);
       actor->add_output(register_of_[op.outputs[0]]);
-      LowerBoxing(graph_, op, options_.groups, options_.cluster, actor, FactsOfActor(actor));
-      window = JoinWindows(options_.device_kind, window, WindowBytes(op, *actor));
+    }
+    LowerBoxing(graph_, ops, options_.groups, options_.cluster, actor, FactsOfActor(actor));
+    int64_t window = 0;
+    for (const Op* op : ops) {
+      window = JoinWindows(options_.device_kind, window, WindowBytes(*op, *actor));
     }
     AddWorkspace(actor, window);
   }

@@ -12,19 +12,13 @@
 
 #include "compiler/boxing/boxing_path.h"
 #include "compiler/boxing/boxing_primitive.h"
+#include "compiler/boxing/stand_in.h"
 #include "compiler/graph/rewrite.h"
-#include "oneflow_core/cost/link_cost.h"
+#include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow {
 namespace {
-
-double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& mesh,
-                       const GroupLinks& links) {
-  const int64_t elements = MaxElements(MakeLayout(tensor.dims, sbp), mesh);
-  const double bytes = static_cast<double>(elements * tensor.element_bytes);
-  return ExchangeSeconds("transfer", bytes, links);
-}
 
 // One use of a tensor: its reader, and the SBP that it needs.
 struct Need {
@@ -37,12 +31,16 @@ struct Need {
 
 class BoxingInserter {
  public:
-  BoxingInserter(Graph* graph, const proto::Cluster& cluster, const proto::Cluster& ways,
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster, const proto::Cluster& path_cluster,
                  bool regather)
       : graph_(graph),
         regather_(regather),
-        prices_{cluster, graph->mesh},
-        ways_{ways, graph->mesh} {
+        cluster_(ClusterForBoxing(cluster)),
+        path_cluster_(ClusterForBoxing(path_cluster)),
+        kernels_(cluster_.device()),
+        way_kernels_(path_cluster_.device()),
+        prices_{cluster_, graph->mesh, &kernels_},
+        path_prices_{path_cluster_, graph->mesh, &way_kernels_} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -112,8 +110,7 @@ class BoxingInserter {
     const auto [known, fresh] =
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
-      const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(ElementBytes(tensor.dtype))};
-      known->second = BoxingPath(ways_, boxed, tensor.sbp, to);
+      known->second = BoxingPath(path_prices_, ToBoxed(tensor), tensor.sbp, to);
     }
     return known->second;
   }
@@ -137,10 +134,10 @@ class BoxingInserter {
   // takes the least time. A split tensor is sliced before the link between stages, sent in parts,
   // and gathered behind it. No candidate sums.
   NdSbp SplitForTransfer(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
-    const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(ElementBytes(tensor.dtype))};
-    const GroupLinks links = LinksOfStages(prices_.cluster, graph_->mesh, from, need.stage);
+    const BoxedTensor boxed = ToBoxed(tensor);
     const auto seconds = [&](const NdSbp& sent) {
-      double sum = TransferSeconds(boxed, sent, graph_->mesh, links);
+      double sum =
+          BoxingSeconds(prices_, TransferWork(graph_->mesh, boxed, sent, from, need.stage));
       for (const auto& [a, b] : {std::pair(&sbp, &sent), std::pair(&sent, &need.sbp)}) {
         for (const BoxingStep& step : BoxingPath(prices_, boxed, *a, *b)) sum += step.seconds;
       }
@@ -281,7 +278,9 @@ class BoxingInserter {
 
   Graph* graph_;
   const bool regather_;
-  const BoxingPrices prices_, ways_;  // of what crosses stages; of what stays in one
+  const proto::Cluster cluster_, path_cluster_;
+  const KernelCost kernels_, way_kernels_;
+  const BoxingPrices prices_, path_prices_;  // of what crosses stages; of what stays in one
   std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
@@ -293,9 +292,9 @@ class BoxingInserter {
 }  // namespace
 
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster,
-                          bool regather, const proto::Cluster* ways) {
+                          bool regather, const proto::Cluster* path_cluster) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  const proto::Cluster& within = ways == nullptr ? cluster : *ways;
+  const proto::Cluster& within = path_cluster == nullptr ? cluster : *path_cluster;
   BoxingInserter(graph, cluster, within, regather).Run(choice);
   return absl::OkStatus();
 }

@@ -34,8 +34,8 @@
 namespace oneflow {
 
 // Requires the `choice` that InferSbp made for this very graph. `cluster` prices the boxing;
-// `ways`, if given, prices the paths within a stage instead.
+// `path_cluster`, if given, prices the paths within a stage instead.
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster = {},
-                          bool regather = false, const proto::Cluster* ways = nullptr);
+                          bool regather = false, const proto::Cluster* path_cluster = nullptr);
 
 }  // namespace oneflow

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/boxing/stand_in.h"
 #include "compiler/sbp/choice_descent.h"
 #include "compiler/sbp/choice_network.h"
 #include "compiler/sbp/sbp_choice.h"
@@ -88,7 +89,9 @@ absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options,
 
 }  // namespace
 
-absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
+absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& given) {
+  SbpOptions options = given;
+  options.cluster = ClusterForLayouts(given.cluster);
   RETURN_IF_ERROR(CheckConstraints(*graph));
   SbpChoice choice = ReplicateAll(graph);
   const SbpChoice replicated = choice;

@@ -35,7 +35,7 @@ struct SbpOptions {
   // From Differentiate. A gradient whose layout does not mirror its tensor's (S as S; B as B or P)
   // is charged. Without mirrors plans are as correct, but harder to foresee.
   std::vector<GradientMirror> mirrors = {};
-  proto::Cluster cluster = {};  // links and devices
+  proto::Cluster cluster = {};  // links and devices; none: ClusterForLayouts (stand_in.h)
   // True: a dimension named "seq" may be split although no constraint on the axis splits it, so
   // there is sequence parallelism wherever it is cheapest.
   bool split_positions = false;

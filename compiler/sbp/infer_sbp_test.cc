@@ -11,7 +11,6 @@
 #include <string>
 
 #include "compiler/boxing/boxing_path.h"
-#include "compiler/boxing/device_prices.h"
 #include "compiler/graph/rewrite.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
@@ -130,7 +129,7 @@ TEST_CASE("infer_sbp: small graphs of any form are given the cheapest of all lay
 // each op as a call of its kernel on one device, each tensor boxed once for each layout that its
 // readers need, one after another.
 double SumSeconds(const Graph& graph, const SbpChoice& choice, const proto::Cluster& cluster) {
-  const KernelCost kernels(KnownDevice(cluster));
+  const KernelCost kernels(cluster.device());
   const double devices = graph.mesh.axes[0].size;
   const auto part = [&](TensorId t, Sbp sbp) {
     return static_cast<double>(TensorBytes(graph.tensors[t])) / (sbp.split() ? devices : 1);
@@ -347,6 +346,7 @@ TEST_CASE("infer_sbp: products are priced at the rate of their type") {
     for (Tensor& tensor : graph.tensors) tensor.dtype = dtype;
     REQUIRE(PlaceVariables(&graph).ok());
     proto::Cluster cluster;
+    cluster.mutable_device()->set_kind(proto::Device::CUDA);
     cluster.mutable_device()->set_peak_flops(20e12);
     cluster.mutable_device()->set_peak_flops_bf16(300e12);
     cluster.mutable_device()->set_memory_bandwidth(2e12);

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "compiler/boxing/device_prices.h"
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/op/op_def.h"

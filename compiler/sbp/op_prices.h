@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/boxing/device_prices.h"
 #include "compiler/sbp/choice_space.h"
 #include "compiler/sbp/infer_sbp.h"
 #include "oneflow_core/cost/kernel_cost.h"
@@ -26,7 +25,7 @@ class OpPrices {
         previous_(previous),
         options_(options),
         space_(space),
-        cost_(KnownDevice(options.cluster)) {}
+        cost_(options.cluster.device()) {}
 
   // The seconds of one firing for each combination of the op's group, the last axis fastest: those
   // of a call of its kernel (kernel_cost.h), as actor_cost.h prices it. A partial value has the

@@ -90,7 +90,7 @@ class TermBuilder {
       double seconds = 0;
       for (int k = 0; k < axes(); ++k) {
         for (const Sbp to : {B(), S(0)}) {
-          seconds += prices_[k].Seconds(to.split() ? B() : P(), to, BytesBefore(t));
+          seconds += prices_[k].Seconds(to.split() ? B() : P(), to, BytesBefore(t), ElementType(t));
         }
       }
       return 2 * seconds;
@@ -130,6 +130,8 @@ class TermBuilder {
     const Tensor& tensor = graph_.tensors[t];
     return static_cast<double>(TensorBytes(tensor)) / ops_.PartsBefore(tensor.sbp);
   }
+
+  DType ElementType(TensorId t) const { return graph_.tensors[t].dtype; }
 
   // The seconds of a group's ops. Combinations that do not fit are forbidden.
   void AddCompute(int group) {
@@ -239,6 +241,7 @@ class TermBuilder {
   // The boxing of `t` for readers of one phase.
   void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
     const double bytes = BytesBefore(t);
+    const DType dtype = ElementType(t);
     const double fires = Fires(phase);
     std::vector<Port> ports;
     ports.push_back(MakeSourcePort(t, phase, k));
@@ -246,21 +249,24 @@ class TermBuilder {
       ports.push_back(MakePort(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }
     const auto integer = [](double x) { return static_cast<int64_t>(x); };
-    tables_->AddShared(
-        std::move(ports), {kBoxing, k, integer(bytes), integer(fires)},
-        [=, this](const NdSbp& from, const NdSbp& need) {
-          return ToCost(fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from)));
-        });
+    tables_->AddShared(std::move(ports),
+                       {kBoxing, k, integer(bytes), static_cast<int64_t>(dtype), integer(fires)},
+                       [=, this](const NdSbp& from, const NdSbp& need) {
+                         return ToCost(fires * prices_[k].Seconds(from[k], need[0],
+                                                                  BytesOn(k, bytes, from), dtype));
+                       });
   }
 
   // A partial value must be reduced for the run to read it.
   void AddObserved(TensorId t) {
     const double bytes = BytesBefore(t);
+    const DType dtype = ElementType(t);
     for (int k = 0; k < axes(); ++k) {
-      tables_->Add({MakeWriterPort(t, k)}, {kObserving, k, static_cast<int64_t>(bytes)},
+      tables_->Add({MakeWriterPort(t, k)},
+                   {kObserving, k, static_cast<int64_t>(bytes), static_cast<int64_t>(dtype)},
                    [=, this](const std::vector<NdSbp>& sbps) {
                      const Sbp from = sbps[0][k], to = from.partial() ? B() : from;
-                     return ToCost(prices_[k].Seconds(from, to, BytesOn(k, bytes, sbps[0])));
+                     return ToCost(prices_[k].Seconds(from, to, BytesOn(k, bytes, sbps[0]), dtype));
                    });
     }
   }
@@ -281,7 +287,8 @@ class TermBuilder {
       }));
       both.push_back(
           MakePort(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
-      const double boxing = prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad));
+      const double boxing =
+          prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad), ElementType(mirror.grad));
       const Cost cost =
           ToCost(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
       tables_->Add(

@@ -9,8 +9,8 @@ namespace oneflow {
 namespace {
 
 // A tensor of about so many bytes, of which any of the dimensions that are split has even parts.
-BoxedTensor EvenTensor(Sbp from, Sbp to, double bytes, int64_t devices) {
-  BoxedTensor tensor{{}, /*element_bytes=*/1};
+BoxedTensor EvenTensor(Sbp from, Sbp to, double bytes, DType dtype, int64_t devices) {
+  BoxedTensor tensor{{}, /*element_bytes=*/1, dtype};
   double rest = bytes;
   const int dims = std::max({1, from.split() ? from.dim + 1 : 0, to.split() ? to.dim + 1 : 0});
   for (int d = 0; d < dims; ++d) {
@@ -35,17 +35,18 @@ double StepSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const 
 
 }  // namespace
 
-// On one axis no way is shorter than one primitive, or two with B or a split between.
-double TransitionPrices::Seconds(Sbp from, Sbp to, double bytes) const {
+// On one axis no path is shorter than one primitive, or two with B or a split between.
+double TransitionPrices::Seconds(Sbp from, Sbp to, double bytes, DType dtype) const {
   if (from == to || mesh_.axes[axis_].size == 1) return 0;
-  const Key key = {static_cast<int>(from.kind), from.dim, static_cast<int>(to.kind), to.dim, bytes};
+  const Key key = {
+      static_cast<int>(from.kind), from.dim, static_cast<int>(to.kind), to.dim, bytes, dtype};
   const auto [known, fresh] = known_.try_emplace(key, 0);
   if (!fresh) return known->second;
   const BoxingPrices prices{cluster_, mesh_, &kernels_};
   const int64_t devices = mesh_.axes[axis_].size;
   NdSbp before(mesh_.axes.size(), B()), after = before, between = before;
   before[axis_] = from, after[axis_] = to;
-  const BoxedTensor tensor = EvenTensor(from, to, bytes, devices);
+  const BoxedTensor tensor = EvenTensor(from, to, bytes, dtype, devices);
   double& seconds = known->second;
   seconds = StepSeconds(prices, tensor, before, after);
   for (int d = -1; d < static_cast<int>(tensor.dims.size()); ++d) {

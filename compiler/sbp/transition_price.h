@@ -1,17 +1,17 @@
 // What turning one SBP into another on ONE mesh axis takes, as the search of infer_sbp sees it: the
-// price of the way that insert_boxing would take (boxing_path.h), as if all parts were even. Part
+// price of the path that insert_boxing would take (boxing_path.h), as if all parts were even. Part
 // of infer_sbp.
 //
 //   TransitionPrices prices(cluster, mesh, axis);
-//   double seconds = prices.Seconds(P(), B(), bytes);
+//   double seconds = prices.Seconds(P(), B(), bytes, DType::kF32);
 #pragma once
 
 #include <map>
 #include <tuple>
 
 #include "compiler/boxing/boxing_path.h"
-#include "compiler/boxing/device_prices.h"
 #include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/sbp.h"
 #include "proto/cluster.pb.h"
@@ -22,16 +22,16 @@ class TransitionPrices {
  public:
   // Both must outlive this.
   TransitionPrices(const proto::Cluster& cluster, const Mesh& mesh, int axis)
-      : kernels_(KnownDevice(cluster)), cluster_(cluster), mesh_(mesh), axis_(axis) {}
+      : kernels_(cluster.device()), cluster_(cluster), mesh_(mesh), axis_(axis) {}
 
   double devices() const { return static_cast<double>(mesh_.axes[axis_].size); }
 
-  // Of the cheapest way, of a tensor of `bytes` in each group along the axis; 0 if equal. Ways are
-  // worked out once.
-  double Seconds(Sbp from, Sbp to, double bytes) const;
+  // The seconds of the cheapest path, of a tensor of `bytes` in each group along the axis; 0 if
+  // equal. Paths are worked out once.
+  double Seconds(Sbp from, Sbp to, double bytes, DType dtype) const;
 
  private:
-  using Key = std::tuple<int, int, int, int, double>;
+  using Key = std::tuple<int, int, int, int, double, DType>;
 
   KernelCost kernels_;
   const proto::Cluster& cluster_;

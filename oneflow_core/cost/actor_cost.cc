@@ -15,9 +15,6 @@
 namespace oneflow {
 namespace {
 
-// Of a packet, and packets of a member that are asked for at once: where nobody has counted them.
-constexpr double kPacketBytes = 256 << 10, kFlights = 2;
-
 // The actors of one program, with what all of them need.
 class Costing {
  public:
@@ -25,7 +22,7 @@ class Costing {
           Mesh mesh)
       : plan_(plan), program_(program), facts_(facts), mesh_(std::move(mesh)) {}
 
-  absl::StatusOr<CallWork> CallOf(const proto::Actor& actor) const {
+  absl::StatusOr<CallWork> FindCallWork(const proto::Actor& actor) const {
     CallWork call{actor.kernel(), DType::kF32, FindFacts(facts_, actor.id()).flops(), 0};
     const std::vector<int> read_registers = DataInputs(plan_, program_, actor);
     const int typed = !read_registers.empty()   ? read_registers[0]
@@ -39,7 +36,7 @@ class Costing {
     ASSIGN_OR_RETURN(const double read, BytesReadBy(actor));
     call.bytes = read;
     for (const int id : actor.output()) {
-      ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
+      ASSIGN_OR_RETURN(const double bytes, CountBytes(id));
       const proto::Register& r = Reg(id);
       // A product adds to what is there as it goes: that counts once, like each of its operands.
       const bool adds = r.fill_mode() == proto::Register::ACCUMULATE && r.fires_per_fill() > 1 &&
@@ -58,26 +55,19 @@ class Costing {
     if (actor.kernel().empty()) return ActorTime{firing};
     // A send takes as long as the receive that it is fired with.
     if (actor.kernel() == "send") {
-      ASSIGN_OR_RETURN(ActorTime time,
-                       Seconds(program_.actor(actor.exchange().partner()), cluster, kernels, far));
-      // What goes to another process is read by no worker.
-      if (IsFar(actor, cluster)) time.worker = firing;
+      const proto::Actor& receive = program_.actor(actor.exchange().partner());
+      ASSIGN_OR_RETURN(const BoxingWork work, FindBoxingWork(receive));
+      ActorTime time = BoxingTime(work, mesh_, cluster, kernels, far);
+      // A send takes as long as the receive that it is fired with. No worker reads what goes to
+      // another process.
+      if (IsBetweenProcesses(work, mesh_, cluster)) time.worker = firing;
       return time;
     }
-    if (IsFar(actor, cluster)) return FarSeconds(actor, cluster, kernels, far);
-    ASSIGN_OR_RETURN(CallWork call, CallOf(actor));
-    if (actor.has_exchange() && cluster.device().kind() != proto::Device::CPU) {
-      ASSIGN_OR_RETURN(const double received, Received(actor));
-      if (received > 0) {
-        const GroupLinks links = LinksOf(actor, cluster);
-        return ActorTime{firing + ExchangeSeconds(PrimitiveOf(actor), received, links), 0,
-                         ProcessorUsage(links)};
-      }
+    if (actor.has_boxing() || actor.has_exchange()) {
+      ASSIGN_OR_RETURN(const BoxingWork work, FindBoxingWork(actor));
+      return BoxingTime(work, mesh_, cluster, kernels, far);
     }
-    if (actor.has_boxing()) {
-      // A copy, or a sum, whatever its name.
-      call.kernel = actor.boxing().reduce() == proto::Boxing::NONE ? "slice" : "add";
-    }
+    ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
     return ActorTime{firing + kernels.Seconds(call)};
   }
 
@@ -85,14 +75,14 @@ class Costing {
   const proto::Register& Reg(int id) const { return *FindRegister(plan_, program_, id); }
 
   // Of the largest part.
-  absl::StatusOr<double> ElementsOf(int id) const {
+  absl::StatusOr<double> CountElements(int id) const {
     const proto::Register& r = Reg(id);
     ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
     return static_cast<double>(MaxElements(layout, mesh_));
   }
-  absl::StatusOr<double> BytesOf(int id) const {
+  absl::StatusOr<double> CountBytes(int id) const {
     const proto::Register& r = Reg(id);
-    ASSIGN_OR_RETURN(const double elements, ElementsOf(id));
+    ASSIGN_OR_RETURN(const double elements, CountElements(id));
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), r.name()));
     return elements * static_cast<double>(ElementBytes(dtype));
   }
@@ -101,9 +91,9 @@ class Costing {
   // between rows and columns. Each matrix of a batch has the last two.
   absl::Status SetResults(const proto::Actor& actor, Products products, CallWork* call) const {
     if (products == Products::kNone || products == Products::kOwn) return absl::OkStatus();
-    ASSIGN_OR_RETURN(double left, ElementsOf(actor.input(0).register_()));
-    ASSIGN_OR_RETURN(double right, ElementsOf(actor.input(1).register_()));
-    ASSIGN_OR_RETURN(double result, ElementsOf(actor.output(0)));
+    ASSIGN_OR_RETURN(double left, CountElements(actor.input(0).register_()));
+    ASSIGN_OR_RETURN(double right, CountElements(actor.input(1).register_()));
+    ASSIGN_OR_RETURN(double result, CountElements(actor.output(0)));
     if (left <= 0 || right <= 0 || result <= 0) return absl::OkStatus();
     call->products = 1;
     if (products == Products::kBatch) {
@@ -126,22 +116,22 @@ class Costing {
     return matrices;
   }
 
-  const proto::Group& GroupOf(const proto::Actor& actor) const {
+  const proto::Group& FindGroup(const proto::Actor& actor) const {
     return plan_.group(actor.exchange().group());
   }
 
   // Of its group, along the axes of a stage.
-  int MembersOf(const proto::Actor& actor) const {
+  int CountMembers(const proto::Actor& actor) const {
     int members = 1;
     if (!actor.has_exchange()) return members;
-    for (const int axis : GroupOf(actor).axis()) members *= mesh_.axes[axis].size;
+    for (const int axis : FindGroup(actor).axis()) members *= mesh_.axes[axis].size;
     return members;
   }
 
   absl::StatusOr<double> BytesWrittenBy(const proto::Actor& actor) const {
     double written = 0;
     for (const int id : actor.output()) {
-      ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
+      ASSIGN_OR_RETURN(const double bytes, CountBytes(id));
       written += bytes;
     }
     return written;
@@ -151,85 +141,51 @@ class Costing {
     if (actor.has_boxing()) {
       // What is written, from one source; of a sum, from each.
       ASSIGN_OR_RETURN(const double written, BytesWrittenBy(actor));
-      return actor.boxing().reduce() == proto::Boxing::NONE ? written : MembersOf(actor) * written;
+      return actor.boxing().reduce() == proto::Boxing::NONE ? written
+                                                            : CountMembers(actor) * written;
     }
     std::vector<double> inputs;
     for (const int id : DataInputs(plan_, program_, actor)) {
-      ASSIGN_OR_RETURN(const double bytes, BytesOf(id));
+      ASSIGN_OR_RETURN(const double bytes, CountBytes(id));
       inputs.push_back(bytes);
     }
     double first_output = 0;
     if (actor.output_size() > 0) {
-      ASSIGN_OR_RETURN(first_output, BytesOf(actor.output(0)));
+      ASSIGN_OR_RETURN(first_output, CountBytes(actor.output(0)));
     }
     return BytesRead(actor.kernel(), std::move(inputs), first_output);
   }
 
-  // Bytes over links. An all_reduce goes in a ring; of all others the plan knows.
-  absl::StatusOr<double> Received(const proto::Actor& actor) const {
-    if (actor.kernel() != "all_reduce") return FindFacts(facts_, actor.id()).bytes_moved();
-    ASSIGN_OR_RETURN(const double bytes, BytesWrittenBy(actor));
-    return ReceivedBytes("all_reduce", bytes, MembersOf(actor));
-  }
-
-  // Whether members are in several processes of CPUs.
-  bool IsFar(const proto::Actor& actor, const proto::Cluster& cluster) const {
-    return actor.has_exchange() && cluster.device().kind() == proto::Device::CPU &&
-           cluster.level_size() > 1 && LevelOf(actor, cluster) > 0;
-  }
-
-  int LevelOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
-    const proto::Group& group = GroupOf(actor);
-    if (group.has_stages()) {
-      return LevelOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
+  absl::StatusOr<BoxingWork> FindBoxingWork(const proto::Actor& actor) const {
+    BoxingWork work{.primitive = PrimitiveName(actor)};
+    if (actor.has_exchange()) {
+      const proto::Group& group = FindGroup(actor);
+      work.axes = {group.axis().begin(), group.axis().end()};
+      if (group.has_stages()) work.from = group.stages().from(), work.to = group.stages().to();
     }
-    int level = 0;
-    for (const int axis : group.axis()) level = std::max(level, LevelOfAxis(cluster, mesh_, axis));
-    return level;
-  }
-
-  absl::StatusOr<ActorTime> FarSeconds(const proto::Actor& actor, const proto::Cluster& cluster,
-                                       const KernelCost& kernels, const FarTraffic* far) const {
-    FarTraffic traffic;
-    if (far != nullptr) {
-      traffic = *far;
-    } else {
-      ASSIGN_OR_RETURN(traffic.bytes, Received(actor));
-      traffic.packets = std::ceil(traffic.bytes / kPacketBytes);
-      traffic.flights = kFlights;
-      traffic.placed = traffic.bytes;
-    }
-    ActorTime time{cluster.device().firing_seconds(),
-                   LinkSeconds(traffic, LinkOfLevel(cluster, LevelOf(actor, cluster)))};
-    ASSIGN_OR_RETURN(CallWork call, CallOf(actor));
-    if (actor.boxing().reduce() != proto::Boxing::NONE) {
-      call.kernel = "add";
-    } else {
-      call.kernel = "slice";
-      ASSIGN_OR_RETURN(const double written, BytesWrittenBy(actor));
-      call.bytes = 2 * std::max(0.0, written - traffic.placed);
-      if (call.bytes == 0) return time;
-    }
-    time.worker += kernels.Seconds(call);
-    return time;
+    work.members = CountMembers(actor);
+    work.sums = actor.boxing().reduce() != proto::Boxing::NONE;
+    ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
+    work.dtype = call.dtype;
+    work.flops = call.flops;
+    ASSIGN_OR_RETURN(work.written, BytesWrittenBy(actor));
+    ASSIGN_OR_RETURN(const double read, BytesReadBy(actor));
+    work.rewritten = call.bytes - read - work.written;
+    // An all_reduce goes in a ring; of all others the plan knows.
+    work.received = work.primitive == "all_reduce"
+                        ? ReceivedBytes("all_reduce", work.written, work.members)
+                        : FindFacts(facts_, actor.id()).bytes_moved();
+    return work;
   }
 
   // A kernel that is no primitive of boxing goes once around a ring.
-  std::string_view PrimitiveOf(const proto::Actor& actor) const {
-    if (GroupOf(actor).has_stages()) return "transfer";
-    for (const char* primitive : {"reduce_scatter", "all_reduce", "all_to_all"}) {
+  std::string_view PrimitiveName(const proto::Actor& actor) const {
+    if (actor.has_exchange() && FindGroup(actor).has_stages()) return "transfer";
+    for (const char* primitive :
+         {"reduce_scatter", "all_reduce", "all_to_all", "slice", "zero_fill"}) {
       if (actor.kernel() == primitive) return primitive;
     }
     return "all_gather";
-  }
-
-  // Of an exchange.
-  GroupLinks LinksOf(const proto::Actor& actor, const proto::Cluster& cluster) const {
-    const proto::Group& group = GroupOf(actor);
-    if (group.has_stages()) {
-      return LinksOfStages(cluster, mesh_, group.stages().from(), group.stages().to());
-    }
-    return LinksOfGroup(cluster, mesh_, {group.axis().begin(), group.axis().end()});
   }
 
   const proto::Plan& plan_;
@@ -240,22 +196,10 @@ class Costing {
 
 }  // namespace
 
-absl::StatusOr<CallWork> CallOf(const proto::Plan& plan, const proto::Program& program,
-                                const proto::ProgramFacts& facts, const proto::Actor& actor) {
+absl::StatusOr<CallWork> FindCallWork(const proto::Plan& plan, const proto::Program& program,
+                                      const proto::ProgramFacts& facts, const proto::Actor& actor) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
-  return Costing(plan, program, facts, std::move(mesh)).CallOf(actor);
-}
-
-double LinkSeconds(const FarTraffic& traffic, const Link& link) {
-  // All that is said before the first packet and after the last.
-  const double alone = 2 * link.latency;
-  if (traffic.packets == 0) return alone;
-  const double there_and_back = 2 * link.latency;
-  const double of_packet = traffic.bytes / traffic.packets / link.bandwidth;
-  // As fast as the link, or as packets follow each other where few are asked for at once.
-  const double in_turn =
-      std::ceil(traffic.packets / traffic.flights) * (there_and_back + of_packet);
-  return alone + std::max(there_and_back + traffic.bytes / link.bandwidth, in_turn);
+  return Costing(plan, program, facts, std::move(mesh)).FindCallWork(actor);
 }
 
 absl::StatusOr<std::vector<ActorTime>> ActorTimes(const proto::Plan& plan,

@@ -112,7 +112,8 @@ proto::Cluster Machines(proto::Device::Kind kind) {
 }
 
 CallWork Call(const proto::Plan& plan, int actor) {
-  return *CallOf(plan, plan.program(0), plan.facts().program(0), plan.program(0).actor(actor));
+  return *FindCallWork(plan, plan.program(0), plan.facts().program(0),
+                       plan.program(0).actor(actor));
 }
 
 absl::StatusOr<std::vector<double>> Seconds(const proto::Plan& plan,

@@ -35,14 +35,14 @@ double TileLoss(const proto::Device& device, const CallWork& call) {
 
 double Log(double x) { return std::log2(1 + x); }
 
-DType DTypeOf(proto::DataType type) {
+DType ToDType(proto::DataType type) {
   if (type == proto::BF16) return DType::kBF16;
   if (type == proto::F64) return DType::kF64;
   return type == proto::I32 ? DType::kI32 : DType::kF32;
 }
 
 // The share of the peak that a call of this size reaches.
-double ShareOf(const google::protobuf::RepeatedPtrField<proto::Efficiency>& steps, double size) {
+double FindShare(const google::protobuf::RepeatedPtrField<proto::Efficiency>& steps, double size) {
   const proto::Efficiency* best = nullptr;
   const proto::Efficiency* smallest = nullptr;
   for (const proto::Efficiency& step : steps) {
@@ -63,7 +63,7 @@ bool IsHostCopy(const std::string& kernel) { return kernel == "copy_in" || kerne
 KernelCost::KernelCost(const proto::Device& device) : device_(device) {
   device_.clear_kernel_time();
   for (const proto::KernelTime& time : device.kernel_time()) {
-    const DType dtype = DTypeOf(time.dtype());
+    const DType dtype = ToDType(time.dtype());
     const double roofline = Roofline({time.kernel(), dtype, time.flops(), time.bytes()});
     if (roofline <= 0 || time.seconds() <= 0) continue;
     samples_.push_back({time.kernel(), dtype, Log(time.flops()), Log(time.bytes()),
@@ -79,11 +79,28 @@ double KernelCost::Roofline(const CallWork& call) const {
   }
   if (peak <= 0) peak = kFlops;
   const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
-  const double share = product ? ShareOf(device_.matrix_efficiency(), call.flops) : 1;
+  const double share = product ? FindShare(device_.matrix_efficiency(), call.flops) : 1;
   const double compute =
       call.flops / (peak * share) * (product && samples_.empty() ? TileLoss(device_, call) : 1);
-  const double memory = call.bytes / (bandwidth * ShareOf(device_.memory_efficiency(), call.bytes));
+  const double memory =
+      call.bytes / (bandwidth * FindShare(device_.memory_efficiency(), call.bytes));
   return device_.no_overlap() ? compute + memory : std::max(compute, memory);
+}
+
+// A weighted mean of shares is at least the least of them.
+double KernelCost::LeastSeconds(double bytes) const {
+  const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
+  double reached = device_.memory_efficiency().empty() ? 1 : 0;
+  for (const proto::Efficiency& step : device_.memory_efficiency()) {
+    reached = std::max(reached, step.share() > 0 ? step.share() : 1);
+  }
+  bool any = false;
+  double least = 0;  // log2 of a share
+  for (const Sample& s : samples_) {
+    least = any ? std::min(least, s.log_share) : s.log_share;
+    any = true;
+  }
+  return bytes / (bandwidth * reached) * std::exp2(least);
 }
 
 double KernelCost::Seconds(const CallWork& call) const {

@@ -42,6 +42,8 @@ class KernelCost {
   double Seconds(const CallWork& call) const;
   // Without what was measured.
   double Roofline(const CallWork& call) const;
+  // A lower bound of Seconds of every call that reads and writes `bytes` or more.
+  double LeastSeconds(double bytes) const;
 
  private:
   struct Sample {

@@ -17,14 +17,14 @@ namespace {
 constexpr double kLatency = 1e-6, kBandwidth = 1e10;
 
 // Devices of a unit of a level; of level -1, a device.
-int64_t UnitOf(const proto::Cluster& cluster, int level) {
+int64_t DevicesBelow(const proto::Cluster& cluster, int level) {
   int64_t devices = 1;
   for (int l = 0; l <= level; ++l) devices *= std::max(1, cluster.level(l).size());
   return devices;
 }
 
 // Ranks from one coordinate of the axis to the next.
-int64_t StrideOf(const Mesh& mesh, int axis) {
+int64_t AxisStride(const Mesh& mesh, int axis) {
   int64_t stride = 1;
   for (size_t a = axis + 1; a < mesh.axes.size(); ++a) stride *= mesh.axes[a].size;
   return stride;
@@ -42,11 +42,11 @@ struct Run {
 };
 
 // Axes next to each other make one run; axes of one device are between none.
-std::vector<Run> RunsOf(const Mesh& mesh, std::vector<int> axes) {
+std::vector<Run> CollectRuns(const Mesh& mesh, std::vector<int> axes) {
   std::sort(axes.rbegin(), axes.rend());
   std::vector<Run> runs;
   for (const int axis : axes) {
-    const Run run = {StrideOf(mesh, axis), mesh.axes[axis].size};
+    const Run run = {AxisStride(mesh, axis), mesh.axes[axis].size};
     if (run.size == 1) continue;
     if (!runs.empty() && runs.back().stride * runs.back().size == run.stride) {
       runs.back().size *= run.size;
@@ -65,7 +65,7 @@ struct Spread {
 
 // A group begins at a multiple of its block, so it begins and ends at a multiple of `common` within
 // a unit: a unit holds as many of its ranks, or more.
-Spread SpreadOf(const Run& run, int64_t unit, int64_t ranks) {
+Spread FindSpread(const Run& run, int64_t unit, int64_t ranks) {
   const int64_t block = run.stride * run.size;
   if (Holds(unit, block, ranks)) return {1, run.size};
   if (run.stride >= unit) return {run.size, 1};
@@ -74,17 +74,17 @@ Spread SpreadOf(const Run& run, int64_t unit, int64_t ranks) {
   return {std::min(run.size, units), std::max<int64_t>(1, common / run.stride)};
 }
 
-Spread SpreadOf(const std::vector<Run>& runs, int64_t unit, int64_t ranks) {
+Spread FindSpread(const std::vector<Run>& runs, int64_t unit, int64_t ranks) {
   Spread all;
   for (const Run& run : runs) {
-    const Spread one = SpreadOf(run, unit, ranks);
+    const Spread one = FindSpread(run, unit, ranks);
     all.units *= one.units;
     all.members *= one.members;
   }
   return all;
 }
 
-absl::InlinedVector<ProtocolCost, 3> ProtocolsOf(const proto::Cluster& cluster, int level) {
+absl::InlinedVector<ProtocolCost, 3> ListProtocols(const proto::Cluster& cluster, int level) {
   const proto::Level& at = cluster.level(level);
   // One that takes the level's latency a step, and all of its bandwidth.
   if (at.protocol().empty() || cluster.device().kind() == proto::Device::CPU) {
@@ -104,7 +104,7 @@ double PortsOfDevice(const proto::Cluster& cluster, int level, int64_t ranks) {
   int ports = cluster.level(level).ports();
   if (ports == 0 && cluster.device().kind() == proto::Device::CPU) ports = 1;
   if (ports == 0) return 1;
-  const int64_t sharing = std::min(UnitOf(cluster, level - 1), ranks);
+  const int64_t sharing = std::min(DevicesBelow(cluster, level - 1), ranks);
   return static_cast<double>(ports) / static_cast<double>(sharing);
 }
 
@@ -115,7 +115,7 @@ LevelLinks LinksAt(const proto::Cluster& cluster, int level, int64_t ranks) {
   links.device_bandwidth = std::min(1.0, ports) * LinkOfLevel(cluster, level).bandwidth;
   links.ring_bandwidth = links.device_bandwidth;
   links.processor_usage = cluster.level(level).processor_usage();
-  links.protocols = ProtocolsOf(cluster, level);
+  links.protocols = ListProtocols(cluster, level);
   return links;
 }
 
@@ -155,7 +155,7 @@ size_t ProtocolCount(const GroupLinks& links) {
 }
 
 // Latencies of `passes` times around a ring, and the bandwidth of the slowest level.
-Link RingOf(const GroupLinks& links, size_t protocol, double passes) {
+Link RingLink(const GroupLinks& links, size_t protocol, double passes) {
   Link ring{0, std::numeric_limits<double>::infinity()};
   double start = 0;
   for (const LevelLinks& level : links.levels) {
@@ -170,7 +170,7 @@ Link RingOf(const GroupLinks& links, size_t protocol, double passes) {
 }
 
 // Up the tree and down again. A level without a share for trees has none.
-Link TreeOf(const GroupLinks& links, size_t protocol) {
+Link TreeLink(const GroupLinks& links, size_t protocol) {
   Link tree{0, std::numeric_limits<double>::infinity()};
   double start = 0;
   for (const LevelLinks& level : links.levels) {
@@ -189,10 +189,10 @@ double PairwiseSeconds(const GroupLinks& links, size_t protocol, double received
     const double rate = level.device_bandwidth * ProtocolAt(level, protocol).ring_share;
     slowest = std::max(slowest, level.peers * received / rate);
   }
-  return RingOf(links, protocol, 1).latency + slowest;
+  return RingLink(links, protocol, 1).latency + slowest;
 }
 
-double SecondsOf(const Link& link, double bytes) {
+double LinkSeconds(const Link& link, double bytes) {
   return link.bandwidth > 0 ? link.latency + bytes / link.bandwidth
                             : std::numeric_limits<double>::infinity();
 }
@@ -200,20 +200,10 @@ double SecondsOf(const Link& link, double bytes) {
 double SecondsBy(std::string_view primitive, double received, const GroupLinks& links,
                  size_t protocol) {
   if (primitive == "all_to_all") return PairwiseSeconds(links, protocol, received);
-  if (primitive != "all_reduce") return SecondsOf(RingOf(links, protocol, 1), received);
+  if (primitive != "all_reduce") return LinkSeconds(RingLink(links, protocol, 1), received);
   const double p = links.devices, tensor = received * p / (2 * (p - 1));
-  return std::min(SecondsOf(RingOf(links, protocol, 2), received),
-                  SecondsOf(TreeOf(links, protocol), 2 * tensor));
-}
-
-// By the protocol with the greatest bandwidth.
-Link WidestRing(const GroupLinks& links) {
-  Link widest{0, 0};
-  for (size_t i = 0; i < ProtocolCount(links); ++i) {
-    const Link ring = RingOf(links, i, 1);
-    if (ring.bandwidth > widest.bandwidth) widest = ring;
-  }
-  return widest;
+  return std::min(LinkSeconds(RingLink(links, protocol, 2), received),
+                  LinkSeconds(TreeLink(links, protocol), 2 * tensor));
 }
 
 }  // namespace
@@ -222,7 +212,7 @@ GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
                         const std::vector<int>& axes) {
   proto::Cluster made;
   const proto::Cluster& cluster = Known(given, &made);
-  const std::vector<Run> runs = RunsOf(mesh, axes);
+  const std::vector<Run> runs = CollectRuns(mesh, axes);
   const int64_t ranks = mesh.devices();
   GroupLinks group;
   for (const Run& run : runs) group.devices *= static_cast<int>(run.size);
@@ -232,7 +222,7 @@ GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
     // The outermost level holds all devices, however many there are.
     const bool outermost = l + 1 == cluster.level_size();
     const Spread here =
-        outermost ? Spread{1, group.devices} : SpreadOf(runs, UnitOf(cluster, l), ranks);
+        outermost ? Spread{1, group.devices} : FindSpread(runs, DevicesBelow(cluster, l), ranks);
     if (here.units == below.units) continue;
     LevelLinks links = LinksAt(cluster, l, ranks);
     const double units = static_cast<double>(here.units);
@@ -265,7 +255,7 @@ GroupLinks LinksOfStages(const proto::Cluster& given, const Mesh& mesh, int stag
 double ExchangeSeconds(std::string_view primitive, double received, const GroupLinks& links) {
   CHECK_GE(ReceivedBytes(primitive, 0, 2), 0);  // one of those it knows
   if (received <= 0 || links.levels.empty()) return 0;
-  if (links.direct) return SecondsOf(RingOf(links, 0, 1), received);
+  if (links.direct) return LinkSeconds(RingLink(links, 0, 1), received);
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < ProtocolCount(links); ++i) {
     least = std::min(least, SecondsBy(primitive, received, links, i));
@@ -295,10 +285,10 @@ Link LinkOfLevel(const proto::Cluster& cluster, int level) {
 }
 
 int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
-  const int64_t block = StrideOf(mesh, axis) * mesh.axes[axis].size;
+  const int64_t block = AxisStride(mesh, axis) * mesh.axes[axis].size;
   int level = 0;
   while (level < cluster.level_size() - 1 &&
-         !Holds(UnitOf(cluster, level), block, mesh.devices())) {
+         !Holds(DevicesBelow(cluster, level), block, mesh.devices())) {
     ++level;
   }
   return level;
@@ -306,7 +296,7 @@ int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
 
 int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
   const int axis = mesh.stage_axis();
-  const int64_t stride = axis < 0 ? 1 : StrideOf(mesh, axis);
+  const int64_t stride = axis < 0 ? 1 : AxisStride(mesh, axis);
   const int64_t size = mesh.stages(), blocks = mesh.devices() / (stride * size);
   const int64_t first = std::min(stage, other) * stride, last = std::max(stage, other) * stride;
   const auto holds = [&](int64_t unit) {
@@ -321,19 +311,8 @@ int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
     return true;
   };
   int level = 0;
-  while (level < cluster.level_size() - 1 && !holds(UnitOf(cluster, level))) ++level;
+  while (level < cluster.level_size() - 1 && !holds(DevicesBelow(cluster, level))) ++level;
   return level;
-}
-
-Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
-  const GroupLinks group = LinksOfGroup(cluster, mesh, {axis});
-  if (!group.levels.empty()) return WidestRing(group);
-  // Of one device, as of two: nothing is moved over it.
-  return cluster.level_size() == 0 ? Link{kLatency, kBandwidth} : LinkOfLevel(cluster, 0);
-}
-
-Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other) {
-  return WidestRing(LinksOfStages(cluster, mesh, stage, other));
 }
 
 double FastestBandwidth(const proto::Cluster& cluster) {

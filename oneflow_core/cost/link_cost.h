@@ -1,5 +1,5 @@
-// How long an exchange of a group of devices takes on a cluster: the one function of prices
-// (boxing) and times (the simulator).
+// How long links take for an exchange of a group of devices on a cluster. Prices and times of
+// boxing come from boxing_cost.h, which asks here.
 //
 //   const GroupLinks links = LinksOfGroup(cluster, mesh, {mesh.FindAxis("tensor")});
 //   double received = ReceivedBytes("all_reduce", /*tensor_bytes=*/1 << 20, links.devices);
@@ -27,8 +27,8 @@
 // device crosses a level with its own share of the ports, and what leaves a node passes its inner
 // links first (PXN in NCCL).
 //
-// CPU devices read each other's memory or are sent packets: a group takes one latency, not one a
-// step. Their processes have one port each.
+// CPU devices are sent packets where they are in several processes, which have one port each: a
+// group takes one latency, not one a step. In one process they need no link (boxing_cost.h).
 //
 // It knows nothing of what the devices do meanwhile, nor of their memory: slice and zero_fill are
 // free. Ranks are numbered as the topology is, the members of the innermost level are neighbours;
@@ -108,12 +108,7 @@ Link LinkOfLevel(const proto::Cluster& cluster, int level);
 int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
 int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
 
-// An all_gather along `axis`, and a transfer between stages, by the protocol with the greatest
-// bandwidth: latency + received / bandwidth is what ExchangeSeconds gives for large tensors.
-Link LinkOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
-Link LinkOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
-
-// Of all links that the above may give, the fastest.
+// Of all links, the fastest.
 double FastestBandwidth(const proto::Cluster& cluster);
 
 }  // namespace oneflow

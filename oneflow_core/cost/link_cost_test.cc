@@ -1,6 +1,8 @@
 #include "oneflow_core/cost/link_cost.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -24,13 +26,23 @@ proto::Cluster Nodes() {
   return cluster;
 }
 
+// Once around a ring of one protocol.
+Link RingLink(const GroupLinks& links) {
+  Link ring{0, std::numeric_limits<double>::infinity()};
+  for (const LevelLinks& level : links.levels) {
+    ring.latency += level.steps * level.protocols.front().ring_step;
+    ring.bandwidth = std::min(ring.bandwidth, level.ring_bandwidth);
+  }
+  return ring;
+}
+
 Link AxisLink(const char* mesh, const char* axis) {
   const Mesh m = *ParseMesh(mesh);
-  return LinkOfAxis(Nodes(), m, m.FindAxis(axis));
+  return RingLink(LinksOfGroup(Nodes(), m, {m.FindAxis(axis)}));
 }
 
 Link StageLink(const char* mesh, int stage, int other) {
-  return LinkOfStages(Nodes(), *ParseMesh(mesh), stage, other);
+  return RingLink(LinksOfStages(Nodes(), *ParseMesh(mesh), stage, other));
 }
 
 GroupLinks Along(const proto::Cluster& cluster, const char* mesh,
@@ -159,10 +171,6 @@ TEST_CASE("each size takes its cheapest protocol") {
   CHECK(Seconds("all_gather", 3e6, far) == Approx(4e-6 + 2 * 2e-5 + 2e6 / 1e9));
   const GroupLinks two = Along(cluster, "data=6,tensor=2", {"data"});
   CHECK(Seconds("all_gather", 6e6, two) == Approx(4e-6 + 3 * 1e-6 + 2 * 1e-5 + 5e6 / 2e9));
-  // The summary is of the widest protocol.
-  const Mesh mesh = *ParseMesh("data=3,tensor=4");
-  CHECK(LinkOfAxis(cluster, mesh, 0).latency == Approx(4e-6 + 4e-5));
-  CHECK(LinkOfAxis(cluster, mesh, 0).bandwidth == Approx(1e9));
 }
 
 TEST_CASE("in all_to_all each device leaves its node through its own port") {
@@ -255,8 +263,8 @@ TEST_CASE("stages that are neighbours in a node, and those that are not") {
 
 TEST_CASE("a cluster that says nothing has one level of 1 us and 10 GB/s") {
   const Mesh mesh = *ParseMesh("pipe=2,data=2");
-  CHECK(LinkOfAxis({}, mesh, 1) == Link{1e-6, 1e10});
-  CHECK(LinkOfStages({}, mesh, 0, 1) == Link{1e-6, 1e10});
+  CHECK(RingLink(LinksOfGroup({}, mesh, {1})) == Link{1e-6, 1e10});
+  CHECK(RingLink(LinksOfStages({}, mesh, 0, 1)) == Link{1e-6, 1e10});
 }
 
 TEST_CASE("volumes of the primitives are the textbook's") {

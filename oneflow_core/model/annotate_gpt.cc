@@ -18,7 +18,7 @@ namespace oneflow {
 namespace {
 
 // "data" and its factors "data.0", "data.1", ...
-std::vector<std::string> AxesOf(const Mesh& mesh, const std::string& name) {
+std::vector<std::string> ListAxes(const Mesh& mesh, const std::string& name) {
   std::vector<std::string> axes;
   for (const Mesh::Axis& axis : mesh.axes) {
     if (axis.name == name || axis.name.starts_with(name + '.')) axes.push_back(axis.name);
@@ -26,7 +26,7 @@ std::vector<std::string> AxesOf(const Mesh& mesh, const std::string& name) {
   return axes;
 }
 
-int DegreeOf(const Mesh& mesh, const std::vector<std::string>& axes) {
+int CountDevices(const Mesh& mesh, const std::vector<std::string>& axes) {
   int degree = 1;
   for (const std::string& axis : axes) degree *= mesh.axes[mesh.FindAxis(axis)].size;
   return degree;
@@ -57,7 +57,7 @@ int CountBlocks(const Graph& graph) {
   std::vector<bool> seen;
   for (const Op& op : graph.ops) {
     std::string_view rest;
-    const int block = BlockOf(op.name, &rest);
+    const int block = ParseBlock(op.name, &rest);
     if (block < 0) continue;
     if (block >= static_cast<int>(graph.ops.size())) return 0;
     if (block >= static_cast<int>(seen.size())) seen.resize(block + 1);
@@ -79,7 +79,7 @@ BlockCosts CountFlops(Graph graph, int blocks) {
   bool after = false;
   for (const Op& op : graph.ops) {
     std::string_view rest;
-    const int block = BlockOf(op.name, &rest);
+    const int block = ParseBlock(op.name, &rest);
     const auto& flops = FindOpDef(op.kind)->flops;
     const double cost = flops == nullptr || HasOwnShape(op.kind) ? 0 : flops({graph, op});
     (block >= 0 ? costs.blocks[block] : after ? costs.last : costs.first) += cost;
@@ -133,7 +133,7 @@ void PlaceOps(const std::vector<int>& stage_of, int stages, Graph* graph) {
   std::vector<bool> from_block(graph->ops.size());
   for (Op& op : graph->ops) {
     std::string_view rest;
-    const int block = BlockOf(op.name, &rest);
+    const int block = ParseBlock(op.name, &rest);
     const bool after = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId t) {
       return from_block[&graph->Producer(t) - graph->ops.data()];
     });
@@ -176,7 +176,7 @@ Sbp TensorParallelSbp(std::string_view name) {
                               {"attn.proj.weight", S(0)}, {"mlp.fc.weight", S(1)},
                               {"mlp.fc.bias", S(0)},      {"mlp.proj.weight", S(0)}};
   std::string_view rest;
-  if (BlockOf(name, &rest) < 0) {
+  if (ParseBlock(name, &rest) < 0) {
     for (const Row& row : kOutside) {
       if (row.name == name) return row.sbp;
     }
@@ -213,7 +213,7 @@ absl::Status CheckDegree(const Graph& graph, int degree) {
 bool IsOfStream(const Op& op) {
   if (op.kind == "add" || op.kind == "positional_embedding") return true;
   std::string_view rest;
-  const bool inside = BlockOf(op.name, &rest) >= 0 && rest.starts_with("attn.core.");
+  const bool inside = ParseBlock(op.name, &rest) >= 0 && rest.starts_with("attn.core.");
   return !inside && (op.kind == "dropout" || op.kind == "stored_dropout");
 }
 
@@ -241,7 +241,7 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& data,
   for (Op& op : graph->ops) {
     if (op.kind != "variable") continue;
     const Tensor& tensor = graph->tensors[op.outputs[0]];
-    Constrain(graph, op, data, BestSplit(tensor, data, DegreeOf(mesh, data)));
+    Constrain(graph, op, data, BestSplit(tensor, data, CountDevices(mesh, data)));
     std::vector<std::string> split;
     std::copy_if(data.begin(), data.end(), std::back_inserter(split),
                  [&](const std::string& axis) { return AskedOn(tensor, axis)->split(); });
@@ -274,7 +274,7 @@ void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
 }  // namespace
 
 absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& options) {
-  const std::vector<std::string> data = AxesOf(mesh, "data"), tensor = AxesOf(mesh, "tensor");
+  const std::vector<std::string> data = ListAxes(mesh, "data"), tensor = ListAxes(mesh, "tensor");
   const int blocks = CountBlocks(*graph);
   if (blocks == 0) {
     if (!options.stage_layers.empty()) {
@@ -284,7 +284,7 @@ absl::Status AnnotateGpt(Graph* graph, const Mesh& mesh, const AnnotateOptions& 
     }
     ConstrainInputs(graph, data);
   } else {
-    RETURN_IF_ERROR(CheckDegree(*graph, DegreeOf(mesh, tensor)));
+    RETURN_IF_ERROR(CheckDegree(*graph, CountDevices(mesh, tensor)));
     RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
     ConstrainGpt(graph, data, tensor, options);
   }

@@ -38,7 +38,7 @@ absl::Status AnnotateRecompute(Graph* graph, std::string_view policy) {
   bool found = false;
   for (Op& op : graph->ops) {
     std::string_view rest;
-    const int block = BlockOf(op.name, &rest);
+    const int block = ParseBlock(op.name, &rest);
     if (block < 0 || HasOwnShape(op.kind)) continue;
     found = true;
     if (!op.recompute.empty()) continue;  // the user's own

@@ -16,7 +16,7 @@ Graph SmallGpt(bool fused = true) {
   return *GraphFromProto(BuildGpt(config), "gpt");
 }
 
-std::string ScopeOf(const Graph& graph, const std::string& op) {
+std::string FindScope(const Graph& graph, const std::string& op) {
   return graph.FindOp(op)->recompute;
 }
 
@@ -25,11 +25,11 @@ std::string ScopeOf(const Graph& graph, const std::string& op) {
 TEST_CASE("full: every op of a block is of the block's scope; variables and the rest of none") {
   Graph graph = SmallGpt();
   REQUIRE(AnnotateRecompute(&graph, "full").ok());
-  CHECK(ScopeOf(graph, "h.0.ln_1") == "h.0");
-  CHECK(ScopeOf(graph, "h.1.mlp.fc") == "h.1");
-  CHECK(ScopeOf(graph, "h.1.mlp.fc.weight").empty());
-  CHECK(ScopeOf(graph, "ln_f").empty());
-  CHECK(ScopeOf(graph, "logits").empty());
+  CHECK(FindScope(graph, "h.0.ln_1") == "h.0");
+  CHECK(FindScope(graph, "h.1.mlp.fc") == "h.1");
+  CHECK(FindScope(graph, "h.1.mlp.fc.weight").empty());
+  CHECK(FindScope(graph, "ln_f").empty());
+  CHECK(FindScope(graph, "logits").empty());
 }
 
 TEST_CASE("selective: all of a block but matrix products, each by itself; the user's scope stays") {
@@ -38,25 +38,25 @@ TEST_CASE("selective: all of a block but matrix products, each by itself; the us
     if (op.name == "h.1.mlp.gelu") op.recompute = "mine";
   }
   REQUIRE(AnnotateRecompute(&graph, "selective").ok());
-  CHECK(ScopeOf(graph, "h.0.ln_1") == "h.0.ln_1");
-  CHECK(ScopeOf(graph, "h.0.attn.core") == "h.0.attn.core");
-  CHECK(ScopeOf(graph, "h.0.mlp.gelu") == "h.0.mlp.gelu");
-  CHECK(ScopeOf(graph, "h.0.mlp.fc").empty());
-  CHECK(ScopeOf(graph, "h.1.mlp.gelu") == "mine");
+  CHECK(FindScope(graph, "h.0.ln_1") == "h.0.ln_1");
+  CHECK(FindScope(graph, "h.0.attn.core") == "h.0.attn.core");
+  CHECK(FindScope(graph, "h.0.mlp.gelu") == "h.0.mlp.gelu");
+  CHECK(FindScope(graph, "h.0.mlp.fc").empty());
+  CHECK(FindScope(graph, "h.1.mlp.gelu") == "mine");
 }
 
 TEST_CASE("attention: its core is one scope, fused or not, and nothing else is computed again") {
   for (const bool fused : {true, false}) {
     Graph graph = SmallGpt(fused);
     REQUIRE(AnnotateRecompute(&graph, "attention,gather").ok());
-    CHECK(ScopeOf(graph, "h.1.attn.core") == "h.1.attn.core");
-    if (!fused) CHECK(ScopeOf(graph, "h.1.attn.core.softmax") == "h.1.attn.core");
-    CHECK(ScopeOf(graph, "h.1.attn.qkv").empty());
-    CHECK(ScopeOf(graph, "h.1.ln_1").empty());
+    CHECK(FindScope(graph, "h.1.attn.core") == "h.1.attn.core");
+    if (!fused) CHECK(FindScope(graph, "h.1.attn.core.softmax") == "h.1.attn.core");
+    CHECK(FindScope(graph, "h.1.attn.qkv").empty());
+    CHECK(FindScope(graph, "h.1.ln_1").empty());
   }
   Graph graph = SmallGpt();
   REQUIRE(AnnotateRecompute(&graph, "gather").ok());
-  CHECK(ScopeOf(graph, "h.1.attn.core").empty());
+  CHECK(FindScope(graph, "h.1.attn.core").empty());
   CHECK(ParseRecompute("gather")->gather);
   CHECK(ParseRecompute("gather,full")->ops == "full");
   CHECK_FALSE(ParseRecompute("")->gather);

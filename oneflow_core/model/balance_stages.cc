@@ -20,7 +20,7 @@ class Balance {
   std::vector<int> Run() const { return MostEven(LeastMaximum() * kRounding); }
 
  private:
-  double ExtraOf(int stage) const {
+  double ExtraCost(int stage) const {
     return (stage == 0 ? costs_.first : 0) + (stage == stages_ - 1 ? costs_.last : 0);
   }
 
@@ -28,7 +28,7 @@ class Balance {
   bool Fits(double most) const {
     int next = 0;
     for (int stage = 0; stage < stages_; ++stage) {
-      double cost = ExtraOf(stage);
+      double cost = ExtraCost(stage);
       const int begin = next, end = blocks_ - (stages_ - 1 - stage);  // a block for each after it
       while (next < end && cost + costs_.blocks[next] <= most) cost += costs_.blocks[next++];
       if (next == begin) return false;
@@ -55,7 +55,7 @@ class Balance {
     least[stages_][blocks_] = 0;
     for (int s = stages_ - 1; s >= 0; --s) {
       for (int b = 0; b < blocks_; ++b) {
-        double cost = ExtraOf(s);
+        double cost = ExtraCost(s);
         for (int e = b + 1; e <= blocks_; ++e) {
           cost += costs_.blocks[e - 1];
           if (cost > most) break;

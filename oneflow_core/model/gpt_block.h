@@ -8,7 +8,7 @@
 namespace oneflow {
 
 // The block of "h.12.attn.qkv" is 12; -1 outside of blocks. `rest` gets what follows: "attn.qkv".
-inline int BlockOf(std::string_view name, std::string_view* rest) {
+inline int ParseBlock(std::string_view name, std::string_view* rest) {
   if (!name.starts_with("h.")) return -1;
   int block = -1;
   const char* end = name.data() + name.size();

@@ -14,26 +14,28 @@ namespace oneflow {
 namespace {
 
 // The boxing actors, in the program's order, between one tensor and one reader.
-struct Place {
+struct Conversion {
   std::string why, primitives;
   double bytes = 0, seconds = 0;
 };
 
-std::vector<Place> PlacesOf(const proto::Program& program, const proto::ProgramFacts& facts) {
-  std::vector<Place> places;
+std::vector<Conversion> CollectConversions(const proto::Program& program,
+                                           const proto::ProgramFacts& facts) {
+  std::vector<Conversion> conversions;
   std::string last;
   for (const proto::Actor& actor : program.actor()) {
     if (!actor.has_boxing()) continue;
     const proto::ActorFacts& known = FindFacts(facts, actor.id());
     const std::string& why = known.why();
-    if (places.empty() || why != last) places.push_back({why, "", 0, 0});
+    if (conversions.empty() || why != last) conversions.push_back({why, "", 0, 0});
     last = why;
-    Place& place = places.back();
-    absl::StrAppend(&place.primitives, place.primitives.empty() ? "" : " + ", actor.kernel());
-    place.bytes += known.bytes_moved();
-    place.seconds += known.seconds();
+    Conversion& conversion = conversions.back();
+    absl::StrAppend(&conversion.primitives, conversion.primitives.empty() ? "" : " + ",
+                    actor.kernel());
+    conversion.bytes += known.bytes_moved();
+    conversion.seconds += known.seconds();
   }
-  return places;
+  return conversions;
 }
 
 std::string TimeText(double seconds) {
@@ -49,13 +51,13 @@ std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) 
   // Reasons that differ in numbers only and have the same price share a line.
   std::map<std::string, size_t> known;
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
-  for (const Place& place : PlacesOf(program, FindFacts(plan, program))) {
-    std::string price =
-        absl::StrCat(": ", place.primitives, ", ", BytesText(static_cast<int64_t>(place.bytes)));
-    if (place.seconds > 0) absl::StrAppend(&price, ", ", TimeText(place.seconds));
-    const auto [at, is_new] = known.emplace(WithoutNumbers(place.why) + price, lines.size());
+  for (const Conversion& conversion : CollectConversions(program, FindFacts(plan, program))) {
+    std::string price = absl::StrCat(": ", conversion.primitives, ", ",
+                                     BytesText(static_cast<int64_t>(conversion.bytes)));
+    if (conversion.seconds > 0) absl::StrAppend(&price, ", ", TimeText(conversion.seconds));
+    const auto [at, is_new] = known.emplace(WithoutNumbers(conversion.why) + price, lines.size());
     if (is_new) lines.push_back({std::move(price), {}});
-    lines[at->second].second.push_back(place.why);
+    lines[at->second].second.push_back(conversion.why);
   }
   if (lines.empty()) return "";
   std::string text = absl::StrCat("boxing of program ", program.name(), ", each time it fires:\n");

@@ -11,7 +11,7 @@ namespace oneflow {
 namespace {
 
 // A text in pieces: letters and numbers in turn, letters first.
-std::vector<std::string> PiecesOf(std::string_view text) {
+std::vector<std::string> SplitPieces(std::string_view text) {
   std::vector<std::string> pieces(1);
   char before = '\0';
   bool number = false;
@@ -29,16 +29,16 @@ std::vector<std::string> PiecesOf(std::string_view text) {
 }  // namespace
 
 std::string WithoutNumbers(std::string_view text) {
-  const std::vector<std::string> pieces = PiecesOf(text);
+  const std::vector<std::string> pieces = SplitPieces(text);
   std::string plain;
   for (size_t i = 0; i < pieces.size(); ++i) plain += i % 2 == 0 ? pieces[i] : "*";
   return plain;
 }
 
 std::string Folded(const std::vector<std::string>& alike) {
-  std::vector<std::string> pieces = PiecesOf(alike[0]);
+  std::vector<std::string> pieces = SplitPieces(alike[0]);
   for (const std::string& other : alike) {
-    const std::vector<std::string> those = PiecesOf(other);
+    const std::vector<std::string> those = SplitPieces(other);
     for (size_t i = 1; i < std::min(pieces.size(), those.size()); i += 2) {
       if (pieces[i] != those[i]) pieces[i] = "*";
     }

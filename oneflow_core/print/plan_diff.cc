@@ -31,7 +31,7 @@ struct ProgramNumbers {
   Numbers counts, bytes;
 };
 
-ProgramNumbers NumbersOf(const proto::Plan& plan, const proto::Program& program) {
+ProgramNumbers CountNumbers(const proto::Plan& plan, const proto::Program& program) {
   const proto::ProgramFacts& facts = FindFacts(plan, program);
   ProgramNumbers numbers;
   const std::vector<double> firings = FiringsPerStep(program);
@@ -50,7 +50,7 @@ ProgramNumbers NumbersOf(const proto::Plan& plan, const proto::Program& program)
   return numbers;
 }
 
-Numbers MemoryOf(const proto::Plan& plan) {
+Numbers CountMemory(const proto::Plan& plan) {
   Numbers bytes;
   for (const proto::StageMemory& m : plan.memory()) {
     if (m.kind() == proto::HOST_PINNED) {
@@ -73,7 +73,7 @@ typename Map::mapped_type At(const Map& map, const typename Map::key_type& key) 
 }
 
 template <typename Map>
-std::set<typename Map::key_type> KeysOf(const Map& a, const Map& b) {
+std::set<typename Map::key_type> JoinKeys(const Map& a, const Map& b) {
   std::set<typename Map::key_type> keys;
   for (const Map* side : {&a, &b}) {
     for (const auto& [key, value] : *side) keys.insert(key);
@@ -82,7 +82,7 @@ std::set<typename Map::key_type> KeysOf(const Map& a, const Map& b) {
 }
 
 void AddNumbers(const Numbers& a, const Numbers& b, const std::string& unit, PlanDiff* diff) {
-  for (const auto& key : KeysOf(a, b)) {
+  for (const auto& key : JoinKeys(a, b)) {
     AddNumber(key.first, unit, At(a, key), At(b, key), diff, key.second);
   }
 }
@@ -127,7 +127,7 @@ void AddFact(const std::string& what, const std::string& a, const std::string& b
 }
 
 // {"order of compute", 0} -> "F×2 (B F)×2 B×2 U".
-std::map<std::pair<std::string, int>, std::string> OrdersOf(const proto::Program& program) {
+std::map<std::pair<std::string, int>, std::string> CollectOrders(const proto::Program& program) {
   std::map<std::pair<std::string, int>, std::string> orders;
   for (const proto::Stream& stream : program.stream()) {
     orders[{absl::StrCat("order of ", stream.name()), stream.stage()}] = OrderText(program, stream);
@@ -138,7 +138,7 @@ std::map<std::pair<std::string, int>, std::string> OrdersOf(const proto::Program
 // By stage, the exchanges in their order of issue: "(", "x.send", "y", ")×2".
 using Issues = std::map<int, std::vector<std::string>>;
 
-Issues IssuesOf(const proto::Program& program) {
+Issues CollectIssues(const proto::Program& program) {
   Issues issues;
   for (const proto::IssueOrder& issue : program.issue()) {
     std::vector<std::string>& order = issues[issue.stage()];
@@ -162,12 +162,12 @@ std::string WordsFrom(const std::vector<std::string>& order, size_t begin) {
 }
 
 void AddOrders(const proto::Program& a, const proto::Program& b, PlanDiff* diff) {
-  const auto of_a = OrdersOf(a), of_b = OrdersOf(b);
-  for (const auto& key : KeysOf(of_a, of_b)) {
+  const auto of_a = CollectOrders(a), of_b = CollectOrders(b);
+  for (const auto& key : JoinKeys(of_a, of_b)) {
     AddFact(key.first, At(of_a, key), At(of_b, key), diff, key.second);
   }
-  const Issues issues_a = IssuesOf(a), issues_b = IssuesOf(b);
-  for (const int stage : KeysOf(issues_a, issues_b)) {
+  const Issues issues_a = CollectIssues(a), issues_b = CollectIssues(b);
+  for (const int stage : JoinKeys(issues_a, issues_b)) {
     const std::vector<std::string> in_a = At(issues_a, stage), in_b = At(issues_b, stage);
     const auto same = std::mismatch(in_a.begin(), in_a.end(), in_b.begin(), in_b.end()).first;
     const auto begin = static_cast<size_t>(same - in_a.begin());
@@ -177,7 +177,7 @@ void AddOrders(const proto::Program& a, const proto::Program& b, PlanDiff* diff)
 }
 
 // What the groups join, whatever they are called: "data,tensor", "stage 0 to 1".
-std::set<std::string> GroupsOf(const proto::Plan& plan) {
+std::set<std::string> ListGroups(const proto::Plan& plan) {
   std::set<std::string> groups;
   for (const proto::Group& group : plan.group()) {
     std::string axes;
@@ -197,7 +197,7 @@ std::string Precision(proto::DataType type) { return type == proto::BF16 ? "bf16
 void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
   AddFact("model", a.model(), b.model(), diff);
   AddFact("mesh", MeshText(a.mesh()), MeshText(b.mesh()), diff);
-  AddFact("groups", absl::StrJoin(GroupsOf(a), "; "), absl::StrJoin(GroupsOf(b), "; "), diff);
+  AddFact("groups", absl::StrJoin(ListGroups(a), "; "), absl::StrJoin(ListGroups(b), "; "), diff);
   AddFact("schedule", a.train().schedule(), b.train().schedule(), diff);
   AddFact("precision", Precision(a.train().precision()), Precision(b.train().precision()), diff);
   AddFact("residual", Precision(a.train().residual()), Precision(b.train().residual()), diff);
@@ -297,10 +297,10 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
             static_cast<double>(b.train().batch()), &diff);
   AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),
             static_cast<double>(of_b->micro_batches()), &diff);
-  const ProgramNumbers numbers_a = NumbersOf(a, *of_a), numbers_b = NumbersOf(b, *of_b);
+  const ProgramNumbers numbers_a = CountNumbers(a, *of_a), numbers_b = CountNumbers(b, *of_b);
   AddNumbers(numbers_a.counts, numbers_b.counts, "", &diff);
   AddNumbers(numbers_a.bytes, numbers_b.bytes, "bytes", &diff);
-  AddNumbers(MemoryOf(a), MemoryOf(b), "bytes", &diff);
+  AddNumbers(CountMemory(a), CountMemory(b), "bytes", &diff);
   const std::vector<std::string> names_a = ActorNames(a, *of_a), names_b = ActorNames(b, *of_b);
   diff.only_a = Without(names_a, names_b);
   diff.only_b = Without(names_b, names_a);

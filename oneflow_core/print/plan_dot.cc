@@ -34,7 +34,7 @@ std::string Quoted(std::string_view text) {
 }
 
 // 3 of "h.3.mlp.fc"; kNoLayer of what belongs to none.
-int LayerOf(const std::string& name) {
+int ParseLayer(const std::string& name) {
   int layer = kNoLayer;
   if (!name.starts_with("h.")) return kNoLayer;
   const size_t end = name.find('.', 2);
@@ -67,7 +67,7 @@ class Drawing {
   void MakeBoxes(bool full) {
     std::map<std::pair<int, int>, std::multiset<std::string>> content;  // by stage and layer
     for (const proto::Actor& actor : program_.actor()) {
-      content[{actor.stage(), LayerOf(actor.name())}].insert(
+      content[{actor.stage(), ParseLayer(actor.name())}].insert(
           absl::StrCat(WithoutNumbers(actor.name()), " ", actor.kernel()));
     }
     const std::multiset<std::string>* before = nullptr;
@@ -91,7 +91,7 @@ class Drawing {
     std::map<std::tuple<size_t, std::string, std::string, int>, int> known;
     std::map<std::tuple<size_t, int, std::string, std::string>, int> times;  // by layer, too
     for (const proto::Actor& actor : program_.actor()) {
-      const int layer = LayerOf(actor.name());
+      const int layer = ParseLayer(actor.name());
       const size_t box = box_of_.at({actor.stage(), layer});
       const bool alone = boxes_[box].first == boxes_[box].last;
       std::string plain = alone ? actor.name() : WithoutNumbers(actor.name());
@@ -113,14 +113,14 @@ class Drawing {
     return line + "];\n";
   }
 
-  static std::string TitleOf(const Box& box) {
+  static std::string BoxTitle(const Box& box) {
     if (box.first == box.last) return absl::StrCat("layer ", box.first);
     return absl::StrCat("layers ", box.first, "-", box.last, " x ", box.last - box.first + 1);
   }
 
   std::string Stages() const {
     std::vector<std::string> nodes(boxes_.size());
-    for (const auto& [a, names] : names_) nodes[BoxOf(a)] += Node(a);
+    for (const auto& [a, names] : names_) nodes[FindBox(a)] += Node(a);
     std::map<int, std::string> stages;
     for (size_t b = 0; b < boxes_.size(); ++b) {
       std::string& text = stages[boxes_[b].stage];
@@ -129,7 +129,7 @@ class Drawing {
         continue;
       }
       absl::StrAppend(&text, "    subgraph cluster_", boxes_[b].stage, "_", boxes_[b].first,
-                      " {\n      label=", Quoted(TitleOf(boxes_[b])), ";\n", nodes[b], "    }\n");
+                      " {\n      label=", Quoted(BoxTitle(boxes_[b])), ";\n", nodes[b], "    }\n");
     }
     std::string text;
     for (const auto& [stage, content] : stages) {
@@ -139,15 +139,15 @@ class Drawing {
     return text;
   }
 
-  size_t BoxOf(int a) const {
+  size_t FindBox(int a) const {
     const proto::Actor& actor = program_.actor(a);
-    return box_of_.at({actor.stage(), LayerOf(actor.name())});
+    return box_of_.at({actor.stage(), ParseLayer(actor.name())});
   }
 
   // What leads from one box to itself but between two of its layers.
   bool BetweenLayers(int from, int to) const {
-    return BoxOf(from) == BoxOf(to) &&
-           LayerOf(program_.actor(from).name()) != LayerOf(program_.actor(to).name());
+    return FindBox(from) == FindBox(to) &&
+           ParseLayer(program_.actor(from).name()) != ParseLayer(program_.actor(to).name());
   }
 
   std::string Edges() const {

@@ -78,6 +78,7 @@ proto::Plan PlanOf(const BoxingCase& c) {
   REQUIRE(lowered.ok());
   AddStreams(&*lowered, c.mesh.stages(), *FindSchedule("1f1b"));
   *plan.add_program() = lowered->program;
+  *plan.mutable_facts()->add_program() = lowered->facts;
   REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
   REQUIRE(PlanMemory(c.mesh.stages(), &plan).ok());
   const std::vector<double> seconds(plan.program(0).actor_size(), 1);

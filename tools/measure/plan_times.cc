@@ -52,7 +52,8 @@ absl::StatusOr<std::vector<Call>> CallsOf(const proto::Plan& plan, const proto::
     if (actor.has_boxing() || actor.has_exchange()) continue;
     const KernelSetup* setup = setups.Find(actor.name(), actor.kernel());
     if (setup == nullptr) continue;
-    ASSIGN_OR_RETURN(const CallWork work, CallOf(plan, program, FindFacts(plan, program), actor));
+    ASSIGN_OR_RETURN(const CallWork work,
+                     FindCallWork(plan, program, FindFacts(plan, program), actor));
     Call& call = calls[{work.kernel, work.dtype, work.flops, work.bytes}];
     call.work = work;
     call.setup = setup;

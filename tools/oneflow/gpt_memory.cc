@@ -23,7 +23,8 @@ absl::StatusOr<PlanNet> NetOfTrain(const proto::Plan& plan) {
 bool IsBlockMatrix(const proto::Variable& variable) {
   std::string_view rest, name = variable.name();
   name = name.substr(0, name.find('/'));  // states of the optimizer: "w/m"
-  return BlockOf(name, &rest) >= 0 && rest.ends_with(".weight") && variable.layout().dim_size() > 1;
+  return ParseBlock(name, &rest) >= 0 && rest.ends_with(".weight") &&
+         variable.layout().dim_size() > 1;
 }
 
 // By segment: 'F' of "F" and "F0" on a compute stream; 0 on any other.
@@ -121,7 +122,7 @@ std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
       if (part != 'B' && part != 'W') continue;
       if (kept.returned < 0 || part == 'W') kept.returned = segment;
       std::string_view rest;
-      kept.block = std::max(kept.block, BlockOf(FindFacts(facts, reader.actor).scope(), &rest));
+      kept.block = std::max(kept.block, ParseBlock(FindFacts(facts, reader.actor).scope(), &rest));
     }
     if (kept.taken >= 0 && kept.returned >= 0) result.push_back(kept);
   }

@@ -1,0 +1,41 @@
+// What the compiler takes a cluster for where it says nothing. Where it says something, prices are
+// the simulator's.
+#pragma once
+
+#include "proto/cluster.pb.h"
+
+namespace oneflow {
+
+// Of the search of layouts. A cluster that says nothing of its links and of what its devices
+// compute and read is taken for one of accelerators with links that are all alike (1 us an
+// exchange, 10 GB/s), memory twenty times as fast, and 0.1 us a firing: the layouts suit most
+// clusters.
+inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
+  const proto::Device& device = cluster.device();
+  const bool known = cluster.level_size() > 0 || device.peak_flops() > 0 ||
+                     device.peak_flops_bf16() > 0 || device.memory_bandwidth() > 0 ||
+                     device.kernel_time_size() > 0;
+  if (known) return cluster;
+  proto::Cluster alike;
+  alike.mutable_device()->set_kind(proto::Device::CUDA);
+  alike.mutable_device()->set_memory_bandwidth(2e11);
+  alike.mutable_device()->set_firing_seconds(1e-7);
+  proto::Level* level = alike.add_level();
+  level->set_bandwidth(1e10);
+  proto::Protocol* protocol = level->add_protocol();
+  protocol->set_ring_start(1e-6);
+  protocol->set_ring_share(1);
+  return alike;
+}
+
+// Of the way from one layout to another: a firing of a CPU device takes 1 us where nobody says so,
+// lest a small sum be taken in pieces.
+inline proto::Cluster ClusterForBoxing(proto::Cluster cluster) {
+  proto::Device* device = cluster.mutable_device();
+  if (device->kind() == proto::Device::CPU && device->firing_seconds() == 0) {
+    device->set_firing_seconds(1e-6);
+  }
+  return cluster;
+}
+
+}  // namespace oneflow

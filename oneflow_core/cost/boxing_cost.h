@@ -1,0 +1,80 @@
+// How long one primitive of boxing takes on a cluster: the one function of prices (the search of
+// SBPs, insert_boxing) and of times (actor_cost.h, the simulator).
+//
+//   const KernelCost kernels(cluster.device());
+//   const BoxingWork work{.primitive = "all_gather", .axes = {1}, .members = 4,
+//                         .written = 1 << 20, .received = 3 << 18};
+//   double seconds = BoxingTime(work, mesh, cluster, kernels).both();
+//
+// Invariants:
+// 1. On accelerators, what is received goes over links (link_cost.h). What receives nothing is a
+//    kernel that copies.
+// 2. CPU devices of one process share its memory: boxing is a kernel that copies from one member,
+//    or adds up what all members hold. It takes no link.
+// 3. The innermost level of the topology is a process where devices are CPUs and there are more
+//    levels than one. An exchange with members in several processes takes its time in two parts:
+//    first the link, while messages and packets are on their way and no worker is kept; then the
+//    worker, which copies what is near and sums.
+// 4. A firing costs the device's firing_seconds beside that.
+//
+// Pure functions.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/cost/link_cost.h"
+#include "oneflow_core/tensor/dtype.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "proto/cluster.pb.h"
+
+namespace oneflow {
+
+// One firing of a primitive on the device that has most to do.
+struct BoxingWork {
+  std::string_view primitive;  // one of those of ReceivedBytes
+  // Mesh axes along which members are read, ascending; or, of a transfer, the two stages. Neither:
+  // the device alone.
+  std::vector<int> axes = {};
+  int from = -1, to = -1;
+  int members = 1;  // of the group
+  DType dtype = DType::kF32;
+  bool sums = false;     // or takes a maximum of what the members hold
+  double written = 0;    // bytes of the result
+  double received = 0;   // bytes that come from other devices
+  double flops = 0;      // as the plan's facts have them
+  double rewritten = 0;  // bytes of a result that is added to, read beside what the members hold
+};
+
+// What one firing of an exchange moves between processes: of the process, or the member, that has
+// most of it. Nothing where all members are in one.
+struct FarTraffic {
+  double bytes = 0;    // that a process takes in, or gives away
+  double packets = 0;  // that a member asks for
+  double flights = 1;  // packets on their way to a member at once
+  double placed = 0;   // bytes that land in a member's output: no worker touches them
+};
+
+// Seconds of one firing: of its device's worker, and before that of the link.
+struct ActorTime {
+  double worker = 0, link = 0;
+  double processor_usage = 0;  // of an exchange on accelerators: ProcessorUsage
+  double both() const { return worker + link; }
+};
+
+// `kernels`: of the cluster's device. `far`: null where nobody has counted; it is estimated then.
+ActorTime BoxingTime(const BoxingWork& work, const Mesh& mesh, const proto::Cluster& cluster,
+                     const KernelCost& kernels, const FarTraffic* far = nullptr);
+
+// True if members of the exchange are in several processes of CPUs.
+bool IsBetweenProcesses(const BoxingWork& work, const Mesh& mesh, const proto::Cluster& cluster);
+
+// A lower bound of the time of any primitive whose result on a device has `written` bytes.
+double LeastBoxingSeconds(double written, const proto::Cluster& cluster, const KernelCost& kernels);
+
+// Seconds that a firing's messages and packets are under way: what enters, is asked for, comes, and
+// is done, each after the other.
+double LinkSeconds(const FarTraffic& traffic, const Link& link);
+
+}  // namespace oneflow
