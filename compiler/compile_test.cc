@@ -286,7 +286,7 @@ TEST_CASE("all programs share the registers that train laid out") {
   const auto plan = Compile(SmallGpt(), "gpt", OptionsFor("tensor=2", 8, 2));
   int split = 0;
   for (const proto::Register& r : plan->persistent())
-    split += r.name() == "wte" && r.layout().cut_size() == 1;
+    split += r.name() == "wte" && r.layout().split_size() == 1;
   CHECK(split == 1);
 }
 
@@ -349,17 +349,17 @@ TEST_CASE("a tensor lies alike at every pipe degree, also where no constraint sa
     std::map<std::string, std::string> result;
     for (const proto::Register& r : Program(*plan, "train").register_()) {
       std::string& text = result[r.name()];
-      for (const auto& cut : r.layout().cut()) {
-        text += plan->mesh().axis(cut.axis()).name() + std::to_string(cut.dim()) + " ";
+      for (const auto& split : r.layout().split()) {
+        text += plan->mesh().axis(split.axis()).name() + std::to_string(split.dim()) + " ";
       }
     }
     return result;
   };
   const auto one = layouts("expert=2,data=2"), four = layouts("pipe=4,expert=2,data=2");
-  for (const auto& [name, cuts] : one) {
+  for (const auto& [name, splits] : one) {
     INFO(name);
     REQUIRE(four.contains(name));
-    CHECK(four.at(name) == cuts);
+    CHECK(four.at(name) == splits);
   }
 }
 
@@ -435,8 +435,8 @@ TEST_CASE(
   CHECK(split->memory(0).register_bytes() < whole->memory(0).register_bytes());
   for (const proto::Register& r : Program(*split, "train").register_()) {
     if (r.name() != "h.1.attn.add" && r.name() != "h.0.ln_2") continue;
-    REQUIRE(r.layout().cut_size() == 1);
-    CHECK(r.layout().cut(0).dim() == 1);
+    REQUIRE(r.layout().split_size() == 1);
+    CHECK(r.layout().split(0).dim() == 1);
   }
 }
 

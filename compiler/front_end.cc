@@ -53,7 +53,7 @@ absl::Status ChooseSbp(FrontEndState* s) {
                      .mirrors = s->gradients.mirrors,
                      .split_positions = draft.split_positions && draft.search.split_positions};
   if (draft.search.prices == LayoutSearch::kCluster) options.cluster = draft.lower.cluster;
-  ASSIGN_OR_RETURN(options.fixed, FixedRowsOf(s->plan.graph(), draft.lower.name, draft.graph));
+  ASSIGN_OR_RETURN(options.fixed, ReadFixedRows(s->plan.graph(), draft.lower.name, draft.graph));
   ASSIGN_OR_RETURN(s->choice, InferSbp(&draft.graph, options));
   if (draft.keep_layouts) AddLayouts(draft.lower.name, draft.graph, s->choice, &draft.layouts);
   draft.notes.insert(draft.notes.end(), s->choice.notes.begin(), s->choice.notes.end());

@@ -27,7 +27,7 @@ void AddOp(const Graph& graph, const Op& op, double firings, TrafficOfAxes* traf
   int64_t elements = 0;
   if (op.kind == "transfer") {
     axes.push_back(graph.mesh.axes[graph.mesh.stage_axis()].name);
-    elements = MaxElements(LayoutOf(to.shape.dims, to.sbp), graph.mesh);
+    elements = MaxElements(MakeLayout(to.shape.dims, to.sbp), graph.mesh);
   } else {
     const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from.sbp, to.sbp);
     for (const int axis : primitive.along) axes.push_back(graph.mesh.axes[axis].name);
@@ -36,7 +36,8 @@ void AddOp(const Graph& graph, const Op& op, double firings, TrafficOfAxes* traf
   if (axes.empty()) return;
   Traffic& sum = (*traffic)[axes];
   sum.firings += firings;
-  sum.bytes += firings * static_cast<double>(elements) * static_cast<double>(SizeOf(to.dtype));
+  sum.bytes +=
+      firings * static_cast<double>(elements) * static_cast<double>(ElementBytes(to.dtype));
 }
 
 TrafficOfAxes TrafficOf(const Graph& graph, int64_t micro_batches) {

@@ -228,8 +228,8 @@ TEST_CASE("states are split where nothing is divisible by the devices") {
     const int axis = options.mesh.FindAxis("data");
     for (const proto::Variable& variable : plan.variable()) {
       INFO(variable.name());
-      CHECK(std::any_of(variable.layout().cut().begin(), variable.layout().cut().end(),
-                        [&](const proto::Layout::Cut& cut) { return cut.axis() == axis; }));
+      CHECK(std::any_of(variable.layout().split().begin(), variable.layout().split().end(),
+                        [&](const proto::Layout::Split& split) { return split.axis() == axis; }));
     }
   }
 }

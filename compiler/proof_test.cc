@@ -179,10 +179,10 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
   const auto set = [](proto::Actor* actor, const std::string& attr, const std::string& value) {
     (*actor->mutable_attr())[attr].set_s(value);
   };
-  const auto cut_more = [&](auto* p, auto* a) {
+  const auto split_more = [&](auto* p, auto* a) {
     proto::Register* y = output(p, *a);
-    proto::Layout::Cut* cut = y->mutable_layout()->add_cut();
-    cut->set_dim(1), cut->set_axis(1);
+    proto::Layout::Split* split = y->mutable_layout()->add_split();
+    split->set_dim(1), split->set_axis(1);
     y->set_slot_bytes(y->slot_bytes() / 2);
   };
   CheckEach(
@@ -228,11 +228,11 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
           {"load_tokens", [](auto*, auto* a) { a->clear_attr(); }, "has no attribute"},
           {"row_max", [&](auto* p, auto* a) { output(p, *a)->set_slot_bytes(0); },
            "slots of 0 bytes"},
-          {"row_max", [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->clear_cut(); },
+          {"row_max", [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->clear_split(); },
            "bytes"},
           {"row_max",
-           [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->mutable_cut(0)->set_dim(1); },
-           "cut as they are by axis data"},
+           [&](auto* p, auto* a) { output(p, *a)->mutable_layout()->mutable_split(0)->set_dim(1); },
+           "split as they are by axis data"},
           {"report", [&](auto* p, auto*) { p->set_kernel_threads(5000); }, "5000 threads"},
           {"report", [&](auto* p, auto*) { p->mutable_program(kTrain)->set_steps_a_round(2); },
            "reports 1 times in 2 steps"},
@@ -241,10 +241,10 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
            "but kernel row_max gives f32"},
           {"linear",
            [&](auto* p, auto* a) {
-             output(p, *a)->mutable_layout()->mutable_cut()->SwapElements(0, 1);
+             output(p, *a)->mutable_layout()->mutable_split()->SwapElements(0, 1);
            },
-           "is not cut in the order of the mesh axes"},
-          {"layer_norm", cut_more, "kernel layer_norm cannot compute with its tensors cut"},
+           "is not split in the order of the mesh axes"},
+          {"layer_norm", split_more, "kernel layer_norm cannot compute with its tensors split"},
           {"adamw",
            [](auto* p, auto* a) {
              p->mutable_persistent(a->output(0))->set_fill_mode(proto::Register::FRESH);

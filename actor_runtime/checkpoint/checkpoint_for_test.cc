@@ -13,8 +13,8 @@ namespace {
 template <typename Fn>
 void ForEachPiece(const Placement& placement, int rank, Fn fn) {
   for (int v = 0; v < static_cast<int>(kVariables.size()); ++v) {
-    const Layout layout = {kVariables[v].dims, placement.cuts[v]};
-    const Slice slice = SliceOf(layout, placement.mesh, placement.mesh.CoordinateOf(rank));
+    const Layout layout = {kVariables[v].dims, placement.splits[v]};
+    const Slice slice = LocalSlice(layout, placement.mesh, placement.mesh.RankToCoordinate(rank));
     Piece piece = {
         .name = &kVariables[v].name, .dims = &kVariables[v].dims, .slice = &slice, .rank = rank};
     fn(v, piece);
@@ -71,7 +71,7 @@ proto::Plan PlacedPlan(const Placement& placement) {
   for (int v = 0; v < static_cast<int>(kVariables.size()); ++v) {
     proto::Register* held = plan.add_persistent();
     held->set_id(v);
-    *held->mutable_layout() = ToProto(Layout{kVariables[v].dims, placement.cuts[v]});
+    *held->mutable_layout() = ToProto(Layout{kVariables[v].dims, placement.splits[v]});
     plan.mutable_variable(v)->add_register_(v);
   }
   return plan;
@@ -82,9 +82,9 @@ absl::Status WriteRank(CheckpointWriter& writer, const Placement& placement, int
   ForEachPiece(placement, rank, [&](int v, Piece& piece) {
     bool held = false;
     for (int lower = 0; lower < rank; ++lower) {
-      const Layout layout = {kVariables[v].dims, placement.cuts[v]};
-      const Coordinate at = placement.mesh.CoordinateOf(lower);
-      held = held || SliceOf(layout, placement.mesh, at) == *piece.slice;
+      const Layout layout = {kVariables[v].dims, placement.splits[v]};
+      const Coordinate at = placement.mesh.RankToCoordinate(lower);
+      held = held || LocalSlice(layout, placement.mesh, at) == *piece.slice;
     }
     if (held) return;
     std::vector<float> values = Values(v, *piece.slice);

@@ -30,7 +30,7 @@ std::vector<float> Values(int v, const Slice& slice);
 // A mesh of several devices and the layout of each variable on it.
 struct Placement {
   Mesh mesh;
-  std::vector<std::vector<Layout::Cut>> cuts;  // for each of kVariables
+  std::vector<std::vector<Layout::Split>> splits;  // for each of kVariables
 };
 Placement PlacementNumber(int n);  // 0 to 4
 

@@ -100,7 +100,8 @@ absl::Status CheckSlice(const StoredVariable& variable, const StoredSlice& slice
   if (!Inside(slice.slice, variable.dims)) {
     return failed(" is outside ", ToString(variable.dims));
   }
-  if (slice.run.bytes != slice.slice.elements() * static_cast<int64_t>(SizeOf(variable.dtype))) {
+  if (slice.run.bytes !=
+      slice.slice.elements() * static_cast<int64_t>(ElementBytes(variable.dtype))) {
     return failed(" has ", slice.run.bytes, " bytes");
   }
   return absl::OkStatus();

@@ -58,8 +58,8 @@ absl::StatusOr<std::vector<Slice>> FindPieces(const proto::Plan& plan,
     ASSIGN_OR_RETURN(const Layout layout,
                      LayoutFromProto(held.layout(), mesh.mesh, "plan, " + held.name()));
     for (int rank = ranks.begin; rank < ranks.end; ++rank) {
-      if (mesh.StageOf(rank) != held.stage()) continue;
-      pieces.push_back(SliceOf(layout, mesh.mesh, mesh.mesh.CoordinateOf(rank)));
+      if (mesh.RankToStage(rank) != held.stage()) continue;
+      pieces.push_back(LocalSlice(layout, mesh.mesh, mesh.mesh.RankToCoordinate(rank)));
     }
   }
   const auto less = [](const Slice& a, const Slice& b) {
@@ -161,7 +161,7 @@ absl::StatusOr<std::shared_ptr<const RunFile>> CheckpointReader::Impl::File(
 std::set<int64_t> CheckpointReader::Impl::FindBlocks(const StoredVariable& variable,
                                                      const StoredSlice& stored,
                                                      const Slice& slice) const {
-  const auto element = static_cast<int64_t>(SizeOf(variable.dtype));
+  const auto element = static_cast<int64_t>(ElementBytes(variable.dtype));
   std::set<int64_t> blocks;
   ForShared(stored.slice, slice, [&](int64_t source, int64_t, int64_t count) {
     const int64_t last = ((source + count) * element - 1) / manifest.block;
@@ -190,7 +190,7 @@ absl::Status CheckpointReader::Impl::Load(const StoredVariable& variable, const 
                                           int64_t* copied) const {
   if (Intersect(stored.slice, *piece.slice).elements() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto file, File(variable, stored));
-  const auto element = static_cast<int64_t>(SizeOf(variable.dtype));
+  const auto element = static_cast<int64_t>(ElementBytes(variable.dtype));
   const std::string what = "variable " + variable.name;
   absl::Status status;
   int64_t b = -1;  // the block that is in `bytes`

@@ -133,7 +133,7 @@ absl::StatusOr<CheckpointWriter::Impl::Location> CheckpointWriter::Impl::Reserve
 }
 
 absl::Status CheckpointWriter::Impl::Write(const Piece& piece) {
-  const int64_t bytes = piece.slice->elements() * static_cast<int64_t>(SizeOf(piece.dtype));
+  const int64_t bytes = piece.slice->elements() * static_cast<int64_t>(ElementBytes(piece.dtype));
   if (bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Location location, Reserve(piece, bytes));
   if (location.file == nullptr) return absl::OkStatus();

@@ -111,7 +111,7 @@ absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   const std::optional<Dims> dims = ParseShape(*shape);
   if (!dims) return NotNpy(path, absl::StrCat("its shape is ", ToAbsl(*shape)));
   array.dims = *dims;
-  const size_t bytes = Product(array.dims) * SizeOf(array.dtype);
+  const size_t bytes = Product(array.dims) * ElementBytes(array.dtype);
   if (parts.data.size() != bytes) {
     return NotNpy(path, absl::StrCat("its shape ", ToString(array.dims), " needs ", bytes,
                                      " bytes, it has ", parts.data.size()));

@@ -19,7 +19,7 @@ namespace oneflow {
 struct NpyArray {
   DType dtype = DType::kF32;
   Dims dims;                     // none: a scalar
-  std::vector<std::byte> bytes;  // row-major, Product(dims) * SizeOf(dtype)
+  std::vector<std::byte> bytes;  // row-major, Product(dims) * ElementBytes(dtype)
 
   // The elements, as the type that dtype names.
   template <typename T>

@@ -13,7 +13,7 @@ namespace {
 using Floats = std::vector<float>;
 
 std::vector<std::byte> Store(const Floats& values, DType dtype) {
-  std::vector<std::byte> bytes(values.size() * SizeOf(dtype));
+  std::vector<std::byte> bytes(values.size() * ElementBytes(dtype));
   for (size_t i = 0; i < values.size(); ++i) {
     if (dtype == DType::kBF16) {
       const Bf16 narrow = ToBf16(values[i]);
@@ -44,8 +44,8 @@ Floats ExtractSlice(const Floats& full, const Dims& dims, const Slice& slice) {
 }
 
 Port MakePort(const TensorCase& t, const NdSbp& sbp, int member) {
-  const Coordinate at = t.mesh.CoordinateOf(member);
-  return {t.dtype, t.dims, SliceOf(LayoutOf(t.dims, sbp), t.mesh, at), at};
+  const Coordinate at = t.mesh.RankToCoordinate(member);
+  return {t.dtype, t.dims, LocalSlice(MakeLayout(t.dims, sbp), t.mesh, at), at};
 }
 
 bool HasInput(const ExchangeCase& c, int member) { return !c.send || member == 0; }
@@ -56,7 +56,7 @@ void AddTensor(const ExchangeCase& c, const TensorCase& t, std::mt19937_64* rand
   // One tensor for each coordinate on the partial axes, ascending: as ranks are.
   std::map<Coordinate, Floats> tensors;
   const auto key = [&](int member) {
-    Coordinate at = t.mesh.CoordinateOf(member);
+    Coordinate at = t.mesh.RankToCoordinate(member);
     for (size_t a = 0; a < at.size(); ++a) at[a] = t.from[a].partial() ? at[a] : 0;
     return at;
   };
@@ -145,7 +145,7 @@ std::vector<std::vector<KernelSetup>> MakeSetups(const ExchangeCase& c) {
     for (int m = 0; m < c.members(); ++m) {
       KernelSetup& setup = members.emplace_back();
       setup.mesh = t.mesh;
-      setup.coordinate = t.mesh.CoordinateOf(m);
+      setup.coordinate = t.mesh.RankToCoordinate(m);
       setup.in = {sources};
       if (HasOutput(c, m)) setup.out = {MakePort(t, t.to, m)};
       setup.reduce = t.reduce;

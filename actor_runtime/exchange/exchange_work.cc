@@ -30,8 +30,8 @@ absl::StatusOr<ExchangeWork> ExchangeWork::Make(const std::vector<std::vector<Ke
       if (setup.out.empty() || (far != nullptr && !work.IsNear(member))) continue;
       ASSIGN_OR_RETURN(CopyPieces pieces, CopyPieces::Make(setup, work.most_[tensor]));
       work.ends_.push_back(work.pieces() + pieces.count());
-      work.parts_.push_back(
-          {tensor, member, static_cast<int64_t>(SizeOf(setup.out[0].dtype)), std::move(pieces)});
+      work.parts_.push_back({tensor, member, static_cast<int64_t>(ElementBytes(setup.out[0].dtype)),
+                             std::move(pieces)});
     }
     work.ranges_.emplace_back(first, work.pieces());
   }
@@ -179,7 +179,7 @@ ExchangeWork::Route ExchangeWork::RouteBetween(const std::vector<std::vector<Ker
     region.rows = 0;
     if (!out.empty() && source < std::ssize(sources)) {
       region = RegionBetween(sources[source].slice, out[0].slice);
-      route.element_bytes.push_back(static_cast<int64_t>(SizeOf(out[0].dtype)));
+      route.element_bytes.push_back(static_cast<int64_t>(ElementBytes(out[0].dtype)));
     } else {
       route.element_bytes.push_back(0);
     }

@@ -183,8 +183,8 @@ PlannedWork PlanWork(const ExchangeCase& c, const std::vector<char>& near, int64
       if (t.from[a].partial()) copies *= t.mesh.axes[a].size;
     }
     const ExchangeWindow window =
-        MakeWindow(LayoutOf(t.dims, t.from), LayoutOf(t.dims, t.to), t.mesh, copies,
-                   static_cast<int64_t>(SizeOf(t.dtype)), c.accumulate);
+        MakeWindow(MakeLayout(t.dims, t.from), MakeLayout(t.dims, t.to), t.mesh, copies,
+                   static_cast<int64_t>(ElementBytes(t.dtype)), c.accumulate);
     far.most.push_back(std::min(window.piece, most));
     planned.workspace = std::max(planned.workspace, window.bytes);
   }

@@ -22,8 +22,8 @@ absl::StatusOr<Port> MakePort(const proto::Register& reg, const StageMesh& mesh,
   ASSIGN_OR_RETURN(port.dtype, DTypeFromProto(reg.dtype(), reg.name()));
   ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(reg.layout(), mesh.mesh, reg.name()));
   port.dims = layout.dims;
-  port.coordinate = mesh.mesh.CoordinateOf(rank);
-  port.slice = SliceOf(layout, mesh.mesh, port.coordinate);
+  port.coordinate = mesh.mesh.RankToCoordinate(rank);
+  port.slice = LocalSlice(layout, mesh.mesh, port.coordinate);
   return port;
 }
 
@@ -114,7 +114,7 @@ struct Binder {
     setup.name = actor.name();
     ASSIGN_OR_RETURN(setup.attrs, AttrsFromProto(actor.attr(), actor.name()));
     setup.mesh = context.mesh.mesh;
-    setup.coordinate = context.mesh.mesh.CoordinateOf(rank);
+    setup.coordinate = context.mesh.mesh.RankToCoordinate(rank);
     setup.reduce = actor.boxing().reduce();
     setup.reduce_axes = Ints(actor.boxing().reduce_axis());
     setup.zero_unless_first = Ints(actor.boxing().zero_unless_first());

@@ -106,7 +106,7 @@ static_assert(static_cast<int>(ActorOutput::kAccumulate) == proto::Register::ACC
 static_assert(static_cast<int>(ActorOutput::kUpdate) == proto::Register::UPDATE);
 
 void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet* net) {
-  const int stage = mesh.StageOf(rank);
+  const int stage = mesh.RankToStage(rank);
   for (int a = 0; a < net->actors_in_plan; ++a) {
     if (plan_net.actor(a).stage() != stage) continue;
     net->index[(rank - net->own.begin) * net->actors_in_plan + a] =
@@ -156,7 +156,7 @@ class ExchangeMaker {
   }
 
   void AddRank(int rank) {
-    const int stage = mesh_.StageOf(rank);
+    const int stage = mesh_.RankToStage(rank);
     std::map<int, std::vector<int>> ranks_of;  // by group of the plan: the ranks of `rank`'s group
     for (const int a : exchanges_) {
       const proto::Actor& actor = plan_net_.actor(a);
@@ -205,7 +205,7 @@ void AddIssueOrder(const PlanNet& plan_net, const StageMesh& mesh, int rank, Act
   IssueOrder& order = net->issues.emplace_back();
   std::map<int, int32_t> index;  // by actor
   for (const NetIssue& issue : plan_net.issues) {
-    if (issue.stage != mesh.StageOf(rank)) continue;
+    if (issue.stage != mesh.RankToStage(rank)) continue;
     for (const NetStream::Run& run : issue.runs) {
       std::vector<int32_t> indices;
       for (const int actor : run.actors) {

@@ -84,7 +84,7 @@ absl::Status LoadedPlan::MakeDevices(const LoadOptions& options) {
       streams_.emplace_back();
     }
     ASSIGN_OR_RETURN(DeviceMemory memory,
-                     DeviceMemory::Create(plan_, mesh_.StageOf(rank), FindDevice(rank)));
+                     DeviceMemory::Create(plan_, mesh_.RankToStage(rank), FindDevice(rank)));
     memories_.push_back(std::move(memory));
     pools_.push_back(std::make_unique<ThreadPool>(devices_.empty() ? kernel_threads_ : 1));
   }
@@ -244,7 +244,7 @@ absl::StatusOr<int> LoadedPlan::FindProgram(std::string_view name) const {
 std::span<std::byte> LoadedPlan::PersistentBytes(int rank, int register_id, int slot) const {
   CHECK(register_id >= 0 && register_id < plan_.persistent_size()) << "register " << register_id;
   const proto::Register& reg = plan_.persistent(register_id);
-  CHECK(!memories_.empty() && ranks_.Contains(rank) && mesh_.StageOf(rank) == reg.stage())
+  CHECK(!memories_.empty() && ranks_.Contains(rank) && mesh_.RankToStage(rank) == reg.stage())
       << "register " << reg.name() << " is not on rank " << rank;
   CHECK(slot >= 0 && slot < reg.slots()) << "slot " << slot << " of " << reg.name();
   const absl::StatusOr<std::byte*> base = memories_[rank - ranks_.begin].Find(reg);

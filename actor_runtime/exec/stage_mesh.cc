@@ -5,17 +5,17 @@
 
 namespace oneflow {
 
-int StageMesh::StageOf(int rank) const {
-  return stage_axis < 0 ? 0 : mesh.CoordinateOf(rank)[stage_axis];
+int StageMesh::RankToStage(int rank) const {
+  return stage_axis < 0 ? 0 : mesh.RankToCoordinate(rank)[stage_axis];
 }
 
 std::vector<int> StageMesh::FindMembers(const proto::Group& group, int rank) const {
-  Coordinate c = mesh.CoordinateOf(rank);
+  Coordinate c = mesh.RankToCoordinate(rank);
   if (!group.has_stages()) return mesh.Peers(c, {group.axis().begin(), group.axis().end()});
   std::vector<int> members;
   for (const int stage : {group.stages().from(), group.stages().to()}) {
     c[stage_axis] = stage;
-    members.push_back(mesh.RankOf(c));
+    members.push_back(mesh.CoordinateToRank(c));
   }
   return members;
 }

@@ -16,7 +16,7 @@ struct StageMesh {
   int stage_axis = -1;
 
   int ranks() const { return mesh.devices(); }
-  int StageOf(int rank) const;
+  int RankToStage(int rank) const;
   // The members of the group that `rank` is in: along axes in rank order; between two stages the
   // sender is first.
   std::vector<int> FindMembers(const proto::Group& group, int rank) const;

@@ -61,7 +61,7 @@ TraceFacts MakeTraceFacts(const proto::Plan& plan) {
   TraceFacts facts;
   const absl::StatusOr<StageMesh> mesh = MakeStageMesh(plan);
   for (int rank = 0; mesh.ok() && rank < mesh->ranks(); ++rank) {
-    facts.stage_of.push_back(mesh->StageOf(rank));
+    facts.stage_of.push_back(mesh->RankToStage(rank));
   }
   for (const proto::Program& program : plan.program()) {
     const proto::ProgramFacts& known = FindFacts(plan, program);

@@ -285,7 +285,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const Port& out = s.out[0];
   for (int axis : s.zero_unless_first) {
     if (s.coordinate[axis] != 0)
-      return ZeroKernel(Elements(out) * static_cast<int64_t>(SizeOf(out.dtype)));
+      return ZeroKernel(Elements(out) * static_cast<int64_t>(ElementBytes(out.dtype)));
   }
   absl::StatusOr<CopyPieces> pieces = CopyPieces::Make(s);
   if (!pieces.ok()) return pieces.status();

@@ -42,7 +42,7 @@ Parts MakeParts(const Case& c, DType dtype) {
   std::vector<Coordinate> seen;
   std::vector<Values> tensors;
   for (int rank = 0; rank < c.mesh.devices(); ++rank) {
-    const Coordinate at = c.mesh.CoordinateOf(rank);
+    const Coordinate at = c.mesh.RankToCoordinate(rank);
     Coordinate key;
     for (size_t a = 0; a < at.size(); ++a) key.push_back(c.from[a].partial() ? at[a] : 0);
     size_t index = std::find(seen.begin(), seen.end(), key) - seen.begin();
@@ -52,7 +52,7 @@ Parts MakeParts(const Case& c, DType dtype) {
       tensors.push_back(
           RandomIds(Product(c.dims), 31 * index + 7, dtype == DType::kBF16 ? 21 : 1000));
     }
-    Port port = SlicePort(c.dims, SliceOf(LayoutOf(c.dims, c.from), c.mesh, at), dtype);
+    Port port = SlicePort(c.dims, LocalSlice(MakeLayout(c.dims, c.from), c.mesh, at), dtype);
     port.coordinate = at;
     parts.values.push_back(ExtractSlice(tensors[index], c.dims, port.slice));
     parts.ports.push_back(std::move(port));
@@ -74,7 +74,7 @@ bool Nested(const NdSbp& sbp) {
 
 // The harness of device `rank`: peers along all axes on which the layouts differ, and some more.
 KernelHarness HarnessAt(const Case& c, const Parts& parts, int rank, DType dtype, bool all_peers) {
-  const Coordinate at = c.mesh.CoordinateOf(rank);
+  const Coordinate at = c.mesh.RankToCoordinate(rank);
   all_peers = all_peers || Nested(c.from) || Nested(c.to);
   std::vector<int> along, reduced;
   for (int a = 0; a < static_cast<int>(at.size()); ++a) {
@@ -87,7 +87,7 @@ KernelHarness HarnessAt(const Case& c, const Parts& parts, int rank, DType dtype
     sources.push_back(parts.ports[peer]);
     values.push_back(parts.values[peer]);
   }
-  Port out = SlicePort(c.dims, SliceOf(LayoutOf(c.dims, c.to), c.mesh, at), dtype);
+  Port out = SlicePort(c.dims, LocalSlice(MakeLayout(c.dims, c.to), c.mesh, at), dtype);
   KernelHarness h("slice", {}, {sources}, {out}, 2);
   h.setup().mesh = c.mesh;
   h.setup().coordinate = at;

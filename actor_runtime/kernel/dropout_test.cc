@@ -94,7 +94,7 @@ TEST_CASE("micro-batches and slices of every dimension split one mask") {
         for (int64_t i = 0; i < m; ++i) {
           Values part(Product(dims), -1);
           for (int device = 0; device < devices; ++device) {
-            const Slice slice = SliceOf(LayoutOf(dims, {S(dim)}), mesh, {device});
+            const Slice slice = LocalSlice(MakeLayout(dims, {S(dim)}), mesh, {device});
             const Run run{.first_step = 1, .firing = 2 * m + i, .micro_batches = m};
             Paste(Drop(run, dims, slice), dims, slice, &part);
           }
@@ -114,7 +114,7 @@ TEST_CASE("a gradient or a clone has the mask of the op it names") {
 
 TEST_CASE("a mask that is stored is that of dropout, on any slice, and its gradient reads it") {
   const Dims dims{6, 37};
-  const Slice slice = SliceOf(LayoutOf(dims, {S(1)}), Mesh{{{"x", 2}}}, {1});
+  const Slice slice = LocalSlice(MakeLayout(dims, {S(1)}), Mesh{{{"x", 2}}}, {1});
   const Port port = SlicePort(dims, slice, DType::kF32);
   const Port mask_port = SlicePort(dims, slice, DType::kU8);
   const AttrMap rate{{"rate", 0.25}};

@@ -17,8 +17,8 @@ namespace {
 Mesh Line(int devices) { return Mesh{{{"x", devices}}}; }
 
 Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
-  const Layout layout = LayoutOf(tensor.shape.dims, {sbp});
-  Port port = SlicePort(tensor.shape.dims, SliceOf(layout, mesh, {device}), tensor.dtype);
+  const Layout layout = MakeLayout(tensor.shape.dims, {sbp});
+  Port port = SlicePort(tensor.shape.dims, LocalSlice(layout, mesh, {device}), tensor.dtype);
   port.coordinate = {device};
   return port;
 }

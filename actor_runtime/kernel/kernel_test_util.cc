@@ -14,7 +14,7 @@ namespace oneflow {
 namespace {
 
 int64_t PortBytes(const Port& port) {
-  return port.slice.elements() * static_cast<int64_t>(SizeOf(port.dtype));
+  return port.slice.elements() * static_cast<int64_t>(ElementBytes(port.dtype));
 }
 
 // splitmix64: enough for tests.

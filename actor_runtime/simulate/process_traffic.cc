@@ -52,7 +52,7 @@ class Counting {
       if (group.has_stages() && group.stages().to() != actor.stage()) continue;
       FiringBytes firing;
       for (int rank = 0; rank < mesh_.ranks(); ++rank) {
-        if (mesh_.StageOf(rank) != actor.stage()) continue;
+        if (mesh_.RankToStage(rank) != actor.stage()) continue;
         const std::vector<int> ranks = mesh_.FindMembers(group, rank);
         const int counted_at = group.has_stages() ? ranks.back() : ranks.front();
         if (rank == counted_at) RETURN_IF_ERROR(AddExchange(a, ranks, &firing));
@@ -120,7 +120,7 @@ class Counting {
   }
 
   std::array<Traffic*, 2> At(int rank) {
-    return {&traffic_.by_stage[mesh_.StageOf(rank)], &traffic_.by_process[FindProcess(rank)]};
+    return {&traffic_.by_stage[mesh_.RankToStage(rank)], &traffic_.by_process[FindProcess(rank)]};
   }
 
   void AddMessages(int from, int to, int64_t n) {
@@ -199,9 +199,9 @@ class Counting {
       if (proto.has_workspace()) AddRegister(proto.workspace(), &key);
     }
     for (const int rank : ranks) {
-      Coordinate at = mesh_.mesh.CoordinateOf(rank);
+      Coordinate at = mesh_.mesh.RankToCoordinate(rank);
       if (mesh_.stage_axis >= 0) at[mesh_.stage_axis] = 0;
-      absl::StrAppend(&key, ";", mesh_.mesh.RankOf(at), "@",
+      absl::StrAppend(&key, ";", mesh_.mesh.CoordinateToRank(at), "@",
                       FindProcess(rank) - FindProcess(ranks.front()));
     }
     return key;

@@ -29,7 +29,7 @@ constexpr double kNoWay = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1 + 1e-12;
 
 double WrittenBytes(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& to) {
-  const int64_t written = MaxElements(LayoutOf(tensor.dims, to), prices.mesh);
+  const int64_t written = MaxElements(MakeLayout(tensor.dims, to), prices.mesh);
   return static_cast<double>(written * tensor.element_bytes);
 }
 
@@ -79,7 +79,7 @@ class PathSearch {
     Coordinate last;
     for (const Mesh::Axis& axis : prices.mesh.axes) last.push_back(axis.size - 1);
     for (const Coordinate& c : {first, last}) {
-      corners_.push_back({c, SliceOf(LayoutOf(tensor.dims, to), prices.mesh, c)});
+      corners_.push_back({c, LocalSlice(MakeLayout(tensor.dims, to), prices.mesh, c)});
     }
   }
 
@@ -142,7 +142,7 @@ class PathSearch {
     int64_t lacking = 0;
     for (const auto& [c, mine] : corners_) {
       if (AnyPartial(to_)) continue;
-      const Slice held = SliceOf(LayoutOf(tensor_.dims, lies), prices_.mesh, c);
+      const Slice held = LocalSlice(MakeLayout(tensor_.dims, lies), prices_.mesh, c);
       const int64_t has = IsSum(lies) ? 0 : Intersect(mine, held).elements();
       lacking = std::max(lacking, mine.elements() - has);
     }
@@ -189,7 +189,7 @@ class PathSearch {
     return all;
   }
 
-  // Into how many parts each dimension is cut.
+  // Into how many parts each dimension is split.
   Dims PartsOf(const NdSbp& lies) const {
     Dims parts(tensor_.dims.size(), 1);
     for (size_t a = 0; a < lies.size(); ++a) {

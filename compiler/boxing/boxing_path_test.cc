@@ -36,17 +36,17 @@ proto::Cluster Nodes(int node) {
 // devices that differ from it on those axes only. Told from the geometry, not from the rule.
 bool PeersHold(const Mesh& mesh, const Dims& dims, const std::vector<int>& along, const NdSbp& from,
                const NdSbp& to, bool fills) {
-  const Layout before = LayoutOf(dims, from), after = LayoutOf(dims, to);
+  const Layout before = MakeLayout(dims, from), after = MakeLayout(dims, to);
   for (int rank = 0; rank < mesh.devices(); ++rank) {
-    const Slice wanted = SliceOf(after, mesh, mesh.CoordinateOf(rank));
-    const Slice own = SliceOf(before, mesh, mesh.CoordinateOf(rank));
+    const Slice wanted = LocalSlice(after, mesh, mesh.RankToCoordinate(rank));
+    const Slice own = LocalSlice(before, mesh, mesh.RankToCoordinate(rank));
     if (fills) {
       if (!(Intersect(wanted, own) == own)) return false;
       continue;
     }
     int64_t found = 0;
-    for (int peer : mesh.Peers(mesh.CoordinateOf(rank), along)) {
-      found += Intersect(wanted, SliceOf(before, mesh, mesh.CoordinateOf(peer))).elements();
+    for (int peer : mesh.Peers(mesh.RankToCoordinate(rank), along)) {
+      found += Intersect(wanted, LocalSlice(before, mesh, mesh.RankToCoordinate(peer))).elements();
     }
     if (found < wanted.elements()) return false;
   }
@@ -163,7 +163,7 @@ int64_t BytesMoved(const Mesh& mesh, const Dims& dims, const NdSbp& from, const 
   for (const BoxingStep& step : BoxingPath({cluster, mesh}, {dims, 4}, from, to)) {
     const BoxingPrimitive primitive = PrimitiveBetween(mesh, at, step.to);
     for (int rank = 0; rank < mesh.devices(); ++rank) {
-      elements += ReceivedAt({mesh, dims, at, step.to, primitive}, mesh.CoordinateOf(rank));
+      elements += ReceivedAt({mesh, dims, at, step.to, primitive}, mesh.RankToCoordinate(rank));
     }
     at = step.to;
   }
@@ -199,10 +199,10 @@ TEST_CASE("boxing path: no step for equal SBPs, one where one does") {
   CHECK(steps({S(0), P()}, {S(0), P()}) == 0);
   CHECK(steps({S(0), P()}, {S(0), B()}) == 1);
   CHECK(steps({B(), S(1)}, {B(), S(0)}) == 1);
-  // One device cuts nothing.
+  // One device splits nothing.
   CHECK(PrimitiveBetween(*ParseMesh("data=2,one=1"), {S(0), S(0)}, {B(), S(0)}).kind ==
         "all_gather");
-  // An inner axis cuts the same dimension: only the two together can exchange.
+  // An inner axis splits the same dimension: only the two together can exchange.
   CHECK(steps({S(0), S(0)}, {B(), S(0)}) == 1);
   CHECK(steps({S(0), S(1)}, {S(1), S(0)}) == 1);
 }
@@ -304,15 +304,15 @@ TEST_CASE("boxing path: no part is empty on the way, but where one is at an end"
   CHECK(way("x=4", {3}, {P()}, {B()}) == "B ");
   CHECK(way("x=4", {3}, {P()}, {S(0)}) == "S(0) ");
   CHECK(way("x=4", {3}, {S(0)}, {B()}) == "B ");
-  // Two axes may cut a dimension by turns, and not together.
+  // Two axes may split a dimension by turns, and not together.
   CHECK(way("x=2,y=2", {4}, {S(0), P()}, {B(), S(0)}) == "(S(0),S(0)) (B,S(0)) ");
   CHECK(way("x=2,y=2", {3}, {S(0), P()}, {B(), S(0)}) == "(S(0),B) (B,S(0)) ");
   // What is empty at the ends may be on the way.
   CHECK(way("x=4,y=4", {3, 4}, {S(0), P()}, {S(0), B()}) == "(S(0),S(1)) (S(0),B) ");
 }
 
-TEST_CASE("boxing path: what crosses nodes is cut inside of them first") {
-  // Each of the four devices of a node would fetch the whole from the other node: cut, each
+TEST_CASE("boxing path: what crosses nodes is split inside of them first") {
+  // Each of the four devices of a node would fetch the whole from the other node: split, each
   // fetches a quarter, and they exchange quarters over their fast links.
   const Mesh mesh = *ParseMesh("data=2,tensor=4");
   const proto::Cluster cluster = Nodes(4);

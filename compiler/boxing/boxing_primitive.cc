@@ -24,11 +24,11 @@ bool Has(const NdSbp& sbp, Sbp::Kind kind, int except) {
   return false;
 }
 
-// Whether a later axis cuts the dimension that `sbp` cuts by `axis`.
-bool CutInside(const Mesh& mesh, const NdSbp& sbp, int axis, Sbp cut) {
-  if (!cut.split()) return false;
+// Whether a later axis splits the dimension that `sbp` splits by `axis`.
+bool SplitInside(const Mesh& mesh, const NdSbp& sbp, int axis, Sbp kind) {
+  if (!kind.split()) return false;
   for (int b = axis + 1; b < static_cast<int>(sbp.size()); ++b) {
-    if (mesh.axes[b].size > 1 && sbp[b] == cut) return true;
+    if (mesh.axes[b].size > 1 && sbp[b] == kind) return true;
   }
   return false;
 }
@@ -53,7 +53,7 @@ BoxingPrimitive OnOneAxis(const NdSbp& from, const NdSbp& to, int axis) {
   return {kind, {axis}};
 }
 
-// all_to_all over the changed axes and all that cut a dimension which they cut.
+// all_to_all over the changed axes and all that split a dimension which they split.
 BoxingPrimitive OnSeveralAxes(const Mesh& mesh, const NdSbp& from, const NdSbp& to,
                               const std::vector<int>& changed) {
   std::vector<int> dims;
@@ -96,8 +96,8 @@ BoxingPrimitive PrimitiveBetween(const Mesh& mesh, const NdSbp& from, const NdSb
   const std::vector<int> changed = ChangedAxes(from, to);
   if (changed.empty()) return {};
   const int axis = changed.front();
-  if (changed.size() == 1 && !CutInside(mesh, from, axis, from[axis]) &&
-      !CutInside(mesh, to, axis, to[axis])) {
+  if (changed.size() == 1 && !SplitInside(mesh, from, axis, from[axis]) &&
+      !SplitInside(mesh, to, axis, to[axis])) {
     return OnOneAxis(from, to, axis);
   }
   return OnSeveralAxes(mesh, from, to, changed);
@@ -105,10 +105,10 @@ BoxingPrimitive PrimitiveBetween(const Mesh& mesh, const NdSbp& from, const NdSb
 
 int64_t ReceivedAt(const BoxingMove& move, const Coordinate& c) {
   if (move.primitive.along.empty()) return 0;
-  const Slice mine = SliceOf(LayoutOf(move.dims, move.to), move.mesh, c);
+  const Slice mine = LocalSlice(MakeLayout(move.dims, move.to), move.mesh, c);
   const int axis = move.primitive.along.front();
   if (move.from[axis].partial()) return (move.mesh.axes[axis].size - 1) * mine.elements();
-  const Slice held = SliceOf(LayoutOf(move.dims, move.from), move.mesh, c);
+  const Slice held = LocalSlice(MakeLayout(move.dims, move.from), move.mesh, c);
   return mine.elements() - Intersect(mine, held).elements();
 }
 

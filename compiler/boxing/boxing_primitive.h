@@ -15,10 +15,10 @@
 // all_gather. zero_fill leaves each part where it is and fills the rest of the whole with what does
 // not count: 0 for a sum, the lowest number for a maximum.
 //
-// Several axes may cut one dimension: the first in the mesh cuts outermost. A primitive on one axis
-// is possible while no later axis cuts the dimension that it cuts or joins; else its peers along
-// that axis do not hold what it needs, and only all_to_all over both axes reaches it.
-// A value that is P on some axes and Pmax on others is the maximum of sums: sums are taken first.
+// Several axes may split one dimension: the first in the mesh splits outermost. A primitive on one
+// axis is possible while no later axis splits the dimension that it splits or joins; else its peers
+// along that axis do not hold what it needs, and only all_to_all over both axes reaches it. A value
+// that is P on some axes and Pmax on others is the maximum of sums: sums are taken first.
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ std::vector<std::string> GatherOnceAxes(const Op& variable) {
 }
 
 int64_t TensorBytes(const Tensor& tensor) {
-  return tensor.shape.elements() * static_cast<int64_t>(SizeOf(tensor.dtype));
+  return tensor.shape.elements() * static_cast<int64_t>(ElementBytes(tensor.dtype));
 }
 
 }  // namespace oneflow

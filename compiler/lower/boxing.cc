@@ -18,8 +18,8 @@ namespace {
 void LowerTransfer(const Graph& graph, const Op& op, const proto::Cluster& cluster,
                    proto::ActorFacts* facts) {
   const Tensor& to = graph.tensors[op.outputs[0]];
-  const int64_t elements = MaxElements(LayoutOf(to.shape.dims, to.sbp), graph.mesh);
-  const double bytes = static_cast<double>(elements) * static_cast<double>(SizeOf(to.dtype));
+  const int64_t elements = MaxElements(MakeLayout(to.shape.dims, to.sbp), graph.mesh);
+  const double bytes = static_cast<double>(elements) * static_cast<double>(ElementBytes(to.dtype));
   const int from = graph.Producer(op.inputs[0]).stage;
   const GroupLinks links = LinksOfStages(cluster, graph.mesh, from, op.stage);
   facts->set_bytes_moved(bytes);
@@ -49,7 +49,7 @@ void SetFill(const NdSbp& from, const NdSbp& to, proto::Boxing* boxing) {
 void JoinBoxing(const Graph& graph, const Op& op, const proto::Cluster& cluster,
                 proto::ActorFacts* facts) {
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
-  const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
+  const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(ElementBytes(from.dtype))};
   const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
   // They are fired together, and received as one.
   const BoxingPrices prices{cluster, graph.mesh};
@@ -78,7 +78,7 @@ void LowerBoxing(const Graph& graph, const Op& op, const std::vector<proto::Grou
   CHECK(primitive.kind == op.kind) << op.name;
   SetReduction(primitive, from.sbp, boxing);
   if (op.kind == "zero_fill") SetFill(from.sbp, to.sbp, boxing);
-  const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(SizeOf(from.dtype))};
+  const BoxedTensor tensor{from.shape.dims, static_cast<int64_t>(ElementBytes(from.dtype))};
   const BoxingStep step = BoxingStepBetween({cluster, graph.mesh}, tensor, from.sbp, to.sbp);
   facts->set_bytes_moved(static_cast<double>(step.bytes));
   facts->set_seconds(step.seconds);

@@ -106,8 +106,8 @@ class Bucketing {
 
   int64_t DeviceBytes(TensorId t) const {
     const Tensor& tensor = graph_.tensors[t];
-    return MaxElements(LayoutOf(tensor.shape.dims, tensor.sbp), graph_.mesh) *
-           static_cast<int64_t>(SizeOf(tensor.dtype));
+    return MaxElements(MakeLayout(tensor.shape.dims, tensor.sbp), graph_.mesh) *
+           static_cast<int64_t>(ElementBytes(tensor.dtype));
   }
 
   // The open bucket of its kind, or a new one.

@@ -94,9 +94,9 @@ TEST_CASE("registers hold the largest part, rounded up to 64 bytes") {
   CHECK(r.Reg("x").slot_bytes() == 64);   // 4 x 4 f32
   CHECK(r.Reg("y").slot_bytes() == 128);  // 4 x 6 f32 = 96
   CHECK(r.Reg("w").slot_bytes() == 128);
-  CHECK(r.Reg("x").layout().cut_size() == 1);
-  CHECK(r.Reg("dw").layout().cut_size() == 0);  // partial: whole on every device
-  CHECK(r.Reg("x").id() == 3);                  // after w, w/m and w/v
+  CHECK(r.Reg("x").layout().split_size() == 1);
+  CHECK(r.Reg("dw").layout().split_size() == 0);  // partial: whole on every device
+  CHECK(r.Reg("x").id() == 3);                    // after w, w/m and w/v
 }
 
 TEST_CASE(

@@ -214,7 +214,7 @@ class Lowering {
     const auto [known, fresh] =
         segment_of_.try_emplace(std::tuple(op.stage, lane, task.part, task.chunk));
     if (fresh) {
-      known->second = NewSegment(NameOf(task, options_.chunks > 1), op.stage, lane, task)->id();
+      known->second = NewSegment(TaskName(task, options_.chunks > 1), op.stage, lane, task)->id();
     }
     return lowered_.program.mutable_segment(known->second);
   }
@@ -339,12 +339,12 @@ class Lowering {
       tensor.copies *= graph_.mesh.axes[axis].size;
     }
     tensor.members = CountMembers(options_.groups[actor.exchange().group()], graph_.mesh);
-    tensor.element_bytes = static_cast<int64_t>(SizeOf(to.dtype));
+    tensor.element_bytes = static_cast<int64_t>(ElementBytes(to.dtype));
     const proto::Register& out =
         lowered_.program.register_(register_of_[op.outputs[0]] - static_cast<int>(ids_.size()));
     tensor.accumulates = out.fill_mode() == proto::Register::ACCUMULATE;
-    return oneflow::WindowBytes(options_.device_kind, LayoutOf(from.shape.dims, from.sbp),
-                                LayoutOf(to.shape.dims, to.sbp), graph_.mesh, tensor);
+    return oneflow::WindowBytes(options_.device_kind, MakeLayout(from.shape.dims, from.sbp),
+                                MakeLayout(to.shape.dims, to.sbp), graph_.mesh, tensor);
   }
 
   // Devices that share the work of an op: those along axes on which something of it is split.

@@ -7,7 +7,7 @@
 #include "oneflow_core/base/runs.h"
 
 namespace oneflow {
-std::string NameOf(const Task& task, bool chunks) {
+std::string TaskName(const Task& task, bool chunks) {
   static constexpr const char* kNames[] = {"P", "F", "B", "W", "U"};
   const std::string name = kNames[static_cast<size_t>(task.part)];
   const bool once = task.part == Part::kPrepare || task.part == Part::kUpdate;

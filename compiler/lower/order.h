@@ -52,6 +52,6 @@ void Append(TaskRun run, StageOrder* order);
 void Append(const StageOrder& runs, StageOrder* order);
 
 // "P", "F", "B", "W", "U"; with the chunk, "F0", if `chunks`.
-std::string NameOf(const Task& task, bool chunks);
+std::string TaskName(const Task& task, bool chunks);
 
 }  // namespace oneflow

@@ -68,8 +68,8 @@ void ConstrainVariables(const proto::Plan& plan, Graph* graph) {
     for (int axis = 0; axis < static_cast<int>(graph->mesh.axes.size()); ++axis) {
       if (axis != graph->mesh.stage_axis()) tensor.constraint[graph->mesh.axes[axis].name] = B();
     }
-    for (const auto& cut : it->second->cut()) {
-      tensor.constraint[graph->mesh.axes[cut.axis()].name] = S(cut.dim());
+    for (const auto& split : it->second->split()) {
+      tensor.constraint[graph->mesh.axes[split.axis()].name] = S(split.dim());
     }
   }
 }

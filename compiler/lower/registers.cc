@@ -7,7 +7,7 @@
 namespace oneflow {
 namespace {
 
-Layout LayoutOf(const Tensor& tensor) { return LayoutOf(tensor.shape.dims, tensor.sbp); }
+Layout MakeLayout(const Tensor& tensor) { return MakeLayout(tensor.shape.dims, tensor.sbp); }
 
 proto::Register NewRegister(const std::string& name, int stage, const Layout& layout, DType dtype,
                             int64_t bytes) {
@@ -30,9 +30,9 @@ int64_t RoundUp(int64_t bytes) {
 
 proto::Register MakeRegister(const Graph& graph, TensorId id, int stage) {
   const Tensor& tensor = graph.tensors[id];
-  const Layout layout = LayoutOf(tensor);
+  const Layout layout = MakeLayout(tensor);
   const int64_t bytes =
-      MaxElements(layout, graph.mesh) * static_cast<int64_t>(SizeOf(tensor.dtype));
+      MaxElements(layout, graph.mesh) * static_cast<int64_t>(ElementBytes(tensor.dtype));
   return NewRegister(tensor.name, stage, layout, tensor.dtype, bytes);
 }
 
@@ -43,7 +43,7 @@ proto::Register MakeWorkspace(const std::string& name, int stage, int64_t bytes)
 }
 
 Dims LocalDims(const Graph& graph, TensorId tensor) {
-  return LargestSlice(LayoutOf(graph.tensors[tensor]), graph.mesh).size;
+  return LargestSlice(MakeLayout(graph.tensors[tensor]), graph.mesh).size;
 }
 
 }  // namespace oneflow

@@ -59,9 +59,9 @@ std::vector<int64_t> ReplicatedAxes(const proto::Mesh& mesh, int stage_axis,
                                     const proto::Layout& layout) {
   std::vector<int64_t> axes;
   for (int axis = 0; axis < mesh.axis_size(); ++axis) {
-    bool cut = axis == stage_axis;
-    for (const proto::Layout::Cut& c : layout.cut()) cut = cut || c.axis() == axis;
-    if (!cut) axes.push_back(axis);
+    bool split = axis == stage_axis;
+    for (const proto::Layout::Split& c : layout.split()) split = split || c.axis() == axis;
+    if (!split) axes.push_back(axis);
   }
   return axes;
 }

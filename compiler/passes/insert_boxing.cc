@@ -21,7 +21,7 @@ namespace {
 
 double TransferSeconds(const BoxedTensor& tensor, const NdSbp& sbp, const Mesh& mesh,
                        const GroupLinks& links) {
-  const int64_t elements = MaxElements(LayoutOf(tensor.dims, sbp), mesh);
+  const int64_t elements = MaxElements(MakeLayout(tensor.dims, sbp), mesh);
   const double bytes = static_cast<double>(elements * tensor.element_bytes);
   return ExchangeSeconds("transfer", bytes, links);
 }
@@ -112,7 +112,7 @@ class BoxingInserter {
     const auto [known, fresh] =
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
-      const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
+      const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(ElementBytes(tensor.dtype))};
       known->second = BoxingPath(ways_, boxed, tensor.sbp, to);
     }
     return known->second;
@@ -137,7 +137,7 @@ class BoxingInserter {
   // takes the least time. A split tensor is sliced before the link between stages, sent in parts,
   // and gathered behind it. No candidate sums.
   NdSbp SplitForTransfer(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
-    const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype))};
+    const BoxedTensor boxed{tensor.shape.dims, static_cast<int64_t>(ElementBytes(tensor.dtype))};
     const GroupLinks links = LinksOfStages(prices_.cluster, graph_->mesh, from, need.stage);
     const auto seconds = [&](const NdSbp& sent) {
       double sum = TransferSeconds(boxed, sent, graph_->mesh, links);

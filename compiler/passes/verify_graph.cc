@@ -77,7 +77,7 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
     for (const int axis : axes) {
       if (axis > a || !in.sbp[a].split()) continue;
       if (in.sbp[axis] == in.sbp[a] || out.sbp[axis] == in.sbp[a]) {
-        return Refuse(op, "changes a cut outside of that of axis " + graph.mesh.axes[a].name);
+        return Refuse(op, "changes a split outside of that of axis " + graph.mesh.axes[a].name);
       }
     }
   }

@@ -108,7 +108,7 @@ TEST_CASE("verify_graph refuses what fits no mesh, no axis and no variable") {
              says("updates y, which is no variable"));
 }
 
-TEST_CASE("verify_graph refuses to change a cut outside of another axis's") {
+TEST_CASE("verify_graph refuses to change a split outside of another axis's") {
   Graph graph = RowParallel();
   graph.mesh = Mesh{{{"data", 2}, {"tensor", 2}}};
   NamedTensor(graph, "x").sbp = {B(), S(0)};

@@ -1,4 +1,4 @@
-// The reference that searches for the cheapest choice are held against. For tests.
+// The reference for searches of a ChoiceNetwork: exhaustive enumeration. For tests.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 
 namespace oneflow {
 
-// The least cost over all labellings, one by one: as many as the product of the numbers of labels.
+// The least cost of all assignments. Their number is the product of the domain sizes.
 inline Cost BruteForce(const ChoiceNetwork& network) {
-  std::vector<int> label(network.variables(), 0);
-  Cost least = network.CostOf(label);
+  std::vector<int> assignment(network.variables(), 0);
+  Cost least = network.Evaluate(assignment);
   while (true) {
     int v = network.variables() - 1;
-    while (v >= 0 && ++label[v] == network.labels(v)) label[v--] = 0;
+    while (v >= 0 && ++assignment[v] == network.domain_size(v)) assignment[v--] = 0;
     if (v < 0) return least;
-    least = std::min(least, network.CostOf(label));
+    least = std::min(least, network.Evaluate(assignment));
   }
 }
 

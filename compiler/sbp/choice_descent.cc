@@ -7,14 +7,14 @@
 namespace oneflow {
 namespace {
 
-constexpr int kSweeps = 50;      // until stable; a bound against our own mistakes
+constexpr int kSweeps = 50;      // at most; a sweep without gain ends the search sooner
 constexpr int kRounds = 4;       // of joint moves
 constexpr int kTrialMoves = 48;  // how far a joint move may spread
 
 class Descent {
  public:
-  Descent(const ChoiceNetwork& network, std::vector<int> label)
-      : network_(network), label_(std::move(label)), terms_of_(network.variables()) {
+  Descent(const ChoiceNetwork& network, std::vector<int> assignment)
+      : network_(network), assignment_(std::move(assignment)), terms_of_(network.variables()) {
     for (int t = 0; t < static_cast<int>(network.terms().size()); ++t) {
       for (const int v : network.terms()[t].variables) terms_of_[v].push_back(t);
     }
@@ -23,31 +23,31 @@ class Descent {
   std::vector<int> Run() {
     Sweep();
     for (int round = 0; round < kRounds && JointMoves(); ++round) Sweep();
-    return label_;
+    return assignment_;
   }
 
  private:
   Cost LocalCost(int v) const {
     Cost cost = 0;
     for (const int t : terms_of_[v]) {
-      cost = AddCosts(cost, network_.CostOf(network_.terms()[t], label_));
+      cost = AddCosts(cost, network_.Evaluate(network_.terms()[t], assignment_));
     }
     return cost;
   }
 
-  // Gives v its best label; returns what that gains.
+  // Gives v its best value; returns the gain.
   Cost Respond(int v) {
     const Cost before = LocalCost(v);
     Cost least = before;
-    int best = label_[v];
-    for (int l = 0; l < network_.labels(v); ++l) {
-      label_[v] = l;
+    int best = assignment_[v];
+    for (int l = 0; l < network_.domain_size(v); ++l) {
+      assignment_[v] = l;
       const Cost cost = LocalCost(v);
       if (cost >= least) continue;
       best = l;
       least = cost;
     }
-    label_[v] = best;
+    assignment_[v] = best;
     return before - least;
   }
 
@@ -63,14 +63,14 @@ class Descent {
   bool JointMoves() {
     bool any = false;
     for (int v = 0; v < network_.variables(); ++v) {
-      for (int l = 0; l < network_.labels(v); ++l) {
-        if (l != label_[v] && JointMove(v, l)) any = true;
+      for (int l = 0; l < network_.domain_size(v); ++l) {
+        if (l != assignment_[v] && JointMove(v, l)) any = true;
       }
     }
     return any;
   }
 
-  std::set<int> NeighboursOf(int v) const {
+  std::set<int> Neighbours(int v) const {
     std::set<int> neighbours;
     for (const int t : terms_of_[v]) {
       const std::vector<int>& variables = network_.terms()[t].variables;
@@ -80,33 +80,33 @@ class Descent {
     return neighbours;
   }
 
-  // Moves v although that alone does not help, and lets those around respond, spreading from those
-  // that move. Keeps it all if it gains in the end, else nothing.
+  // Moves v although the move alone does not help, then lets its neighbours respond, and the
+  // neighbours of those that move. Keeps all moves if together they gain, else undoes all.
   bool JointMove(int v, int to) {
-    std::vector<std::pair<int, int>> undo = {{v, label_[v]}};
+    std::vector<std::pair<int, int>> undo = {{v, assignment_[v]}};
     const Cost before = LocalCost(v);
-    label_[v] = to;
+    assignment_[v] = to;
     Cost gain = before - LocalCost(v);
-    const std::set<int> around = NeighboursOf(v);
+    const std::set<int> around = Neighbours(v);
     std::deque<int> queue(around.begin(), around.end());
-    for (int moves = 0; gain > -kNever / 2 && moves < kTrialMoves && !queue.empty(); ++moves) {
+    for (int moves = 0; gain > -kForbidden / 2 && moves < kTrialMoves && !queue.empty(); ++moves) {
       const int u = queue.front();
       queue.pop_front();
-      const int old = label_[u];
+      const int old = assignment_[u];
       gain += Respond(u);
-      if (label_[u] == old) continue;
+      if (assignment_[u] == old) continue;
       undo.push_back({u, old});
-      for (const int w : NeighboursOf(u)) {
+      for (const int w : Neighbours(u)) {
         if (w != v) queue.push_back(w);
       }
     }
     if (gain > 0) return true;
-    for (auto it = undo.rbegin(); it != undo.rend(); ++it) label_[it->first] = it->second;
+    for (auto it = undo.rbegin(); it != undo.rend(); ++it) assignment_[it->first] = it->second;
     return false;
   }
 
   const ChoiceNetwork& network_;
-  std::vector<int> label_;
+  std::vector<int> assignment_;
   std::vector<std::vector<int>> terms_of_;
 };
 
@@ -114,10 +114,10 @@ class Descent {
 
 void Descend(const ChoiceNetwork& network, std::vector<std::vector<int>> starts, Choices* choices) {
   for (std::vector<int>& start : starts) {
-    std::vector<int> label = Descent(network, std::move(start)).Run();
-    const Cost cost = network.CostOf(label);
+    std::vector<int> assignment = Descent(network, std::move(start)).Run();
+    const Cost cost = network.Evaluate(assignment);
     if (cost >= choices->cost) continue;
-    choices->label = std::move(label);
+    choices->assignment = std::move(assignment);
     choices->cost = cost;
   }
 }

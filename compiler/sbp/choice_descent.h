@@ -1,5 +1,5 @@
-// Descent over a ChoiceNetwork that was too large to be solved: single moves, then joint ones. Part
-// of infer_sbp.
+// Local search over a ChoiceNetwork that elimination could not solve exactly: single moves, then
+// joint moves. Part of infer_sbp.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace oneflow {
 
-// Takes the cheapest that is found from any of `starts`, where that is cheaper; choices->bound
-// stays. Deterministic.
+// Improves `choices` to the cheapest assignment that is found from any of `starts`, if it is
+// cheaper. Does not change choices->bound. Deterministic.
 void Descend(const ChoiceNetwork& network, std::vector<std::vector<int>> starts, Choices* choices);
 
 }  // namespace oneflow

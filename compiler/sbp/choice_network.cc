@@ -13,31 +13,31 @@
 namespace oneflow {
 namespace {
 
-// A table over variables, by its place among the tables known.
+// A table over variables; `table` is its index in the TableStore.
 struct Factor {
   std::vector<int> variables;  // ascending
   int table = -1;
 };
 
-// FNV-1a over whole numbers.
+// FNV-1a over integers.
 template <typename T>
-uint64_t HashOf(const std::vector<T>& values) {
+uint64_t Hash(const std::vector<T>& values) {
   uint64_t hash = 1469598103934665603u;
   for (const T value : values) hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211u;
   return hash;
 }
 
-// Each different table once.
+// Stores each distinct table once.
 class TableStore {
  public:
   int Intern(CostTable table) {
-    std::vector<int>& alike = by_hash_[HashOf(table.costs)];
-    for (const int id : alike) {
+    std::vector<int>& candidates = by_hash_[Hash(table.costs)];
+    for (const int id : candidates) {
       if (tables_[id] == table) return id;
     }
-    alike.push_back(static_cast<int>(tables_.size()));
+    candidates.push_back(static_cast<int>(tables_.size()));
     tables_.push_back(std::move(table));
-    return alike.back();
+    return candidates.back();
   }
   const CostTable& operator[](int id) const { return tables_[id]; }
 
@@ -86,17 +86,18 @@ class Elimination {
     }
     Choices choices{std::vector<int>(network_.variables(), 0), 0, bound_};
     for (size_t i = order.size(); i-- > 0;) {
-      choices.label[order[i]] = BestLabel(order[i], choices.label);
+      choices.assignment[order[i]] = BestValue(order[i], choices.assignment);
     }
-    choices.cost = network_.CostOf(choices.label);
+    choices.cost = network_.Evaluate(choices.assignment);
     return choices;
   }
 
  private:
   struct KeyHash {
-    size_t operator()(const std::vector<int>& key) const { return HashOf(key); }
+    size_t operator()(const std::vector<int>& key) const { return Hash(key); }
   };
-  // What is left of tables once a variable is gone: their least costs less `least`, the smallest.
+  // The table that replaces a mini-bucket once its variable is eliminated: the least costs, minus
+  // `least`, the smallest of them. Subtracting it makes messages of equal layers equal.
   struct Message {
     int table = -1;
     Cost least = 0;
@@ -108,8 +109,8 @@ class Elimination {
     factors_.push_back(std::move(factor));
   }
 
-  // The variables of all these, ascending.
-  void ScopeOf(const std::vector<int>& factors, std::vector<int>* scope) const {
+  // The variables of these factors, ascending.
+  void FindScope(const std::vector<int>& factors, std::vector<int>* scope) const {
     scope->clear();
     for (const int f : factors) {
       scope->insert(scope->end(), factors_[f].variables.begin(), factors_[f].variables.end());
@@ -119,44 +120,45 @@ class Elimination {
   }
   std::vector<int> Scope(const std::vector<int>& factors) const {
     std::vector<int> scope;
-    ScopeOf(factors, &scope);
+    FindScope(factors, &scope);
     return scope;
   }
 
   double Cells(const std::vector<int>& scope) const {
     double cells = 1;
-    for (const int v : scope) cells *= network_.labels(v);
+    for (const int v : scope) cells *= network_.domain_size(v);
     return cells;
   }
 
   double Weight(int v) {
-    ScopeOf(factors_of_[v], &scope_);
+    FindScope(factors_of_[v], &scope_);
     return Cells(scope_);
   }
 
-  // The factors of `v`, in parts whose tables are not too large: one part where that is exact.
-  std::vector<std::vector<int>> Parts(int v) const {
+  // The factors of `v`, divided into mini-buckets whose tables have at most max_cells_ cells. One
+  // bucket is exact. First fit: a factor joins the first mini-bucket that stays small enough.
+  std::vector<std::vector<int>> MiniBuckets(int v) const {
     if (weight_[v] <= static_cast<double>(max_cells_)) return {factors_of_[v]};
-    std::vector<std::vector<int>> parts;
+    std::vector<std::vector<int>> buckets;
     for (const int f : factors_of_[v]) {
-      bool placed = false;
-      for (std::vector<int>& part : parts) {
-        part.push_back(f);
-        placed = Cells(Scope(part)) <= static_cast<double>(max_cells_);
-        if (placed) break;
-        part.pop_back();
+      bool added = false;
+      for (std::vector<int>& bucket : buckets) {
+        bucket.push_back(f);
+        added = Cells(Scope(bucket)) <= static_cast<double>(max_cells_);
+        if (added) break;
+        bucket.pop_back();
       }
-      if (!placed) parts.push_back({f});
+      if (!added) buckets.push_back({f});
     }
-    return parts;
+    return buckets;
   }
 
   void Eliminate(int v) {
     std::vector<int> neighbours;
     std::vector<Factor> messages;
-    for (const std::vector<int>& part : Parts(v)) {
-      const std::vector<int> scope = Scope(part);
-      const Message message = MessageOf(part, scope, v);
+    for (const std::vector<int>& bucket : MiniBuckets(v)) {
+      const std::vector<int> scope = Scope(bucket);
+      const Message message = ComputeMessage(bucket, scope, v);
       bound_ = AddCosts(bound_, message.least);
       Factor factor{{}, message.table};
       for (const int u : scope) {
@@ -182,11 +184,14 @@ class Elimination {
     }
   }
 
-  Message MessageOf(const std::vector<int>& part, const std::vector<int>& scope, int v) {
+  // The message of a mini-bucket depends on its tables and on the positions of their variables in
+  // the scope only, so equal ones are computed once.
+  Message ComputeMessage(const std::vector<int>& bucket, const std::vector<int>& scope, int v) {
     std::vector<int>& key = key_;
     key.clear();
-    for (const int u : scope) key.push_back(u == v ? -network_.labels(u) : network_.labels(u));
-    for (const int f : part) {
+    for (const int u : scope)
+      key.push_back(u == v ? -network_.domain_size(u) : network_.domain_size(u));
+    for (const int f : bucket) {
       key.push_back(factors_[f].table);
       for (const int u : factors_[f].variables) {
         key.push_back(
@@ -195,68 +200,68 @@ class Elimination {
     }
     const auto known = known_.find(key);
     if (known != known_.end()) return known->second;
-    return known_.emplace(key, Minimise(part, scope, v)).first->second;
+    return known_.emplace(key, MinimizeOver(bucket, scope, v)).first->second;
   }
 
-  // Walks over all labels of the scope, `v` innermost.
-  Message Minimise(const std::vector<int>& part, std::vector<int> scope, int v) {
-    const auto place = std::find(scope.begin(), scope.end(), v) - scope.begin();
+  // Visits all assignments of the scope, `v` innermost.
+  Message MinimizeOver(const std::vector<int>& bucket, std::vector<int> scope, int v) {
+    const auto position = std::find(scope.begin(), scope.end(), v) - scope.begin();
     std::vector<std::vector<int>> strides;  // of each factor, by variable of the scope
     std::vector<const Cost*> costs;
-    for (const int f : part) {
+    for (const int f : bucket) {
       const CostTable& table = tables_[factors_[f].table];
       strides.push_back(StridesIn(scope, factors_[f].variables, table));
       costs.push_back(table.costs.data());
     }
     CostTable least;
     for (const int u : scope) {
-      if (u != v) least.sizes.push_back(network_.labels(u));
+      if (u != v) least.sizes.push_back(network_.domain_size(u));
     }
-    std::vector<int> label(scope.size(), 0);
-    std::vector<int64_t> at(part.size(), 0);
+    std::vector<int> assignment(scope.size(), 0);
+    std::vector<int64_t> at(bucket.size(), 0);
     while (true) {
-      least.costs.push_back(LeastOver(v, place, strides, costs, at));
+      least.costs.push_back(MinimumOver(v, position, strides, costs, at));
       size_t i = scope.size();
       while (i-- > 0) {
-        if (static_cast<int64_t>(i) == place) continue;
-        const bool carry = ++label[i] == network_.labels(scope[i]);
-        if (carry) label[i] = 0;
-        const int step = carry ? 1 - network_.labels(scope[i]) : 1;
+        if (static_cast<int64_t>(i) == position) continue;
+        const bool carry = ++assignment[i] == network_.domain_size(scope[i]);
+        if (carry) assignment[i] = 0;
+        const int step = carry ? 1 - network_.domain_size(scope[i]) : 1;
         for (size_t f = 0; f < at.size(); ++f) at[f] += step * strides[f][i];
         if (!carry) break;
       }
       if (i == static_cast<size_t>(-1)) break;
     }
     const Cost smallest = *std::min_element(least.costs.begin(), least.costs.end());
-    for (Cost& cost : least.costs) cost = cost >= kNever ? kNever : cost - smallest;
+    for (Cost& cost : least.costs) cost = cost >= kForbidden ? kForbidden : cost - smallest;
     return {tables_.Intern(std::move(least)), smallest};
   }
 
-  Cost LeastOver(int v, int64_t place, const std::vector<std::vector<int>>& strides,
-                 const std::vector<const Cost*>& costs, const std::vector<int64_t>& at) const {
-    Cost least = kNever;
-    for (int l = 0; l < network_.labels(v); ++l) {
+  Cost MinimumOver(int v, int64_t position, const std::vector<std::vector<int>>& strides,
+                   const std::vector<const Cost*>& costs, const std::vector<int64_t>& at) const {
+    Cost least = kForbidden;
+    for (int l = 0; l < network_.domain_size(v); ++l) {
       Cost sum = 0;
       for (size_t f = 0; f < at.size(); ++f) {
-        sum = AddCosts(sum, costs[f][at[f] + l * strides[f][place]]);
+        sum = AddCosts(sum, costs[f][at[f] + l * strides[f][position]]);
       }
       least = std::min(least, sum);
     }
     return least;
   }
 
-  // The first of the best, given the labels of the variables that were eliminated later.
-  int BestLabel(int v, std::vector<int>& label) const {
+  // The first of the best values of `v`, given those of the variables that were eliminated later.
+  int BestValue(int v, std::vector<int>& assignment) const {
     int best = 0;
     Cost least = 0;
-    for (int l = 0; l < network_.labels(v); ++l) {
-      label[v] = l;
+    for (int l = 0; l < network_.domain_size(v); ++l) {
+      assignment[v] = l;
       Cost sum = 0;
       for (const int f : factors_of_[v]) {
         const CostTable& table = tables_[factors_[f].table];
         int64_t at = 0;
         for (size_t i = 0; i < table.sizes.size(); ++i) {
-          at = at * table.sizes[i] + label[factors_[f].variables[i]];
+          at = at * table.sizes[i] + assignment[factors_[f].variables[i]];
         }
         sum = AddCosts(sum, table.costs[at]);
       }
@@ -271,19 +276,19 @@ class Elimination {
   const int64_t max_cells_;
   TableStore tables_;
   std::vector<Factor> factors_;
-  std::vector<std::vector<int>> factors_of_;  // of a variable that is gone: those it went with
-  std::vector<double> weight_;                // cells of the table of a variable and its neighbours
+  std::vector<std::vector<int>> factors_of_;  // of an eliminated variable: its bucket
+  std::vector<double> weight_;                // cells of the table over a bucket's variables
   std::set<std::pair<double, int>> queue_;
   std::unordered_map<std::vector<int>, Message, KeyHash> known_;
-  std::vector<int> scope_, key_;  // room for what a call works on
+  std::vector<int> scope_, key_;  // scratch of Weight and ComputeMessage
   Cost bound_ = 0;
 };
 
 }  // namespace
 
-int ChoiceNetwork::AddVariable(int labels) {
-  CHECK_GT(labels, 0);
-  labels_.push_back(labels);
+int ChoiceNetwork::AddVariable(int domain_size) {
+  CHECK_GT(domain_size, 0);
+  domain_sizes_.push_back(domain_size);
   return variables() - 1;
 }
 
@@ -291,24 +296,26 @@ void ChoiceNetwork::AddTerm(std::vector<int> variables, std::shared_ptr<const Co
   CHECK_EQ(variables.size(), table->sizes.size());
   for (size_t i = 0; i < variables.size(); ++i) {
     CHECK(i == 0 || variables[i] > variables[i - 1]);
-    CHECK_EQ(table->sizes[i], labels_[variables[i]]);
+    CHECK_EQ(table->sizes[i], domain_sizes_[variables[i]]);
   }
   terms_.push_back({std::move(variables), std::move(table)});
 }
 
-Cost ChoiceNetwork::CostOf(const Term& term, const std::vector<int>& label) const {
+Cost ChoiceNetwork::Evaluate(const Term& term, const std::vector<int>& assignment) const {
   int64_t at = 0;
   for (size_t i = 0; i < term.variables.size(); ++i) {
-    at = at * term.table->sizes[i] + label[term.variables[i]];
+    at = at * term.table->sizes[i] + assignment[term.variables[i]];
   }
   return term.table->costs[at];
 }
 
-Cost ChoiceNetwork::CostOf(const std::vector<int>& label) const { return CostFrom(0, label); }
+Cost ChoiceNetwork::Evaluate(const std::vector<int>& assignment) const {
+  return EvaluateFrom(0, assignment);
+}
 
-Cost ChoiceNetwork::CostFrom(size_t n, const std::vector<int>& label) const {
+Cost ChoiceNetwork::EvaluateFrom(size_t n, const std::vector<int>& assignment) const {
   Cost cost = 0;
-  for (; n < terms_.size(); ++n) cost = AddCosts(cost, CostOf(terms_[n], label));
+  for (; n < terms_.size(); ++n) cost = AddCosts(cost, Evaluate(terms_[n], assignment));
   return cost;
 }
 
@@ -320,8 +327,8 @@ Choices Solve(const ChoiceNetwork& network, int64_t max_cells) {
   Choices choices = Eliminate(network, max_cells);
   if (choices.proved()) return choices;
   std::vector<int> last(network.variables());
-  for (int v = 0; v < network.variables(); ++v) last[v] = network.labels(v) - 1;
-  Descend(network, {choices.label, std::vector<int>(network.variables(), 0), std::move(last)},
+  for (int v = 0; v < network.variables(); ++v) last[v] = network.domain_size(v) - 1;
+  Descend(network, {choices.assignment, std::vector<int>(network.variables(), 0), std::move(last)},
           &choices);
   return choices;
 }

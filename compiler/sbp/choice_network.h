@@ -1,12 +1,15 @@
-// Variables with a few labels each, and tables of costs over a few variables each: which labels
-// cost least together? Part of infer_sbp; it knows no SBP.
+// Weighted constraint satisfaction: variables with small domains, and cost tables over a few
+// variables each. Solve finds the assignment of the least total cost by bucket elimination; where a
+// table would grow too large, by mini-bucket elimination (Dechter & Rish, "Mini-buckets: a general
+// scheme for bounded inference", J. ACM 50(2), 2003). Part of infer_sbp; it knows no SBP.
 //
 //   ChoiceNetwork network;
 //   const int a = network.AddVariable(2), b = network.AddVariable(3);
-//   network.AddTerm({a, b}, std::make_shared<const CostTable>(CostTable{{2, 3}, {9, 4, 4, 1, 7,
-//   2}})); const Choices best = Solve(network);   // label {1, 0}, cost 1, bound 1
+//   const CostTable table = {{2, 3}, {9, 4, 4, 1, 7, 2}};
+//   network.AddTerm({a, b}, std::make_shared<const CostTable>(table));
+//   const Choices best = Solve(network);  // assignment {1, 0}, cost 1, bound 1
 //
-// Costs are whole numbers, so that equal sums are equal whatever their order.
+// Costs are integers, so a sum does not depend on its order.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +20,13 @@
 namespace oneflow {
 
 using Cost = int64_t;
-// What must not be. Sums with it stay at it; all other sums must stay below.
-inline constexpr Cost kNever = int64_t{1} << 60;
-inline Cost AddCosts(Cost a, Cost b) { return a + b < kNever ? a + b : kNever; }
+// The cost of a forbidden combination; absorbing under AddCosts. All other sums must stay below it.
+inline constexpr Cost kForbidden = int64_t{1} << 60;
+inline Cost AddCosts(Cost a, Cost b) { return a + b < kForbidden ? a + b : kForbidden; }
 
-// Row-major over the labels of its variables, the last one fastest.
+// Row-major over the values of its variables, the last one fastest.
 struct CostTable {
-  std::vector<int> sizes;  // labels of each variable
+  std::vector<int> sizes;  // domain size of each variable
   std::vector<Cost> costs;
   bool operator==(const CostTable&) const = default;
 };
@@ -35,40 +38,41 @@ class ChoiceNetwork {
     std::shared_ptr<const CostTable> table;
   };
 
-  int AddVariable(int labels);
-  // Requires ascending, distinct variables, and a table of their sizes. Terms that share a table
-  // are known to be alike: Solve works such parts out once.
+  int AddVariable(int domain_size);
+  // Requires ascending, distinct variables, and a table of their sizes. Terms may share a table:
+  // Solve processes equal subproblems once.
   void AddTerm(std::vector<int> variables, std::shared_ptr<const CostTable> table);
 
-  int variables() const { return static_cast<int>(labels_.size()); }
-  int labels(int variable) const { return labels_[variable]; }
+  int variables() const { return static_cast<int>(domain_sizes_.size()); }
+  int domain_size(int variable) const { return domain_sizes_[variable]; }
   const std::vector<Term>& terms() const { return terms_; }
-  // Of a label for every variable.
-  Cost CostOf(const std::vector<int>& label) const;
-  Cost CostOf(const Term& term, const std::vector<int>& label) const;
-  // The same of the terms from the n-th on alone.
-  Cost CostFrom(size_t n, const std::vector<int>& label) const;
+  // The cost of an assignment: one value for each variable.
+  Cost Evaluate(const std::vector<int>& assignment) const;
+  Cost Evaluate(const Term& term, const std::vector<int>& assignment) const;
+  // The same, of the terms from the n-th on only.
+  Cost EvaluateFrom(size_t n, const std::vector<int>& assignment) const;
 
  private:
-  std::vector<int> labels_;
+  std::vector<int> domain_sizes_;
   std::vector<Term> terms_;
 };
 
 struct Choices {
-  std::vector<int> label;
+  std::vector<int> assignment;
   Cost cost = 0;
-  Cost bound = 0;  // no choice costs less; cost == bound: a proved optimum
+  Cost bound = 0;  // no assignment costs less; cost == bound: a proved optimum
   bool proved() const { return cost == bound; }
 };
 
-// The cheapest labels, by variable elimination: the variable whose table is smallest goes first and
-// leaves a table of the least costs over its neighbours. Exact, and in time that grows with the
-// number of different tables, not with how often they occur: layers that are alike cost one.
+// Bucket elimination: the variable whose bucket has the smallest table is eliminated first and
+// leaves a table of least costs (a message) over its neighbours. The result is exact. The time
+// grows with the number of different tables, not with how often they occur: equal layers cost one.
 //
-// A variable whose table would have more than `max_cells` is eliminated from parts of its terms,
-// each by itself: that gives the bound, and labels that descent (choice_descent.h) then improves.
+// If the table of a bucket would have more than `max_cells` cells, the bucket is divided into
+// mini-buckets, and the variable is eliminated from each of them separately. That gives a lower
+// bound, and an assignment that descent (choice_descent.h) then improves.
 //
-// Eliminate alone: the bound, and labels that are the best where it is proved.
+// Eliminate does without the descent. Its assignment is optimal if `proved()`.
 Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells);
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells = int64_t{1} << 21);
 

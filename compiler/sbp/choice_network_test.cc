@@ -1,5 +1,5 @@
-// Least labels of chains, trees and small dense networks against brute force; bounds where they are
-// too large to be solved; and that layers which are alike are worked out once.
+// Least costs of chains, trees and small dense networks against brute force; bounds where they are
+// too large to be solved; and that equal layers are processed once.
 #include "compiler/sbp/choice_network.h"
 
 #include <catch2/catch.hpp>
@@ -17,11 +17,12 @@ std::shared_ptr<const CostTable> DrawTable(const ChoiceNetwork& network,
   CostTable table;
   size_t cells = 1;
   for (const int v : variables) {
-    table.sizes.push_back(network.labels(v));
-    cells *= network.labels(v);
+    table.sizes.push_back(network.domain_size(v));
+    cells *= network.domain_size(v);
   }
   for (size_t i = 0; i < cells; ++i) {
-    table.costs.push_back((*random)() % 12 == 0 ? kNever : static_cast<Cost>((*random)() % 100));
+    table.costs.push_back((*random)() % 12 == 0 ? kForbidden
+                                                : static_cast<Cost>((*random)() % 100));
   }
   return std::make_shared<const CostTable>(std::move(table));
 }
@@ -47,11 +48,12 @@ TEST_CASE("choice network: small networks of any form cost what brute force find
     const Choices choices = Solve(network);
     CHECK(choices.proved());
     CHECK(choices.cost == BruteForce(network));
-    CHECK(choices.cost == network.CostOf(choices.label));
+    CHECK(choices.cost == network.Evaluate(choices.assignment));
   }
 }
 
-TEST_CASE("choice network: where tables are too large the bound holds, and labels are no worse") {
+TEST_CASE(
+    "choice network: where tables are too large the bound holds, and assignments are no worse") {
   std::mt19937 random(2);
   int proved = 0;
   for (int i = 0; i < 100; ++i) {
@@ -60,7 +62,7 @@ TEST_CASE("choice network: where tables are too large the bound holds, and label
     const Cost least = BruteForce(network);
     CHECK(choices.bound <= least);
     CHECK(choices.cost >= least);
-    CHECK(choices.cost == network.CostOf(choices.label));
+    CHECK(choices.cost == network.Evaluate(choices.assignment));
     proved += choices.proved() ? 1 : 0;
   }
   CHECK(proved < 100);
@@ -75,7 +77,7 @@ TEST_CASE("choice network: a long chain of like links") {
   // By the textbook's recursion, from front to back.
   std::vector<Cost> least(4, 0);
   for (int v = 1; v < 5000; ++v) {
-    std::vector<Cost> next(4, kNever);
+    std::vector<Cost> next(4, kForbidden);
     for (int a = 0; a < 4; ++a) {
       for (int b = 0; b < 4; ++b) {
         next[b] = std::min(next[b], AddCosts(least[a], link->costs[4 * a + b]));

@@ -1,12 +1,12 @@
-// What a gradient is the gradient of: differentiate says it, infer_sbp lays it out alike.
+// Which tensor a gradient belongs to: differentiate records it, infer_sbp gives both one layout.
 #pragma once
 
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
 
-// That `grad` is the gradient of what `reader` reads at `input`; reader -1: of `of` as it was made,
-// over all of its readers. infer_sbp lays gradients out as the tensors they belong to.
+// `grad` is the gradient of what `reader` reads at `input`; with reader -1, of the tensor `of` over
+// all of its readers.
 struct GradientMirror {
   TensorId of = -1;
   OpId reader = -1;

@@ -18,31 +18,32 @@
 namespace oneflow {
 namespace {
 
-// What is chosen at once is solved with tables of so many cells; larger ones take longer than they
+// Cells of the largest table when all axes are chosen at once. Larger tables take longer than they
 // are worth.
 constexpr int64_t kJointCells = int64_t{1} << 18;
 
 struct JointChoice {
-  SbpLabels labels;
+  ChoiceSpace space;
   SbpCosts costs;
-  Choices best;  // with the bound, also where it is not proved
+  Choices best;  // with its bound, proved or not
 };
 
-SbpProblem ProblemOf(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
-                     const SbpLabels& labels) {
-  return {graph, settled, options, labels, ObservedBy(graph)};
+SbpProblem MakeProblem(const Graph& graph, const SbpChoice& previous, const SbpOptions& options,
+                       const ChoiceSpace& space) {
+  return {graph, previous, options, space, FindObserved(graph)};
 }
 
-// Whether no op has more ways to choose among than kMostWays.
-bool FewEnoughWays(const SbpLabels& labels) {
-  for (int unit = 0; unit < labels.size(); ++unit) {
-    const double ways = labels.Combinations(unit, static_cast<int>(labels.axes().size()));
-    if (ways > kMostWays) return false;
+// True if no group has more than kMaxCombinations combinations.
+bool FewEnoughCombinations(const ChoiceSpace& space) {
+  for (int group = 0; group < space.size(); ++group) {
+    const double count = space.Combinations(group, static_cast<int>(space.axes().size()));
+    if (count > kMaxCombinations) return false;
   }
   return true;
 }
 
-// Where it is not proved, with more cells, the fewer axes there are.
+// Eliminates with larger and larger tables until the result is proved. The fewer axes, the larger
+// the tables may get.
 Choices EliminateFurther(const ChoiceNetwork& network, size_t axes) {
   Choices best = Eliminate(network, kJointCells);
   const int64_t most = kJointCells * (axes == 2 ? 16 : axes == 3 ? 4 : 1);
@@ -55,27 +56,28 @@ Choices EliminateFurther(const ChoiceNetwork& network, size_t axes) {
   return best;
 }
 
-// The choice on all axes at once; nothing where there is but one, or more than is worth it.
+// The choice on all axes at once; nullopt if there is only one axis, or too many combinations.
 std::optional<JointChoice> ChooseTogether(const Graph& graph, const SbpOptions& options,
-                                          const SbpChoice& whole, const std::vector<int>& axes) {
+                                          const SbpChoice& replicated,
+                                          const std::vector<int>& axes) {
   if (axes.size() < 2) return std::nullopt;
-  absl::StatusOr<SbpLabels> labels = SbpLabels::Make(graph, whole, options, axes);
-  // An error is told with the axis where it is found.
-  if (!labels.ok() || !FewEnoughWays(*labels)) return std::nullopt;
-  SbpCosts costs = SbpNetwork(ProblemOf(graph, whole, options, *labels));
+  absl::StatusOr<ChoiceSpace> space = ChoiceSpace::Make(graph, replicated, options, axes);
+  // The search axis by axis finds the same error and names the axis.
+  if (!space.ok() || !FewEnoughCombinations(*space)) return std::nullopt;
+  SbpCosts costs = SbpNetwork(MakeProblem(graph, replicated, options, *space));
   Choices best = EliminateFurther(costs.network, axes.size());
-  return JointChoice{*std::move(labels), std::move(costs), std::move(best)};
+  return JointChoice{*std::move(space), std::move(costs), std::move(best)};
 }
 
 // One axis after the other.
 absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options, Graph* graph,
                         SbpChoice* choice) {
   for (const int axis : axes) {
-    ASSIGN_OR_RETURN(const SbpLabels labels, SbpLabels::Make(*graph, *choice, options, {axis}));
-    const SbpProblem problem = ProblemOf(*graph, *choice, options, labels);
+    ASSIGN_OR_RETURN(const ChoiceSpace space, ChoiceSpace::Make(*graph, *choice, options, {axis}));
+    const SbpProblem problem = MakeProblem(*graph, *choice, options, space);
     const SbpCosts costs = SbpNetwork(problem);
     const Choices best = Solve(costs.network);
-    Store(problem, best.label, graph, choice);
+    Store(problem, best.assignment, graph, choice);
     AddNotes(*graph, axis, choice);
     choice->notes.push_back("axis " + graph->mesh.axes[axis].name + ": " +
                             ProofText(costs, best, options) +
@@ -88,27 +90,28 @@ absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options,
 
 absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options) {
   RETURN_IF_ERROR(CheckConstraints(*graph));
-  SbpChoice choice = LayWhole(graph);
-  const SbpChoice whole = choice;
+  SbpChoice choice = ReplicateAll(graph);
+  const SbpChoice replicated = choice;
   const std::vector<int> axes = AxesToChoose(graph->mesh);
-  std::optional<JointChoice> joint = ChooseTogether(*graph, options, whole, axes);
+  std::optional<JointChoice> joint = ChooseTogether(*graph, options, replicated, axes);
   if (!joint) {
     RETURN_IF_ERROR(ChooseEach(axes, options, graph, &choice));
     if (axes.size() < 2) return choice;
-    choice.notes.push_back("all axes together: not looked at, an op has too many ways to choose");
+    choice.notes.push_back(
+        "all axes together: not searched, an op has too many combinations of signatures");
     return choice;
   }
-  const SbpProblem problem = ProblemOf(*graph, whole, options, joint->labels);
+  const SbpProblem problem = MakeProblem(*graph, replicated, options, joint->space);
   if (!joint->best.proved()) {
     Graph one_by_one = *graph;
-    SbpChoice chosen = whole;
+    SbpChoice chosen = replicated;
     RETURN_IF_ERROR(ChooseEach(axes, options, &one_by_one, &chosen));
     Descend(joint->costs.network,
-            {joint->best.label,
-             CompleteLabels(joint->costs.network, LabelsOf(problem, one_by_one, chosen))},
+            {joint->best.assignment,
+             ExtendAssignment(joint->costs.network, FindAssignment(problem, one_by_one, chosen))},
             &joint->best);
   }
-  Store(problem, joint->best.label, graph, &choice);
+  Store(problem, joint->best.assignment, graph, &choice);
   for (const int axis : axes) AddNotes(*graph, axis, &choice);
   choice.notes.push_back("all axes together: " + ProofText(joint->costs, joint->best, options));
   return choice;

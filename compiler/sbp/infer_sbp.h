@@ -1,15 +1,16 @@
-// Chooses how every tensor lies on every mesh axis (the stage axis aside): for each axis one row of
-// each op's table of 1-D signatures. The choice takes the least time: what boxing takes in a step
-// (the prices of boxing_path.h) and what a device computes, reads and writes.
+// Chooses the layout of every tensor on every mesh axis except the stage axis: for each axis one
+// row of each op's table of 1-D signatures. The choice takes the least time: the seconds of boxing
+// in a step (boxing_path.h) plus those of each device's kernels.
 //
-// What is fixed: the signatures of `fixed`; a constraint is the SBP of its tensor; a variable, its
-// replicas on other stages and its optimizer states lie alike and reach `adamw` without boxing.
-// What is all but fixed: gradients mirror their tensors. What is free: everything else.
+// Fixed are the signatures of `fixed` and the SBPs of constraints. A variable, its replicas on
+// other stages and its optimizer states have one layout and reach `adamw` without boxing. Gradients
+// mirror their tensors wherever possible. Everything else is free.
 //
-// All axes are chosen at once (choice_network.h). Where that is not solved, descent begins with the
-// best that was found and with one axis chosen after the other, each the cheapest given the axes
-// before it; a note says how much less time another choice could take at most. Where there are too
-// many ways even for that, one axis is chosen after the other.
+// All axes are chosen at once, as a weighted constraint satisfaction problem that mini-bucket
+// elimination solves (choice_network.h). If the result is not proved optimal, local search starts
+// from it and from the choice axis by axis, each the cheapest given the previous axes; a note says
+// by how much another choice could be cheaper. If an op has too many combinations even for that,
+// the axes are chosen one after the other only.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +25,23 @@
 
 namespace oneflow {
 
-// Signatures of ops that are not to be chosen, by axis and name of the op: "(S(0), B) -> P".
+// Signatures of ops that are given, by axis and name of the op: "(S(0), B) -> P".
 using FixedRows = std::map<std::string, std::map<std::string, std::string>>;
 
 struct SbpOptions {
   int64_t micro_batches = 1;  // forward and backward count this often, the update once
-  // From Differentiate: a gradient that does not lie as its tensor does (S as S; B as B or P) is
-  // dear. Without it, plans are as right but harder to foresee.
+  // From Differentiate. A gradient whose layout does not mirror its tensor's (S as S; B as B or P)
+  // is charged. Without mirrors plans are as correct, but harder to foresee.
   std::vector<GradientMirror> mirrors = {};
   proto::Cluster cluster = {};  // links and devices
-  // Whether a dimension named "seq" may be split although no constraint on the axis does: sequence
-  // parallelism wherever it is cheapest.
+  // True: a dimension named "seq" may be split although no constraint on the axis splits it, so
+  // there is sequence parallelism wherever it is cheapest.
   bool split_positions = false;
   FixedRows fixed = {};
 };
 
-// What tensors do not say by themselves. `op_inputs[op][i]`: the nd-SBP that the chosen signature
-// of `op` needs of its input i; insert_boxing makes it so.
+// The part of the choice that tensors do not hold. `op_inputs[op][i]` is the nd-SBP that the chosen
+// signature of `op` needs of its input i; insert_boxing adds the boxing.
 struct SbpChoice {
   std::vector<std::vector<NdSbp>> op_inputs;
   std::vector<std::string> notes;  // for `explain`, one sentence each

@@ -1,5 +1,5 @@
 // The choice on one axis, and on several at once, is the least of all: small graphs of any form
-// against brute force over every combination of rows.
+// against brute force over every assignment of rows.
 #include "compiler/sbp/infer_sbp.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/sbp/brute_force.h"
+#include "compiler/sbp/op_groups.h"
 #include "compiler/sbp/sbp_choice.h"
 #include "compiler/sbp/sbp_network.h"
-#include "compiler/sbp/sbp_units.h"
 #include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/op/op_def.h"
@@ -73,19 +73,19 @@ proto::Cluster Slow(std::mt19937* random) {
 }
 
 // The choice on all axes of the graph's mesh at once, as a network.
-ChoiceNetwork NetworkOf(Graph* graph, const SbpOptions& options) {
-  const SbpChoice whole = LayWhole(graph);
+ChoiceNetwork MakeNetwork(Graph* graph, const SbpOptions& options) {
+  const SbpChoice replicated = ReplicateAll(graph);
   std::vector<int> axes(graph->mesh.axes.size());
   std::iota(axes.begin(), axes.end(), 0);
-  const auto labels = SbpLabels::Make(*graph, whole, options, axes);
-  REQUIRE(labels.ok());
-  return SbpNetwork({*graph, whole, options, *labels, ObservedBy(*graph)}).network;
+  const auto space = ChoiceSpace::Make(*graph, replicated, options, axes);
+  REQUIRE(space.ok());
+  return SbpNetwork({*graph, replicated, options, *space, FindObserved(*graph)}).network;
 }
 
 // Whether it was small enough to be tried.
 bool CheckLeast(const ChoiceNetwork& network) {
   double combinations = 1;
-  for (int v = 0; v < network.variables(); ++v) combinations *= network.labels(v);
+  for (int v = 0; v < network.variables(); ++v) combinations *= network.domain_size(v);
   if (combinations > 2e5) return false;
   const Choices best = Solve(network);
   CHECK(best.proved());
@@ -98,14 +98,14 @@ TEST_CASE("infer_sbp: small graphs of any form are given the cheapest of all lay
   for (int i = 0; i < 60; ++i) {
     const int layers = 2 + static_cast<int>(random() % 4);
     Graph graph = Draw(layers, Mesh{{{"x", 2 + static_cast<int>(random() % 3)}}}, &random);
-    CheckLeast(NetworkOf(&graph, {.cluster = Slow(&random)}));
+    CheckLeast(MakeNetwork(&graph, {.cluster = Slow(&random)}));
   }
 }
 
 // The model that the note names, worked out from a graph with layouts, without the search's tables:
 // each op as a call of its kernel on one device, each tensor boxed once for each layout that its
 // readers need, one after another.
-double SumOfSeconds(const Graph& graph, const SbpChoice& choice, const proto::Cluster& cluster) {
+double SumSeconds(const Graph& graph, const SbpChoice& choice, const proto::Cluster& cluster) {
   const KernelCost kernels(KnownDevice(cluster));
   const double devices = graph.mesh.axes[0].size;
   const auto part = [&](TensorId t, Sbp sbp) {
@@ -145,16 +145,16 @@ double SumOfSeconds(const Graph& graph, const SbpChoice& choice, const proto::Cl
     const Sbp sbp = graph.tensors[t].sbp[0];
     box(t, sbp.partial() ? B() : sbp);
   }
-  for (const auto& [way, seconds] : boxed) sum += seconds;
+  for (const auto& [path, seconds] : boxed) sum += seconds;
   return sum;
 }
 
 // The sums of all layouts of a graph, by fixing one row of each op after the other.
 void AddSums(const Graph& graph, const SbpOptions& options, OpId next, std::vector<double>* sums) {
   if (next == static_cast<OpId>(graph.ops.size())) {
-    Graph laid = graph;
-    const absl::StatusOr<SbpChoice> choice = InferSbp(&laid, options);
-    if (choice.ok()) sums->push_back(SumOfSeconds(laid, *choice, options.cluster));
+    Graph chosen = graph;
+    const absl::StatusOr<SbpChoice> choice = InferSbp(&chosen, options);
+    if (choice.ok()) sums->push_back(SumSeconds(chosen, *choice, options.cluster));
     return;
   }
   const OpView view{graph, graph.ops[next]};
@@ -183,9 +183,9 @@ TEST_CASE("infer_sbp: what the note says is proved is so by the model that it na
                                        "seconds of kernels and exchanges, one after another, by "
                                        "the cluster's prices: "));
     const double told = 1e-3 * std::stod(note.substr(note.rfind(": ") + 2));
-    // Costs are whole picoseconds.
+    // Costs are integer picoseconds.
     const double margin = 1e-12 * static_cast<double>(4 * graph.ops.size());
-    CHECK(told == Approx(SumOfSeconds(graph, *choice, options.cluster)).margin(margin));
+    CHECK(told == Approx(SumSeconds(graph, *choice, options.cluster)).margin(margin));
     REQUIRE_FALSE(sums.empty());
     CHECK(told <= *std::min_element(sums.begin(), sums.end()) + margin);
     tried += sums.size() > 1 ? 1 : 0;
@@ -193,16 +193,16 @@ TEST_CASE("infer_sbp: what the note says is proved is so by the model that it na
   CHECK(tried > 12);
 }
 
-// A product, and a gelu that reads it; of different parts the tensors lie in the same ways.
+// A product, and a gelu that reads it; all parts have the same choices of layouts.
 struct Part {
   int64_t width = 16;
   const char* x = "input";
   Phase reader = Phase::kForward;
-  std::optional<Sbp> wish = std::nullopt;  // how the product is to lie on one axis
+  std::optional<Sbp> wish = std::nullopt;  // the product's constraint on one axis
 };
 
 // The network of several parts side by side.
-ChoiceNetwork NetworkOf(const std::vector<Part>& parts) {
+ChoiceNetwork MakeNetwork(const std::vector<Part>& parts) {
   Graph graph;
   graph.mesh = *ParseMesh("x=2,y=2");
   SbpOptions options{.micro_batches = 4};
@@ -216,43 +216,44 @@ ChoiceNetwork NetworkOf(const std::vector<Part>& parts) {
     options.mirrors.push_back({x, graph.tensors[y].producer, 0, y});
   }
   REQUIRE(CheckAndInferShapes(&graph).ok());
-  return NetworkOf(&graph, options);
+  return MakeNetwork(&graph, options);
 }
 
-TEST_CASE("infer_sbp: only what costs alike shares a price") {
+TEST_CASE("infer_sbp: only ops of equal cost share a price") {
   std::mt19937 random(15);
   const Part plain;
-  const std::pair<Part, Part> unlike[] = {{plain, {.width = 32}},
-                                          {plain, {.x = "variable"}},
-                                          {plain, {.reader = Phase::kUpdate}},
-                                          {{.wish = B()}, {.wish = P()}},
-                                          {{.wish = S(0)}, {.wish = S(1)}}};
-  for (const auto& [a, b] : unlike) {
+  const std::pair<Part, Part> different[] = {{plain, {.width = 32}},
+                                             {plain, {.x = "variable"}},
+                                             {plain, {.reader = Phase::kUpdate}},
+                                             {{.wish = B()}, {.wish = P()}},
+                                             {{.wish = S(0)}, {.wish = S(1)}}};
+  for (const auto& [a, b] : different) {
     for (const auto& [first, second] : {std::pair(a, b), std::pair(b, a)}) {
-      const ChoiceNetwork one = NetworkOf({first}), two = NetworkOf({second});
-      const ChoiceNetwork both = NetworkOf({first, second});
+      const ChoiceNetwork one = MakeNetwork({first}), two = MakeNetwork({second});
+      const ChoiceNetwork both = MakeNetwork({first, second});
       REQUIRE(both.variables() == one.variables() + two.variables());
       for (int i = 0; i < 100; ++i) {
-        std::vector<int> label, rest;
-        for (int v = 0; v < one.variables(); ++v) label.push_back(random() % one.labels(v));
-        for (int v = 0; v < two.variables(); ++v) rest.push_back(random() % two.labels(v));
-        const Cost apart = AddCosts(one.CostOf(label), two.CostOf(rest));
-        label.insert(label.end(), rest.begin(), rest.end());
-        CHECK(both.CostOf(label) == apart);
+        std::vector<int> assignment, rest;
+        for (int v = 0; v < one.variables(); ++v)
+          assignment.push_back(random() % one.domain_size(v));
+        for (int v = 0; v < two.variables(); ++v) rest.push_back(random() % two.domain_size(v));
+        const Cost apart = AddCosts(one.Evaluate(assignment), two.Evaluate(rest));
+        assignment.insert(assignment.end(), rest.begin(), rest.end());
+        CHECK(both.Evaluate(assignment) == apart);
       }
     }
   }
 }
 
-// Draws graphs of up to `layers` layers: all axes of the mesh together are the cheapest of all
-// ways, and InferSbp says so. Returns how many were small enough to be tried.
+// Draws graphs of up to `layers` layers: the choice on all axes together is the cheapest of all
+// choices, and InferSbp says so. Returns how many were small enough to be tried.
 int TryAllAxes(const char* mesh, int layers, int graphs, unsigned seed) {
   std::mt19937 random(seed);
   int tried = 0;
   for (int i = 0; i < graphs; ++i) {
     Graph graph = Draw(1 + static_cast<int>(random() % layers), *ParseMesh(mesh), &random);
     const SbpOptions options{.cluster = Slow(&random)};
-    tried += CheckLeast(NetworkOf(&graph, options)) ? 1 : 0;
+    tried += CheckLeast(MakeNetwork(&graph, options)) ? 1 : 0;
     const auto choice = InferSbp(&graph, options);
     REQUIRE(choice.ok());
     CHECK_THAT(choice->notes.back(), Catch::StartsWith("all axes together: of all layouts none "));
@@ -260,7 +261,7 @@ int TryAllAxes(const char* mesh, int layers, int graphs, unsigned seed) {
   return tried;
 }
 
-TEST_CASE("infer_sbp: all axes are chosen together, the cheapest of all ways") {
+TEST_CASE("infer_sbp: all axes are chosen together, the cheapest of all choices") {
   CHECK(TryAllAxes("x=2,y=2", 3, 80, 12) > 20);
   CHECK(TryAllAxes("x=2,y=2,z=2", 2, 40, 13) > 10);
 }
@@ -281,20 +282,20 @@ TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many ar
              Catch::StartsWith("all axes together: not looked at"));
 }
 
-TEST_CASE("infer_sbp: no axis may cut what another left too small") {
-  // 3 rows cannot be cut by both axes, and the product's other dimensions are as small.
+TEST_CASE("infer_sbp: no axis may split what another left too small") {
+  // 3 rows cannot be split by both axes, and the product's other dimensions are as small.
   Graph graph;
   graph.mesh = *ParseMesh("x=2,y=2");
   const TensorId x = Add(&graph, "input", {}, {3, 3});
   graph.outputs = {Add(&graph, "gelu", {x})};
   REQUIRE(CheckAndInferShapes(&graph).ok());
   REQUIRE(InferSbp(&graph, {.cluster = {}}).ok());
-  const NdSbp& lies = graph.tensors[graph.outputs[0]].sbp;
-  CHECK((!lies[0].split() || !(lies[0] == lies[1])));
+  const NdSbp& sbp = graph.tensors[graph.outputs[0]].sbp;
+  CHECK((!sbp[0].split() || !(sbp[0] == sbp[1])));
 }
 
 TEST_CASE(
-    "infer_sbp: what the writer's constraint leaves small, its reader may cut by another axis") {
+    "infer_sbp: what the writer's constraint leaves small, its reader may split by another axis") {
   Graph graph;
   graph.mesh = *ParseMesh("a=2,b=2");
   const TensorId x = Add(&graph, "input", {}, {2, 13});
@@ -321,7 +322,7 @@ TEST_CASE("infer_sbp: products are priced at the rate of their type") {
     const TensorId w = Add(&graph, "variable", {}, {4096, 4096});
     const TensorId product = Add(&graph, "linear", {x, w});
     graph.outputs = {Add(&graph, "gelu", {product})};
-    for (const TensorId whole : {x, graph.outputs[0]}) graph.tensors[whole].constraint["x"] = B();
+    for (const TensorId t : {x, graph.outputs[0]}) graph.tensors[t].constraint["x"] = B();
     REQUIRE(CheckAndInferShapes(&graph).ok());
     for (Tensor& tensor : graph.tensors) tensor.dtype = dtype;
     REQUIRE(PlaceVariables(&graph).ok());
@@ -338,8 +339,8 @@ TEST_CASE("infer_sbp: products are priced at the rate of their type") {
   CHECK(product_lies(DType::kBF16) == "B");
 }
 
-TEST_CASE("infer_sbp: a tensor with very many readers is shared among those that need it alike") {
-  // The readers are split along the batch, as asked; x is whole: one slice for all of them.
+TEST_CASE("infer_sbp: a tensor with very many readers is shared among readers of one layout") {
+  // The readers are split along the batch, as asked; x is replicated: one slice for all of them.
   Graph graph;
   graph.mesh = Mesh{{{"x", 2}}};
   const TensorId x = Add(&graph, "input", {}, {16, 16});

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "compiler/sbp/op_groups.h"
 #include "compiler/sbp/sbp_choice.h"
-#include "compiler/sbp/sbp_units.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/op/op_def.h"
@@ -24,7 +24,7 @@ bool IsNumber(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// "wte/m" of "wte@3/m": replicas on other stages lie alike.
+// "wte/m" of "wte@3/m": replicas on other stages have the same layout.
 std::string WithoutStage(std::string_view name) {
   std::string text;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -46,7 +46,7 @@ std::string WithoutNumbers(std::string_view name) {
   return absl::StrJoin(parts, ".");
 }
 
-// What is said of an op by its own name, by that without its stage, or by that of all blocks.
+// The row stated for an op: under its name, its name without the stage, or the name of all blocks.
 const std::string* Find(const std::map<std::string, std::string>& rows, const std::string& name) {
   const std::string stageless = WithoutStage(name);
   for (const std::string& key : {name, stageless, WithoutNumbers(stageless)}) {
@@ -55,8 +55,7 @@ const std::string* Find(const std::map<std::string, std::string>& rows, const st
   return nullptr;
 }
 
-// The name under which an op is listed, of several that it may have: the shortest that says what
-// holds for it. `rows`: by name, without stages.
+// Chooses the name under which an op is listed: the shortest of its names that states its row.
 class Namer {
  public:
   void Add(const std::string& name, const std::string& row) {
@@ -65,7 +64,7 @@ class Namer {
     const auto [it, first] = blocks_.emplace(block, row);
     if (!first && it->second != row) mixed_.insert(block);
   }
-  std::string NameOf(const std::string& name, const std::string& row) const {
+  std::string LayoutName(const std::string& name, const std::string& row) const {
     const std::string stageless = WithoutStage(name);
     std::string block = WithoutNumbers(stageless);
     if (!mixed_.contains(block)) return block;
@@ -74,11 +73,11 @@ class Namer {
 
  private:
   std::map<std::string, std::string> rows_, blocks_;
-  std::set<std::string> mixed_;  // blocks do not lie alike
+  std::set<std::string> mixed_;  // names of all blocks under which blocks differ
 };
 
 // (axis, op, its row), in the order of axes and ops.
-std::map<std::string, std::vector<std::pair<std::string, std::string>>> RowsOf(
+std::map<std::string, std::vector<std::pair<std::string, std::string>>> CollectRows(
     const Graph& graph, const SbpChoice& choice) {
   std::map<std::string, std::vector<std::pair<std::string, std::string>>> rows;
   for (size_t id = 0; id < graph.ops.size(); ++id) {
@@ -96,9 +95,9 @@ std::map<std::string, std::vector<std::pair<std::string, std::string>>> RowsOf(
 
 }  // namespace
 
-absl::StatusOr<FixedRows> FixedRowsOf(const proto::Graph& stated, std::string_view program,
-                                      const Graph& graph) {
-  FixedRows said, fixed;  // by names as they are written, by those of ops
+absl::StatusOr<FixedRows> ReadFixedRows(const proto::Graph& stated, std::string_view program,
+                                        const Graph& graph) {
+  FixedRows said, fixed;  // by names as written; by names of ops
   for (const proto::OpLayout& layout : stated.layout()) {
     if (layout.program() != program) continue;
     for (const absl::string_view name : absl::StrSplit(layout.ops(), ' ', absl::SkipEmpty())) {
@@ -125,13 +124,13 @@ absl::StatusOr<FixedRows> FixedRowsOf(const proto::Graph& stated, std::string_vi
 
 void AddLayouts(std::string_view program, const Graph& graph, const SbpChoice& choice,
                 proto::Graph* stated) {
-  for (const auto& [axis, rows] : RowsOf(graph, choice)) {
+  for (const auto& [axis, rows] : CollectRows(graph, choice)) {
     Namer namer;
     for (const auto& [op, row] : rows) namer.Add(op, row);
     std::map<std::string, proto::OpLayout*> layouts;  // by row
     std::set<std::string> named;
     for (const auto& [op, row] : rows) {
-      const std::string name = namer.NameOf(op, row);
+      const std::string name = namer.LayoutName(op, row);
       if (!named.insert(name).second) continue;
       proto::OpLayout*& layout = layouts[row];
       if (layout == nullptr) {

@@ -1,5 +1,5 @@
-// What computing an op takes a device, for each way in which its unit may choose. Part of
-// infer_sbp; what moving tensors takes is transition_price.h's and boxing_path.h's.
+// The seconds that an op takes on a device, for each combination of its group. Part of infer_sbp.
+// It does not price boxing (transition_price.h does).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "compiler/boxing/device_prices.h"
+#include "compiler/sbp/choice_space.h"
 #include "compiler/sbp/infer_sbp.h"
-#include "compiler/sbp/sbp_labels.h"
 #include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/op_def.h"
@@ -20,48 +20,49 @@ namespace oneflow {
 class OpPrices {
  public:
   // All must outlive this.
-  OpPrices(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
-           const SbpLabels& labels)
+  OpPrices(const Graph& graph, const SbpChoice& previous, const SbpOptions& options,
+           const ChoiceSpace& space)
       : graph_(graph),
-        settled_(settled),
+        previous_(previous),
         options_(options),
-        labels_(labels),
+        space_(space),
         cost_(KnownDevice(options.cluster)) {}
 
-  // Seconds of one firing for each combination of the labels of its unit, the last axis fastest: of
-  // a call of its kernel (kernel_cost.h), as actor_cost.h prices it. A partial value is as large on
-  // every device as the tensor. Ops that are alike are worked out once.
-  const std::vector<double>& SecondsOf(OpId op);
+  // The seconds of one firing for each combination of the op's group, the last axis fastest: those
+  // of a call of its kernel (kernel_cost.h), as actor_cost.h prices it. A partial value has the
+  // tensor's size on every device. Equal ops are priced once.
+  const std::vector<double>& Seconds(OpId op);
 
-  // Parts into which the axes before the first of `labels` cut what lies as `settled` there.
-  double PartsBefore(const NdSbp& settled) const;
+  // The number of parts into which the axes before the first of `space` split a tensor that has the
+  // SBPs `previous` there.
+  double PartsBefore(const NdSbp& previous) const;
 
  private:
-  // An input or output: its bytes, and how it lies for each label on each axis.
-  struct Port {
+  // An input or output: its bytes, and its SBP for each option on each axis.
+  struct Operand {
     double bytes = 0, elements = 0;
     double matrices = 1;  // of the last two dimensions each
     int matrix_dim = 0;   // the first of these two
-    std::vector<std::vector<Sbp>> lies;
+    std::vector<std::vector<Sbp>> sbps;
   };
-  // A call before the axes divide it, and all inputs, then all outputs, of its op.
+  // The call before the axes divide it. Operands: all inputs, then all outputs.
   struct Work {
     CallWork call;
-    std::vector<Port> ports;
+    std::vector<Operand> operands;
     size_t inputs = 0;
     Products products = Products::kNone;
   };
-  Work WorkOf(OpId op) const;
-  std::vector<Port> PortsOf(OpId op) const;
+  Work MakeWork(OpId op) const;
+  std::vector<Operand> MakeOperands(OpId op) const;
   double ShareBefore(OpId op) const;
   double Devices(int k) const;
-  double SecondsWith(const Work& work, const std::vector<int>& label) const;
-  void SetResults(const Work& work, const std::vector<int>& label, CallWork* call) const;
+  double SecondsWith(const Work& work, const std::vector<int>& combination) const;
+  void SetResults(const Work& work, const std::vector<int>& combination, CallWork* call) const;
 
   const Graph& graph_;
-  const SbpChoice& settled_;
+  const SbpChoice& previous_;
   const SbpOptions& options_;
-  const SbpLabels& labels_;
+  const ChoiceSpace& space_;
   const KernelCost cost_;
   std::map<std::pair<std::string, std::vector<double>>, std::vector<double>> known_;
 };

@@ -11,11 +11,11 @@
 namespace oneflow {
 namespace {
 
-// Whether an op lies on axes()[k] as this row says.
-bool Stands(const SbpProblem& problem, OpId id, int k, const Signature& row, const Graph& graph,
-            const SbpChoice& choice) {
+// True if the op has this row's layouts on axes()[k].
+bool Matches(const SbpProblem& problem, OpId id, int k, const Signature& row, const Graph& graph,
+             const SbpChoice& choice) {
   const Op& op = graph.ops[id];
-  const int axis = problem.labels.axes()[k];
+  const int axis = problem.space.axes()[k];
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (!(row.in[i] == choice.op_inputs[id][i][axis])) return false;
   }
@@ -35,22 +35,22 @@ std::vector<int> AxesToChoose(const Mesh& mesh) {
   return axes;
 }
 
-SbpChoice LayWhole(Graph* graph) {
-  const NdSbp whole(graph->mesh.axes.size(), B());
+SbpChoice ReplicateAll(Graph* graph) {
+  const NdSbp replicated(graph->mesh.axes.size(), B());
   SbpChoice choice;
-  for (Tensor& tensor : graph->tensors) tensor.sbp = whole;
-  for (const Op& op : graph->ops) choice.op_inputs.emplace_back(op.inputs.size(), whole);
+  for (Tensor& tensor : graph->tensors) tensor.sbp = replicated;
+  for (const Op& op : graph->ops) choice.op_inputs.emplace_back(op.inputs.size(), replicated);
   return choice;
 }
 
-void Store(const SbpProblem& problem, const std::vector<int>& label, Graph* graph,
+void Store(const SbpProblem& problem, const std::vector<int>& assignment, Graph* graph,
            SbpChoice* choice) {
   for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
     const Op& op = graph->ops[id];
-    for (int k = 0; k < static_cast<int>(problem.labels.axes().size()); ++k) {
-      const int axis = problem.labels.axes()[k];
-      const int variable = problem.Variable(problem.labels.UnitOf(id), k);
-      const Signature& row = problem.labels.Row(id, k, label[variable]);
+    for (int k = 0; k < static_cast<int>(problem.space.axes().size()); ++k) {
+      const int axis = problem.space.axes()[k];
+      const int variable = problem.Variable(problem.space.GroupIndex(id), k);
+      const Signature& row = problem.space.Row(id, k, assignment[variable]);
       for (size_t i = 0; i < op.inputs.size(); ++i) choice->op_inputs[id][i][axis] = row.in[i];
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         graph->tensors[op.outputs[i]].sbp[axis] = row.out[i];
@@ -59,20 +59,21 @@ void Store(const SbpProblem& problem, const std::vector<int>& label, Graph* grap
   }
 }
 
-std::vector<int> LabelsOf(const SbpProblem& problem, const Graph& graph, const SbpChoice& choice) {
-  const SbpLabels& labels = problem.labels;
+std::vector<int> FindAssignment(const SbpProblem& problem, const Graph& graph,
+                                const SbpChoice& choice) {
+  const ChoiceSpace& space = problem.space;
   std::vector<int> chosen;
-  for (int unit = 0; unit < labels.size(); ++unit) {
-    for (int k = 0; k < static_cast<int>(labels.axes().size()); ++k) {
-      const auto all_stand = [&](int label) {
-        for (const OpId op : labels.OpsOf(unit)) {
-          if (!Stands(problem, op, k, labels.Row(op, k, label), graph, choice)) return false;
+  for (int group = 0; group < space.size(); ++group) {
+    for (int k = 0; k < static_cast<int>(space.axes().size()); ++k) {
+      const auto all_match = [&](int option) {
+        for (const OpId op : space.ops(group)) {
+          if (!Matches(problem, op, k, space.Row(op, k, option), graph, choice)) return false;
         }
         return true;
       };
-      int label = 0;
-      while (label + 1 < labels.labels(unit, k) && !all_stand(label)) ++label;
-      chosen.push_back(label);
+      int option = 0;
+      while (option + 1 < space.option_count(group, k) && !all_match(option)) ++option;
+      chosen.push_back(option);
     }
   }
   return chosen;
@@ -96,12 +97,13 @@ void AddNotes(const Graph& graph, int axis, SbpChoice* choice) {
                                               : ": each device has a part of the sum or maximum"));
   }
   choice->notes.push_back("axis " + name + ": " + std::to_string(split) + " of " +
-                          std::to_string(forward) + " forward ops put out less than the whole");
+                          std::to_string(forward) +
+                          " forward ops put out less than the full tensor");
 }
 
 std::string ProofText(const SbpCosts& costs, const Choices& best, const SbpOptions& options) {
-  const Cost sum = best.cost - costs.network.CostFrom(costs.first_mirror, best.label);
-  // What is charged only raises what is compared with others, so it takes nothing from the proof.
+  const Cost sum = best.cost - costs.network.EvaluateFrom(costs.first_mirror, best.assignment);
+  // Charges for unmirrored gradients only raise the costs of other layouts, so the proof stands.
   const Cost gain = std::max<Cost>(0, sum - best.bound);
   char least[64] = "none has";
   if (gain > 0) {

@@ -1,4 +1,5 @@
-// Between the labels of a ChoiceNetwork and how the tensors of a graph lie. Part of infer_sbp.
+// Conversions between an assignment of a ChoiceNetwork and the layouts of a graph's tensors. Part
+// of infer_sbp.
 #pragma once
 
 #include <string>
@@ -11,26 +12,28 @@
 
 namespace oneflow {
 
-// All of more than one device but that of stages.
+// All axes of more than one device, except the stage axis.
 std::vector<int> AxesToChoose(const Mesh& mesh);
 
-// Lays every tensor whole on every axis.
-SbpChoice LayWhole(Graph* graph);
+// Replicates every tensor on every axis.
+SbpChoice ReplicateAll(Graph* graph);
 
-// Lays tensors as the labels of the problem's variables say.
-void Store(const SbpProblem& problem, const std::vector<int>& label, Graph* graph,
+// Gives the tensors the layouts of an assignment of the problem's variables.
+void Store(const SbpProblem& problem, const std::vector<int>& assignment, Graph* graph,
            SbpChoice* choice);
 
-// The labels of the problem's variables that stand for a choice.
-std::vector<int> LabelsOf(const SbpProblem& problem, const Graph& graph, const SbpChoice& choice);
+// The assignment of the problem's variables that corresponds to a choice.
+std::vector<int> FindAssignment(const SbpProblem& problem, const Graph& graph,
+                                const SbpChoice& choice);
 
-// For `explain`: the user's own variables that do not lie whole on the axis, ops whose result is a
-// partial value, and how many do not.
+// For `explain`: the variables that are not replicated on the axis, the ops whose result is a
+// partial value, and how many forward ops put out less than the full tensor.
 void AddNotes(const Graph& graph, int axis, SbpChoice* choice);
 
-// What is proved of a choice, by which model: that no other layout has a smaller sum of what
-// kernels and exchanges take in a step, one after another; or by how much another could. Literally:
-// for each layout of which no gradient is charged (sbp_network.h), that sum is at least best.bound.
+// The sentence that says what is proved of a choice, and by which model: no other layout has a
+// smaller sum of the seconds of kernels and exchanges in a step, one after another; or by how much
+// another could be smaller. Literally: for each layout without a mirror charge (sbp_network.h),
+// that sum is at least best.bound.
 std::string ProofText(const SbpCosts& costs, const Choices& best, const SbpOptions& options);
 
 }  // namespace oneflow

@@ -27,7 +27,7 @@ bool IsConventional(std::string_view name) {
          std::end(kConventionalAxes);
 }
 
-// Whether a graph may name the axis: the mesh has it, or others may.
+// True if a graph may name the axis: the mesh has it, or other meshes may.
 bool IsKnown(const Mesh& mesh, std::string_view name) {
   return HasAxis(mesh, name) || IsConventional(name);
 }

@@ -8,8 +8,8 @@
 
 namespace oneflow {
 
-// What the user asked of a tensor on an axis: by the axis's name, or by that of the axis it is a
-// factor of ("data" for data.0); nothing if free.
+// The user's constraint of a tensor on an axis, under the axis's name or the name of the axis that
+// it is a factor of ("data" for data.0); nullopt if free.
 std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis);
 
 // Every constraint, and every `gather_once`, names an axis of the mesh, or one that other meshes

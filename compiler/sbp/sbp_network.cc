@@ -14,55 +14,55 @@
 namespace oneflow {
 namespace {
 
-// What a gradient that does not lie as its tensor costs, in boxings of it: more than boxing it, or
-// splitting its work, can gain.
+// The charge for a gradient whose layout does not mirror its tensor's, in boxings of it: more than
+// boxing it, or splitting its work, can gain.
 constexpr double kMirror = 6;
 
-// What a table depends on, first of its facts.
+// The kind of a table; the first of its facts.
 enum Fact : int64_t { kBoxing, kMirroring, kObserving };
 
-// Whether a gradient lies as the tensor it belongs to, which lies as `of`. That of a split variable
-// may be partial: its reduction splits it.
+// True if the layout of a gradient mirrors its tensor's, `of`. The gradient of a split variable may
+// be partial: its reduction splits it.
 bool Mirrors(Sbp of, Sbp grad, bool variable) {
   if (of.split()) return grad == of || (variable && grad.kind == Sbp::kPartialSum);
   return grad.broadcast() || grad.kind == Sbp::kPartialSum;
 }
 
-// Every device does all of the op's work; then so it does of its gradients.
-bool IsWhole(const Signature& row) {
-  const auto whole = [](Sbp sbp) { return sbp.broadcast(); };
-  return std::all_of(row.in.begin(), row.in.end(), whole) &&
-         std::all_of(row.out.begin(), row.out.end(), whole);
+// True if every device does all of the op's work. Then every device does all of its gradients'.
+bool IsReplicated(const Signature& row) {
+  const auto replicated = [](Sbp sbp) { return sbp.broadcast(); };
+  return std::all_of(row.in.begin(), row.in.end(), replicated) &&
+         std::all_of(row.out.begin(), row.out.end(), replicated);
 }
 
-// What boxing in a phase is shared by: of a variable only within the phase, so that what is
-// gathered anew does not live from forward to backward. What the update reads of the micro-batches
-// is read by nobody else (lower_to_actors), and needs no class of its own.
+// Readers of one class share a boxing. Readers of a variable share it only within a phase, so that
+// a regathered copy does not live from forward to backward. Nobody but the update reads what it
+// reads of the micro-batches (lower_to_actors), so that needs no class.
 int SharingClass(const Op& producer, Phase boxed) {
   return DerivesFromVariable(producer) ? static_cast<int>(boxed) : 0;
 }
 
-// Sums of costs stay below this part of kNever.
-constexpr double kMostCosts = static_cast<double>(kNever) / 4;
+// Sums of costs stay below this part of kForbidden.
+constexpr double kMostCosts = static_cast<double>(kForbidden) / 4;
 
 class TermBuilder {
  public:
   TermBuilder(const SbpProblem& problem, ChoiceNetwork* network, SbpTables* tables)
       : problem_(problem),
         graph_(problem.graph),
-        labels_(problem.labels),
-        ops_(problem.graph, problem.settled, problem.options, problem.labels),
+        space_(problem.space),
+        ops_(problem.graph, problem.previous, problem.options, problem.space),
         network_(network),
         tables_(tables) {
-    for (const int axis : labels_.axes()) {
+    for (const int axis : space_.axes()) {
       prices_.emplace_back(problem.options.cluster, graph_.mesh, axis);
     }
   }
 
   void Build() {
     FindUses();
-    ChooseUnit();
-    for (int u = 0; u < labels_.size(); ++u) AddCompute(u);
+    ChooseCostUnit();
+    for (int u = 0; u < space_.size(); ++u) AddCompute(u);
     for (TensorId t = 0; t < static_cast<TensorId>(graph_.tensors.size()); ++t) AddReaders(t);
     for (const TensorId t : problem_.observed) AddObserved(t);
     first_mirror_ = network_->terms().size();
@@ -80,11 +80,11 @@ class TermBuilder {
 
   int axes() const { return static_cast<int>(prices_.size()); }
 
-  Cost CostOfSeconds(double seconds) const { return std::llround(seconds * costs_a_second_); }
+  Cost ToCost(double seconds) const { return std::llround(seconds * costs_a_second_); }
 
-  // Picoseconds, or a longer unit where so many do not fit: all ops as dear as they can be, each
-  // reader's tensor boxed by itself, and each gradient charged.
-  void ChooseUnit() {
+  // The unit of costs: a picosecond, or a longer one if the dearest assignment would not fit. In
+  // that one each op takes the dearest row, each reader boxes separately, each gradient is charged.
+  void ChooseCostUnit() {
     double most = 0;
     const auto boxing = [&](TensorId t) {
       double seconds = 0;
@@ -96,8 +96,8 @@ class TermBuilder {
       return 2 * seconds;
     };
     for (OpId op = 0; op < static_cast<OpId>(graph_.ops.size()); ++op) {
-      if (labels_.FirstOf(op) != op) continue;
-      const std::vector<double>& seconds = ops_.SecondsOf(op);
+      if (space_.Original(op) != op) continue;
+      const std::vector<double>& seconds = ops_.Seconds(op);
       const double fires = Fires(graph_.ops[op].phase);
       most += fires * *std::max_element(seconds.begin(), seconds.end());
       for (const TensorId t : graph_.ops[op].inputs) most += fires * boxing(t);
@@ -115,15 +115,15 @@ class TermBuilder {
     return IsOnceAStep(phase) ? 1 : static_cast<double>(problem_.options.micro_batches);
   }
 
-  // How an input or output of an op lies on axis k; `port`: what a row says of it.
-  template <typename PortOf>
-  End EndOn(OpId op, int k, PortOf port) const {
-    const int unit = labels_.UnitOf(op);
-    End end{{problem_.Variable(unit, k)}, {}};
-    for (int l = 0; l < labels_.labels(unit, k); ++l) {
-      end.lies.push_back({port(labels_.Row(op, k, l))});
+  // The port of an input or output of an op on axis k; `sbp_in` takes its SBP from a row.
+  template <typename SbpIn>
+  Port MakePort(OpId op, int k, SbpIn sbp_in) const {
+    const int group = space_.GroupIndex(op);
+    Port port{{problem_.Variable(group, k)}, {}};
+    for (int l = 0; l < space_.option_count(group, k); ++l) {
+      port.sbps.push_back({sbp_in(space_.Row(op, k, l))});
     }
-    return end;
+    return port;
   }
 
   double BytesBefore(TensorId t) const {
@@ -131,73 +131,74 @@ class TermBuilder {
     return static_cast<double>(TensorBytes(tensor)) / ops_.PartsBefore(tensor.sbp);
   }
 
-  // Combinations that do not fit must not be.
-  void AddCompute(int unit) {
-    std::vector<double> seconds(static_cast<size_t>(labels_.Combinations(unit, axes())), 0);
-    for (const OpId op : labels_.OpsOf(unit)) {
-      if (labels_.FirstOf(op) != op) continue;
+  // The seconds of a group's ops. Combinations that do not fit are forbidden.
+  void AddCompute(int group) {
+    std::vector<double> seconds(static_cast<size_t>(space_.Combinations(group, axes())), 0);
+    for (const OpId op : space_.ops(group)) {
+      if (space_.Original(op) != op) continue;
       const double fires = Fires(graph_.ops[op].phase);
-      const std::vector<double>& once = ops_.SecondsOf(op);
+      const std::vector<double>& once = ops_.Seconds(op);
       for (size_t i = 0; i < seconds.size(); ++i) seconds[i] += fires * once[i];
     }
     CostTable table;
     std::vector<int> scope;
     for (int k = 0; k < axes(); ++k) {
-      scope.push_back(problem_.Variable(unit, k));
-      table.sizes.push_back(labels_.labels(unit, k));
+      scope.push_back(problem_.Variable(group, k));
+      table.sizes.push_back(space_.option_count(group, k));
     }
-    std::vector<int> label(axes(), 0);
+    std::vector<int> combination(axes(), 0);
     for (const double s : seconds) {
-      table.costs.push_back(labels_.Fits(unit, label) ? CostOfSeconds(s) : kNever);
-      labels_.Next(unit, &label);
+      table.costs.push_back(space_.Fits(group, combination) ? ToCost(s) : kForbidden);
+      space_.Next(group, &combination);
     }
     network_->AddTerm(std::move(scope), std::make_shared<const CostTable>(std::move(table)));
   }
 
-  // What reads a replica reads the first, and a replica reads nothing.
+  // A reader of a replica counts as a reader of the original; a replica reads nothing.
   void FindUses() {
     uses_.resize(graph_.tensors.size());
     for (OpId id = 0; id < static_cast<OpId>(graph_.ops.size()); ++id) {
-      if (labels_.FirstOf(id) != id) continue;
+      if (space_.Original(id) != id) continue;
       const Op& op = graph_.ops[id];
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         const Tensor& read = graph_.tensors[op.inputs[i]];
-        const TensorId t = graph_.ops[labels_.FirstOf(read.producer)].outputs[read.output];
+        const TensorId t = graph_.ops[space_.Original(read.producer)].outputs[read.output];
         uses_[t].push_back({id, static_cast<int>(i)});
       }
     }
   }
 
-  // How `t` lies on axis k, and whether the axes before cut it.
-  End WriterOn(TensorId t, int k) const {
+  // The writer's layout of `t` on axis k; of the axes before, only whether they split it.
+  Port MakeWriterPort(TensorId t, int k) const {
     const Tensor& tensor = graph_.tensors[t];
-    const int unit = labels_.UnitOf(tensor.producer);
-    End writer;
-    for (int j = 0; j <= k; ++j) writer.variables.push_back(problem_.Variable(unit, j));
-    std::vector<int> label(k + 1, 0);
+    const int group = space_.GroupIndex(tensor.producer);
+    Port writer;
+    for (int j = 0; j <= k; ++j) writer.variables.push_back(problem_.Variable(group, j));
+    std::vector<int> combination(k + 1, 0);
     do {
-      NdSbp& lies = writer.lies.emplace_back();
+      NdSbp& sbps = writer.sbps.emplace_back();
       for (int j = 0; j <= k; ++j) {
-        lies.push_back(labels_.Row(tensor.producer, j, label[j]).out[tensor.output]);
+        sbps.push_back(space_.Row(tensor.producer, j, combination[j]).out[tensor.output]);
       }
-    } while (labels_.Next(unit, &label));
-    for (NdSbp& lies : writer.lies) {
-      for (int j = 0; j < k; ++j) lies[j] = lies[j].split() ? S(0) : B();
+    } while (space_.Next(group, &combination));
+    for (NdSbp& sbps : writer.sbps) {
+      for (int j = 0; j < k; ++j) sbps[j] = sbps[j].split() ? S(0) : B();
     }
     return writer;
   }
 
-  // Of a tensor of `bytes` before these axes cut it as `lies`: what axis k works on.
-  double BytesOn(int k, double bytes, const NdSbp& lies) const {
+  // The bytes that axis k works on, of a tensor that has `bytes` before these axes and is split as
+  // `sbps` says.
+  double BytesOn(int k, double bytes, const NdSbp& sbps) const {
     for (int j = 0; j < k; ++j) {
-      if (lies[j].split()) bytes /= prices_[j].devices();
+      if (sbps[j].split()) bytes /= prices_[j].devices();
     }
     return bytes;
   }
 
   // Boxing a tensor for its readers, by sharing class.
   void AddReaders(TensorId t) {
-    // Stages are not looked at: the same choice at any pipe degree, so the same bits (law 6).
+    // Stages play no role, so the choice, and with it the bits, is the same at any pipe degree.
     const Op& producer = graph_.Producer(t);
     const std::vector<bool> gathered = GatheredOnce(producer);
     for (int k = 0; k < axes(); ++k) {
@@ -217,74 +218,75 @@ class TermBuilder {
   // By axis.
   std::vector<bool> GatheredOnce(const Op& producer) const {
     std::vector<bool> once;
-    for (const int axis : labels_.axes()) once.push_back(GathersOnce(graph_, producer, axis));
+    for (const int axis : space_.axes()) once.push_back(GathersOnce(graph_, producer, axis));
     return once;
   }
 
-  // How readers of a phase find `t`: what is gathered once a step is whole by then.
-  End FoundOn(TensorId t, Phase phase, int k) const {
-    End writer = WriterOn(t, k);
+  // The layout of `t` that readers of a phase find. A tensor that is gathered once a step is
+  // replicated by then.
+  Port MakeSourcePort(TensorId t, Phase phase, int k) const {
+    Port writer = MakeWriterPort(t, k);
     if (IsOnceAStep(phase)) return writer;
     const std::vector<bool> once = GatheredOnce(graph_.Producer(t));
-    for (NdSbp& lies : writer.lies) {
+    for (NdSbp& sbps : writer.sbps) {
       for (int j = 0; j < k; ++j) {
-        if (once[j]) lies[j] = B();
+        if (once[j]) sbps[j] = B();
       }
     }
     return writer;
   }
 
-  // In `phase`.
+  // The boxing of `t` for readers of one phase.
   void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
     const double bytes = BytesBefore(t);
     const double fires = Fires(phase);
-    std::vector<End> ends;
-    ends.push_back(FoundOn(t, phase, k));
+    std::vector<Port> ports;
+    ports.push_back(MakeSourcePort(t, phase, k));
     for (const Use& use : uses) {
-      ends.push_back(EndOn(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
+      ports.push_back(MakePort(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
     }
-    const auto whole = [](double x) { return static_cast<int64_t>(x); };
-    tables_->AddShared(std::move(ends), {kBoxing, k, whole(bytes), whole(fires)},
-                       [=, this](const NdSbp& from, const NdSbp& need) {
-                         return CostOfSeconds(
-                             fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from)));
-                       });
+    const auto integer = [](double x) { return static_cast<int64_t>(x); };
+    tables_->AddShared(
+        std::move(ports), {kBoxing, k, integer(bytes), integer(fires)},
+        [=, this](const NdSbp& from, const NdSbp& need) {
+          return ToCost(fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from)));
+        });
   }
 
-  // Its sums must be taken for the run.
+  // A partial value must be reduced for the run to read it.
   void AddObserved(TensorId t) {
     const double bytes = BytesBefore(t);
     for (int k = 0; k < axes(); ++k) {
-      tables_->Add({WriterOn(t, k)}, {kObserving, k, static_cast<int64_t>(bytes)},
-                   [=, this](const std::vector<NdSbp>& lies) {
-                     const Sbp from = lies[0][k], to = from.partial() ? B() : from;
-                     return CostOfSeconds(prices_[k].Seconds(from, to, BytesOn(k, bytes, lies[0])));
+      tables_->Add({MakeWriterPort(t, k)}, {kObserving, k, static_cast<int64_t>(bytes)},
+                   [=, this](const std::vector<NdSbp>& sbps) {
+                     const Sbp from = sbps[0][k], to = from.partial() ? B() : from;
+                     return ToCost(prices_[k].Seconds(from, to, BytesOn(k, bytes, sbps[0])));
                    });
     }
   }
 
-  // A gradient that does not lie as its tensor does, on each axis. Where all devices do all of the
-  // reader's work, so they do of the gradient's: Pmax, which no tensor is asked to mirror, tells
-  // that apart from "B".
+  // Charges a gradient whose layout does not mirror its tensor's, on each axis. If all devices do
+  // all of the reader's work, they do all of the gradient's; Pmax, which no tensor has to mirror,
+  // marks that case apart from "B".
   void AddMirror(const GradientMirror& mirror) {
     const Tensor &of = graph_.tensors[mirror.of], &grad = graph_.tensors[mirror.grad];
     const bool variable = DerivesFromVariable(graph_.Producer(mirror.of));
     const bool reader = mirror.reader >= 0;
-    const OpId chooser = labels_.FirstOf(reader ? mirror.reader : of.producer);
+    const OpId chooser = space_.Original(reader ? mirror.reader : of.producer);
     for (int k = 0; k < axes(); ++k) {
-      std::vector<End> both;  // the tensor, its gradient
-      both.push_back(EndOn(chooser, k, [&](const Signature& row) {
-        if (reader && IsWhole(row)) return PMax();
+      std::vector<Port> both;  // the tensor, its gradient
+      both.push_back(MakePort(chooser, k, [&](const Signature& row) {
+        if (reader && IsReplicated(row)) return PMax();
         return reader ? row.in[mirror.input] : row.out[of.output];
       }));
       both.push_back(
-          EndOn(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
+          MakePort(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
       const double boxing = prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad));
       const Cost cost =
-          CostOfSeconds(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
+          ToCost(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
       tables_->Add(
-          std::move(both), {kMirroring, variable, cost}, [=](const std::vector<NdSbp>& ends) {
-            const Sbp tensor = ends[0][0], own = ends[1][0];
+          std::move(both), {kMirroring, variable, cost}, [=](const std::vector<NdSbp>& sbps) {
+            const Sbp tensor = sbps[0][0], own = sbps[1][0];
             const bool right = tensor == PMax() ? own.broadcast() : Mirrors(tensor, own, variable);
             return right ? 0 : cost;
           });
@@ -293,13 +295,13 @@ class TermBuilder {
 
   double DearestWork(TensorId t) {
     const OpId op = graph_.tensors[t].producer;
-    const std::vector<double>& seconds = ops_.SecondsOf(op);
+    const std::vector<double>& seconds = ops_.Seconds(op);
     return Fires(graph_.ops[op].phase) * *std::max_element(seconds.begin(), seconds.end());
   }
 
   const SbpProblem& problem_;
   const Graph& graph_;
-  const SbpLabels& labels_;
+  const ChoiceSpace& space_;
   OpPrices ops_;
   ChoiceNetwork* network_;
   SbpTables* tables_;
@@ -311,7 +313,7 @@ class TermBuilder {
 
 }  // namespace
 
-std::vector<TensorId> ObservedBy(const Graph& graph) {
+std::vector<TensorId> FindObserved(const Graph& graph) {
   std::vector<TensorId> observed = graph.outputs;
   if (graph.loss >= 0) observed.push_back(graph.loss);
   std::sort(observed.begin(), observed.end());
@@ -322,13 +324,13 @@ std::vector<TensorId> ObservedBy(const Graph& graph) {
 SbpCosts SbpNetwork(const SbpProblem& problem) {
   SbpCosts costs;
   SbpTables tables(&costs.network);
-  for (int unit = 0; unit < problem.labels.size(); ++unit) {
-    for (size_t k = 0; k < problem.labels.axes().size(); ++k) {
-      costs.network.AddVariable(problem.labels.labels(unit, static_cast<int>(k)));
+  for (int group = 0; group < problem.space.size(); ++group) {
+    for (size_t k = 0; k < problem.space.axes().size(); ++k) {
+      costs.network.AddVariable(problem.space.option_count(group, static_cast<int>(k)));
     }
   }
   TermBuilder builder(problem, &costs.network, &tables);
-  builder.Build();  // it may add helpers behind the variables
+  builder.Build();  // it may add auxiliary variables after those of the groups
   costs.first_mirror = builder.first_mirror();
   costs.costs_a_second = builder.costs_a_second();
   return costs;

@@ -1,5 +1,5 @@
-// Terms of a ChoiceNetwork over the ends of a tensor: its writer and its readers. Part of
-// infer_sbp; it knows how ends lie, not what they cost.
+// Terms of a ChoiceNetwork over the ports of a tensor: its writer and its readers. Part of
+// infer_sbp. It knows the layouts of ports, not their costs.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,44 @@
 
 namespace oneflow {
 
-// One end of a tensor: the variables that say how it lies, ascending, and how it lies for each
-// combination of their labels, the last variable fastest. Without variables it lies one way.
-struct End {
+// One port of a tensor: the variables that determine its layout, ascending, and the layout for each
+// combination of their values, the last variable fastest. A port without variables has one layout.
+struct Port {
   std::vector<int> variables;
-  std::vector<NdSbp> lies;
+  std::vector<NdSbp> sbps;
 };
 
 class SbpTables {
  public:
   explicit SbpTables(ChoiceNetwork* network) : network_(network) {}  // must outlive this
 
-  // Adds a term over the variables of `ends`, the first of which is the writer. Tensors that are
-  // alike share a table: `facts` and how the ends lie are all that `cost` depends on.
-  using CostOfEnds = std::function<Cost(const std::vector<NdSbp>& lies)>;
-  void Add(std::vector<End> ends, std::vector<int64_t> facts, const CostOfEnds& cost);
+  // Adds a term over the variables of `ports`, the first of which is the writer. `cost` may depend
+  // on `facts` and on the layouts only, so equal tensors share a table.
+  using CostOfPorts = std::function<Cost(const std::vector<NdSbp>& sbps)>;
+  void Add(std::vector<Port> ports, std::vector<int64_t> facts, const CostOfPorts& cost);
 
-  // The same where readers share: `cost` once for each way in which some of them need the tensor.
-  // Where a table of all their labels would be too large, helpers beyond the network's variables
-  // stand in; so add those before.
-  using CostOfWay = std::function<Cost(const NdSbp& from, const NdSbp& need)>;
-  void AddShared(std::vector<End> ends, std::vector<int64_t> facts, const CostOfWay& cost);
+  // The same, but readers share: `cost` counts once for each layout that some reader needs. If one
+  // table over all ports would be too large, auxiliary variables are added to the network instead;
+  // so add all other variables before.
+  using CostOfTransition = std::function<Cost(const NdSbp& from, const NdSbp& need)>;
+  void AddShared(std::vector<Port> ports, std::vector<int64_t> facts, const CostOfTransition& cost);
 
  private:
-  void Reduce(End* end) const;
-  std::vector<int> ScopeOf(const std::vector<End>& ends) const;
-  void AddReduced(const std::vector<End>& ends, std::vector<int64_t> key, const CostOfEnds& cost);
-  std::shared_ptr<const CostTable> Fill(const std::vector<int>& scope, const std::vector<End>& ends,
-                                        const CostOfEnds& cost) const;
-  void AddChains(const std::vector<End>& ends, const CostOfWay& cost);
-  int AddLink(const End& reader, const NdSbp& need, int before);
+  void Reduce(Port* port) const;
+  std::vector<int> FindScope(const std::vector<Port>& ports) const;
+  void AddReduced(const std::vector<Port>& ports, std::vector<int64_t> key,
+                  const CostOfPorts& cost);
+  std::shared_ptr<const CostTable> Fill(const std::vector<int>& scope,
+                                        const std::vector<Port>& ports,
+                                        const CostOfPorts& cost) const;
+  void AddChains(const std::vector<Port>& ports, const CostOfTransition& cost);
+  int AddLink(const Port& reader, const NdSbp& need, int before);
 
   ChoiceNetwork* network_;
   std::map<std::vector<int64_t>, std::shared_ptr<const CostTable>> tables_;
 };
 
-// A label for every variable of a network, given those of the first: what helpers stand for
-// follows.
-std::vector<int> CompleteLabels(const ChoiceNetwork& network, std::vector<int> label);
+// Extends an assignment to the auxiliary variables, which it determines.
+std::vector<int> ExtendAssignment(const ChoiceNetwork& network, std::vector<int> assignment);
 
 }  // namespace oneflow

@@ -114,11 +114,12 @@ absl::Status CheckComplete(const StageReader& stage, const Schedule& schedule,
     for (const Part part : parts) {
       const int64_t taken = stage.Taken(part, chunk);
       if (taken == schedule.written_for) continue;
-      return InputError(where,
-                        absl::StrCat("has ", taken, " of the ", schedule.written_for,
-                                     " micro-batches of ", NameOf({part, chunk}, false), of_chunk),
-                        "every stage takes every micro-batch through each of its chunks once" +
-                            std::string(chunks ? "; F3 is of chunk 0, F3.1 of chunk 1" : ""));
+      return InputError(
+          where,
+          absl::StrCat("has ", taken, " of the ", schedule.written_for, " micro-batches of ",
+                       TaskName({part, chunk}, false), of_chunk),
+          "every stage takes every micro-batch through each of its chunks once" +
+              std::string(chunks ? "; F3 is of chunk 0, F3.1 of chunk 1" : ""));
     }
   }
   return absl::OkStatus();

@@ -160,7 +160,7 @@ absl::StatusOr<PlayedSteps> PlayOrders(const std::vector<StageOrder>& orders, in
 }
 
 std::string TaskText(const Task& task, int64_t micro_batch) {
-  std::string text = absl::StrCat(NameOf(task, false), micro_batch);
+  std::string text = absl::StrCat(TaskName(task, false), micro_batch);
   if (task.chunk > 0) absl::StrAppend(&text, ".", task.chunk);
   return text;
 }

@@ -34,7 +34,7 @@ std::string ToString(const StageOrder& order) {
   for (const TaskRun& run : order) {
     std::string names;
     for (const Task& task : run.tasks) {
-      absl::StrAppend(&names, names.empty() ? "" : " ", NameOf(task, chunks));
+      absl::StrAppend(&names, names.empty() ? "" : " ", TaskName(task, chunks));
     }
     if (run.tasks.size() > 1) names = absl::StrCat("(", names, ")");
     absl::StrAppend(&text, text.empty() ? "" : " ", names, "×", run.repeat);

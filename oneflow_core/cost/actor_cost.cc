@@ -94,7 +94,7 @@ class Costing {
     const proto::Register& r = Reg(id);
     ASSIGN_OR_RETURN(const double elements, ElementsOf(id));
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), r.name()));
-    return elements * static_cast<double>(SizeOf(dtype));
+    return elements * static_cast<double>(ElementBytes(dtype));
   }
 
   // Of m k and k n elements comes one of m n, wherever the dimensions of a tensor are divided

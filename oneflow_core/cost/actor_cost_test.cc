@@ -20,8 +20,8 @@ proto::Plan SmallPlan() {
     program {
       name: "train" micro_batches: 2 micro_batch_size: 1
       register { id: 0 name: "x" dtype: F32 layout { dim: 8 dim: 16 } fires_per_fill: 1 }
-      register { id: 1 name: "w" dtype: F32 layout { dim: 16 dim: 32 cut { dim: 1 axis: 1 } } }
-      register { id: 2 name: "y" dtype: F32 layout { dim: 8 dim: 32 cut { dim: 1 axis: 1 } } }
+      register { id: 1 name: "w" dtype: F32 layout { dim: 16 dim: 32 split { dim: 1 axis: 1 } } }
+      register { id: 2 name: "y" dtype: F32 layout { dim: 8 dim: 32 split { dim: 1 axis: 1 } } }
       register { id: 3 name: "y.all" dtype: F32 layout { dim: 8 dim: 32 } }
       register { id: 4 name: "y.sum" dtype: F32 layout { dim: 8 dim: 32 } }
       register { id: 5 name: "y.to1" dtype: BF16 stage: 1 layout { dim: 8 dim: 32 } }
@@ -32,12 +32,12 @@ proto::Plan SmallPlan() {
       register { id: 7 name: "table" dtype: F32 layout { dim: 1000 dim: 16 } }
       register { id: 8 name: "ids" dtype: I32 layout { dim: 8 } }
       register {
-        id: 9 name: "dw" dtype: F32 layout { dim: 16 dim: 32 cut { dim: 1 axis: 1 } }
+        id: 9 name: "dw" dtype: F32 layout { dim: 16 dim: 32 split { dim: 1 axis: 1 } }
         fill_mode: ACCUMULATE fires_per_fill: 2
       }
-      register { id: 10 name: "q" dtype: F32 layout { dim: 5 dim: 8 dim: 4 cut { dim: 0 axis: 1 } } }
-      register { id: 11 name: "k" dtype: F32 layout { dim: 5 dim: 4 dim: 8 cut { dim: 0 axis: 1 } } }
-      register { id: 12 name: "qk" dtype: F32 layout { dim: 5 dim: 8 dim: 8 cut { dim: 0 axis: 1 } } }
+      register { id: 10 name: "q" dtype: F32 layout { dim: 5 dim: 8 dim: 4 split { dim: 0 axis: 1 } } }
+      register { id: 11 name: "k" dtype: F32 layout { dim: 5 dim: 4 dim: 8 split { dim: 0 axis: 1 } } }
+      register { id: 12 name: "qk" dtype: F32 layout { dim: 5 dim: 8 dim: 8 split { dim: 0 axis: 1 } } }
       register { id: 13 name: "order" stage: 1 }
       actor {
         id: 0 name: "y" kernel: "linear" input { register: 0 } input { register: 1 } output: 2

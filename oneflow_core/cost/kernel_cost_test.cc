@@ -82,7 +82,7 @@ TEST_CASE("tiles of a product are computed in whole waves") {
   AddSample(&device, "linear", proto::F32, 9e10, 1e6, 3e-3);
   CHECK(loss(1, 1280, 256) == Approx(3));
   device.clear_kernel_time();
-  // What is no product has no tiles, nor has a kernel that cuts its own.
+  // What is no product has no tiles, nor has a kernel that splits its own.
   CHECK(KernelCost(device).Seconds({"gelu", DType::kF32, 9e10, 1e6, 5, 256, 128}) == Approx(9e-4));
 }
 

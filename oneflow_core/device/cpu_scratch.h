@@ -1,5 +1,5 @@
 // Scratch memory of CPU kernels: the block sizes that kernels work with, and the bytes that follow.
-// Kernels cut their workspace up by these formulas, and the plan's bytes (workspace.h) come from
+// Kernels split their workspace up by these formulas, and the plan's bytes (workspace.h) come from
 // them.
 //
 // It is not an allocator. The formulas hold for bf16, f32 and f64 and for any instruction set.

@@ -1,6 +1,6 @@
-// Scratch memory of our CUDA kernels: into how many parts sums are cut, and the bytes that follow.
-// Kernels cut their workspace up by these formulas, and the plan's bytes (workspace.h) come from
-// them.
+// Scratch memory of our CUDA kernels: into how many parts sums are split, and the bytes that
+// follow. Kernels split their workspace up by these formulas, and the plan's bytes (workspace.h)
+// come from them.
 //
 // It is not an allocator. What a part holds depends on shapes alone, so it fixes the order of sums:
 // changing it changes bits.

@@ -218,17 +218,17 @@ bool IsOfStream(const Op& op) {
 }
 
 // The dimension of a variable that `parts` devices split best, the first of equals, of those that
-// are long enough and that no constraint cuts but on the axes of `but`; B if there is none.
+// are long enough and that no constraint splits but on the axes of `but`; B if there is none.
 Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t parts) {
   Sbp best = B();
   double least = 0;  // of what is split so, the share of the device that has most
   for (int d = 0; d < tensor.shape.rank(); ++d) {
     const int64_t size = tensor.shape.dims[d];
-    const bool cut =
+    const bool split =
         std::any_of(tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
           return on.second == S(d) && std::find(but.begin(), but.end(), on.first) == but.end();
         });
-    if (cut || size < parts) continue;
+    if (split || size < parts) continue;
     const double most = static_cast<double>((size + parts - 1) / parts) / static_cast<double>(size);
     if (!best.split() || most < least) best = S(d), least = most;
   }

@@ -4,7 +4,7 @@
 //
 //   axis                  constraints
 //   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B, or with
-//                         `shard` split along a dimension that no tensor axis cuts, as evenly as
+//                         `shard` split along a dimension that no tensor axis splits, as evenly as
 //                         can be; B where there is none
 //   tensor, tensor.0, ... qkv by heads, fc by columns, proj by rows, embedding and head by vocab;
 //                         all other variables, the inputs and the residual stream B

@@ -39,7 +39,7 @@ std::string Once(const Graph& graph, const char* variable) {
   return AttrString(*graph.FindOp(variable), "gather_once");
 }
 
-int StageOf(const Graph& graph, const char* op) { return graph.FindOp(op)->stage; }
+int FindStage(const Graph& graph, const char* op) { return graph.FindOp(op)->stage; }
 
 std::string Error(Graph graph, const char* mesh) {
   return std::string(ToStd(AnnotateGpt(&graph, *ParseMesh(mesh)).message()));
@@ -78,18 +78,18 @@ TEST_CASE("the factors of an axis are axes of its kind, other axes stay free") {
 
 TEST_CASE("stages take blocks in order, the first ones one more") {
   const Graph graph = Annotated(5, "pipe=2,data=2");
-  CHECK(StageOf(graph, "tokens") == 0);
-  CHECK(StageOf(graph, "wte") == 0);
-  CHECK(StageOf(graph, "embed.tokens") == 0);
-  CHECK(StageOf(graph, "h.2.mlp.add") == 0);
-  CHECK(StageOf(graph, "h.2.mlp.proj.weight") == 0);
-  CHECK(StageOf(graph, "h.3.ln_1.weight") == 1);
-  CHECK(StageOf(graph, "h.3.ln_1") == 1);
-  CHECK(StageOf(graph, "h.4.attn.core") == 1);
-  CHECK(StageOf(graph, "ln_f") == 1);
-  CHECK(StageOf(graph, "logits") == 1);
-  CHECK(StageOf(graph, "labels") == 1);
-  CHECK(StageOf(graph, "loss") == 1);
+  CHECK(FindStage(graph, "tokens") == 0);
+  CHECK(FindStage(graph, "wte") == 0);
+  CHECK(FindStage(graph, "embed.tokens") == 0);
+  CHECK(FindStage(graph, "h.2.mlp.add") == 0);
+  CHECK(FindStage(graph, "h.2.mlp.proj.weight") == 0);
+  CHECK(FindStage(graph, "h.3.ln_1.weight") == 1);
+  CHECK(FindStage(graph, "h.3.ln_1") == 1);
+  CHECK(FindStage(graph, "h.4.attn.core") == 1);
+  CHECK(FindStage(graph, "ln_f") == 1);
+  CHECK(FindStage(graph, "logits") == 1);
+  CHECK(FindStage(graph, "labels") == 1);
+  CHECK(FindStage(graph, "loss") == 1);
   CHECK(Want(graph, "tokens") == "data:S(0)");
 }
 
@@ -97,8 +97,8 @@ TEST_CASE("a large vocabulary leaves the last stage fewer blocks") {
   // GPT-2 124M: its head has the flops of five blocks and a half.
   Graph graph = *GraphFromProto(BuildGpt(*GptPreset("gpt2-124m")), "gpt");
   REQUIRE(AnnotateGpt(&graph, *ParseMesh("pipe=2")).ok());
-  CHECK(StageOf(graph, "h.7.mlp.add") == 0);
-  CHECK(StageOf(graph, "h.9.ln_1") == 1);
+  CHECK(FindStage(graph, "h.7.mlp.add") == 0);
+  CHECK(FindStage(graph, "h.9.ln_1") == 1);
 }
 
 TEST_CASE("with positions split the residual stream is free on tensor axes, inputs are not") {
@@ -110,7 +110,7 @@ TEST_CASE("with positions split the residual stream is free on tensor axes, inpu
 }
 
 TEST_CASE("a stage may be one block; less is refused with the numbers") {
-  CHECK(StageOf(Annotated(4, "pipe=4"), "h.3.ln_1") == 3);
+  CHECK(FindStage(Annotated(4, "pipe=4"), "h.3.ln_1") == 3);
   CHECK(Error(Gpt(2), "pipe=4") ==
         "pipe=4: is more stages than the 2 layers of \"gpt\"; use pipe=2 or less");
 }
@@ -119,13 +119,13 @@ TEST_CASE("places take the layers that they are told, the ends none where they s
   Graph graph = Gpt(2);
   REQUIRE(
       AnnotateGpt(&graph, *ParseMesh("pipe=2"), {.chunks = 2, .stage_layers = {0, 1, 1, 0}}).ok());
-  CHECK(StageOf(graph, "embed") == 0);
-  CHECK(StageOf(graph, "wte") == 0);
-  CHECK(StageOf(graph, "h.0.ln_1.weight") == 1);
-  CHECK(StageOf(graph, "h.1.mlp.add") == 2);
-  CHECK(StageOf(graph, "ln_f.weight") == 3);
-  CHECK(StageOf(graph, "labels") == 3);
-  CHECK(StageOf(graph, "loss") == 3);
+  CHECK(FindStage(graph, "embed") == 0);
+  CHECK(FindStage(graph, "wte") == 0);
+  CHECK(FindStage(graph, "h.0.ln_1.weight") == 1);
+  CHECK(FindStage(graph, "h.1.mlp.add") == 2);
+  CHECK(FindStage(graph, "ln_f.weight") == 3);
+  CHECK(FindStage(graph, "labels") == 3);
+  CHECK(FindStage(graph, "loss") == 3);
 }
 
 TEST_CASE("layers of places that do not fit the model are refused") {
@@ -160,8 +160,8 @@ TEST_CASE("what the user wrote wins") {
   graph.ops[graph.tensors[graph.FindTensor("loss")].producer].stage = 1;
   REQUIRE(AnnotateGpt(&graph, *ParseMesh("pipe=2,data=2,tensor=2")).ok());
   CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:S(1)");
-  CHECK(StageOf(graph, "h.1.ln_1") == 0);
-  CHECK(StageOf(graph, "loss") == 1);
+  CHECK(FindStage(graph, "h.1.ln_1") == 0);
+  CHECK(FindStage(graph, "loss") == 1);
 }
 
 TEST_CASE("a constraint on an axis covers its factors") {

@@ -28,7 +28,7 @@ std::vector<int> Counts(const Stages& stage_of, int stages) {
   return counts;
 }
 
-// The least maximum over all cuts of blocks [begin, end) in stages s and after.
+// The least maximum over all splits of blocks [begin, end) in stages s and after.
 double BruteForce(const BlockCosts& costs, int stages, int s, size_t begin) {
   if (s == stages) return begin == costs.blocks.size() ? 0 : 1e30;
   double least = 1e30;
@@ -63,7 +63,7 @@ TEST_CASE("105 layers on 35 stages: three each while the head costs less than a 
   CHECK(Counts(stage_of, 35).back() < 3);
 }
 
-TEST_CASE("no cut has a cheaper costliest stage") {
+TEST_CASE("no split has a cheaper costliest stage") {
   std::mt19937 random(5);
   for (int i = 0; i < 300; ++i) {
     BlockCosts costs;

@@ -31,7 +31,7 @@ class Board {
     for (int rank = 0; rank < mesh_.devices(); ++rank) {
       members_.emplace_back();
       for (size_t a = 0; a < net.actors.size(); ++a) {
-        const bool meets = net.actors[a].exchange && net.actors[a].stage == mesh_.StageOf(rank);
+        const bool meets = net.actors[a].exchange && net.actors[a].stage == mesh_.RankToStage(rank);
         members_.back().push_back(meets ? FindMembers(rank, static_cast<int>(a))
                                         : std::vector<Member>());
       }
@@ -49,7 +49,7 @@ class Board {
  private:
   std::vector<Member> FindMembers(int rank, int actor) const {
     const proto::Group& group = net_.plan->group(net_.actor(actor).exchange().group());
-    Coordinate c = mesh_.CoordinateOf(rank);
+    Coordinate c = mesh_.RankToCoordinate(rank);
     std::vector<Member> members;
     for (const int peer : mesh_.Peers(c, {group.axis().begin(), group.axis().end()})) {
       members.push_back({peer, actor});
@@ -57,7 +57,7 @@ class Board {
     const int partner = net_.actors[actor].partner;
     if (partner < 0) return members;
     c[mesh_.stage_axis()] = net_.actors[partner].stage;
-    members.push_back({mesh_.RankOf(c), partner});
+    members.push_back({mesh_.CoordinateToRank(c), partner});
     return members;
   }
 
@@ -80,7 +80,7 @@ class Game {
   Game(const Board& board, int64_t steps, bool in_order, uint32_t seed)
       : board_(board), net_(board.net()), steps_(steps), in_order_(in_order), random_(seed) {
     for (int rank = 0; rank < board.mesh().devices(); ++rank) {
-      const int stage = board.mesh().StageOf(rank);
+      const int stage = board.mesh().RankToStage(rank);
       devices_.push_back(
           {std::vector<int64_t>(net_.actors.size(), 0), std::vector<int64_t>(net_.actors.size(), 0),
            std::vector<int64_t>(net_.issues.size(), 0),
@@ -265,7 +265,7 @@ class Game {
   }
 
   std::string StandsText(const Track& t) const {
-    return absl::StrCat(net_.NameOf(NextActor(t)), " waits for ever on rank ", t.rank);
+    return absl::StrCat(net_.ActorName(NextActor(t)), " waits for ever on rank ", t.rank);
   }
 
   const Board& board_;

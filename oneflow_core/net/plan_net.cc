@@ -277,7 +277,7 @@ std::vector<int> Unrolled(const std::vector<NetStream::Run>& runs) {
   return firings;
 }
 
-std::string PlanNet::NameOf(int id) const {
+std::string PlanNet::ActorName(int id) const {
   const proto::Segment& segment = program->segment(actors[id].segment);
   std::string name = absl::StrCat(segment.name(), " of stage ", segment.stage());
   if (segment.actor_size() > 1) absl::StrAppend(&name, " (", actor(id).name(), ")");

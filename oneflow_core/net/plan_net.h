@@ -105,7 +105,7 @@ struct PlanNet {
     return {outputs.begin() + first_output[actor], outputs.begin() + first_output[actor + 1]};
   }
   // "B of stage 1 (h.0.fc.dx)"; only "B of stage 1" when the segment is the actor.
-  std::string NameOf(int actor) const;
+  std::string ActorName(int actor) const;
 };
 
 // Fails, with a message for the maker of the plan, when an id is out of range, a register has two

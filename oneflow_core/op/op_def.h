@@ -60,7 +60,7 @@ enum class Products : uint8_t {
   kNone,
   kOne,    // output 0 is the product of inputs 0 and 1, up to what is done to it on the way
   kBatch,  // the same for each matrix in their last two dimensions
-  kOwn,    // several, which the kernel cuts into tiles of its own: attention
+  kOwn,    // several, which the kernel splits into its own tiles: attention
 };
 
 struct OpDef {

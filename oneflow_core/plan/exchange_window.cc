@@ -18,8 +18,8 @@ constexpr int64_t kAhead = 1;
 
 std::vector<int> AxesThatCut(const Layout& layout, int dim) {
   std::vector<int> axes;
-  for (const Layout::Cut& cut : layout.cuts) {
-    if (cut.dim == dim) axes.push_back(cut.axis);
+  for (const Layout::Split& split : layout.splits) {
+    if (split.dim == dim) axes.push_back(split.axis);
   }
   return axes;
 }
@@ -76,7 +76,7 @@ absl::StatusOr<Transition> MakeTransition(const proto::Boxing& boxing, const pro
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(to.dtype(), to.name()));
   ExchangedTensor& tensor = transition.tensor;
   for (const int axis : boxing.reduce_axis()) tensor.copies *= mesh.axes[axis].size;
-  tensor.element_bytes = static_cast<int64_t>(SizeOf(dtype));
+  tensor.element_bytes = static_cast<int64_t>(ElementBytes(dtype));
   tensor.accumulates = to.fill_mode() == proto::Register::ACCUMULATE;
   return transition;
 }

@@ -40,7 +40,7 @@ struct DimCuts {
 int64_t PartSize(int64_t size, const std::vector<int>& axes, const Mesh& mesh, bool last) {
   for (const int axis : axes) {
     const int parts = mesh.axes[axis].size;
-    size = PartOf(size, parts, last ? parts - 1 : 0).size;
+    size = EvenPart(size, parts, last ? parts - 1 : 0).size;
   }
   return size;
 }
@@ -51,8 +51,8 @@ class Transition {
              const NcclLimits& limits)
       : mesh_(mesh), of_(of), limits_(limits) {
     for (const int64_t size : from.dims) dims_.push_back({.size = size});
-    for (const Layout::Cut& cut : from.cuts) dims_[cut.dim].from.push_back(cut.axis);
-    for (const Layout::Cut& cut : to.cuts) dims_[cut.dim].to.push_back(cut.axis);
+    for (const Layout::Split& split : from.splits) dims_[split.dim].from.push_back(split.axis);
+    for (const Layout::Split& split : to.splits) dims_[split.dim].to.push_back(split.axis);
     for (DimCuts& dim : dims_) {
       for (const int axis : dim.from) dim.from_parts *= mesh.axes[axis].size;
       for (const int axis : dim.to) dim.to_parts *= mesh.axes[axis].size;
@@ -80,8 +80,8 @@ class Transition {
   }
 
  private:
-  // The dimension that the members of the group cut in equal parts, in their order, where one of
-  // the layouts cuts it by the group and the other does not, and nothing else changes; else -1.
+  // The dimension that the members of the group split in equal parts, in their order, where one of
+  // the layouts splits it by the group and the other does not, and nothing else changes; else -1.
   int OneCut() const {
     int found = -1;
     for (int d = 0; d < std::ssize(dims_); ++d) {

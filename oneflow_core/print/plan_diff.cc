@@ -263,7 +263,7 @@ std::string FactText(const std::string& what, const std::string& order) {
 
 constexpr int kCounts = 4;
 // What is asked first comes first: times and shares of a step, bytes, counts.
-int RankOf(const PlanDiff::Number& number) {
+int PrintOrder(const PlanDiff::Number& number) {
   if (number.unit == "bytes") return number.what.starts_with("received") ? 3 : 2;
   if (number.unit == "s") return number.stages.first < 0 ? 0 : 1;
   return number.what.starts_with("bubble") ? 0 : kCounts;
@@ -312,9 +312,10 @@ std::string DiffText(const PlanDiff& diff, const std::string& first) {
   std::string text = first;
   std::vector<PlanDiff::Number> numbers = diff.numbers;
   std::stable_sort(numbers.begin(), numbers.end(),
-                   [](const auto& a, const auto& b) { return RankOf(a) < RankOf(b); });
-  const auto counts = std::find_if(numbers.begin(), numbers.end(),
-                                   [](const auto& number) { return RankOf(number) == kCounts; });
+                   [](const auto& a, const auto& b) { return PrintOrder(a) < PrintOrder(b); });
+  const auto counts = std::find_if(numbers.begin(), numbers.end(), [](const auto& number) {
+    return PrintOrder(number) == kCounts;
+  });
   for (auto number = numbers.begin(); number != counts; ++number) text += NumberLine(*number);
   for (const PlanDiff::Fact& fact : diff.facts) {
     absl::StrAppend(&text, "  ", StagesText(fact.stages), fact.what, ": ",

@@ -44,7 +44,7 @@ const char* DeviceWord(const proto::Plan& plan) {
   return plan.device_kind() == proto::CUDA ? "GPU" : "device";
 }
 
-// "f32[4,256,768]", then what the mesh cuts: "/data:0/tensor:2".
+// "f32[4,256,768]", then what the mesh splits: "/data:0/tensor:2".
 std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
                        proto::DataType dtype) {
   static const std::map<int, const char*> kNames = {{proto::F32, "f32"},
@@ -57,9 +57,10 @@ std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
   for (int i = 0; i < layout.dim_size(); ++i)
     absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
   absl::StrAppend(&text, "]");
-  for (const auto& cut : layout.cut()) {
-    const bool known = cut.axis() >= 0 && cut.axis() < plan.mesh().axis_size();
-    absl::StrAppend(&text, "/", known ? plan.mesh().axis(cut.axis()).name() : "?", ":", cut.dim());
+  for (const auto& split : layout.split()) {
+    const bool known = split.axis() >= 0 && split.axis() < plan.mesh().axis_size();
+    absl::StrAppend(&text, "/", known ? plan.mesh().axis(split.axis()).name() : "?", ":",
+                    split.dim());
   }
   return text;
 }

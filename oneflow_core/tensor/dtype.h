@@ -12,7 +12,7 @@ namespace oneflow {
 
 enum class DType : uint8_t { kF32 = 1, kF64 = 2, kI32 = 3, kBF16 = 4, kU8 = 5 };
 
-constexpr size_t SizeOf(DType t) {
+constexpr size_t ElementBytes(DType t) {
   switch (t) {
     case DType::kF64: return 8;
     case DType::kBF16: return 2;

@@ -6,7 +6,7 @@
 
 namespace oneflow {
 
-Range PartOf(int64_t n, int p, int index) {
+Range EvenPart(int64_t n, int p, int index) {
   DCHECK(p > 0 && index >= 0 && index < p) << "part " << index << " of " << p;
   const int64_t base = n / p, larger = n % p;
   return {index * base + std::min<int64_t>(index, larger), base + (index < larger ? 1 : 0)};
@@ -44,30 +44,30 @@ int64_t RunLength(const Dims& dims, const Slice& slice) {
   return run;
 }
 
-Layout LayoutOf(const Dims& dims, const NdSbp& sbp) {
+Layout MakeLayout(const Dims& dims, const NdSbp& sbp) {
   Layout layout{dims, {}};
   for (size_t axis = 0; axis < sbp.size(); ++axis) {
     if (!sbp[axis].split()) continue;
     CHECK(sbp[axis].dim >= 0 && sbp[axis].dim < static_cast<int>(dims.size()))
         << ToString(sbp) << " of a tensor " << ToString(dims);
-    layout.cuts.push_back({sbp[axis].dim, static_cast<int>(axis)});
+    layout.splits.push_back({sbp[axis].dim, static_cast<int>(axis)});
   }
   return layout;
 }
 
-Slice SliceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c) {
+Slice LocalSlice(const Layout& layout, const Mesh& mesh, const Coordinate& c) {
   Slice slice{Dims(layout.dims.size(), 0), layout.dims};
-  for (const Layout::Cut& cut : layout.cuts) {
-    const Range part = PartOf(slice.size[cut.dim], mesh.axes[cut.axis].size, c[cut.axis]);
-    slice.begin[cut.dim] += part.begin;
-    slice.size[cut.dim] = part.size;
+  for (const Layout::Split& split : layout.splits) {
+    const Range part = EvenPart(slice.size[split.dim], mesh.axes[split.axis].size, c[split.axis]);
+    slice.begin[split.dim] += part.begin;
+    slice.size[split.dim] = part.size;
   }
   return slice;
 }
 
 Slice LargestSlice(const Layout& layout, const Mesh& mesh) {
-  // Part 0 of a cut is never smaller than another, so the largest piece is at the origin.
-  return SliceOf(layout, mesh, Coordinate(mesh.axes.size(), 0));
+  // Part 0 of a split is never smaller than another, so the largest piece is at the origin.
+  return LocalSlice(layout, mesh, Coordinate(mesh.axes.size(), 0));
 }
 
 int64_t MaxElements(const Layout& layout, const Mesh& mesh) {

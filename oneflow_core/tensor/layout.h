@@ -21,7 +21,7 @@ struct Range {
   int64_t begin = 0, size = 0;
   bool operator==(const Range&) const = default;
 };
-Range PartOf(int64_t n, int p, int index);
+Range EvenPart(int64_t n, int p, int index);
 
 struct Slice {
   Dims begin, size;  // one for each dimension
@@ -48,17 +48,17 @@ void ForRuns(const Dims& dims, const Slice& slice, int64_t begin, int64_t end, F
 }
 
 struct Layout {
-  struct Cut {
+  struct Split {
     int dim = 0, axis = 0;
-    auto operator<=>(const Cut&) const = default;
+    auto operator<=>(const Split&) const = default;
   };
-  Dims dims;              // logical sizes
-  std::vector<Cut> cuts;  // the first is outermost
+  Dims dims;                  // logical sizes
+  std::vector<Split> splits;  // the first is outermost
   auto operator<=>(const Layout&) const = default;
 };
 
-Layout LayoutOf(const Dims& dims, const NdSbp& sbp);  // P and B split nothing
-Slice SliceOf(const Layout& layout, const Mesh& mesh, const Coordinate& c);
+Layout MakeLayout(const Dims& dims, const NdSbp& sbp);  // P and B split nothing
+Slice LocalSlice(const Layout& layout, const Mesh& mesh, const Coordinate& c);
 Slice LargestSlice(const Layout& layout, const Mesh& mesh);
 int64_t MaxElements(const Layout& layout, const Mesh& mesh);  // of the largest part
 

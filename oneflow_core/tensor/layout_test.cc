@@ -11,7 +11,7 @@ namespace {
 std::vector<int> Cover(const Layout& layout, const Mesh& mesh) {
   std::vector<int> held(Product(layout.dims));
   for (int rank = 0; rank < mesh.devices(); ++rank) {
-    const Slice slice = SliceOf(layout, mesh, mesh.CoordinateOf(rank));
+    const Slice slice = LocalSlice(layout, mesh, mesh.RankToCoordinate(rank));
     for (int64_t i = 0; i < slice.elements(); ++i) {
       int64_t rest = i, index = 0, stride = 1;
       for (size_t d = layout.dims.size(); d-- > 0; stride *= layout.dims[d]) {
@@ -27,17 +27,17 @@ std::vector<int> Cover(const Layout& layout, const Mesh& mesh) {
 }  // namespace
 
 TEST_CASE("the first n mod p parts get one more") {
-  CHECK(PartOf(5, 2, 0) == Range{0, 3});
-  CHECK(PartOf(5, 2, 1) == Range{3, 2});
-  CHECK(PartOf(8, 4, 3) == Range{6, 2});
-  CHECK(PartOf(2, 4, 1) == Range{1, 1});
-  CHECK(PartOf(2, 4, 3) == Range{2, 0});
+  CHECK(EvenPart(5, 2, 0) == Range{0, 3});
+  CHECK(EvenPart(5, 2, 1) == Range{3, 2});
+  CHECK(EvenPart(8, 4, 3) == Range{6, 2});
+  CHECK(EvenPart(2, 4, 1) == Range{1, 1});
+  CHECK(EvenPart(2, 4, 3) == Range{2, 0});
   for (int64_t n = 0; n < 12; ++n) {
     for (int p = 1; p < 6; ++p) {
       int64_t end = 0;
       for (int i = 0; i < p; ++i) {
-        CHECK(PartOf(n, p, i).begin == end);
-        end += PartOf(n, p, i).size;
+        CHECK(EvenPart(n, p, i).begin == end);
+        end += EvenPart(n, p, i).size;
       }
       CHECK(end == n);
     }
@@ -52,43 +52,44 @@ TEST_CASE("slices meet in a box, or not at all") {
   CHECK(Intersect(Slice{}, Slice{}).elements() == 1);  // scalars always meet
 }
 
-TEST_CASE("B and P cut nothing, S cuts, in the order of the mesh") {
-  const Layout layout = LayoutOf({6, 8}, {S(0), B(), P(), S(1), S(0)});
-  CHECK(layout.cuts == std::vector<Layout::Cut>{{0, 0}, {1, 3}, {0, 4}});
-  CHECK(LayoutOf({6}, {B(), P()}).cuts.empty());
+TEST_CASE("B and P split nothing, S splits, in the order of the mesh") {
+  const Layout layout = MakeLayout({6, 8}, {S(0), B(), P(), S(1), S(0)});
+  CHECK(layout.splits == std::vector<Layout::Split>{{0, 0}, {1, 3}, {0, 4}});
+  CHECK(MakeLayout({6}, {B(), P()}).splits.empty());
 }
 
-TEST_CASE("a ragged cut of two dimensions") {
+TEST_CASE("a ragged split of two dimensions") {
   const Mesh mesh = *ParseMesh("data=2,tensor=3");
-  const Layout layout = LayoutOf({5, 4}, {S(0), S(1)});
-  CHECK(SliceOf(layout, mesh, {0, 0}) == Slice{{0, 0}, {3, 2}});
-  CHECK(SliceOf(layout, mesh, {1, 2}) == Slice{{3, 3}, {2, 1}});
+  const Layout layout = MakeLayout({5, 4}, {S(0), S(1)});
+  CHECK(LocalSlice(layout, mesh, {0, 0}) == Slice{{0, 0}, {3, 2}});
+  CHECK(LocalSlice(layout, mesh, {1, 2}) == Slice{{3, 3}, {2, 1}});
   CHECK(MaxElements(layout, mesh) == 6);
 }
 
-TEST_CASE("nested cuts of one dimension: the first axis is outermost") {
+TEST_CASE("nested splits of one dimension: the first axis is outermost") {
   const Mesh mesh = *ParseMesh("data=2,tensor=2");
-  const Layout layout = LayoutOf({7}, {S(0), S(0)});  // 4+3, then (2+2)+(2+1)
-  CHECK(SliceOf(layout, mesh, {0, 0}) == Slice{{0}, {2}});
-  CHECK(SliceOf(layout, mesh, {0, 1}) == Slice{{2}, {2}});
-  CHECK(SliceOf(layout, mesh, {1, 0}) == Slice{{4}, {2}});
-  CHECK(SliceOf(layout, mesh, {1, 1}) == Slice{{6}, {1}});
+  const Layout layout = MakeLayout({7}, {S(0), S(0)});  // 4+3, then (2+2)+(2+1)
+  CHECK(LocalSlice(layout, mesh, {0, 0}) == Slice{{0}, {2}});
+  CHECK(LocalSlice(layout, mesh, {0, 1}) == Slice{{2}, {2}});
+  CHECK(LocalSlice(layout, mesh, {1, 0}) == Slice{{4}, {2}});
+  CHECK(LocalSlice(layout, mesh, {1, 1}) == Slice{{6}, {1}});
   CHECK(MaxElements(layout, mesh) == 2);
 }
 
-TEST_CASE("every element is held as often as the axes that do not cut say") {
+TEST_CASE("every element is held as often as the axes that do not split say") {
   const Mesh mesh = *ParseMesh("a=2,b=3,c=2");
   const std::vector<Sbp> choices = {B(), S(0), S(1), P()};
   for (const Sbp a : choices) {
     for (const Sbp b : choices) {
       for (const Sbp c : choices) {
-        const Layout layout = LayoutOf({5, 7}, {a, b, c});
+        const Layout layout = MakeLayout({5, 7}, {a, b, c});
         const int copies = (a.split() ? 1 : 2) * (b.split() ? 1 : 3) * (c.split() ? 1 : 2);
         const std::vector<int> held = Cover(layout, mesh);
         CHECK(std::all_of(held.begin(), held.end(), [&](int n) { return n == copies; }));
         int64_t largest = 0;
         for (int rank = 0; rank < mesh.devices(); ++rank) {
-          largest = std::max(largest, SliceOf(layout, mesh, mesh.CoordinateOf(rank)).elements());
+          largest =
+              std::max(largest, LocalSlice(layout, mesh, mesh.RankToCoordinate(rank)).elements());
         }
         CHECK(MaxElements(layout, mesh) == largest);
       }
@@ -116,9 +117,9 @@ TEST_CASE("runs of a slice are neighbours in the tensor") {
 
 TEST_CASE("a scalar, and a tensor with fewer rows than parts") {
   const Mesh mesh = *ParseMesh("data=4");
-  CHECK(SliceOf(LayoutOf({}, {B()}), mesh, {2}).elements() == 1);
-  const Layout few = LayoutOf({2, 3}, {S(0)});
-  CHECK(SliceOf(few, mesh, {3}).elements() == 0);
+  CHECK(LocalSlice(MakeLayout({}, {B()}), mesh, {2}).elements() == 1);
+  const Layout few = MakeLayout({2, 3}, {S(0)});
+  CHECK(LocalSlice(few, mesh, {3}).elements() == 0);
   CHECK(MaxElements(few, mesh) == 3);
 }
 

@@ -76,7 +76,7 @@ int Mesh::FindAxis(std::string_view name) const {
   return -1;
 }
 
-Coordinate Mesh::CoordinateOf(int rank) const {
+Coordinate Mesh::RankToCoordinate(int rank) const {
   CHECK(rank >= 0 && rank < devices()) << "rank " << rank << " of " << ToString(*this);
   Coordinate c(axes.size());
   for (size_t i = axes.size(); i-- > 0;) {
@@ -86,22 +86,22 @@ Coordinate Mesh::CoordinateOf(int rank) const {
   return c;
 }
 
-int Mesh::RankOf(const Coordinate& c) const {
+int Mesh::CoordinateToRank(const Coordinate& c) const {
   CHECK_EQ(c.size(), axes.size());
   int rank = 0;
   for (size_t i = 0; i < axes.size(); ++i) rank = rank * axes[i].size + c[i];
   return rank;
 }
 
-int Mesh::StageOf(int rank) const {
+int Mesh::RankToStage(int rank) const {
   const int axis = stage_axis();
-  return axis < 0 ? 0 : CoordinateOf(rank)[axis];
+  return axis < 0 ? 0 : RankToCoordinate(rank)[axis];
 }
 
 std::vector<int> Mesh::Peers(const Coordinate& c, const std::vector<int>& along) const {
   Coordinate origin = c;
   for (const int axis : along) origin[axis] = 0;
-  std::vector<int> ranks = {RankOf(origin)};
+  std::vector<int> ranks = {CoordinateToRank(origin)};
   int stride = 1;
   // From the fastest axis to the slowest, so that each round appends larger ranks only.
   for (int i = static_cast<int>(axes.size()) - 1; i >= 0; stride *= axes[i--].size) {

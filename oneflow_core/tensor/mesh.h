@@ -31,9 +31,9 @@ struct Mesh {
   int stage_axis() const;                     // index of "pipe"; -1 without it
   int stages() const;                         // size of "pipe"; 1 without it
   int FindAxis(std::string_view name) const;  // -1 if there is none
-  Coordinate CoordinateOf(int rank) const;
-  int RankOf(const Coordinate& c) const;
-  int StageOf(int rank) const;
+  Coordinate RankToCoordinate(int rank) const;
+  int CoordinateToRank(const Coordinate& c) const;
+  int RankToStage(int rank) const;
   // Ranks whose coordinates equal c except along `along`, which take all values; ascending.
   std::vector<int> Peers(const Coordinate& c, const std::vector<int>& along) const;
   auto operator<=>(const Mesh&) const = default;

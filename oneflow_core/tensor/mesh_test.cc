@@ -32,21 +32,22 @@ TEST_CASE("a factored axis is several axes") {
 TEST_CASE("ranks are row-major coordinates") {
   const Mesh mesh = *ParseMesh("pipe=2,data=3,tensor=2");
   CHECK(mesh.devices() == 12);
-  CHECK(mesh.CoordinateOf(0) == Coordinate{0, 0, 0});
-  CHECK(mesh.CoordinateOf(7) == Coordinate{1, 0, 1});
-  CHECK(mesh.CoordinateOf(11) == Coordinate{1, 2, 1});
-  for (int rank = 0; rank < 12; ++rank) CHECK(mesh.RankOf(mesh.CoordinateOf(rank)) == rank);
+  CHECK(mesh.RankToCoordinate(0) == Coordinate{0, 0, 0});
+  CHECK(mesh.RankToCoordinate(7) == Coordinate{1, 0, 1});
+  CHECK(mesh.RankToCoordinate(11) == Coordinate{1, 2, 1});
+  for (int rank = 0; rank < 12; ++rank)
+    CHECK(mesh.CoordinateToRank(mesh.RankToCoordinate(rank)) == rank);
 }
 
 TEST_CASE("the axis pipe selects the stage, wherever it stands") {
   const Mesh mesh = *ParseMesh("data=2,pipe=2,tensor=2");
   CHECK(mesh.stage_axis() == 1);
   CHECK(mesh.stages() == 2);
-  CHECK(mesh.StageOf(2) == 1);
+  CHECK(mesh.RankToStage(2) == 1);
   const Mesh flat = *ParseMesh("data=3");
   CHECK(flat.stage_axis() == -1);
   CHECK(flat.stages() == 1);
-  CHECK(flat.StageOf(2) == 0);
+  CHECK(flat.RankToStage(2) == 0);
 }
 
 TEST_CASE("peers take all values along the given axes, in rank order") {

@@ -98,19 +98,19 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& 
   result.dims.assign(layout.dim().begin(), layout.dim().end());
   RETURN_IF_ERROR(CheckSizes(result.dims, 1, where));
   std::set<int> used;
-  for (const proto::Layout::Cut& cut : layout.cut()) {
-    if (cut.dim() < 0 || cut.dim() >= layout.dim_size()) {
+  for (const proto::Layout::Split& split : layout.split()) {
+    if (split.dim() < 0 || split.dim() >= layout.dim_size()) {
+      return InputError(where, "split of dimension " + std::to_string(split.dim()) + " of " +
+                                   ToString(result.dims));
+    }
+    if (split.axis() < 0 || split.axis() >= static_cast<int>(mesh.axes.size())) {
       return InputError(
-          where, "cut of dimension " + std::to_string(cut.dim()) + " of " + ToString(result.dims));
+          where, "split by axis " + std::to_string(split.axis()) + " of mesh " + ToString(mesh));
     }
-    if (cut.axis() < 0 || cut.axis() >= static_cast<int>(mesh.axes.size())) {
-      return InputError(where,
-                        "cut by axis " + std::to_string(cut.axis()) + " of mesh " + ToString(mesh));
+    if (!used.insert(split.axis()).second) {
+      return InputError(where, "axis \"" + mesh.axes[split.axis()].name + "\" splits twice");
     }
-    if (!used.insert(cut.axis()).second) {
-      return InputError(where, "axis \"" + mesh.axes[cut.axis()].name + "\" cuts twice");
-    }
-    result.cuts.push_back({cut.dim(), cut.axis()});
+    result.splits.push_back({split.dim(), split.axis()});
   }
   return result;
 }
@@ -118,10 +118,10 @@ absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& 
 proto::Layout ToProto(const Layout& layout) {
   proto::Layout result;
   for (const int64_t d : layout.dims) result.add_dim(d);
-  for (const Layout::Cut& cut : layout.cuts) {
-    proto::Layout::Cut* added = result.add_cut();
-    added->set_dim(cut.dim);
-    added->set_axis(cut.axis);
+  for (const Layout::Split& split : layout.splits) {
+    proto::Layout::Split* added = result.add_split();
+    added->set_dim(split.dim);
+    added->set_axis(split.axis);
   }
   return result;
 }

@@ -32,7 +32,7 @@ absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSb
 absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where = "mesh");
 proto::Mesh ToProto(const Mesh& mesh);
 
-// Dimensions and axes of all cuts exist, and no axis cuts twice.
+// Dimensions and axes of all splits exist, and no axis splits two dimensions.
 absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& mesh,
                                        std::string_view where);
 proto::Layout ToProto(const Layout& layout);

@@ -30,7 +30,7 @@ TEST_CASE("values come back from their messages") {
 
   const Mesh mesh = *ParseMesh("pipe=2,data=2x2");
   CHECK(*MeshFromProto(ToProto(mesh)) == mesh);
-  const Layout layout = LayoutOf({5, 7}, {B(), S(1), S(0)});
+  const Layout layout = MakeLayout({5, 7}, {B(), S(1), S(0)});
   CHECK(*LayoutFromProto(ToProto(layout), mesh, "") == layout);
 }
 
@@ -69,14 +69,15 @@ TEST_CASE("a bad mesh or constraint says where") {
         "use B, P, Pmax, or S(i) with i the dimension that is split");
 }
 
-TEST_CASE("a layout cuts dimensions and axes that exist, each axis once") {
+TEST_CASE("a layout splits dimensions and axes that exist, each axis once") {
   const Mesh mesh = *ParseMesh("data=2,tensor=2");
   const auto read = [&](const std::string& text) {
     return Error(LayoutFromProto(FromText<proto::Layout>(text), mesh, "r"));
   };
-  CHECK(read("dim: [4,4] cut { dim: 2 axis: 0 }") == "r: cut of dimension 2 of [4,4]");
-  CHECK(read("dim: [4,4] cut { dim: 0 axis: 5 }") == "r: cut by axis 5 of mesh data=2,tensor=2");
-  CHECK(read("dim: 4 cut { axis: 1 } cut { axis: 1 }") == "r: axis \"tensor\" cuts twice");
+  CHECK(read("dim: [4,4] split { dim: 2 axis: 0 }") == "r: split of dimension 2 of [4,4]");
+  CHECK(read("dim: [4,4] split { dim: 0 axis: 5 }") ==
+        "r: split by axis 5 of mesh data=2,tensor=2");
+  CHECK(read("dim: 4 split { axis: 1 } split { axis: 1 }") == "r: axis \"tensor\" splits twice");
   CHECK(read("dim: 0") == "r: dimension 0 has size 0; sizes are at least 1");
 }
 

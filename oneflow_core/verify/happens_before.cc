@@ -61,7 +61,7 @@ absl::Status HappensBefore::Read(int stream, int actor, const Reading& reading) 
   const Held& state = held(location, buffer);
   if (fill >= state.first_valid_fill) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      Program(), net_->NameOf(actor), " reads ", net_->registers[reading.reg].proto->name(),
+      Program(), net_->ActorName(actor), " reads ", net_->registers[reading.reg].proto->name(),
       " after ", net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
 }
 
@@ -72,7 +72,7 @@ absl::Status HappensBefore::Write(int stream, int actor, const Writing& writing)
   const Held& state = held(location, buffer);
   if (fill < state.first_valid_fill && fill * writing.per_fill != n) {
     return absl::FailedPreconditionError(
-        absl::StrCat(Program(), net_->NameOf(actor), " accumulates into ",
+        absl::StrCat(Program(), net_->ActorName(actor), " accumulates into ",
                      net_->registers[writing.reg].proto->name(), " after ",
                      net_->registers[state.evicted_by].proto->name(), " has overwritten it"));
   }
@@ -154,7 +154,7 @@ absl::Status HappensBefore::NotOver(int actor, const Owners::Accessor& accessor,
       ShareBytes(*net_->registers[evicted].proto, *net_->registers[evictor].proto)
           ? " share bytes, but "
           : " have interleaved buffers, but ",
-      net_->NameOf(actor), " may write while ", net_->NameOf(accessor.actor), " still ",
+      net_->ActorName(actor), " may write while ", net_->ActorName(accessor.actor), " still ",
       writes ? "writes" : "reads"));
 }
 

@@ -25,7 +25,7 @@ std::vector<std::pair<int64_t, int64_t>> Pieces(const PlanNet& net, const NetReg
 }
 
 // Split points of a range of bytes: wherever a register begins or ends.
-class Cuts {
+class Boundaries {
  public:
   void Add(int64_t begin, int64_t end) {
     at_.push_back(begin);
@@ -79,14 +79,15 @@ void Owners::AddArenas(const PlanNet& net) {
     for (int reg : f.members) member[reg] = true;
   }
   const int stages = StageCount(*net.plan);
-  std::vector<Cuts> cuts(net.plan->memory_size());
+  std::vector<Boundaries> boundaries(net.plan->memory_size());
   for (const NetRegister& r : net.registers) {
     const proto::Register& p = *r.proto;
     if (!TakesBytes(r) || member[p.id()]) continue;
-    for (const auto& [begin, end] : Pieces(net, r)) cuts[ArenaIndex(p, stages)].Add(begin, end);
+    for (const auto& [begin, end] : Pieces(net, r))
+      boundaries[ArenaIndex(p, stages)].Add(begin, end);
   }
   std::vector<int> first_cell;
-  for (Cuts& arena : cuts) {
+  for (Boundaries& arena : boundaries) {
     first_cell.push_back(cells);
     cells += arena.Finish();
   }
@@ -108,8 +109,8 @@ void Owners::AddArenas(const PlanNet& net) {
       Cells& taken = cells_of.emplace_back();
       if (!TakesBytes(r)) continue;
       const int arena = ArenaIndex(p, stages);
-      const int first = cuts[arena].CellAt(begin);
-      taken = {first_cell[arena] + first, cuts[arena].CellAt(end) - first};
+      const int first = boundaries[arena].CellAt(begin);
+      taken = {first_cell[arena] + first, boundaries[arena].CellAt(end) - first};
     }
   }
 }
@@ -117,18 +118,18 @@ void Owners::AddArenas(const PlanNet& net) {
 void Owners::AddFrames(const PlanNet& net) {
   for (const Frames& f : frames) {
     Block block{owners, static_cast<int>(f.members.size()), accesses, 0, cells, 0};
-    Cuts cuts;
+    Boundaries boundaries;
     for (int reg : f.members) {
       const proto::Register& p = *net.registers[reg].proto;
-      cuts.Add(p.offset() - f.begin, p.offset() - f.begin + p.slot_bytes());
+      boundaries.Add(p.offset() - f.begin, p.offset() - f.begin + p.slot_bytes());
       block.accesses += accessor_count(reg);
     }
-    block.cells = cuts.Finish();
+    block.cells = boundaries.Finish();
     for (int reg : f.members) {
       const proto::Register& p = *net.registers[reg].proto;
-      const int first = cuts.CellAt(p.offset() - f.begin);
+      const int first = boundaries.CellAt(p.offset() - f.begin);
       cells_of.push_back(
-          {cells + first, cuts.CellAt(p.offset() - f.begin + p.slot_bytes()) - first});
+          {cells + first, boundaries.CellAt(p.offset() - f.begin + p.slot_bytes()) - first});
       locations[reg] = {.buffers = f.buffers,
                         .first_buffer = p.first_buffer(),
                         .owner = owners++,

@@ -26,8 +26,8 @@ constexpr Form kForms[] = {{"all_gather", false, true, false},
                            {"all_reduce", true, false, false}};
 
 bool CutsBy(const Layout& layout, int axis) {
-  return std::any_of(layout.cuts.begin(), layout.cuts.end(),
-                     [axis](const Layout::Cut& cut) { return cut.axis == axis; });
+  return std::any_of(layout.splits.begin(), layout.splits.end(),
+                     [axis](const Layout::Split& split) { return split.axis == axis; });
 }
 
 }  // namespace
@@ -101,9 +101,9 @@ absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in,
   if (!proto::Boxing::Fill_IsValid(actor.boxing().fill()))
     return Bad(where, absl::StrCat("fills with ", actor.boxing().fill()));
   for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {
-    const Slice own = SliceOf(in, mesh_, c);
-    if (own.elements() == 0 || Intersect(own, SliceOf(out, mesh_, c)) == own) continue;
-    return Bad(where, absl::StrCat("loses elements of rank ", mesh_.RankOf(c)));
+    const Slice own = LocalSlice(in, mesh_, c);
+    if (own.elements() == 0 || Intersect(own, LocalSlice(out, mesh_, c)) == own) continue;
+    return Bad(where, absl::StrCat("loses elements of rank ", mesh_.CoordinateToRank(c)));
   }
   return absl::OkStatus();
 }
@@ -111,23 +111,24 @@ absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in,
 // The fault of a covering; empty if there is none.
 std::string BoxingCheck::Uncovered(const Covering& covering) const {
   for (const Coordinate& c : CoordinatesThatDiffer(covering.in, covering.out)) {
-    const Slice mine = SliceOf(covering.out, mesh_, c);
+    const Slice mine = LocalSlice(covering.out, mesh_, c);
     int64_t covered = 0;
     std::map<Dims, int64_t> copies;  // of each part, by where it begins: equal or disjoint
     for (int member : mesh_.Peers(c, covering.along)) {
-      const Slice part = Intersect(mine, SliceOf(covering.in, mesh_, mesh_.CoordinateOf(member)));
+      const Slice part =
+          Intersect(mine, LocalSlice(covering.in, mesh_, mesh_.RankToCoordinate(member)));
       if (part.elements() == 0) continue;
       covered += part.elements();
       ++copies[part.begin];
     }
     if (covered != mine.elements() * covering.copies) {
       return absl::StrCat("its sources hold ", covered, " of ", mine.elements() * covering.copies,
-                          " elements it needs on rank ", mesh_.RankOf(c));
+                          " elements it needs on rank ", mesh_.CoordinateToRank(c));
     }
     for (const auto& [begin, times] : copies) {
       if (times == covering.copies) continue;
       return absl::StrCat("its sources hold the part at ", ToString(begin), " ", times,
-                          " times, not ", covering.copies, ", on rank ", mesh_.RankOf(c));
+                          " times, not ", covering.copies, ", on rank ", mesh_.CoordinateToRank(c));
     }
   }
   return "";

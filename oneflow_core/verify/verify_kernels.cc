@@ -163,14 +163,15 @@ class ActorOp {
   absl::StatusOr<TensorId> AddTensor(int id) {
     const proto::Register& r = Reg(id);
     ASSIGN_OR_RETURN(Layout layout, LayoutFromProto(r.layout(), mesh_, where_));
-    for (size_t i = 1; i < layout.cuts.size(); ++i) {
-      if (layout.cuts[i].axis < layout.cuts[i - 1].axis) {
-        return Bad(where_, absl::StrCat(r.name(), " is not cut in the order of the mesh axes"));
+    for (size_t i = 1; i < layout.splits.size(); ++i) {
+      if (layout.splits[i].axis < layout.splits[i - 1].axis) {
+        return Bad(where_, absl::StrCat(r.name(), " is not split in the order of the mesh axes"));
       }
     }
     Tensor tensor{.name = r.name(), .shape = Shape(layout.dims), .producer = 0};
     ASSIGN_OR_RETURN(tensor.dtype, DTypeFromProto(r.dtype(), where_));
-    const int64_t bytes = MaxElements(layout, mesh_) * static_cast<int64_t>(SizeOf(tensor.dtype));
+    const int64_t bytes =
+        MaxElements(layout, mesh_) * static_cast<int64_t>(ElementBytes(tensor.dtype));
     const int64_t slot = (bytes + kAlign - 1) / kAlign * kAlign;
     if (r.slot_bytes() != slot) {
       return Bad(where_, absl::StrCat(r.name(), " has slots of ", r.slot_bytes(),
@@ -255,8 +256,8 @@ class ActorOp {
   absl::Status CheckShapes() const { return CheckInferred(*def_); }
 
   bool Fits(Sbp sbp, TensorId t, int axis) const {
-    for (const Layout::Cut& cut : layouts_[t].cuts) {
-      if (cut.axis == axis) return sbp == S(cut.dim);
+    for (const Layout::Split& split : layouts_[t].splits) {
+      if (split.axis == axis) return sbp == S(split.dim);
     }
     return !sbp.split();
   }
@@ -273,14 +274,15 @@ class ActorOp {
     return true;
   }
 
-  // On each axis the tensors are cut as one row of the table says.
+  // On each axis the tensors are split as one row of the table says.
   absl::Status CheckRows() const {
     const std::vector<Signature> rows = def_->signatures(view());
     for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
       const auto fits = [&](const Signature& row) { return Fits(row, axis); };
       if (std::any_of(rows.begin(), rows.end(), fits)) continue;
-      return Bad(where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors cut",
-                                      " as they are by axis ", mesh_.axes[axis].name));
+      return Bad(where_,
+                 absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors split",
+                              " as they are by axis ", mesh_.axes[axis].name));
     }
     return absl::OkStatus();
   }

@@ -58,8 +58,8 @@ class TokenGame {
   // for ..."
   std::string Story(const std::vector<int>& cycle) const {
     const int first = marking_.next(cycle[0]);
-    std::string text =
-        absl::StrCat(net_.NameOf(first), " in micro-batch ", marking_.fired(first), " waits for ");
+    std::string text = absl::StrCat(net_.ActorName(first), " in micro-batch ",
+                                    marking_.fired(first), " waits for ");
     for (size_t i = 0; i < cycle.size(); ++i) {
       const int actor = marking_.next(cycle[i]);
       const Wait wait = marking_.FindBlocker(actor);
@@ -67,14 +67,15 @@ class TokenGame {
       const int stream_of_wait = net_.actors[wait.actor].stream;
       if (marking_.done(stream_of_wait)) return text + ", whose step is over";
       const int stands = marking_.next(stream_of_wait);
-      if (stands != wait.actor) absl::StrAppend(&text, ", which comes after ", net_.NameOf(stands));
+      if (stands != wait.actor)
+        absl::StrAppend(&text, ", which comes after ", net_.ActorName(stands));
       if (i + 1 < cycle.size()) absl::StrAppend(&text, ", which waits for ");
     }
     return text;
   }
 
   std::string WaitText(int waiting, const Wait& wait) const {
-    const std::string actor = net_.NameOf(wait.actor);
+    const std::string actor = net_.ActorName(wait.actor);
     if (wait.kind == Wait::kPartner) {
       return absl::StrCat("its partner, which comes after ", actor);
     }
@@ -82,7 +83,7 @@ class TokenGame {
     // partner.
     const bool of_partner = net_.actors[waiting].stage != net_.actors[wait.actor].stage;
     const std::string partner =
-        of_partner ? absl::StrCat("its partner ", net_.NameOf(net_.actors[waiting].partner),
+        of_partner ? absl::StrCat("its partner ", net_.ActorName(net_.actors[waiting].partner),
                                   ", which waits for ")
                    : "";
     if (wait.kind == Wait::kOrder) {

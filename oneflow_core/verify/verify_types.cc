@@ -61,8 +61,8 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
   const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
   ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh, where));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), where));
-  for (const Layout::Cut& cut : layout.cuts) {
-    if (cut.axis == mesh.stage_axis()) return Bad(where, "is cut by the stage axis");
+  for (const Layout::Split& split : layout.splits) {
+    if (split.axis == mesh.stage_axis()) return Bad(where, "is split by the stage axis");
   }
   const int64_t buffers = BufferCount(r), stride = BufferStride(r);
   if (r.slots() < 1 || r.buffers() < 0 || buffers < r.slots() || buffers > kMaxSlots) {
@@ -83,7 +83,7 @@ absl::Status CheckRegister(const proto::Register& r, const Mesh& mesh, int64_t b
     return Bad(where, absl::StrCat("takes ", r.fires_per_fill(),
                                    " firings a fill, each of which overwrites the ones before"));
   }
-  const int64_t needed = MaxElements(layout, mesh) * static_cast<int64_t>(SizeOf(dtype));
+  const int64_t needed = MaxElements(layout, mesh) * static_cast<int64_t>(ElementBytes(dtype));
   if (r.slot_bytes() < needed || r.slot_bytes() % kAlign != 0) {
     return Bad(where, absl::StrCat("a slot of ", r.slot_bytes(), " bytes for ", needed));
   }

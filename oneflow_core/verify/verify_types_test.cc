@@ -116,11 +116,11 @@ TEST_CASE("registers") {
             {{[](Plan& p) { Reg(p, 0).set_offset(1); }, "leave the region"},
              {[](Plan& p) { Reg(p, 0).set_slot_bytes(128), Reg(p, 0).set_stride(64); },
               "a buffer every 64 bytes for slots of 128"}});
-  const auto cut = [](Plan& p) {
-    proto::Layout::Cut* by_stage = Reg(p, 0).mutable_layout()->add_cut();
+  const auto split = [](Plan& p) {
+    proto::Layout::Split* by_stage = Reg(p, 0).mutable_layout()->add_split();
     by_stage->set_dim(0), by_stage->set_axis(0);
   };
-  CheckEach(TwoStages(), {{cut, "is cut by the stage axis"}});
+  CheckEach(TwoStages(), {{split, "is split by the stage axis"}});
 }
 
 TEST_CASE("variables and their registers") {
@@ -238,9 +238,9 @@ TEST_CASE("boxing") {
   b.Stream("compute", 0, {{{b.Segment("F", 0, {first, gather})}, 1}});
   Plan good = b.Finish();
   const auto boxing = [](Plan& p) { return Act(p, 1).mutable_boxing(); };
-  const auto cut = [](Plan& p, int reg, int axis) {
-    proto::Layout::Cut* cut = Reg(p, reg).mutable_layout()->add_cut();
-    cut->set_dim(0), cut->set_axis(axis);
+  const auto split = [](Plan& p, int reg, int axis) {
+    proto::Layout::Split* split = Reg(p, reg).mutable_layout()->add_split();
+    split->set_dim(0), split->set_axis(axis);
   };
   // Of the device alone.
   const auto local = [](Plan& p, const char* kernel) {
@@ -254,7 +254,7 @@ TEST_CASE("boxing") {
   Act(good, 1).set_kernel("all_gather");
   boxing(good)->clear_reduce_axis(), boxing(good)->set_reduce(proto::Boxing::NONE);
   CHECK_THAT(Verdict(good), Catch::Contains("its sources hold 32 of 16 elements"));
-  cut(good, x, 0);
+  split(good, x, 0);
   CheckEach(
       good,
       {{[](Plan& p) { Reg(p, 1).set_dtype(proto::I32); }, "changes the type of elements"},
@@ -264,9 +264,9 @@ TEST_CASE("boxing") {
        {[&](Plan& p) { boxing(p)->add_reduce_axis(1); },
         "reduces along axis 1, which is not its group's"},
        {[&](Plan& p) { boxing(p)->add_zero_unless_first(2); }, "zeroes along no axis"},
-       {[&](Plan& p) { Reg(p, 0).mutable_layout()->clear_cut(), boxing(p)->add_reduce_axis(0); },
+       {[&](Plan& p) { Reg(p, 0).mutable_layout()->clear_split(), boxing(p)->add_reduce_axis(0); },
         "sums without a reduction"},
-       {[&](Plan& p) { cut(p, 1, 1), local(p, "slice"); },
+       {[&](Plan& p) { split(p, 1, 1), local(p, "slice"); },
         "its sources hold 0 of 8 elements it needs on rank 2"},
        {[&](Plan& p) {
           local(p, "slice"), *Act(p, 1).add_input() = p.program(0).actor(1).input(0);
@@ -275,7 +275,7 @@ TEST_CASE("boxing") {
        {[&](Plan& p) { boxing(p)->set_fill(proto::Boxing::ZERO); }, "is no zero_fill"},
        {[&](Plan& p) { fill(p), boxing(p)->set_fill(static_cast<proto::Boxing::Fill>(7)); },
         "fills with 7"},
-       {[&](Plan& p) { fill(p), cut(p, 1, 1); }, "loses elements of rank 2"}});
+       {[&](Plan& p) { fill(p), split(p, 1, 1); }, "loses elements of rank 2"}});
 }
 
 }  // namespace oneflow

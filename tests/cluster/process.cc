@@ -186,7 +186,7 @@ absl::Status Process::Train() {
   ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(around_.training.plan));
   for (const proto::Register& reg : around_.training.plan.persistent()) {
     const int rank = runtime_options.ranks.begin;
-    if (painter_ || reg.stage() != mesh.StageOf(rank)) continue;
+    if (painter_ || reg.stage() != mesh.RankToStage(rank)) continue;
     painter_.emplace(around_.training.plan, reg.stage(),
                      runtime->PersistentBytes(rank, reg.id()).data() - reg.offset());
   }

@@ -35,11 +35,11 @@ Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
 template <typename PieceOf>
 Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
   const int64_t n = Product(c.dims);
-  const Layout layout = LayoutOf(c.dims, lies);
+  const Layout layout = MakeLayout(c.dims, lies);
   std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by place on Pmax, on P
   const int stage_axis = c.mesh.stage_axis();
   for (int rank = 0; rank < c.mesh.devices(); ++rank) {
-    const Coordinate at = c.mesh.CoordinateOf(rank);
+    const Coordinate at = c.mesh.RankToCoordinate(rank);
     if (stage_axis >= 0 && at[stage_axis] != stage) continue;
     Values& part =
         parts
@@ -47,7 +47,7 @@ Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
                          std::nanf(""))
             .first->second;
     const Values& local = piece(rank);
-    const Slice slice = SliceOf(layout, c.mesh, at);
+    const Slice slice = LocalSlice(layout, c.mesh, at);
     REQUIRE(static_cast<int64_t>(local.size()) == slice.elements());
     for (int64_t i = 0; i < slice.elements(); ++i) {
       float& value = part[IndexInTensor(c.dims, slice, i)];
@@ -70,15 +70,15 @@ Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
 // What rank `rank` holds: pieces of tensors drawn for each place on the partial axes.
 Values Fed(const BoxingCase& c, int rank) {
   const NdSbp lies = FedAs(c);
-  const Layout layout = LayoutOf(c.dims, lies);
-  const Coordinate at = c.mesh.CoordinateOf(rank);
+  const Layout layout = MakeLayout(c.dims, lies);
+  const Coordinate at = c.mesh.RankToCoordinate(rank);
   Coordinate place = On(lies, Sbp::kPartialMax, at);
   const Coordinate sum = On(lies, Sbp::kPartialSum, at);
   for (size_t a = 0; a < place.size(); ++a) place[a] += sum[a];
-  std::mt19937 random(static_cast<uint32_t>(c.mesh.RankOf(place) + 1));
+  std::mt19937 random(static_cast<uint32_t>(c.mesh.CoordinateToRank(place) + 1));
   Values tensor(Product(c.dims));
   for (float& v : tensor) v = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
-  const Slice slice = SliceOf(layout, c.mesh, at);
+  const Slice slice = LocalSlice(layout, c.mesh, at);
   Values piece(slice.elements());
   for (int64_t i = 0; i < slice.elements(); ++i) piece[i] = tensor[IndexInTensor(c.dims, slice, i)];
   return piece;

@@ -87,7 +87,7 @@ TEST_CASE("boxing fuzz: any two layouts without empty parts may be asked for by 
   }
 }
 
-TEST_CASE("boxing fuzz: a reader may cut what another axis of its writer cuts") {
+TEST_CASE("boxing fuzz: a reader may split what another axis of its writer splits") {
   const Mesh mesh = *ParseMesh("a=2,b=2");
   const BoxingCase c{mesh, {2, 13}, {S(1), S(0)}, {{S(0), B()}}, {}, true};
   CheckBoxing(c, 0);

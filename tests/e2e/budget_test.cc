@@ -129,7 +129,7 @@ TEST_CASE("Arenas are as large as the plan says") {
     REQUIRE(runtime.ok());
     int64_t planned = 0;
     for (int rank = 0; rank < (*runtime)->ranks(); ++rank) {
-      const int64_t bytes = plan.memory(devices.StageOf(rank)).arena_bytes();
+      const int64_t bytes = plan.memory(devices.RankToStage(rank)).arena_bytes();
       CHECK((*runtime)->ArenaBytes(rank) == bytes);
       planned += bytes;
     }

@@ -51,7 +51,7 @@ std::string StandsAt(const proto::Plan& plan, const std::string& story) {
   const auto net = MakePlanNet(plan, plan.program(0));
   int actor = -1;
   for (int a = 0; a < plan.program(0).actor_size(); ++a) {
-    const std::string name = net->NameOf(a);
+    const std::string name = net->ActorName(a);
     if (story.find(": " + name + " in micro-batch ") != std::string::npos) actor = a;
   }
   REQUIRE(actor >= 0);

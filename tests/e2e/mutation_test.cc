@@ -139,15 +139,15 @@ class Mutator {
     r.set_slot_bytes(sizes[Below(std::size(sizes))]);
   }
   void ChangeCut(proto::Register& r) {
-    auto* cuts = r.mutable_layout()->mutable_cut();
-    if (cuts->empty() || Below(3) == 0) {
-      proto::Layout::Cut* cut = cuts->Add();
-      cut->set_dim(Below(4));
-      cut->set_axis(Below(3));
+    auto* splits = r.mutable_layout()->mutable_split();
+    if (splits->empty() || Below(3) == 0) {
+      proto::Layout::Split* split = splits->Add();
+      split->set_dim(Below(4));
+      split->set_axis(Below(3));
     } else if (Below(2) == 0) {
-      cuts->RemoveLast();
+      splits->RemoveLast();
     } else {
-      cuts->at(0).set_dim(Below(4));
+      splits->at(0).set_dim(Below(4));
     }
   }
 
@@ -269,7 +269,7 @@ class Counting : public TokenSource {
 };
 
 int64_t BytesOf(const Piece& piece) {
-  return piece.slice->elements() * static_cast<int64_t>(SizeOf(piece.dtype));
+  return piece.slice->elements() * static_cast<int64_t>(ElementBytes(piece.dtype));
 }
 
 // One step of every program: all of each piece is written, or read.

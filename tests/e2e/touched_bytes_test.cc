@@ -79,7 +79,7 @@ class Watch {
   void Before(const Runtime& runtime, const std::string& name) {
     kept_.clear();
     for (int rank = 0; rank < runtime.ranks(); ++rank) {
-      const int stage = mesh_.StageOf(rank);
+      const int stage = mesh_.RankToStage(rank);
       const auto arena = ArenaIndex(runtime, rank, stage);
       const int64_t persistent = runtime.plan().memory(stage).persistent_bytes();
       const auto own = arena.subspan(persistent);
@@ -97,7 +97,7 @@ class Watch {
     const auto net = MakePlanNet(runtime.plan(), program);
     REQUIRE(net.ok());
     for (int rank = 0; rank < runtime.ranks(); ++rank) {
-      const int stage = mesh_.StageOf(rank);
+      const int stage = mesh_.RankToStage(rank);
       const auto arena = ArenaIndex(runtime, rank, stage);
       const Touched touched =
           TouchedIn(arena, runtime.plan().memory(stage).persistent_bytes(), PlannedOf(*net, stage));
@@ -131,7 +131,7 @@ class Watch {
     REQUIRE(net.ok());
     std::vector<std::pair<std::span<std::byte>, bool>> result;
     for (const proto::Register& r : runtime.plan().persistent()) {
-      if (r.stage() != mesh_.StageOf(rank)) continue;
+      if (r.stage() != mesh_.RankToStage(rank)) continue;
       result.emplace_back(runtime.PersistentBytes(rank, r.id()),
                           net->registers[r.id()].writer >= 0);
     }

@@ -119,7 +119,7 @@ class Member {
     const bool sums = from[0].partial();
     std::vector<Port> sources;
     for (int m = 0; m < job_.processes; ++m) {
-      sources.push_back({DType::kF32, dims, SliceOf(LayoutOf(dims, from), mesh, {m}), {m}});
+      sources.push_back({DType::kF32, dims, LocalSlice(MakeLayout(dims, from), mesh, {m}), {m}});
     }
     std::vector<std::vector<KernelSetup>> setups(1);
     FarMembers far;
@@ -129,12 +129,12 @@ class Member {
       setup.mesh = mesh;
       setup.coordinate = {m};
       setup.in = {sources};
-      setup.out = {{DType::kF32, dims, SliceOf(LayoutOf(dims, to), mesh, {m}), {m}}};
+      setup.out = {{DType::kF32, dims, LocalSlice(MakeLayout(dims, to), mesh, {m}), {m}}};
       setup.reduce = sums ? 1 : 0;
       if (sums) setup.reduce_axes = {0};
       far.near.push_back(m == self_ ? 1 : 0);
     }
-    const ExchangeWindow window = MakeWindow(LayoutOf(dims, from), LayoutOf(dims, to), mesh,
+    const ExchangeWindow window = MakeWindow(MakeLayout(dims, from), MakeLayout(dims, to), mesh,
                                              sums ? job_.processes : 1, sizeof(float), false);
     far.most = {window.piece};
     Made made;

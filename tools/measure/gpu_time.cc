@@ -31,7 +31,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 }
 
 int64_t BytesOf(const Port& port) {
-  return port.slice.elements() * static_cast<int64_t>(SizeOf(port.dtype));
+  return port.slice.elements() * static_cast<int64_t>(ElementBytes(port.dtype));
 }
 
 // Numbers of different bits, for a GPU is faster on zeros; whole numbers are ids below 61.

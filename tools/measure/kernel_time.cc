@@ -40,7 +40,7 @@ double SecondsOfThread() {
 
 // Slots, as a plan would give them, with something finite in them.
 Buffer BufferOf(const Port& port) {
-  const size_t bytes = static_cast<size_t>(port.slice.elements()) * SizeOf(port.dtype);
+  const size_t bytes = static_cast<size_t>(port.slice.elements()) * ElementBytes(port.dtype);
   Buffer buffer(bytes / sizeof(Line) + 1);
   if (port.dtype == DType::kF32) Fill(0.25f, &buffer);
   if (port.dtype == DType::kF64) Fill(0.25, &buffer);

@@ -33,7 +33,8 @@ absl::StatusOr<Graph> GraphOf(const TimedOp& op) {
 }
 
 double BytesOf(const Tensor& tensor) {
-  return static_cast<double>(tensor.shape.elements()) * static_cast<double>(SizeOf(tensor.dtype));
+  return static_cast<double>(tensor.shape.elements()) *
+         static_cast<double>(ElementBytes(tensor.dtype));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ absl::StatusOr<GpuMemory> GpuMemory::Check(const proto::Plan& plan, const Device
   for (int rank = ranks.begin; rank < ranks.end; ++rank) {
     ASSIGN_OR_RETURN(const DeviceFacts facts, backend.facts_of(rank));
     Gpu& gpu = memory.gpus_.try_emplace(facts.number, Gpu{facts, rank, 0}).first->second;
-    const int stage = staged ? mesh.CoordinateOf(rank)[plan.stage_axis()] : 0;
+    const int stage = staged ? mesh.RankToCoordinate(rank)[plan.stage_axis()] : 0;
     if (stage < StageCount(plan)) gpu.planned += plan.memory(stage).arena_bytes();
   }
   for (const auto& [number, gpu] : memory.gpus_) {

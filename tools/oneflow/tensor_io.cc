@@ -28,7 +28,7 @@ absl::Status CheckFeed(const proto::Plan& plan, const std::string& program, cons
 }
 
 absl::Status CopyFeed(const NpyArray& array, const Piece& piece) {
-  const size_t size = SizeOf(piece.dtype);
+  const size_t size = ElementBytes(piece.dtype);
   const auto copy = [&](int64_t local, int64_t whole, int64_t n) {
     std::memcpy(piece.data + local * size, array.bytes.data() + whole * size, n * size);
   };
@@ -37,7 +37,7 @@ absl::Status CopyFeed(const NpyArray& array, const Piece& piece) {
 }
 
 absl::Status FetchedTensors::Take(const Piece& piece) {
-  const size_t size = SizeOf(piece.dtype);
+  const size_t size = ElementBytes(piece.dtype);
   if (piece.as_produced) {
     NpyArray& shard = shards[*piece.name][piece.rank];
     shard.dtype = piece.dtype;

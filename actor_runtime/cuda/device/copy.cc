@@ -13,7 +13,7 @@ bool IsCopy(const KernelSetup& setup) {
 
 absl::StatusOr<Kernel> MakeCopy(const KernelSetup& setup) {
   const Port& out = setup.out[0];
-  const size_t bytes = Product(out.local()) * SizeOf(out.dtype);
+  const size_t bytes = Product(out.local()) * ElementBytes(out.dtype);
   const cudaMemcpyKind direction =
       setup.kind == "copy_in" ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
   return Kernel([bytes, direction](const KernelCall& call) {

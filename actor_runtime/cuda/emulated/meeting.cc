@@ -67,7 +67,7 @@ Bytes Reduce(const Operation& operation, const std::vector<Bytes>& inputs, size_
 
 }  // namespace
 
-size_t SizeOf(ncclDataType_t type) {
+size_t NcclElementBytes(ncclDataType_t type) {
   switch (type) {
     case ncclInt8:
     case ncclUint8: return 1;
@@ -83,10 +83,10 @@ size_t SizeOf(ncclDataType_t type) {
 }
 
 size_t Operation::bytes_from(int members) const {
-  return count * SizeOf(type) * (kind == kReduceScatter ? members : 1);
+  return count * NcclElementBytes(type) * (kind == kReduceScatter ? members : 1);
 }
 size_t Operation::bytes_to(int members) const {
-  return count * SizeOf(type) * (kind == kAllGather ? members : 1);
+  return count * NcclElementBytes(type) * (kind == kAllGather ? members : 1);
 }
 
 std::string Operation::ToString() const {
@@ -100,7 +100,7 @@ std::string Operation::ToString() const {
 
 void Execute(const Operation& operation, const std::vector<Buffers>& buffers) {
   const int members = static_cast<int>(buffers.size());
-  const size_t bytes = operation.count * SizeOf(operation.type);
+  const size_t bytes = operation.count * NcclElementBytes(operation.type);
   // All inputs are read before any result is written: they may share memory.
   std::vector<Bytes> inputs(members);
   for (int m = 0; m < members; ++m) {

@@ -10,7 +10,7 @@
 namespace oneflow::emulated {
 
 // Bytes of an element; 0 for a type that the emulated NCCL does not know.
-size_t SizeOf(ncclDataType_t type);
+size_t NcclElementBytes(ncclDataType_t type);
 
 struct Operation {
   enum Kind { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kSendAndReceive };

@@ -73,7 +73,7 @@ ncclResult_t Issue(const char* entry, const Operation& operation, Buffers buffer
       return Refuse(ncclInvalidArgument, "the stream is not of the communicator's device");
     }
     const bool pair = operation.kind == Operation::kSendAndReceive;
-    if (SizeOf(operation.type) == 0 || !CanReduce(operation) || operation.root < 0 ||
+    if (NcclElementBytes(operation.type) == 0 || !CanReduce(operation) || operation.root < 0 ||
         operation.root >= size || (pair && (peer < 0 || peer >= size))) {
       return Refuse(ncclInvalidArgument, operation.ToString());
     }

@@ -195,11 +195,11 @@ class Scene {
     int64_t window = 0;
     for (const TensorCase& t : c.tensors) {
       ExchangedTensor tensor{.members = c.members(), .accumulates = c.accumulate};
-      tensor.element_bytes = static_cast<int64_t>(SizeOf(t.dtype));
+      tensor.element_bytes = static_cast<int64_t>(ElementBytes(t.dtype));
       for (size_t a = 0; a < t.from.size(); ++a) {
         if (t.from[a].partial()) tensor.copies *= t.mesh.axes[a].size;
       }
-      window += NcclWindow(LayoutOf(t.dims, t.from), LayoutOf(t.dims, t.to), t.mesh, tensor);
+      window += NcclWindow(MakeLayout(t.dims, t.from), MakeLayout(t.dims, t.to), t.mesh, tensor);
     }
     ExchangeWork& work = works_.emplace_back();
     std::vector<Firing>& of_members = firings_.emplace_back();

@@ -18,7 +18,7 @@ namespace {
 constexpr int kMaximum = 2;   // of KernelSetup::reduce
 constexpr int kKeepRest = 3;  // of KernelSetup::fill
 
-int64_t CountBytes(DType dtype) { return static_cast<int64_t>(SizeOf(dtype)); }
+int64_t CountBytes(DType dtype) { return static_cast<int64_t>(ElementBytes(dtype)); }
 
 // True if the rows of a region are contiguous in a memory with these strides.
 bool IsOneRun(const CopyRegion& r, const Dims& strides) {

@@ -114,7 +114,7 @@ class Players {
   void CheckDisjoint(int member) {
     std::vector<Use> uses;
     for (const NcclCollectiveStep& c : steps_[member].collectives) {
-      const int64_t part = c.count * static_cast<int64_t>(SizeOf(c.dtype));
+      const int64_t part = c.count * static_cast<int64_t>(ElementBytes(c.dtype));
       uses.push_back({c.from, c.kind == c.kReduceScatter ? part * members() : part, false});
       uses.push_back({c.to, c.kind == c.kAllGather ? part * members() : part, true});
     }
@@ -142,7 +142,7 @@ class Players {
   }
 
   void RunCollective(size_t i, const NcclCollectiveStep& c) {
-    const int64_t element = static_cast<int64_t>(SizeOf(c.dtype)), part = c.count * element;
+    const int64_t element = static_cast<int64_t>(ElementBytes(c.dtype)), part = c.count * element;
     const auto from = [&](int member, int64_t begin) {
       return At(member, steps_[member].collectives[i].from, begin + part) + begin;
     };
@@ -203,10 +203,10 @@ int64_t Copies(const TensorCase& t) {
 int64_t MakeWindow(const ExchangeCase& c, bool accumulates, const NcclLimits& limits = {}) {
   int64_t bytes = 0;
   for (const TensorCase& t : c.tensors) {
-    bytes += NcclWindow(LayoutOf(t.dims, t.from), LayoutOf(t.dims, t.to), t.mesh,
+    bytes += NcclWindow(MakeLayout(t.dims, t.from), MakeLayout(t.dims, t.to), t.mesh,
                         {.copies = Copies(t),
                          .members = c.members(),
-                         .element_bytes = static_cast<int64_t>(SizeOf(t.dtype)),
+                         .element_bytes = static_cast<int64_t>(ElementBytes(t.dtype)),
                          .accumulates = accumulates},
                         limits);
   }

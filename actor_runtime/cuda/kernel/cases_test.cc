@@ -86,8 +86,8 @@ const std::set<std::string> kSameBits = {"add",
                                          "swap_dims"};
 
 Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
-  const Layout layout = LayoutOf(tensor.shape.dims, {sbp});
-  return SlicePort(tensor.shape.dims, SliceOf(layout, mesh, {device}), tensor.dtype);
+  const Layout layout = MakeLayout(tensor.shape.dims, {sbp});
+  return SlicePort(tensor.shape.dims, LocalSlice(layout, mesh, {device}), tensor.dtype);
 }
 
 void CheckPiece(const KernelSample& sample, const Graph& graph, const Signature& row,
@@ -138,7 +138,7 @@ TEST_CASE("dropout's masks are the CPU's, of any slice, step and micro-batch") {
     for (int dim = -1; dim < 3; ++dim) {
       for (int device = 0; device < 3; ++device) {
         const NdSbp sbp{dim < 0 ? B() : S(dim)};
-        const Port port = SlicePort(dims, SliceOf(LayoutOf(dims, sbp), mesh, {device}), dtype);
+        const Port port = SlicePort(dims, LocalSlice(MakeLayout(dims, sbp), mesh, {device}), dtype);
         const Port mask = SlicePort(dims, port.slice, DType::kU8);
         Twins plain("dropout", {{"rate", 0.3}, {"mask", std::string("m")}}, {{port}}, {port});
         Twins stored("stored_dropout", {{"rate", 0.3}}, {{port}}, {port, mask});

@@ -74,7 +74,7 @@ Box Divide(Box box, int64_t by) {
 }
 
 absl::StatusOr<Part> MakePart(const KernelSetup& s, const CopyRegion& region) {
-  const int64_t bytes = static_cast<int64_t>(SizeOf(s.out[0].dtype));
+  const int64_t bytes = static_cast<int64_t>(ElementBytes(s.out[0].dtype));
   if (region.count.size() > RowStrides::kMost || region.sources.size() > Sources<float>::kMost) {
     return absl::UnimplementedError(s.name + ": a copy of more than " +
                                     std::to_string(RowStrides::kMost) + " dimensions or " +

@@ -38,7 +38,7 @@ void CheckOk(cudaError_t error) {
 }
 
 int64_t PortBytes(const Port& port) {
-  return port.slice.elements() * static_cast<int64_t>(SizeOf(port.dtype));
+  return port.slice.elements() * static_cast<int64_t>(ElementBytes(port.dtype));
 }
 
 std::vector<std::byte> PortBytes(const Values& values, const Port& port) {

@@ -145,7 +145,7 @@ absl::StatusOr<Kernel> MakeFinishedInPlace(const KernelSetup& s, const Problem& 
 }
 
 std::byte* Behind(void* base, int64_t elements, DType dtype) {
-  return static_cast<std::byte*>(base) + elements * static_cast<int64_t>(SizeOf(dtype));
+  return static_cast<std::byte*>(base) + elements * static_cast<int64_t>(ElementBytes(dtype));
 }
 const std::byte* Behind(const void* base, int64_t elements, DType dtype) {
   return Behind(const_cast<void*>(base), elements, dtype);

@@ -95,7 +95,7 @@ TEST_CASE("a second call gives the same bits") {
     REQUIRE(h.Make() == absl::OkStatus());
     REQUIRE(h.Call() == absl::OkStatus());
     const auto first = h.OutputBytes(0);
-    h.SetOutput(0, Values(first.size() / SizeOf(h.setup().out[0].dtype), 7));
+    h.SetOutput(0, Values(first.size() / ElementBytes(h.setup().out[0].dtype), 7));
     REQUIRE(h.Call() == absl::OkStatus());
     CHECK(h.OutputBytes(0) == first);
   }

@@ -42,8 +42,8 @@ struct TensorPiece {
   }
 };
 
-int RankOf(const KernelSetup& setup) {
-  return setup.mesh.axes.empty() ? 0 : setup.mesh.RankOf(setup.coordinate);
+int FindRank(const KernelSetup& setup) {
+  return setup.mesh.axes.empty() ? 0 : setup.mesh.CoordinateToRank(setup.coordinate);
 }
 
 absl::StatusOr<std::shared_ptr<const TensorPiece>> NamedPiece(const KernelSetup& setup,
@@ -51,7 +51,7 @@ absl::StatusOr<std::shared_ptr<const TensorPiece>> NamedPiece(const KernelSetup&
   auto piece = std::make_shared<TensorPiece>();
   piece->name = StringAttr(setup, "name");
   piece->port = port;
-  piece->rank = RankOf(setup);
+  piece->rank = FindRank(setup);
   piece->as_produced = BoolAttr(setup, "raw");
   if (piece->name.empty()) return absl::InternalError(setup.name + ": no attribute `name`");
   return std::shared_ptr<const TensorPiece>(std::move(piece));

@@ -126,7 +126,7 @@ TEST_CASE("save_slice and fetch: the first of several owners acts") {
     ranks.clear();
     const Mesh mesh = *ParseMesh("pipe=2,data=2,tensor=2");
     for (int rank : {4, 5, 6, 7}) {
-      KernelSetup setup = Slice23("save_slice", mesh.CoordinateOf(rank));
+      KernelSetup setup = Slice23("save_slice", mesh.RankToCoordinate(rank));
       setup.attrs["replicated_axes"] = std::vector<int64_t>{2};
       setup.attrs["raw"] = true;
       CHECK(CallSink(*make(setup), run, 0, w.data()).ok());
@@ -151,7 +151,7 @@ TEST_CASE("report: scalars in order, once a stage") {
     const KernelSetup setup = {.name = "report",
                                .in = {{loss}, {norm}},
                                .mesh = mesh,
-                               .coordinate = mesh.CoordinateOf(rank)};
+                               .coordinate = mesh.RankToCoordinate(rank)};
     CHECK(CallSink(*MakeReport(setup), run, 4, &loss_value, &norm_value).ok());
   }
   REQUIRE(seen.size() == 1);

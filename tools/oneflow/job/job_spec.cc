@@ -109,7 +109,7 @@ absl::StatusOr<int64_t> LargestHostBytes(const proto::Plan& plan, int64_t groups
   for (int64_t group = 0; group < groups; ++group) {
     int64_t bytes = 0;
     for (int64_t rank = group * ranks; rank < (group + 1) * ranks; ++rank) {
-      const int stage = mesh.StageOf(static_cast<int>(rank));
+      const int stage = mesh.RankToStage(static_cast<int>(rank));
       bytes += HasHostArenas(plan)
                    ? HostArenaBytes(plan, stage)
                    : plan.memory(ArenaIndex(proto::DEVICE, stage, stages)).arena_bytes();

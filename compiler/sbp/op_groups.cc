@@ -1,4 +1,4 @@
-#include "compiler/sbp/sbp_units.h"
+#include "compiler/sbp/op_groups.h"
 
 #include <glog/logging.h>
 
@@ -15,10 +15,10 @@
 namespace oneflow {
 namespace {
 
-// Both have the gradient as their fourth input.
+// Both kinds have the gradient as their fourth input.
 bool IsAdamW(const Op& op) { return op.kind == "adamw" || op.kind == "next_adamw"; }
 
-// Whether it cuts the dimension "seq".
+// True if `sbp` splits the dimension "seq".
 bool SplitsPositions(const Tensor& tensor, Sbp sbp) {
   const std::vector<std::string>& names = tensor.shape.names;
   return sbp.split() && sbp.dim < static_cast<int>(names.size()) && names[sbp.dim] == "seq";
@@ -51,26 +51,26 @@ std::string RowText(const Signature& row) {
   return text;
 }
 
-SbpUnits::SbpUnits(const Graph& graph, const SbpChoice& settled, const SbpOptions& options,
+OpGroups::OpGroups(const Graph& graph, const SbpChoice& previous, const SbpOptions& options,
                    int axis)
     : graph_(&graph),
-      settled_(&settled),
+      previous_(&previous),
       options_(&options),
       axis_(axis),
       devices_(graph.mesh.axes[axis].size) {}
 
-absl::StatusOr<SbpUnits> SbpUnits::Make(const Graph& graph, const SbpChoice& settled,
+absl::StatusOr<OpGroups> OpGroups::Make(const Graph& graph, const SbpChoice& previous,
                                         const SbpOptions& options, int axis) {
-  SbpUnits units(graph, settled, options, axis);
-  units.FindReplicas();
-  units.FindSplitPositions();
-  RETURN_IF_ERROR(units.FillTable());
-  units.FillUnits();
-  for (Unit& unit : units.units_) RETURN_IF_ERROR(units.FillLabels(&unit));
-  return units;
+  OpGroups groups(graph, previous, options, axis);
+  groups.FindReplicas();
+  groups.FindSplitPositions();
+  RETURN_IF_ERROR(groups.FillTable());
+  groups.FillGroups();
+  for (Group& group : groups.groups_) RETURN_IF_ERROR(groups.FillOptions(&group));
+  return groups;
 }
 
-void SbpUnits::FindReplicas() {
+void OpGroups::FindReplicas() {
   std::map<std::string, OpId> variables, inputs;
   std::map<std::vector<TensorId>, OpId> sums;
   std::map<OpId, OpId> updates;   // by the variable updated
@@ -94,8 +94,9 @@ void SbpUnits::FindReplicas() {
   }
 }
 
-// Positions of a sequence stay together, unless the options or a constraint on the axis say else.
-void SbpUnits::FindSplitPositions() {
+// Positions of a sequence stay together unless the options, or a constraint on the axis, split
+// them.
+void OpGroups::FindSplitPositions() {
   split_positions_ = options_->split_positions;
   for (const Tensor& tensor : graph_->tensors) {
     const auto want = ConstraintOn(tensor, graph_->mesh, axis_);
@@ -104,13 +105,13 @@ void SbpUnits::FindSplitPositions() {
   }
 }
 
-absl::Status SbpUnits::FillTable() {
+absl::Status OpGroups::FillTable() {
   table_.resize(graph_->ops.size());
   for (OpId op = 0; op < static_cast<OpId>(table_.size()); ++op) RETURN_IF_ERROR(FillRows(op));
   return absl::OkStatus();
 }
 
-absl::Status SbpUnits::FillRows(OpId op) {
+absl::Status OpGroups::FillRows(OpId op) {
   const OpView view{*graph_, graph_->ops[op]};
   const std::vector<Signature> all = FindOpDef(view.op.kind)->signatures(view);
   const std::string* fixed = FixedRow(op);
@@ -126,14 +127,14 @@ absl::Status SbpUnits::FillRows(OpId op) {
   return table_[op].empty() ? NoRow(op, all) : absl::OkStatus();
 }
 
-const std::string* SbpUnits::FixedRow(OpId op) const {
+const std::string* OpGroups::FixedRow(OpId op) const {
   const auto rows = options_->fixed.find(graph_->mesh.axes[axis_].name);
   if (rows == options_->fixed.end()) return nullptr;
   const auto row = rows->second.find(graph_->ops[op].name);
   return row == rows->second.end() ? nullptr : &row->second;
 }
 
-bool SbpUnits::MeetsConstraints(OpId op, const Signature& row) const {
+bool OpGroups::MeetsConstraints(OpId op, const Signature& row) const {
   const std::vector<TensorId>& outputs = graph_->ops[op].outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto want = ConstraintOn(graph_->tensors[outputs[i]], graph_->mesh, axis_);
@@ -142,18 +143,18 @@ bool SbpUnits::MeetsConstraints(OpId op, const Signature& row) const {
   return true;
 }
 
-// Every device gets at least one element of what this axis splits after the axes before it. An
-// output leaves enough for the axes after it that its constraint splits alike; of an input nothing
-// is known there: it is boxed from how its writer has it.
-bool SbpUnits::Fits(OpId op, const Signature& row) const {
+// Every device must get at least one element after this axis and the axes before it have split. An
+// output also leaves enough elements for later axes that its constraint splits along the same
+// dimension. Nothing is known of later axes of an input: boxing makes it from its writer's layout.
+bool OpGroups::Fits(OpId op, const Signature& row) const {
   const Op& o = graph_->ops[op];
   const bool together = !split_positions_ && !IsVariable(o) && !IsOnceAStep(o.phase);
-  const auto fits = [&](TensorId t, const NdSbp& settled, Sbp sbp, bool output) {
+  const auto fits = [&](TensorId t, const NdSbp& previous, Sbp sbp, bool output) {
     if (!sbp.split()) return true;
     if (together && SplitsPositions(graph_->tensors[t], sbp)) return false;
     int64_t size = graph_->tensors[t].shape.dims[sbp.dim];
     for (int b = 0; b < axis_; ++b) {
-      if (settled[b] == sbp) size /= graph_->mesh.axes[b].size;
+      if (previous[b] == sbp) size /= graph_->mesh.axes[b].size;
     }
     for (int b = axis_ + 1; output && b < static_cast<int>(graph_->mesh.axes.size()); ++b) {
       if (ConstraintOn(graph_->tensors[t], graph_->mesh, b) == sbp) {
@@ -163,7 +164,7 @@ bool SbpUnits::Fits(OpId op, const Signature& row) const {
     return size >= devices_;
   };
   for (size_t i = 0; i < o.inputs.size(); ++i) {
-    if (!fits(o.inputs[i], settled_->op_inputs[op][i], row.in[i], false)) return false;
+    if (!fits(o.inputs[i], previous_->op_inputs[op][i], row.in[i], false)) return false;
   }
   for (size_t i = 0; i < o.outputs.size(); ++i) {
     if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i], true)) return false;
@@ -171,7 +172,7 @@ bool SbpUnits::Fits(OpId op, const Signature& row) const {
   return true;
 }
 
-absl::Status SbpUnits::NoRow(OpId op, const std::vector<Signature>& all) const {
+absl::Status OpGroups::NoRow(OpId op, const std::vector<Signature>& all) const {
   const OpView view{*graph_, graph_->ops[op]};
   std::string asked;
   for (TensorId t : view.op.outputs) {
@@ -197,7 +198,7 @@ absl::Status SbpUnits::NoRow(OpId op, const std::vector<Signature>& all) const {
                     "its signatures are " + rows);
 }
 
-absl::Status SbpUnits::NoSuchRow(OpId op, const std::string& row,
+absl::Status OpGroups::NoSuchRow(OpId op, const std::string& row,
                                  const std::vector<Signature>& all) const {
   const Op& o = graph_->ops[op];
   std::string rows;
@@ -208,7 +209,7 @@ absl::Status SbpUnits::NoSuchRow(OpId op, const std::string& row,
                     "its signatures are " + rows);
 }
 
-void SbpUnits::FillUnits() {
+void OpGroups::FillGroups() {
   OpSets sets(graph_->ops.size());
   for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
     const Op& op = graph_->ops[id];
@@ -224,37 +225,37 @@ void SbpUnits::FillUnits() {
   for (OpId id = 0; id < static_cast<OpId>(graph_->ops.size()); ++id) {
     const OpId root = sets.Find(id);
     if (root == id) {
-      members_[id].unit = static_cast<int>(units_.size());
-      units_.emplace_back();
+      members_[id].group = static_cast<int>(groups_.size());
+      groups_.emplace_back();
     }
-    Unit& unit = units_[members_[root].unit];
-    members_[id] = {members_[root].unit, static_cast<int>(unit.ops.size())};
-    unit.ops.push_back(id);
+    Group& group = groups_[members_[root].group];
+    members_[id] = {members_[root].group, static_cast<int>(group.ops.size())};
+    group.ops.push_back(id);
   }
 }
 
-// One op: a label a row. Several: a label for each SBP of the variable for which all have a row
-// that puts out the same.
-absl::Status SbpUnits::FillLabels(Unit* unit) {
-  const OpId first = unit->ops.front();
+// A group of one op has an option for each row. A group of several has an option for each SBP of
+// the variable that all of its ops can put out.
+absl::Status OpGroups::FillOptions(Group* group) {
+  const OpId first = group->ops.front();
   for (int row = 0; row < static_cast<int>(table_[first].size()); ++row) {
     std::vector<int> rows = {row};
-    for (size_t i = 1; i < unit->ops.size(); ++i) {
-      const std::vector<Signature>& table = table_[unit->ops[i]];
-      auto same = [&](const Signature& s) { return s.out[0] == table_[first][row].out[0]; };
+    for (size_t i = 1; i < group->ops.size(); ++i) {
+      const std::vector<Signature>& table = table_[group->ops[i]];
+      const auto same = [&](const Signature& s) { return s.out[0] == table_[first][row].out[0]; };
       auto it = std::find_if(table.begin(), table.end(), same);
       if (it == table.end()) break;
       rows.push_back(static_cast<int>(it - table.begin()));
     }
-    if (rows.size() < unit->ops.size()) continue;
-    unit->rows.push_back(std::move(rows));
+    if (rows.size() < group->ops.size()) continue;
+    group->rows.push_back(std::move(rows));
   }
-  if (!unit->rows.empty()) return absl::OkStatus();
+  if (!group->rows.empty()) return absl::OkStatus();
   const Op& op = graph_->ops[first];
-  return InputError(Where(op),
-                    "no SBP on axis " + graph_->mesh.axes[axis_].name +
-                        " suits the variable and its update alike",
-                    "constrain " + op.name + " to B or to a split that its update has");
+  return InputError(
+      Where(op),
+      "no SBP on axis " + graph_->mesh.axes[axis_].name + " suits both the variable and its update",
+      "constrain " + op.name + " to B or to a split that its update has");
 }
 
 }  // namespace oneflow
