@@ -218,8 +218,9 @@ class Completion {
     return VerifyLiveness(net).ok();
   }
 
-  // One period more shows how the orders go on, or two, by a clock; perhaps only after some more
-  // than slots need. Where none does, all is played. Leaves the program with all micro-batches.
+  // Simulating one or two more periods shows how the orders continue, possibly only after more
+  // micro-batches than the slots need. If none repeats, all micro-batches are simulated. Leaves the
+  // program with all micro-batches.
   absl::StatusOr<IssueOrders> Completed(int64_t few, IssueOrders of_few, int64_t all) {
     const int64_t period = Period(schedule_, stages_);
     for (const int64_t spare : {0, 4, 16}) {

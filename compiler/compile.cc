@@ -1,3 +1,5 @@
+// Compiles a graph to a plan, one step after the other. Next: compiler/sbp/infer_sbp.h, the pass
+// that chooses the layout of every tensor.
 #include "compiler/compile.h"
 
 #include <algorithm>
@@ -90,9 +92,9 @@ proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
   return cluster;
 }
 
-// The mesh with its axes in an order that suits the cluster: by what the first program exchanges
-// where all links are alike. Boxed for links that are not, it would exchange little over the slow
-// ones, whatever axis lies there, and that axis would stay there.
+// The mesh with its axes in an order that suits the cluster. The exchanges of the first program
+// decide, boxed for equal links: boxed for unequal links, it would exchange little along whatever
+// axis crosses the slow ones, and that axis would stay there.
 absl::StatusOr<Mesh> MeshOnCluster(const GraphSource& source, CompileOptions options,
                                    const Schedule& schedule) {
   const proto::Cluster cluster = options.cluster;
@@ -115,7 +117,7 @@ std::string LaidNote(const Mesh& mesh, const Mesh& written) {
                       ", --keep_axis_order leaves it so");
 }
 
-// The layouts of these programs, in the place of those that the graph stated of them.
+// Replaces the layouts that the graph states for these programs by the chosen ones.
 void StateLayouts(const std::vector<ProgramDraft>& drafts, proto::Graph* graph) {
   const google::protobuf::RepeatedPtrField<proto::OpLayout> stated = graph->layout();
   graph->clear_layout();
@@ -135,8 +137,8 @@ struct Boxed {
   PersistentIds ids;
 };
 
-// Front end: what is computed, and where. The first program decides how variables lie. If `program`
-// is named, it is the last, and its passes end with `pass`.
+// The front end: the ops and their layouts. The first program decides the layouts of variables. If
+// `program` is named, it is the last one, and its passes end with `pass`.
 absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptions& options,
                                    const Schedule& schedule, const LayoutSearch& search,
                                    std::string_view program = "", std::string_view pass = "") {
@@ -182,8 +184,8 @@ CompileOptions AsOneStage(CompileOptions options) {
   return options;
 }
 
-// The searches to take, the fastest first. What cannot be compiled is compared by nobody: compiling
-// it with the first search says why.
+// The searches to run, the one with the fastest step first. If a graph cannot be compiled, there is
+// nothing to compare, and compiling it with the first search reports the error.
 std::vector<ComparedLayouts> LayoutsToTry(GraphSource source, const CompileOptions& options) {
   const std::vector<ComparedLayouts> first(1);
   if (!ComparesLayouts(options)) return first;
@@ -254,7 +256,7 @@ absl::StatusOr<Schedule> ScheduleFor(const CompileOptions& options) {
   return schedule;
 }
 
-// The options with the axes of the mesh as they are laid on the cluster.
+// The options with the axes of the mesh in the order that suits the cluster.
 absl::StatusOr<CompileOptions> Laid(const GraphSource& source, const CompileOptions& options,
                                     const Schedule& schedule) {
   CompileOptions laid = options;

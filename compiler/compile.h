@@ -62,29 +62,29 @@ struct CompileOptions {
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;
   AnnotateOptions::Shard shard = AnnotateOptions::kNone;  // of variables, over data axes
-  // Whether the axes of `mesh` keep their order; else, on a cluster of several levels, those that
-  // exchange most are laid innermost (lay_axes.h), and the plan's mesh is in that order.
+  // True: the axes of `mesh` keep their order. False: on a cluster of several levels, the axes that
+  // exchange most become the innermost (lay_axes.h), and the plan's mesh has that order.
   bool keep_axis_order = false;
-  // Whether exchanges of a stage go on while it computes (lower/overlap.h); none: where they do not
-  // take the cores that compute, which on CPU devices they do.
+  // True: exchanges of a stage overlap its computation (lower/overlap.h). nullopt: they do, except
+  // on CPU devices, where they would take the cores that compute.
   std::optional<bool> overlap;
   int64_t bucket_bytes = kBucketBytes;  // lower/buckets.h
-  // The graph in the plan states all layouts that were chosen (proto OpLayout): compiled again with
-  // the same options, it lies the same, whatever ops and links are then said to cost.
+  // The graph in the plan states all chosen layouts (proto OpLayout). Compiled again with the same
+  // options, it has the same layouts, whatever the prices are then.
   bool state_layouts = false;
-  // Seconds of a step of a program of `plan`, simulated on `cluster`; may be null. Where it is
-  // given and the cluster says how devices are joined, layouts that are optimal by several models
-  // are compared by it, and the fastest is taken (compare_layouts.h). The plan has neither offsets
-  // nor a proof.
+  // Simulates a program of `plan` on `cluster` and returns the seconds of a step; may be null. If
+  // it is given and the cluster has links, the optimal layouts of several searches are compared by
+  // it, and the fastest is taken (compare_layouts.h). The plan has neither offsets nor a proof yet.
   std::function<absl::StatusOr<double>(const proto::Plan& plan, std::string_view program)>
       step_seconds;
-  // Of a GPT, the blocks of each place along the pipe (annotate_gpt.h); empty: balanced.
+  // The number of blocks of a GPT at each position along the pipe (annotate_gpt.h); empty:
+  // balanced.
   std::vector<int> stage_layers;
 };
 
 bool OverlapsExchanges(const CompileOptions& options);
 
-// Input errors name the place and the hint; a plan that does not fit a device is
+// Input errors name the location and a hint; a plan that does not fit a device is
 // RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its fingerprint. A pure function:
 // equal arguments give equal plans.
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options);

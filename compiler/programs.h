@@ -14,13 +14,13 @@
 
 namespace oneflow {
 
-// By which prices infer_sbp looks for layouts, insert_boxing for ways within a stage, and the back
-// end for an order that hides exchanges. Which of them make the shortest step, the simulator says
-// (CompileOptions::step_seconds).
+// The prices by which infer_sbp searches for layouts, insert_boxing for paths within a stage, and
+// the back end for an order that hides exchanges. The simulator decides which prices give the
+// shortest step (CompileOptions::step_seconds).
 struct LayoutSearch {
   enum Prices : uint8_t {
     kCluster,  // the cluster's
-    kAlike,    // those of a cluster that says nothing: all links alike
+    kAlike,    // those of an unknown cluster: all links equal
   } prices = kCluster;
   bool split_positions = true;  // where CompileOptions::split_positions lets it
 };

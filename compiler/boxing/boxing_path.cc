@@ -58,11 +58,11 @@ int Changes(const NdSbp& a, const NdSbp& b) {
   return changes;
 }
 
-// Dijkstra over nd-SBPs. What cannot be on a way shorter than one that is known is left out
-// (LeastFrom).
+// A* over nd-SBPs; LeastFrom is the lower bound. A node that cannot be on a shorter path than a
+// known one is left out.
 class PathSearch {
  public:
-  // most_axes: that one step changes. most_seconds: ways that take longer are not looked for.
+  // most_axes: axes that one step may change. most_seconds: longer paths are not searched for.
   PathSearch(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& from,
              const NdSbp& to, int most_axes, double most_seconds)
       : prices_(prices),
@@ -135,8 +135,9 @@ class PathSearch {
     return false;
   }
 
-  // Seconds that any way from here to `to_` takes: a last firing, what it writes, and what a device
-  // lacks, over the fastest link. Of a sum that is taken on the way each device lacks all.
+  // A lower bound of the seconds from here to `to_`: a last firing, the bytes that it writes, and
+  // the bytes that a device lacks, over the fastest link. A device lacks all of a sum still to be
+  // taken.
   double LeastFrom(const NdSbp& lies) const {
     if (lies == to_) return 0;
     int64_t lacking = 0;
@@ -237,9 +238,9 @@ class PathSearch {
   const NdSbp &from_, &to_;
   const int most_axes_;
   Dims most_parts_;                                    // by dimension
-  double most_seconds_;                                // of the whole way
+  double most_seconds_;                                // of the path
   std::vector<std::pair<Coordinate, Slice>> corners_;  // two devices, and what they need of `to_`
-  std::unordered_map<std::string, int> known_;         // nodes, by how they lie
+  std::unordered_map<std::string, int> known_;         // nodes, by layout
   std::vector<Node> nodes_;
 };
 

@@ -12,8 +12,8 @@
 //   all_to_all      any of B and S to any other on several axes at once: what each device lacks
 //
 // A tensor of T bytes; in each group along an axis. P -> B in 2 (p-1) T is reduce_scatter, then
-// all_gather. zero_fill leaves each part where it is and fills the rest of the whole with what does
-// not count: 0 for a sum, the lowest number for a maximum.
+// all_gather. zero_fill keeps each part and fills the rest of the tensor with the neutral element:
+// 0 for a sum, the lowest number for a maximum.
 //
 // Several axes may split one dimension: the first in the mesh splits outermost. A primitive on one
 // axis is possible while no later axis splits the dimension that it splits or joins; else its peers

@@ -14,7 +14,7 @@
 namespace oneflow {
 namespace {
 
-// From another stage each device takes all it needs, from the device of its own coordinate.
+// Each device receives all it needs from the device of the same coordinate on the other stage.
 void LowerTransfer(const Graph& graph, const Op& op, const proto::Cluster& cluster,
                    proto::ActorFacts* facts) {
   const Tensor& to = graph.tensors[op.outputs[0]];

@@ -204,8 +204,8 @@ class Lowering {
     return segment;
   }
 
-  // P, F, B, W and U take all of their chunk that stands in the lane; of sends and receives and of
-  // what the host does each is a segment of its own.
+  // P, F, B, W and U are one segment for all ops of a chunk and lane. Each send, each receive and
+  // each actor of the host is a separate segment.
   proto::Segment* SegmentFor(const Op& op, Lane lane, int partner) {
     const Task task = MakeTask(op);
     const bool together =

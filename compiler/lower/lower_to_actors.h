@@ -8,7 +8,7 @@
 //   boxing ops          exchanges of a group, or local copies (boxing.h); with `overlap` exchanges
 //                       stand on streams of their own (overlap.h), small ones together (buckets.h)
 //   transfer            a send on the stage that has the tensor and a receive on the one that wants
-//                       it, each on a stream of its own kind, in a segment of its own
+//                       it, each on a stream of its kind, in a separate segment
 //   all other ops       an actor of the stage, in the segment P, F, B, W or U; of several chunks
 //                       each has an F0, F1, ... of its own
 //

@@ -6,7 +6,7 @@
 //   F0×2 F1×2 (F0 B1)×2 ...  of chunks 0 and 1
 //
 // The n-th occurrence of a task is its micro-batch n: micro-batches of one task are always taken in
-// turn, so that all orders add up gradients alike (law 6).
+// turn, so that all schedules add up gradients in the same order.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
     }
     r.set_id(it->second);
     r.set_slots(static_cast<int>(AttrInt(op, "versions", 1)));
-    // One version is updated in place; of several each is filled afresh.
+    // A single version is updated in place; with several, each fill is a new version.
     r.set_fill_mode(r.slots() > 1 ? proto::Register::FRESH : proto::Register::UPDATE);
     *plan->add_persistent() = r;
     if (AttrBool(op, "transient")) continue;

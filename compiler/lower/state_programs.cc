@@ -24,7 +24,7 @@ class StateProgram {
     actor->set_kernel(kernel_);
     actor->set_stage(r.stage());
     (*actor->mutable_attr())["name"].set_s(variable.name());
-    // Writers fill every slot: the versions of a weight begin alike. A reader takes the newest.
+    // Writers fill every slot, so all versions of a weight begin equal. A reader takes the newest.
     const int times = reads_ ? 1 : r.slots();
     FindSegment(r.stage(), times)->add_actor(actor->id());
     return actor;

@@ -27,17 +27,17 @@ struct Piece {
 
 struct Packing {
   std::vector<int64_t> offsets;  // by piece
-  int64_t bytes = 0;             // that all of them take
+  int64_t bytes = 0;             // of the arena
 };
 
-// The smallest of first fits in several orders: the largest first, the longest-lived first, and by
-// bytes times length. Where that is more than a hundredth over what is held at once, the largest
-// piece that ends beyond is moved to the front of the best order, again and again until nothing is
-// gained any more, and the smallest of all counts. In an order, each piece goes to the least offset
-// that is free of those before it. Deterministic.
+// The smallest result of first fit in several orders: by bytes, by length of life, and by their
+// product, the largest first. First fit gives each piece the least offset at which it overlaps no
+// earlier piece. If the smallest result exceeds the most bytes held at once by more than 1 %, the
+// largest piece that ends beyond that mark moves to the front of the best order, repeatedly, until
+// that gains nothing. Deterministic.
 // `apart`: pairs of pieces of one part that never hold something at once, whatever their spans say.
-// `bound`: bytes that any packing takes. Where spans ask for more, and the packing takes a fiftieth
-// more than the bound, pairs of `apart` that have the same bytes are tried as one piece, too.
+// `bound`: bytes that any packing needs. If the packing exceeds the bound by more than 2 %, pairs
+// of `apart` that have the same bytes are also tried as one piece.
 Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart = {},
              int64_t bound = std::numeric_limits<int64_t>::max());
 

@@ -70,7 +70,7 @@ Piece MakePiece(const StageLifetimes& stage, const FrameLayout& frames) {
 
 // Pairs of single-slot registers that never hold something at the same time, as clocks of streams
 // other than compute show: the compute stream learns of a completed send too late to see it.
-// `piece`: by register, its piece; -1: none of its own.
+// `piece`: the piece of each register; -1: none.
 std::vector<std::pair<int, int>> Apart(const std::vector<Lifetime>& lives,
                                        const std::vector<int>& piece) {
   std::map<int, size_t> index;  // of the register among `lives`

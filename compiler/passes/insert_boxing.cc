@@ -106,7 +106,7 @@ class BoxingInserter {
     return axes;
   }
 
-  // The layers of a model repeat the same few ways.
+  // The layers of a model repeat the same few paths.
   const std::vector<BoxingStep>& FindPath(TensorId t, const NdSbp& to) {
     const Tensor& tensor = graph_->tensors[t];
     const auto [known, fresh] =
@@ -147,7 +147,7 @@ class BoxingInserter {
       return sum;
     };
     NdSbp best = sbp;
-    if (prices_.cluster.level_size() < 2) return best;  // all links alike: never worth it
+    if (prices_.cluster.level_size() < 2) return best;  // equal links: never worth it
     double least = seconds(sbp);
     for (int axis = 0; axis < static_cast<int>(sbp.size()); ++axis) {
       if (!sbp[axis].broadcast() || graph_->mesh.axes[axis].size == 1) continue;

@@ -22,6 +22,8 @@
 //
 // Guarantees: each op's inputs have exactly the SBP of its chosen signature and are on its stage
 // (verify_graph.h proves it). Op::why of each op added says who needed it.
+//
+// Next: proto/plan.proto, the plan that the graph becomes.
 #pragma once
 
 #include "absl/status/status.h"
@@ -31,8 +33,8 @@
 
 namespace oneflow {
 
-// Requires `choice` from InferSbp of this very graph. `cluster`: for prices. `ways`: for those of
-// the ways within a stage, where they are others.
+// Requires the `choice` that InferSbp made for this very graph. `cluster` prices the boxing;
+// `ways`, if given, prices the paths within a stage instead.
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster = {},
                           bool regather = false, const proto::Cluster* ways = nullptr);
 

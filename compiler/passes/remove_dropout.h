@@ -1,5 +1,5 @@
-// Takes dropout out of the programs that do not train: eval, generate and run compute with the
-// whole model. Readers of a dropout, or a stored_dropout, read what it read.
+// Removes dropout from the programs that do not train: eval, generate and run compute with all
+// units of the model. Readers of a dropout, or a stored_dropout, read its input.
 //
 //   dropout "drop" of x  ->  nothing: its readers read x. Where it is the loss or an output, which
 //                            keeps its name: add_n "drop" of x alone.

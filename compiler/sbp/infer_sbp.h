@@ -11,6 +11,8 @@
 // from it and from the choice axis by axis, each the cheapest given the previous axes; a note says
 // by how much another choice could be cheaper. If an op has too many combinations even for that,
 // the axes are chosen one after the other only.
+//
+// Next: compiler/passes/insert_boxing.h, which joins layouts that differ.
 #pragma once
 
 #include <cstdint>

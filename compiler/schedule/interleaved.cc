@@ -17,7 +17,7 @@
 namespace oneflow {
 namespace {
 
-// A step of whole rounds, of P micro-batches each but the last, which has the rest, too.
+// A step divided into rounds of P micro-batches. The last round also takes the remainder.
 struct Rounds {
   int64_t count, size, last;
   int64_t longest() const { return std::max(count > 1 ? size : 0, last); }

@@ -7,7 +7,7 @@
 //   zero_bubble  F×w (B F)×d (B W F)×(M−w−d) (B W)×w W×d: B and W apart (zero_bubble.cc)
 //   pipedream, 2bw            1f1b over steps that overlap, on weights that lag (update_rule.h)
 //
-// A new schedule is one function in a file of its own and one row in the table of schedule.cc; a
+// A new schedule is one function in its own file and one row in the table of schedule.cc; a
 // user's own is written in a file (order_file.h).
 #pragma once
 

@@ -1,5 +1,5 @@
 // A program played by a clock: each stream fires as soon as it may, a send and its receive
-// together, a firing takes the seconds that it is told. It knows slots, rates and orders, but no
+// together, a firing takes the given seconds. It knows slots, rates and orders, but no
 // bytes and no worker threads: it is neither the proof nor the simulator, which drives the
 // runtime's actors.
 //

@@ -87,7 +87,7 @@ absl::Status ParseText(std::string_view text, std::string_view file, std::string
                       ends ? "the text ends here: it was cut off, or lacks a brace" : "");
   }
   if (FindBadString(*message, nullptr).field == nullptr) return absl::OkStatus();
-  // Locations cost more than the message, so they are looked up only to be told.
+  // Locations cost more than the message, so they are looked up only for an error.
   Locations known;
   parser.WriteLocationsTo(&known);
   parser.ParseFromString(std::string(text), message);

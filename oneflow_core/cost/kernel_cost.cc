@@ -16,9 +16,9 @@ bool IsProduct(std::string_view kernel) {
   return def != nullptr && def->products != Products::kNone;
 }
 
-// What the tiles of a call take over what its results would, evenly spread over the processors; at
-// least 1. The tile may lie either way; its sides are powers of two, and no longer than the result
-// needs.
+// The time of a call's tiles, relative to its results spread evenly over the processors; at
+// least 1. The tile may have either orientation. Its sides are powers of two, no longer than the
+// result needs.
 double TileLoss(const proto::Device& device, const CallWork& call) {
   if (device.processors() <= 0 || call.products <= 0) return 1;
   const double processors = device.processors(), results = call.products * call.rows * call.columns;

@@ -6,13 +6,13 @@
 // Roofline: max(flops / rate, bytes / memory rate), with the rates that the cluster file gives for
 // the call's size; their sum where the device says `no_overlap`. Products of matrices
 // (OpDef::products) go at the rate of their type, all else, which is computed in f32, at the f32
-// peak. Where the device says how many processors it has, and no call was measured, each computes
+// peak. If the device has a number of processors, and no call was measured, each processor computes
 // one tile of a product's result at a time: a last wave with few tiles, and tiles that stand out,
 // cost as much as full ones (NVIDIA, Matrix Multiplication Background User's Guide, "Dimension
-// Quantization Effects"). Where the file has measured calls (`oneflow calibrate`), the roofline is
+// Quantization Effects"). If the file has measured calls (`oneflow calibrate`), the roofline is
 // multiplied by the measured share: measured / roofline of the calls of the same kernel and type,
 // each weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs what
-// was measured, and shapes between two classes cost what lies between. A kernel that was not
+// was measured, and shapes between two measured ones are interpolated. A kernel that was not
 // measured takes the share of all that were: those near it in size and intensity. Copies between
 // the host and the device (copy_in, copy_out) say nothing of other kernels.
 //

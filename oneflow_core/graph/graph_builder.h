@@ -9,7 +9,7 @@
 //   ASSIGN_OR_RETURN(Graph graph, g.Build());
 //
 // It computes nothing and infers nothing. Mistakes (a name used twice, a value of another builder)
-// are kept and told by Build, so that a model reads as straight lines. Not thread-safe.
+// are kept and reported by Build, so that a model reads as straight-line code. Not thread-safe.
 #pragma once
 
 #include <cstdint>

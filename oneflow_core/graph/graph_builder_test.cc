@@ -24,15 +24,15 @@ TEST_CASE("a model reads as straight lines") {
   g.Output(z);
   CHECK('\n' + ToText(*g.Build()) == R"(
 graph mlp mesh=pipe=2,tensor=2 ops=9 boxing=0 loss=loss outputs=norm
-  x       input                               -> x                   f32[batch,64]      stage=0 source=feed
-  w       variable                            -> w                   f32[64,64]         stage=0 want=tensor:S(1) init=normal init_value=0.02
-  b       variable                            -> b                   f32[64]            stage=0 init=zeros
-  fc      linear                 x w b        -> fc                  f32[]              stage=0
-  scale   variable                            -> scale               f32[64]            stage=1 init=ones
-  act     gelu                   fc           -> act                 f32[]              stage=1
-  norm    layer_norm             act scale    -> norm norm:1 norm:2  f32[] f32[] f32[]  stage=1 want:2=tensor:B
-  labels  input                               -> labels              i32[batch]         stage=1 source=labels
-  loss    softmax_cross_entropy  norm labels  -> loss                f32[]              stage=1
+  x           f32[batch,64]  = input                              stage=0 source=feed
+  w           f32[64,64]     = variable                           stage=0 want=tensor:S(1) init=normal init_value=0.02
+  b           f32[64]        = variable                           stage=0 init=zeros
+  fc          f32[]          = linear x w b                       stage=0
+  scale       f32[64]        = variable                           stage=1 init=ones
+  act         f32[]          = gelu fc                            stage=1
+  norm :1 :2  f32[]x3        = layer_norm act scale               stage=1 want:2=tensor:B
+  labels      i32[batch]     = input                              stage=1 source=labels
+  loss        f32[]          = softmax_cross_entropy norm labels  stage=1
 )");
 }
 
@@ -55,26 +55,26 @@ TEST_CASE("every kind has a method") {
   g.AddBias("bias", table, g.Fill("row", {12}, 2.0));
   CHECK('\n' + ToText(*g.Build()) == R"(
 graph all mesh=1 ops=20 boxing=0 loss=nll
-  ids      input                               -> ids      i32[4,8]       source=tokens
-  table    variable                            -> table    f32[16,12]     init=constant init_value=0.5
-  embed    embedding             table ids     -> embed    f32[]
-  pos      positional_embedding  embed table   -> pos      f32[]
-  qkv      variable                            -> qkv      f32[12,3,2,6]  init=zeros
-  proj     variable                            -> proj     f32[2,6,12]    init=zeros
-  qkv.fc   linear                pos qkv       -> qkv.fc   f32[]
-  attn     causal_attention      qkv.fc        -> attn     f32[]
-  proj.fc  linear                attn proj     -> proj.fc  f32[]          contract=2
-  add      add                   pos proj.fc   -> add      f32[]
-  logits   linear                add table     -> logits   f32[]          transpose_w=true
-  max      row_max               logits        -> max      f32[]
-  sum      row_sum_exp           logits max    -> sum      f32[]
-  pick     pick                  logits ids    -> pick     f32[]
-  nll      mean_nll              max sum pick  -> nll      f32[]          scale=0.03125
-  gram     matmul                table table   -> gram     f32[]          transpose_a=true
-  outer    matmul                table table   -> outer    f32[]          transpose_b=true
-  one      fill                                -> one      f32[]          dims=[2,2] value=1
-  row      fill                                -> row      f32[]          dims=[12] value=2
-  bias     add_bias              table row     -> bias     f32[]
+  ids      i32[4,8]       = input                             source=tokens
+  table    f32[16,12]     = variable                          init=constant init_value=0.5
+  embed    f32[]          = embedding table ids
+  pos      f32[]          = positional_embedding embed table
+  qkv      f32[12,3,2,6]  = variable                          init=zeros
+  proj     f32[2,6,12]    = variable                          init=zeros
+  qkv.fc   f32[]          = linear pos qkv
+  attn     f32[]          = causal_attention qkv.fc
+  proj.fc  f32[]          = linear attn proj                  contract=2
+  add      f32[]          = add pos proj.fc
+  logits   f32[]          = linear add table                  transpose_w=true
+  max      f32[]          = row_max logits
+  sum      f32[]          = row_sum_exp logits max
+  pick     f32[]          = pick logits ids
+  nll      f32[]          = mean_nll max sum pick             scale=0.03125
+  gram     f32[]          = matmul table table                transpose_a=true
+  outer    f32[]          = matmul table table                transpose_b=true
+  one      f32[]          = fill                              dims=[2,2] value=1
+  row      f32[]          = fill                              dims=[12] value=2
+  bias     f32[]          = add_bias table row
 )");
 }
 

@@ -34,7 +34,7 @@ absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path);
 // The IR, ops in topological order; the given order is kept where it is one.
 absl::StatusOr<Graph> GraphFromSource(const GraphSource& source);
 
-// Both ways at once, and without lines.
+// Parse and convert in one call; errors without line numbers.
 absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file = "graph");
 absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file);
 

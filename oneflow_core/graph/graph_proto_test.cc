@@ -40,12 +40,12 @@ TEST_CASE("ops come in topological order, outputs as far as they are referred to
   const Graph graph = *ParseGraphText(kMlp);
   CHECK('\n' + ToText(graph) == R"(
 graph mlp mesh=data=2 ops=6 boxing=0 loss=sum outputs=norm:2
-  x     input                    -> x                   f32[batch,8]       stage=0 want=data:S(0)
-  w     variable                 -> w                   f64[8,4]           stage=1
-  b     variable                 -> b                   f32[4]             stage=0
-  fc    linear      x w b        -> fc                  f32[]              stage=0
-  norm  layer_norm  fc b         -> norm norm:1 norm:2  f32[] f32[] f32[]  stage=0 epsilon=1e-06
-  sum   add         norm:1 norm  -> sum                 f32[]              stage=0
+  x           f32[batch,8]  = input            stage=0 want=data:S(0)
+  w           f64[8,4]      = variable         stage=1
+  b           f32[4]        = variable         stage=0
+  fc          f32[]         = linear x w b     stage=0
+  norm :1 :2  f32[]x3       = layer_norm fc b  stage=0 epsilon=1e-06
+  sum         f32[]         = add norm:1 norm  stage=0
 )");
 }
 

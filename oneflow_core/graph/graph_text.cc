@@ -2,15 +2,22 @@
 
 #include <algorithm>
 #include <charconv>
+#include <vector>
+
+#include "oneflow_core/base/wrap.h"
 
 namespace oneflow {
 namespace {
 
-constexpr size_t kWidestColumn = 64;  // a cell that is longer shifts its own line only
-
 struct Line {
-  std::string name, kind, inputs, outputs, types, rest;
+  std::string outputs, types, computed, rest, why;
 };
+
+// Cells of a line but the last two. One that is wider than `widest` shifts its own line only.
+constexpr struct {
+  std::string Line::*cell;
+  size_t widest;
+} kColumns[] = {{&Line::outputs, 36}, {&Line::types, 20}, {&Line::computed, 44}};
 
 // The shortest digits that read back as the same number.
 std::string ShortestText(double value) {
@@ -52,8 +59,7 @@ std::string ConstraintText(const Tensor& tensor) {
   return text;
 }
 
-std::string RestText(const Graph& graph, const Op& op, bool staged,
-                     const GraphTextOptions& options) {
+std::string RestText(const Graph& graph, const Op& op, bool staged) {
   std::string text;
   if (staged) Append(&text, "stage=" + std::to_string(op.stage));
   if (op.chunk > 0) Append(&text, "chunk=" + std::to_string(op.chunk));
@@ -66,22 +72,49 @@ std::string RestText(const Graph& graph, const Op& op, bool staged,
     if (tensor.sbp.empty() && !tensor.constraint.empty()) Append(&text, ConstraintText(tensor));
   }
   for (const auto& [key, value] : op.attrs) Append(&text, key + '=' + ToString(value));
-  if (options.why && !op.why.empty()) Append(&text, "# " + op.why);
   return text;
+}
+
+// "fc", and ":1" of the op's second output. A name that does not begin with the op's is printed in
+// full.
+std::string OutputText(const Graph& graph, const Op& op, size_t output) {
+  std::string text = TensorText(graph, op.outputs[output]);
+  const bool follows = output > 0 && text.size() > op.name.size() &&
+                       text.compare(0, op.name.size(), op.name) == 0 && text[op.name.size()] == ':';
+  return follows ? text.substr(op.name.size()) : text;
+}
+
+// "f32[4,8]", "f32[4,8] f32[4]x2".
+std::string TypesText(const Graph& graph, const Op& op) {
+  std::string text;
+  for (size_t i = 0; i < op.outputs.size();) {
+    const Tensor& tensor = graph.tensors[op.outputs[i]];
+    size_t same = 1;
+    for (; i + same < op.outputs.size(); ++same) {
+      const Tensor& next = graph.tensors[op.outputs[i + same]];
+      if (next.dtype != tensor.dtype || next.shape != tensor.shape) break;
+    }
+    Append(&text, std::string(Name(tensor.dtype)) + ToString(tensor.shape));
+    if (same > 1) text += 'x' + std::to_string(same);
+    i += same;
+  }
+  return text;
+}
+
+bool HasStages(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(),
+                     [](const Op& op) { return op.stage != 0; });
 }
 
 Line MakeLine(const Graph& graph, const Op& op, bool staged, const GraphTextOptions& options) {
   Line line;
-  line.name = op.name;
-  line.kind = op.kind;
-  for (const TensorId t : op.inputs) Append(&line.inputs, TensorText(graph, t));
-  for (const TensorId t : op.outputs) {
-    Append(&line.outputs, TensorText(graph, t));
-    const Tensor& tensor = graph.tensors[t];
-    Append(&line.types, std::string(Name(tensor.dtype)) + ToString(tensor.shape));
-  }
-  line.outputs = line.outputs.empty() ? "" : "-> " + line.outputs;
-  line.rest = RestText(graph, op, staged, options);
+  for (size_t i = 0; i < op.outputs.size(); ++i) Append(&line.outputs, OutputText(graph, op, i));
+  if (line.outputs.empty()) line.outputs = op.name;
+  line.types = TypesText(graph, op);
+  line.computed = "= " + op.kind;
+  for (const TensorId t : op.inputs) Append(&line.computed, TensorText(graph, t));
+  line.rest = RestText(graph, op, staged);
+  if (options.why && !op.why.empty()) line.why = "# " + op.why;
   return line;
 }
 
@@ -102,28 +135,44 @@ std::string Header(const Graph& graph) {
   return text + '\n';
 }
 
-// Aligned cells, two spaces apart, nothing after the last one.
+// Cells at least `width` wide, two blanks apart, nothing after the last one.
+std::string Row(const Line& line, const size_t (&width)[std::size(kColumns)]) {
+  std::string row;
+  for (size_t c = 0; c < std::size(kColumns); ++c) {
+    std::string cell = line.*kColumns[c].cell;
+    if (width[c] == 0 && cell.empty()) continue;
+    if (cell.size() < width[c]) cell.resize(width[c], ' ');
+    row += "  " + cell;
+  }
+  row += "  " + line.rest;
+  row.resize(row.find_last_not_of(' ') + 1);
+  return row;
+}
+
+// A line that would be too long if all its cells were aligned has fewer of them so, from the end,
+// if it fits then. A reason that does not fit stands on the next line.
 std::string Table(const std::vector<Line>& lines) {
-  constexpr std::string Line::*kCells[] = {&Line::name,    &Line::kind,  &Line::inputs,
-                                           &Line::outputs, &Line::types, &Line::rest};
-  size_t width[std::size(kCells)] = {};
+  size_t width[std::size(kColumns)] = {};
   for (const Line& line : lines) {
-    for (size_t c = 0; c < std::size(kCells); ++c) {
-      const size_t size = (line.*kCells[c]).size();
-      if (size <= kWidestColumn) width[c] = std::max(width[c], size);
+    for (size_t c = 0; c < std::size(kColumns); ++c) {
+      const size_t size = (line.*kColumns[c].cell).size();
+      if (size <= kColumns[c].widest) width[c] = std::max(width[c], size);
     }
   }
   std::string text;
   for (const Line& line : lines) {
-    std::string row;
-    for (size_t c = 0; c < std::size(kCells); ++c) {
-      if (width[c] == 0 && (line.*kCells[c]).empty()) continue;
-      std::string cell = line.*kCells[c];
-      if (cell.size() < width[c]) cell.resize(width[c], ' ');
-      row += "  " + cell;
+    size_t aligned[std::size(kColumns)];
+    std::copy(std::begin(width), std::end(width), aligned);
+    std::string row = Row(line, aligned);
+    for (size_t c = std::size(kColumns); row.size() > kTextColumns && c-- > 0;) {
+      aligned[c] = 1;
+      row = Row(line, aligned);
     }
-    row.resize(row.find_last_not_of(' ') + 1);
-    text += row + '\n';
+    if (row.size() > kTextColumns) row = Row(line, width);
+    text += row;
+    const bool fits = row.size() + 2 + line.why.size() <= kTextColumns;
+    if (!line.why.empty()) text += (fits ? "  " : "\n      ") + line.why;
+    text += '\n';
   }
   return text;
 }
@@ -139,11 +188,18 @@ std::string ToString(const Attr& attr) {
 }
 
 std::string ToText(const Graph& graph, const GraphTextOptions& options) {
-  const bool staged =
-      std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.stage != 0; });
+  const bool staged = HasStages(graph);
   std::vector<Line> lines;
-  for (const Op& op : graph.ops) lines.push_back(MakeLine(graph, op, staged, options));
-  return Header(graph) + Table(lines);
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
+    if (options.only && !options.only(graph.ops[i])) continue;
+    lines.push_back(MakeLine(graph, graph.ops[i], staged, options));
+    if (options.only) lines.back().outputs = std::to_string(i) + ' ' + lines.back().outputs;
+  }
+  return WrapLines(Header(graph) + Table(lines));
+}
+
+std::string OpText(const Graph& graph, const Op& op) {
+  return Table({MakeLine(graph, op, HasStages(graph), {})});
 }
 
 }  // namespace oneflow

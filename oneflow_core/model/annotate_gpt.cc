@@ -68,9 +68,9 @@ int CountBlocks(const Graph& graph) {
   return all ? static_cast<int>(seen.size()) : 0;
 }
 
-// Flops of a sequence forward: of each block, and of what stands before and after the blocks. Of a
-// graph whose shapes do not fit all blocks cost the same; a later pass says what is wrong with it.
-BlockCosts FlopsOf(Graph graph, int blocks) {
+// FLOPs of a sequence in the forward: of each block, and of the ops before and after the blocks. If
+// the shapes of a graph are inconsistent, all blocks cost the same; a later pass reports the error.
+BlockCosts CountFlops(Graph graph, int blocks) {
   for (Tensor& tensor : graph.tensors) {
     for (int64_t& size : tensor.shape.dims) size = std::max<int64_t>(size, 1);  // "batch"
   }
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<int>> WrittenStages(const std::vector<int>& layers, i
 // The stage of each block, balanced.
 absl::StatusOr<std::vector<int>> ChosenStages(const Graph& graph, int blocks, int pipe,
                                               int chunks) {
-  if (blocks >= pipe * chunks) return BalancedStages(FlopsOf(graph, blocks), pipe * chunks);
+  if (blocks >= pipe * chunks) return BalancedStages(CountFlops(graph, blocks), pipe * chunks);
   return InputError(
       "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
       "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",

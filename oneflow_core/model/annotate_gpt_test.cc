@@ -183,10 +183,10 @@ TEST_CASE("a graph that is no GPT gets its batch split, and no more") {
   REQUIRE(AnnotateGpt(&graph, *ParseMesh("pipe=2,data=2,tensor=4")).ok());
   CHECK('\n' + ToText(graph) == R"(
 graph mesh=1 ops=4 boxing=0
-  x   input          -> x   f32[batch,8]  want=data:S(0)
-  y   input          -> y   f32[8]
-  w   variable       -> w   f32[8,8]
-  fc  linear    x w  -> fc  f32[]
+  x   f32[batch,8]  = input       want=data:S(0)
+  y   f32[8]        = input
+  w   f32[8,8]      = variable
+  fc  f32[]         = linear x w
 )");
   // Variables are split where that was asked for.
   REQUIRE(

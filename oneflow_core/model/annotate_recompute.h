@@ -1,8 +1,8 @@
-// Which ops of a GPT are computed again in the backward: writes Op::recompute.
+// Selects the ops of a GPT that the backward recomputes: writes Op::recompute.
 //
 //   none        nothing (but what the graph itself says)
 //   attention   its core: scores, softmax, dropout and weighted values; Korthikanti's selective
-//   selective   that, layer norms, gelu and dropout, each by itself: all but matrix products
+//   selective   that, layer norms, gelu and dropout, each alone: all but matrix products
 //   full        a block at a time: of each block only its input is kept
 //   gather      beside one of these: what the forward gathers of its activations (sequence
 //               parallelism does, before products) the backward gathers again; only parts are kept.

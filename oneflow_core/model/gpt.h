@@ -1,5 +1,5 @@
 // The GPT: a logical graph from a handful of numbers. It knows nothing of ranks, meshes or stages;
-// where its tensors lie is said by annotate_gpt.h, the second place.
+// annotate_gpt.h adds those.
 //
 //   ASSIGN_OR_RETURN(GptConfig config, GptPreset("gpt2-124m"));
 //   config.bias = false;
@@ -14,6 +14,8 @@
 //     .softmax, .drop (where dropout > 0) and .values: the probabilities are tensors of the graph,
 //     as in the memory tables of Korthikanti et al. 2022;
 //   logits [b,t,V] = ln_f(x) against wte (tied) or head.weight; loss [] = mean cross entropy.
+//
+// Next: proto/graph.proto, the form of the graph.
 #pragma once
 
 #include <cstdint>

@@ -165,8 +165,8 @@ class ProgramDraw {
     }
   }
 
-  // What a sum or a send reads; what becomes of it is as large. Where there is nothing, it is an
-  // ordinary actor, and so is a receive of it.
+  // Draws the register that a sum or a send reads; its result is as large. If there is none, the
+  // actor becomes an ordinary one, and so does its receive.
   void DrawSource(int actor, Actor* writes) {
     Actor& a = actors_[actor];
     std::vector<PlanBuilder::In> sources;

@@ -11,8 +11,9 @@ constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
 // Micro-batches of a round; orders that need more are played to the end.
 constexpr int64_t kMostTogether = 1 << 16;
 
-// How often a counter of firings may go on as from `from` to `to` without its fills behaving
-// otherwise: for ever if it moves by whole fills; else while it stays inside one fill, if it did.
+// How often the change of a firing counter from `from` to `to` may repeat with the same effect on
+// its fills: without limit if it is a multiple of a fill; otherwise while the counter stays inside
+// the fill in which it began.
 int64_t RepeatsOfCounter(int64_t from, int64_t to, int64_t per_fill) {
   const int64_t moved = to - from;
   if (per_fill == 1 || moved % per_fill == 0) return kForever;
@@ -64,7 +65,8 @@ Cycle CycleBetween(const PlanNet& net, const Marking& from, const Marking& to) {
   Cycle cycle;
   cycle.times = RepeatsLeftInOrders(net, from, to, &cycle);
   if (cycle.times == 0) return {};
-  // Edges over which nobody waits move alike, since every stream is where it was in its run.
+  // Edges over which nobody waits change equally, since every stream has the same position in its
+  // run.
   to.ForWaits([&](int writer, int64_t per_fill, int reader, int64_t per_read) {
     if (cycle.times == 0) return;
     cycle.times =

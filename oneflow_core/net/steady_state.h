@@ -1,7 +1,7 @@
 // Steady state: a step of many micro-batches repeats itself, and a proof need not play every
 // repeat.
 //
-// If a legal game leads from one marking to another that differs only by whole fills, the same
+// If a legal game leads from one marking to another that differs by a multiple of fills, the same
 // firings are legal again from there: whether an actor may fire depends on differences of counts,
 // not on the counts. So the game may go on by many cycles at once, as long as every stream stays in
 // its run and no counter that a cycle moves by less than a fill crosses one. The cost of a proof

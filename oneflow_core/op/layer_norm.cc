@@ -66,7 +66,7 @@ InputGrads LayerNormGradient(GradientContext& g) {
   return grads;
 }
 
-// dy and x are alike, and dy is narrow if x is; mean and rstd (inputs `saved` and the next) have
+// dy has the shape and type of x; mean and rstd (inputs `saved` and the next) have
 // one number a row.
 absl::Status ExpectSaved(const OpView& v, int saved) {
   const Tensor &dy = v.in(0), &x = v.in(1);

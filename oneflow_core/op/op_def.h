@@ -54,8 +54,8 @@ struct AttrDef {
   bool required = false;
 };
 
-// Products of matrices among an op's computations: a device does them at a rate of its own. All
-// else is done element by element in f32, whatever it reads and writes.
+// Products of matrices among an op's computations: a device has a separate rate for them. All
+// other work is element by element in f32, whatever the types of inputs and outputs.
 enum class Products : uint8_t {
   kNone,
   kOne,    // output 0 is the product of inputs 0 and 1, up to what is done to it on the way

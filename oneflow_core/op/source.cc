@@ -88,8 +88,8 @@ std::vector<OpDef> SourceOps() {
        .attrs = {{"init", AttrType::kString},
                  {"init_value", AttrType::kDouble},
                  {"decay", AttrType::kBool},
-                 // Mesh axes, "data,expert": what is split over them and read whole is gathered
-                 // once a step; else anew in every micro-batch and pass.
+                 // Mesh axes, "data,expert": a variable that is split over them and read as B is
+                 // gathered once a step; else anew in every micro-batch and pass.
                  {"gather_once", AttrType::kString},
                  // Set by passes: nothing initialises, saves or loads it.
                  {"transient", AttrType::kBool},

@@ -13,7 +13,7 @@
 namespace oneflow {
 namespace {
 
-// Boxing actors, in the program's order, that make one tensor lie as one reader needs it.
+// The boxing actors, in the program's order, between one tensor and one reader.
 struct Place {
   std::string why, primitives;
   double bytes = 0, seconds = 0;
@@ -46,7 +46,7 @@ std::string TimeText(double seconds) {
 }  // namespace
 
 std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) {
-  // The reasons that are alike but for numbers and have the same price share a line.
+  // Reasons that differ in numbers only and have the same price share a line.
   std::map<std::string, size_t> known;
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const Place& place : PlacesOf(program, FindFacts(plan, program))) {

@@ -1,5 +1,5 @@
-// What a program's boxing is for people: for each place where a tensor does not lie as its reader
-// needs it, why, by which primitives, and what one firing of all of them moves and takes.
+// Describes a program's boxing for people: for each tensor whose layout is not the one that a
+// reader needs, the reason, the primitives, and the bytes and seconds of one firing of them.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace oneflow {
 
-// One line a place; places that differ in their numbers only (of layers and stages) share one, with
-// how many they are. Bytes are those that a device receives, of the device that receives most;
-// seconds are those of the compiler's prices, left out where it has none. "" without boxing.
+// One line for each tensor and reader. Those that differ in numbers only (of layers and stages)
+// share a line with their count. Bytes are those that a device receives, of the device that
+// receives most; seconds are those of the compiler's prices, left out where it has none. "" without
+// boxing.
 //
 //   boxing of program train, each time it fires:
 //       h.*.mlp.proj.product is P on tensor; h.*.mlp.proj needs B: all_reduce, 524,288 bytes, 55

@@ -14,14 +14,14 @@
 
 namespace oneflow {
 
-// Every number as "*". What has the same text without numbers can be folded.
+// The text with every number replaced by "*". Texts that are equal without numbers can be folded.
 std::string WithoutNumbers(std::string_view text);
 
 // One text for several that are equal without numbers: "*" where their numbers differ, so that a
 // text that stands alone has none. Requires one text at least.
 std::string Folded(const std::vector<std::string>& alike);
 
-// The texts, alike ones in one line at the place of the first, with how many they are.
+// The texts; equal ones share a line at the position of the first, with their count.
 std::vector<std::string> FoldedLines(const std::vector<std::string>& texts);
 
 }  // namespace oneflow

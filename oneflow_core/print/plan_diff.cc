@@ -203,7 +203,7 @@ void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
   AddFact("residual", Precision(a.train().residual()), Precision(b.train().residual()), diff);
 }
 
-// Digits of a whole number, else four that count.
+// All digits of an integer; four significant digits of another number.
 std::string Value(const PlanDiff::Number& number, double value) {
   if (number.unit == "bytes") return BytesText(static_cast<int64_t>(value));
   const std::string text = absl::StrFormat("%.6g", value);
@@ -247,7 +247,7 @@ std::string NamesText(const std::string& title, const std::vector<std::string>& 
   return text;
 }
 
-// A value of a fact. An order of many single actors, with those of alike layers as one: "h.*.fc.to1
+// A value of a fact. An order of many single actors, with those of equal layers as one: "h.*.fc.to1
 // (12)".
 std::string FactText(const std::string& what, const std::string& order) {
   const std::vector<std::string> words = absl::StrSplit(order, ' ');

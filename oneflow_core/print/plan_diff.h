@@ -16,7 +16,7 @@
 namespace oneflow {
 
 struct PlanDiff {
-  // Of one stage, or of several in a row that changed alike; -1: of none.
+  // The first and last stage of a range that changed equally; -1: none.
   struct Stages {
     int first = -1, last = -1;
   };

@@ -43,7 +43,7 @@ int LayerOf(const std::string& name) {
   return number ? layer : kNoLayer;
 }
 
-// The layers of a stage from `first` to `last`, which are alike; kNoLayer: actors of no layer.
+// The equal layers of a stage from `first` to `last`; kNoLayer: actors of no layer.
 struct Box {
   int stage = 0, first = kNoLayer, last = kNoLayer;
 };
@@ -86,7 +86,7 @@ class Drawing {
     }
   }
 
-  // Each actor is drawn as the first one of its box that is alike.
+  // Each actor is drawn as the first equal one of its box.
   void ChooseActors() {
     std::map<std::tuple<size_t, std::string, std::string, int>, int> known;
     std::map<std::tuple<size_t, int, std::string, std::string>, int> times;  // by layer, too

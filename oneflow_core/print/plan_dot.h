@@ -3,9 +3,9 @@
 //
 //   ASSIGN_OR_RETURN(const std::string dot, PlanDot(plan, "train", /*full=*/false));
 //
-// Layers in a row that are alike are one cluster, "layers 0-11 x 12": its boxes are those of one of
-// them, and what leads from a layer to the next is dashed. Edges that then lead alike are one. What
-// leads back, such as an updated weight, does not order the boxes.
+// Consecutive equal layers are one cluster, "layers 0-11 x 12": it shows the boxes of one layer,
+// and edges from a layer to the next are dashed. Parallel edges are drawn once. Edges that lead
+// back, such as that of an updated weight, do not order the boxes.
 #pragma once
 
 #include <string>

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
+#include "oneflow_core/base/wrap.h"
 #include "oneflow_core/plan/address_period.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/buffers.h"
@@ -232,7 +233,7 @@ std::string TimesText(const std::vector<std::string>& names, int64_t times) {
   return single ? absl::StrCat(text, "×", times) : absl::StrCat("(", text, ")×", times);
 }
 
-// What is inferred alike of all layers, in one line: "h.*.attn.add is S(0) on data: ...; 12 times".
+// Facts that hold for all layers share a line: "h.*.attn.add is S(0) on data: ...; 12 times".
 std::string NotesText(const proto::Plan& plan) {
   // By the rest of the note and the name without numbers, in the order of the first.
   std::vector<std::pair<std::string, std::vector<std::string>>> notes;
@@ -369,7 +370,7 @@ std::string PlanText(const proto::Plan& plan, std::string_view only) {
       text += "\n";
     }
   }
-  return text;
+  return WrapLines(text);
 }
 
 }  // namespace oneflow

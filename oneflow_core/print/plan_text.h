@@ -16,6 +16,8 @@ std::string PlanSummary(const proto::Plan& plan);
 int64_t ParameterCount(const proto::Plan& plan);
 
 // All of it, one line an actor and a register; of programs only the one of this name, if given.
+// Lines of more than kTextColumns (oneflow_core/base/wrap.h) go on in lines that begin with six
+// blanks.
 std::string PlanText(const proto::Plan& plan, std::string_view program = "");
 
 // "compute", "exchange" or "host".

@@ -1,15 +1,15 @@
 // Frames: groups of registers of a stage whose buffers are interleaved (plan/buffers.h). The
 // members have equally many buffers, the same stride, and equally many fills a step. Buffer i of
-// every member is in frame i. Where each micro-batch fills each member once, every micro-batch in
+// every member is in frame i. If each micro-batch fills each member once, every micro-batch in
 // flight has its own frame, and in it registers share bytes as in an arena of one micro-batch.
 //
 //   ln     fill 0 . . . | fill 1 . . . | fill 2 . . .       buffer 0, 1, 2, then 0 again
 //   dgelu  . . . fill 0 | . . . fill 1 | . . . fill 2       in bytes whose contents are over
 //
-// For the memory proof: the frame that a step begins with may drift, but all members drift alike,
+// For the memory proof: the frame that a step begins with may drift, but all members drift equally,
 // so the way they overlap inside a frame does not change from step to step. A register with as many
-// buffers as fills a step does not drift. The proof treats each of its buffers as a register of its
-// own, which any other register may overlap; such a register is not a member here.
+// buffers as fills a step does not drift. The proof treats each of its buffers as a separate
+// register, which any other register may overlap; such a register is not a member here.
 #pragma once
 
 #include <cstdint>

@@ -97,7 +97,7 @@ Holdings FindHoldings(const proto::Plan& plan) {
   return holdings;
 }
 
-// One actor as an op of a graph of its own, with the layouts of its tensors.
+// One actor as the only op of a graph, with the layouts of its tensors.
 class ActorOp {
  public:
   // With all that the actor reads and writes.

@@ -8,7 +8,7 @@
 namespace oneflow {
 
 // Checks one program, after VerifyProgramTypes. For each actor, against the definition of its kind
-// (op registry; a table of its own for the host's kernels):
+// (op registry; a separate table for the host's kernels):
 //  1. the kind is known; the numbers of inputs and outputs and the attributes are its own;
 //  2. shapes and types of the outputs follow from those of the inputs (`adamw` finds w, m and v in
 //     its outputs, which are updated in place);

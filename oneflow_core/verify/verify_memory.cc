@@ -30,7 +30,7 @@ int64_t CyclesOfSlots(const PlanNet& net, const Marking& begin, const Marking& e
   return cycles;
 }
 
-// Plays the game to its end. Where a round is a cycle of the marking, it tries to skip further
+// Plays the game to its end. If a round is a cycle of the marking, it tries to skip further
 // cycles. A trial copies the game, and clocks reach their steady state later than the marking. So
 // the first trial waits until clocks have advanced steadily for so many cycles that every slot,
 // which stores an older clock, has been filled in them. Each further trial comes a quarter later.

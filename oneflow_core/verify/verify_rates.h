@@ -8,7 +8,7 @@ namespace oneflow {
 
 // 1. Slots, firings a fill and firings a read are at least 1; fills that wait at the start find
 //    slots.
-// 2. In one step the writer makes whole fills, and every reader reads as many.
+// 2. In one step the writer makes an integer number of fills, and every reader reads as many.
 // A program that breaks one of them is inconsistent: whatever its order, it sticks sooner or later,
 // or never comes back to its initial marking. Requires registers and actors whose ids fit
 // (MakePlanNet).

@@ -254,8 +254,8 @@ class ProgramTypes {
     return absl::OkStatus();
   }
 
-  // The host touches its own memory, a device that has memory of its own only that; copies join
-  // them.
+  // Actors of the host access the host's memory only; those of a device that has its own memory
+  // access that memory only; copies connect the two.
   absl::Status CheckMemoryKinds() const {
     if (!HasHostArenas(*net_.plan)) return absl::OkStatus();
     for (const proto::Actor& actor : net_.program->actor()) {

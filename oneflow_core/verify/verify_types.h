@@ -17,8 +17,9 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan);
 // Checks one program, after VerifyPlanTypes:
 //  1. every register has at least one slot, holds its largest part, and is inside its arena
 //     region;
-//  2. what is read is written, or persistent; only what is persistent is updated in place or read
-//     before its first fill;
+//  2. every register that is read is written or persistent; only a persistent one is updated in
+//  place
+//     or read before its first fill;
 //  3. an edge with data stays on its stage, except into a boxing actor without peers (a transfer);
 //  4. data of peers is read only by boxing actors, whose sources cover exactly what they write;
 //  5. rates are consistent (verify_rates.h);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "compiler/schedule/schedule.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/wrap.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -163,15 +165,30 @@ absl::Status RunPass(const std::string& name, State* state) {
   return absl::OkStatus();
 }
 
-std::string PrintGraph(const Graph& graph, bool boxing_only) {
-  std::string text = ToText(graph, {.why = boxing_only});
-  if (!boxing_only) return text;
-  std::istringstream lines(text);
-  std::string line, kept;
-  for (int i = -1; std::getline(lines, line); ++i) {  // the line of op i; -1: the header
-    if (i < 0 || IsBoxing(graph.ops[i].kind)) kept += line + "\n";
-  }
-  return kept;
+// Ops of `before` by name, as they are printed.
+std::map<std::string, std::string> OpTexts(const Graph& before) {
+  std::map<std::string, std::string> texts;
+  for (const Op& op : before.ops) texts[op.name] = OpText(before, op);
+  return texts;
+}
+
+// `before`: the graph that the last pass was given.
+std::string PrintGraph(const Graph& graph, const Graph& before, const GoldenCase& golden) {
+  const bool boxing = Has(golden.show, "boxing"), changed = Has(golden.show, "changed");
+  if (!boxing && !changed && golden.names.empty()) return ToText(graph);
+  std::map<std::string, std::string> texts = OpTexts(before);
+  const auto shown = [&](const Op& op) {
+    if (boxing && !IsBoxing(op.kind)) return false;
+    const auto old = texts.find(op.name);
+    if (changed && old != texts.end() && old->second == OpText(graph, op)) return false;
+    return golden.names.empty() || Has(golden.names, op.name);
+  };
+  std::string text = ToText(graph, {.why = boxing, .only = shown});
+  if (!changed) return text;
+  for (const Op& op : graph.ops) texts.erase(op.name);
+  std::string removed;
+  for (const Op& op : before.ops) removed += texts.count(op.name) > 0 ? " " + op.name : "";
+  return removed.empty() ? text : WrapLines(text + "  removed:" + removed + "\n");
 }
 
 // What a line of PlanText tells of, in the words of `show`.
@@ -188,12 +205,20 @@ std::string_view KindOf(const std::string& line) {
 std::string PrintPlan(const proto::Plan& plan, const GoldenCase& golden) {
   std::istringstream lines(PlanText(plan));
   std::string line, kept;
+  bool keeps = true;
   for (int i = 0; std::getline(lines, line); ++i) {
+    if (line.rfind("      ", 0) == 0) {  // the line before goes on
+      if (keeps) kept += line + "\n";
+      continue;
+    }
+    keeps = false;
     if (i < 2) continue;  // the plan's header: facts of the whole plan
     const std::string_view kind = KindOf(line);
     if (!kind.empty() && !golden.show.empty() && !Has(golden.show, kind)) continue;
     const bool named = line.rfind("  r", 0) == 0 || line.rfind("  a", 0) == 0;
-    if (named && !golden.names.empty() && !Has(golden.names, Words(line)[1])) continue;
+    const auto& names = named ? golden.names : golden.segments;
+    if ((named || kind == "segments") && !names.empty() && !Has(names, Words(line)[1])) continue;
+    keeps = true;
     kept += line + "\n";
   }
   return kept;
@@ -246,7 +271,9 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
     } else if (key == "show") {
       golden.show = Words(value);
     } else if (key == "names") {
-      golden.names = Words(value);
+      for (const std::string& name : Words(value)) golden.names.push_back(name);
+    } else if (key == "segments") {
+      golden.segments = Words(value);
     } else {
       return InputError(file, "does not understand \"" + line + "\"");
     }
@@ -265,9 +292,13 @@ absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden) {
   state.draft.outputs = graph.outputs.size();
   ASSIGN_OR_RETURN(state.schedule, MakeSchedule(train, graph.mesh.stages()));
   RETURN_IF_ERROR(FoldStages(&graph, state.schedule.chunks));
-  for (const std::string& pass : golden.passes) RETURN_IF_ERROR(RunPass(pass, &state));
+  Graph before = graph;
+  for (const std::string& pass : golden.passes) {
+    before = graph;
+    RETURN_IF_ERROR(RunPass(pass, &state));
+  }
   if (state.plan.program_size() > 0) return PrintPlan(state.plan, golden);
-  return PrintGraph(graph, Has(golden.show, "boxing"));
+  return PrintGraph(graph, before, golden);
 }
 
 bool CanTrain(const GoldenCase& golden) {

@@ -10,11 +10,11 @@
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   residual: bf16           (optional; with it the residual stream, too)
 //   device: cuda             (optional; else host_copies does nothing)
-//   overlap: 1000            (optional; with exchanges on streams of their own, in buckets of so
-//   many
+//   overlap: 1000            (optional; exchanges on streams of their own, in buckets of so many
 //                            bytes)
 //   show: boxing             (optional; see below)
-//   names: fc1 fc1.dw        (optional; see below)
+//   names: fc1 fc1.dw        (optional, on one line or several; see below)
+//   segments: F B            (optional; see below)
 //   -- graph --
 //   textproto of proto/graph.proto, with its mesh
 //   -- expect --
@@ -26,12 +26,17 @@
 // hide_exchanges) are always named. A file named fail_* expects an error, any other none. The
 // results of insert_boxing and plan_memory are verified, too.
 //
-// Up to insert_boxing the graph is printed; `show: boxing` keeps the lines of boxing ops, with
-// their reasons. After lower, schedule, slots and plan_memory a plan is printed that has the one
-// program "train" and, for the host, the loss or the outputs. `show` keeps some of "memory
-// registers actors segments streams issue"; `names` keeps the registers and actors of these names.
+// Up to insert_boxing the graph is printed. `show: boxing` keeps the lines of boxing ops, with
+// their reasons; `show: changed` keeps ops that the last pass made or changed, and names those that
+// it removed; `names` keeps ops of these names. Of a graph in parts each op has its index. After
+// lower, schedule, slots and plan_memory a plan is printed that has the one program "train" and,
+// for the host, the loss or the outputs. `show` keeps some of "memory registers actors segments
+// streams issue"; `names` keeps the registers and actors of these names, `segments` the segments.
 // Slots and offsets stand at 1 and 0 until slots and plan_memory have run; there is no order of
 // issue before plan_memory. Where a pass plays by a clock, all firings take as long.
+//
+// A file keeps to 60 lines of 120 columns (tests/layering/check_sources.py), so that one can read
+// it: a case shows one thing. Errors are wrapped as graphs and plans are.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +59,7 @@ struct GoldenCase {
   proto::DeviceKind device = proto::CPU;
   bool overlap = false;
   int64_t bucket_bytes = 0;
-  std::vector<std::string> show, names;  // empty: all
+  std::vector<std::string> show, names, segments;  // empty: all
   std::string graph;
   std::string expect;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/base/wrap.h"
 #include "tests/golden/golden_case.h"
 
 namespace oneflow {
@@ -56,7 +57,7 @@ TEST_CASE("golden: every case prints what it expects") {
     INFO(result.status().ToString());
     CHECK(result.ok() != Fails(file));
     const std::string got =
-        result.ok() ? *result : std::string(ToStd(result.status().message())) + "\n";
+        result.ok() ? *result : WrapLines(ToStd(result.status().message())) + "\n";
     if (update) {
       std::ofstream(file) << golden->head << "-- expect --\n" << got;
     } else {

@@ -6,6 +6,8 @@
 3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
 4. Tests do not sleep; sources leave no work markers behind.
 5. CUDA sources run on the emulated GPU, too, and give the same bits every time (GPU_RULES).
+6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
+6. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
 """
 
 import pathlib
@@ -13,6 +15,8 @@ import re
 import sys
 
 MAX_LINES = 500
+GOLDEN_LINES = 60
+GOLDEN_COLUMNS = 120
 
 # What a room may include, besides itself.
 ROOMS = {
@@ -57,6 +61,7 @@ GPU_RULES = [
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+WALK_ITEM = re.compile(r"^\d+\. \[[^\]]+\]\(([^)]+)\)", re.MULTILINE)
 
 
 def source_files(root):
@@ -197,6 +202,45 @@ def file_problems(root, path, max_lines):
             yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
 
 
+def golden_problems(root):
+    """Golden files that are too long or too wide to be read."""
+    for path in sorted((root / "tests").rglob("*.golden")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        relative = path.relative_to(root)
+        if len(lines) > GOLDEN_LINES:
+            yield (f"{relative}: {len(lines)} lines, more than {GOLDEN_LINES}; "
+                   "make the case smaller, or print a part (tests/golden/golden_case.h)")
+        for number, line in enumerate(lines, 1):
+            if len(line) > GOLDEN_COLUMNS:
+                yield f"{relative}:{number}: {len(line)} columns, more than {GOLDEN_COLUMNS}; break the line"
+
+
+def first_comment(text):
+    """The comment at the top of a source: its lines before the first that is not a comment."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def walk_problems(root):
+    """The files of the walk of README.md that do not exist, or that do not name the next one."""
+    page = root / "README.md"
+    if not page.exists():
+        return
+    walk = WALK_ITEM.findall(page.read_text(encoding="utf-8"))
+    if len(walk) < 2:
+        yield "README.md: no walk: a numbered list of links to sources"
+    for path in walk:
+        if not (root / path).is_file():
+            yield f"README.md: {path}, a file of the walk, does not exist"
+    for path, following in zip(walk, walk[1:]):
+        if (root / path).is_file() and following not in first_comment((root / path).read_text(encoding="utf-8")):
+            yield f"{path}: its first comment does not name {following}, the next file of README.md's walk"
+
+
 def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
@@ -209,6 +253,8 @@ def problems(root):
     for path in python_tests(root):
         found += file_problems(root, path, MAX_LINES)
     found += folder_cycles(root)
+    found += golden_problems(root)
+    found += walk_problems(root)
     for path in sorted(allowed):
         if not (root / path).exists():
             found.append(f"tests/layering/long_files.txt: {path} does not exist")

@@ -67,6 +67,16 @@ class CheckSourcesTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "place: .*neither"):
             problems_of({"tests/layering/words.txt": "place | buffer | names | proto\n"})
 
+    def test_walk(self):
+        walk = {"README.md": "A walk:\n1. [tools/a.cc](tools/a.cc): one\n2. [b.h](proto/b.h): two\n   ([c](proto/c.h))\n",
+                "tools/a.cc": "// The first.\n// Next: proto/b.h.\nint a;\n", "proto/b.h": "// The last.\n"}
+        self.assertEqual([], problems_of(walk))
+        late = "// The first.\n#include <vector>\n// Next: proto/b.h.\n"
+        self.assert_one(problems_of({**walk, "tools/a.cc": late}), "tools/a.cc:", "proto/b.h")
+        self.assert_one(problems_of({name: text for name, text in walk.items() if name != "proto/b.h"}),
+                        "README.md: proto/b.h", "not exist")
+        self.assert_one(problems_of({"README.md": "1. [one](tools/a.cc)\n", "tools/a.cc": ""}), "README.md: no walk")
+
     def test_proto_imports(self):
         found = problems_of({"proto/a.proto": 'import "oneflow_core/plan/b.proto";\n'})
         self.assert_one(found, "proto must not include oneflow_core")
@@ -111,6 +121,13 @@ class CheckSourcesTest(unittest.TestCase):
                         "502 lines, more than 501")
         self.assert_one(problems_of({listing: "501 compiler/gone.cc\n"}), "does not exist")
         self.assert_one(problems_of({"tests/e2e/a_test.py": text}), "501 lines, more than 500")
+
+    def test_golden_files(self):
+        name = "tests/golden/fuse/a.golden"
+        line = "×" * check_sources.GOLDEN_COLUMNS + "\n"
+        self.assertEqual([], problems_of({name: line * check_sources.GOLDEN_LINES}))
+        self.assert_one(problems_of({name: line * (check_sources.GOLDEN_LINES + 1)}), name, "61 lines, more than 60")
+        self.assert_one(problems_of({name: "\nx" + line}), f"{name}:2", "121 columns, more than 120")
 
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"

@@ -1,4 +1,5 @@
-// oneflow train: trains a plan, or a graph compiled on the way, in this process or in many.
+// oneflow train: trains a plan, or a graph that it compiles first, in this process or in many.
+// First of the walk of README.md. Next: oneflow_core/model/gpt.h, the model that a graph describes.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
