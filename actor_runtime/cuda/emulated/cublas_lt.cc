@@ -55,7 +55,7 @@ bool IsDgelu(uint32_t epilogue) { return epilogue == CUBLASLT_EPILOGUE_DGELU; }
 bool HasAux(uint32_t epilogue) { return (epilogue & kAuxBit) != 0; }
 bool HasBias(uint32_t epilogue) { return (epilogue & kBiasBit) != 0; }
 
-size_t NcclElementBytes(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
+size_t CudaElementBytes(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
 
 // Everything that a product depends on but the addresses, folded into a word.
 uint64_t Fingerprint(const Desc& desc, const Layout* const (&layouts)[4]) {
@@ -135,12 +135,12 @@ struct Matrix {
   std::byte* data;
 
   float Read(int64_t row, int64_t column) const {
-    const std::byte* at = data + (row + column * layout.ld) * NcclElementBytes(layout.type);
+    const std::byte* at = data + (row + column * layout.ld) * CudaElementBytes(layout.type);
     if (layout.type == CUDA_R_32F) return *reinterpret_cast<const float*>(at);
     return ToFloat(*reinterpret_cast<const Bf16*>(at));
   }
   void Write(int64_t row, int64_t column, float value) const {
-    std::byte* at = data + (row + column * layout.ld) * NcclElementBytes(layout.type);
+    std::byte* at = data + (row + column * layout.ld) * CudaElementBytes(layout.type);
     if (layout.type == CUDA_R_32F) {
       *reinterpret_cast<float*>(at) = value;
     } else {
@@ -148,7 +148,7 @@ struct Matrix {
     }
   }
   Matrix At(int64_t batch) const {
-    return {layout, data + batch * layout.stride * NcclElementBytes(layout.type)};
+    return {layout, data + batch * layout.stride * CudaElementBytes(layout.type)};
   }
 };
 
@@ -235,7 +235,7 @@ void Multiply(const Call& call) {
 // The bytes from a matrix's first element to behind its last.
 size_t Extent(const Layout& l) {
   const int64_t last = (l.batch - 1) * l.stride + (static_cast<int64_t>(l.columns) - 1) * l.ld;
-  return (last + static_cast<int64_t>(l.rows)) * NcclElementBytes(l.type);
+  return (last + static_cast<int64_t>(l.rows)) * CudaElementBytes(l.type);
 }
 
 bool Overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
