@@ -335,8 +335,12 @@ TEST_CASE("ragged and factored meshes compile, with more of everything") {
     for (const std::string schedule : {"gpipe", "1f1b"}) {
       INFO("mesh " << mesh << ", schedule " << schedule);
       const auto plan = Compile(SmallGpt(4), "gpt", OptionsFor(mesh, batch, m, schedule));
+      const auto alone = Compile(SmallGpt(4), "gpt", OptionsFor("", batch, m, schedule));
       INFO(plan.status().ToString());
-      CHECK(plan.ok());
+      REQUIRE((plan.ok() && alone.ok()));
+      const int64_t most = alone->memory(0).arena_bytes();
+      for (const proto::StageMemory& m : plan->memory()) CHECK(m.arena_bytes() < most);
+      CHECK(Program(*plan, "train").micro_batches() == m);
     }
   }
 }

@@ -60,7 +60,15 @@ TEST_CASE("the threaded and the deterministic runtime compute the same bits") {
 TEST_CASE("many short runs: nothing is lost between workers, and each ends drained") {
   const proto::Plan plan = TwoStagesPlan();
   const std::unique_ptr<Runtime> runtime = Make(plan);
-  for (int i = 0; i < 200; ++i) REQUIRE(runtime->Run("train", {}, 1 + i % 3).ok());
+  auto alone = DeterministicRuntime::Create(plan, {.make_kernel = MakeTestKernel});
+  REQUIRE(alone.ok());
+  for (int i = 0; i < 200; ++i) {
+    REQUIRE(runtime->Run("train", {}, 1 + i % 3).ok());
+    REQUIRE((*alone)->Run("train", {}, 1 + i % 3, 1).ok());
+    // Every firing counts in the weights: one that is lost, or comes twice, is seen in them.
+    REQUIRE(Persistent(plan, *runtime, runtime->ranks()) ==
+            Persistent(plan, **alone, runtime->ranks()));
+  }
 }
 
 TEST_CASE("the arena is what the plan says") {

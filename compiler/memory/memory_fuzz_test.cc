@@ -186,7 +186,7 @@ TEST_CASE("what streams know of those before them on theirs saves bytes, and is 
     CheckAccepted(planned, random, &counts);
   }
   std::cout << counts.programs << " programs take fewer bytes\n";
-  CHECK(counts.programs > 15);
+  CHECK(counts.programs > 30);
 }
 
 TEST_CASE("what the memory proof lets pass has no two live fills that overlap") {
@@ -206,20 +206,23 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
             << counts.turning << " in frames that turn, " << counts.filled_once << " filled once; "
             << counts.skips.skips << " skips, " << counts.skips.frames_turned
             << " of which turn frames, " << counts.skips.looser << " looser than play\n";
+  // The draws are the same each time, so these hold of what was just counted: nine tenths of it, or
+  // less where the long form counts fewer.
   CHECK(counts.programs * 2 > programs);
-  CHECK(counts.with_sums * 5 > counts.programs);
+  CHECK(counts.with_sums * 4 > counts.programs);
   CHECK(counts.with_pairs * 5 > counts.programs);
-  CHECK(counts.with_workspaces * 2 > counts.programs);
-  CHECK(counts.accepted > 40 * counts.programs);
-  CHECK(counts.refused > 30 * counts.programs);
-  CHECK(counts.in_frames * 10 > counts.programs);
-  CHECK(counts.turning * 100 > counts.programs);
-  CHECK(counts.filled_once * 2 > counts.programs);
-  CHECK(counts.skips.skips > 40 * counts.programs);
+  CHECK(counts.with_workspaces * 5 > counts.programs * 4);
+  CHECK(counts.accepted > 50 * counts.programs);
+  CHECK(counts.refused > 42 * counts.programs);
+  CHECK(counts.in_frames * 4 > counts.programs);
+  CHECK(counts.turning * 25 > counts.programs);
+  CHECK(counts.filled_once * 10 > counts.programs * 9);
+  CHECK(counts.skips.skips > 80 * counts.programs);
   CHECK(counts.skips.frames_turned * 13 > counts.skips.skips);
   CHECK(counts.skips.looser * 4 < counts.skips.skips);
-  CHECK(played > counts.programs);
-  CHECK(counts.overlap * 5 >= played * 4);
+  CHECK(played > 2 * counts.programs);
+  // A proof that is stricter than it need be refuses what never overlaps.
+  CHECK(counts.overlap * 100 >= played * 96);
 }
 
 }  // namespace oneflow

@@ -254,9 +254,21 @@ TEST_CASE("GPT with whatever constraints on its variables is boxed and verified"
   }
 }
 
-TEST_CASE("GPT with 96 layers passes in seconds") {
-  const Graph graph = Boxed(Config(96), "pipe=2,data=2,tensor=2");
-  CHECK(graph.ops.size() > 96 * 40);
+TEST_CASE("every layer of 96 is boxed as every layer of 8") {
+  const auto boxing = [](int layers) {
+    std::map<std::string, int> count;
+    for (const Op& op : Boxed(Config(layers), "pipe=2,data=2,tensor=2").ops) {
+      if (IsBoxing(op.kind)) ++count[op.kind];
+    }
+    return count;
+  };
+  const auto four = boxing(4), eight = boxing(8), many = boxing(96);
+  CHECK(four.at("all_reduce") < eight.at("all_reduce"));
+  CHECK(four.size() == many.size());
+  for (const auto& [kind, count] : many) {
+    INFO(kind);
+    CHECK(count == eight.at(kind) + (96 - 8) / 4 * (eight.at(kind) - four.at(kind)));
+  }
 }
 
 }  // namespace

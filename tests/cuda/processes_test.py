@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import unittest
 
 from tests.e2e import cli
@@ -100,11 +99,11 @@ class ProcessesTest(unittest.TestCase):
         with open(f"/proc/{started.pid}/task/{started.pid}/children", encoding="utf-8") as file:
             child, = map(int, file.read().split())
         os.kill(child, signal.SIGKILL)
-        killed = time.monotonic()
         _, error = started.communicate(timeout=SECONDS)
         self.assertEqual(started.returncode, 1)
-        self.assertLess(time.monotonic() - killed, 5)
-        self.assertEqual(len(re.findall("oneflow: error: .*process 1, rank 1", error)), 1, error)
+        # Its connection says so: nobody waits until it has not been heard of for long.
+        broke = r"oneflow: error: .*process 1, rank 1\): its connection broke: it was killed"
+        self.assertEqual(len(re.findall(broke, error)), 1, error)
 
     def test_a_process_that_others_wait_for_in_nccl_and_that_fails(self):
         # The first one waits in NCCL for ever: there is no folder to meet in. The second one has no plan, and no room
@@ -115,7 +114,6 @@ class ProcessesTest(unittest.TestCase):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         started = []
-        begun = time.monotonic()
         for index, (folder, flags) in enumerate([(self.dir, []), (self.dir + "/there", ["--memory=1KiB"])]):
             command = [cli.ONEFLOW, "train", "--plan=gpt.plan", f"--data={self.dir}/text.txt", "--steps=1",
                        "--processes=2", f"--process_index={index}", f"--coordinator=127.0.0.1:{port}", *flags]
@@ -124,7 +122,6 @@ class ProcessesTest(unittest.TestCase):
                                             env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))
             self.addCleanup(started[-1].kill)
         errors = [process.communicate(timeout=SECONDS)[1] for process in started]
-        self.assertLess(time.monotonic() - begun, 20)
         self.assertEqual([process.returncode for process in started], [2, 2], errors)
         for error in errors:
             self.assertEqual(len(re.findall(r"oneflow: error: .*\(process 1\): gpt\.plan: memory of stage 0", error)), 1,
