@@ -53,7 +53,7 @@ class OracleTest(unittest.TestCase):
                            (Run("x", "--mesh=data=2 --eval_every=2", layout="data"), "program eval on axis data"),
                            (Run("x", generate="--mesh=tensor=2"), "program prefill on axis tensor")]:
             with self.subTest(run), tempfile.TemporaryDirectory() as folder:
-                with self.assertRaisesRegex(bit_oracle.Refused, "x: its graph does not say how " + words):
+                with self.assertRaisesRegex(bit_oracle.Refused, "x: its graph does not state the layouts of " + words):
                     bit_oracle.write_graph(run, folder)
 
     def test_refusals_are_told(self):
