@@ -23,7 +23,7 @@ _COPTS = [
 _SANITIZER_DEFAULTS = ["//bazel/sanitizer:defaults"]
 
 def _compilation(header, copts, deps):
-    """The attributes copts and deps of a target with options and dependencies of its own."""
+    """The attributes copts and deps of a target with its own options and dependencies."""
     if copts:  # The precompiled header was not made by them.
         return {"copts": _COPTS + copts, "deps": deps}
     return precompiled(header, copts = _COPTS, deps = deps)

@@ -1,4 +1,4 @@
-"""The rooms of the house and who may look into each: the default visibility of every target.
+"""The default visibility of every target, by top-level folder ("room").
 
 proto <- oneflow_core <- {compiler, actor_runtime} <- tools
 tests/layering proves the same from the sources' #include lines.

@@ -1,10 +1,10 @@
-"""Runs a test's module in Linux namespaces of its own: processes, mounts, network, host name.
+"""Runs a test's module in separate Linux namespaces: processes, mounts, network, host name.
 
     if __name__ == "__main__":
         namespaces.main(__name__, ["ip"], prepare)        # a test's last lines
 
 The first process of the namespace of processes ends with the test, and the kernel then ends all others, whatever
-happened to the test. Where namespaces cannot be made, "skipped: why" is printed instead.
+happened to the test. If namespaces cannot be made, "skipped: why" is printed instead.
 """
 import os
 import shutil

@@ -4,8 +4,8 @@
 export PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Bazel keeps its outputs under ~/.cache. Where there is no writable home, they go to TMPDIR;
-# ONEFLOW_BAZEL_ROOT names another place.
+# Bazel keeps its outputs under ~/.cache. Without a writable home, they go to TMPDIR; ONEFLOW_BAZEL_ROOT names another
+# folder.
 _bazel_startup=()
 if [[ -z ${HOME:-} ]]; then
   HOME=$(getent passwd "$(id -u)" | cut -d: -f6 || true)
@@ -30,7 +30,7 @@ run_bazel() {
   bazel "${_bazel_startup[@]}" "$@"
 }
 
-# Where the server should not outlive the script.
+# Ends the server in CI, where it should not outlive the script.
 shutdown_bazel_in_ci() {
   if [[ ${CI:-} == true ]]; then
     run_bazel shutdown || true

@@ -1,4 +1,4 @@
-"""How C++ targets use the precompiled headers of this package."""
+"""Lets C++ targets use the precompiled headers of this package."""
 
 def precompiled(name, copts, deps):
     """The attributes copts and deps of a target whose sources use a precompiled header.

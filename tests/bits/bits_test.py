@@ -14,8 +14,8 @@ BINARY = os.path.join(bit_oracle.ROOT, "tools/oneflow/oneflow")
 class BitsTest(unittest.TestCase):
     def hold(self, flags):
         runs = [run for run in RUNS if run.quick or os.environ.get("ONEFLOW_BITS") == "all"]
-        results = bits.results_of(runs, bit_oracle.Oracle(BINARY, flags=flags), jobs=2)
-        self.assertEqual([], list(bits.problems_of(runs, results, bits.read_record())))
+        results = bits.run_all(runs, bit_oracle.Oracle(BINARY, flags=flags), jobs=2)
+        self.assertEqual([], list(bits.find_problems(runs, results, bits.read_record())))
 
     def test_record(self):
         self.hold("")
@@ -41,24 +41,24 @@ class OracleTest(unittest.TestCase):
             "b: differs from a: losses 34, not 12",
             "c: exit code 2",
             "d: differs from the record: it is not there",
-        ], list(bits.problems_of(runs, results, record)))
+        ], list(bits.find_problems(runs, results, record)))
         self.assertEqual(["b: differs from a: losses 34, not 12", "c: exit code 2"],
-                         list(bits.problems_of(runs, results, None)))
-        # What a run must equal may be known from the record alone.
+                         list(bits.find_problems(runs, results, None)))
+        # The expected results of a run may be in the record alone.
         self.assertEqual(["b: differs from a: loss 1.5, not 1.25, losses 34, not 12"],
-                         list(bits.problems_of(runs[1:2], {"b": results["b"]}, record)))
+                         list(bits.find_problems(runs[1:2], {"b": results["b"]}, record)))
 
     def test_layouts_that_are_not_stated(self):
-        for run, words in [(Run("x", "--mesh=pipe=2,data=2"), "program train lies on axis data"),
-                           (Run("x", "--mesh=data=2 --eval_every=2", layout="data"), "program eval lies on axis data"),
-                           (Run("x", generate="--mesh=tensor=2"), "program prefill lies on axis tensor")]:
+        for run, words in [(Run("x", "--mesh=pipe=2,data=2"), "program train on axis data"),
+                           (Run("x", "--mesh=data=2 --eval_every=2", layout="data"), "program eval on axis data"),
+                           (Run("x", generate="--mesh=tensor=2"), "program prefill on axis tensor")]:
             with self.subTest(run), tempfile.TemporaryDirectory() as folder:
-                with self.assertRaisesRegex(bit_oracle.Refused, "x: its graph does not say how " + words):
+                with self.assertRaisesRegex(bit_oracle.Refused, "x: its graph does not state the layouts of " + words):
                     bit_oracle.write_graph(run, folder)
 
     def test_refusals_are_told(self):
         runs = [Run("x", "--recompute=nothing")]
-        problems = list(bits.problems_of(runs, bits.results_of(runs, bit_oracle.Oracle(BINARY), jobs=1), None))
+        problems = list(bits.find_problems(runs, bits.run_all(runs, bit_oracle.Oracle(BINARY), jobs=1), None))
         self.assertEqual(1, len(problems))
         self.assertRegex(problems[0], r"(?s)^x: oneflow train .*exit code 2.*error: --recompute=nothing: \"nothing\" is not known")
 
@@ -77,12 +77,12 @@ class OracleTest(unittest.TestCase):
                     slices.append({"begin": begin, "size": size, "file": str(i), "offset": 3, "bytes": len(data)})
                 with open(os.path.join(step, "manifest.json"), "w", encoding="utf-8") as out:
                     json.dump({"variables": [{"name": "w", "dtype": "f32", "dims": [3, 5], "slices": slices}]}, out)
-                return bit_oracle.weights_of(os.path.join(folder, name))
+                return bit_oracle.read_weights(os.path.join(folder, name))
 
-            whole = checkpoint("whole", [([0, 0], [3, 5])])
-            self.assertEqual(whole, checkpoint("rows", [([0, 0], [2, 5]), ([2, 0], [1, 5])]))
-            self.assertEqual(whole, checkpoint("columns", [([0, 3], [3, 2]), ([0, 0], [3, 3])]))
-            self.assertNotEqual(whole, checkpoint("twice", [([0, 0], [3, 3]), ([0, 2], [3, 2])]))
+            full = checkpoint("full", [([0, 0], [3, 5])])
+            self.assertEqual(full, checkpoint("rows", [([0, 0], [2, 5]), ([2, 0], [1, 5])]))
+            self.assertEqual(full, checkpoint("columns", [([0, 3], [3, 2]), ([0, 0], [3, 3])]))
+            self.assertNotEqual(full, checkpoint("twice", [([0, 0], [3, 3]), ([0, 2], [3, 2])]))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr int kMostAttempts = 8;
 constexpr int kFaultyAttempts = 3;               // the first of them may meet losses
 constexpr JobTime kMostTime = 400 * kJobSecond;  // of an attempt
-// How long an attempt that meets nothing takes, about.
+// Approximate duration of an attempt without faults.
 constexpr JobTime kTypical = 14 * kJobSecond;
 constexpr JobTime kSilence = 5 * kJobSecond;
 constexpr JobTime kTimeToEnd = 3 * kJobSecond;  // for a process that was stopped, once it goes on
@@ -28,7 +28,7 @@ std::string ReadAll(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::map<std::string, std::string> FilesOf(const fs::path& folder) {
+std::map<std::string, std::string> ReadFiles(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     files[entry.path().filename()] = ReadAll(entry.path());
@@ -58,7 +58,7 @@ std::map<int64_t, std::map<std::string, std::string>> ReadCheckpoints(const std:
   const auto listed = ListCheckpoints(dir);
   if (!listed.ok()) return all;
   for (const ListedCheckpoint& it : *listed) {
-    if (it.complete) all[it.step] = FilesOf(it.folder);
+    if (it.complete) all[it.step] = ReadFiles(it.folder);
   }
   return all;
 }
@@ -75,7 +75,7 @@ std::map<int64_t, std::string> ReadLosses(const std::string& path) {
   return losses;
 }
 
-const char* Cluster::NameOf(Loss loss) {
+const char* Cluster::LossName(Loss loss) {
   static const char* const names[] = {
       "nothing",      "kill",  "a short stop", "a long stop",     "a short cut", "a long cut",
       "one link cut", "power", "a signal",     "a failed kernel", "slowness",    "a late start"};
@@ -169,7 +169,7 @@ void Cluster::OnDisk(Process& process) {
   const int64_t operation = disk_operations_++;
   for (Planned planned : on_disk_) {
     if (planned.disk_operation != operation) continue;
-    // Who writes is the one.
+    // The fault hits the process that writes.
     planned.process = process.index();
     simulation_.After(0, [this, planned, attempt = attempt_] {
       if (attempt == attempt_) Happen(planned);
@@ -182,8 +182,8 @@ void Cluster::Happen(const Planned& planned) {
   if (victim.over()) return;
   loss_ = planned.loss;
   victim_ = planned.process;
-  ++coverage_->losses[NameOf(loss_)];
-  simulation_.Note(absl::StrCat(NameOf(loss_), " at ", victim.Name()));
+  ++coverage_->losses[LossName(loss_)];
+  simulation_.Note(absl::StrCat(LossName(loss_), " at ", victim.Name()));
   switch (planned.loss) {
     case kKill: victim.Kill(); return MustEndIn(3 * kJobSecond, "a process was killed");
     case kStopShort:
@@ -283,8 +283,8 @@ bool Cluster::IsUnreachable(const Process& process) const {
   return false;
 }
 
-// As a launcher sees it: all have exited, or some have and it cannot reach the others. Who has not
-// joined when another fails is ended by it.
+// The view of a launcher: all have exited, or some have and it cannot reach the others. It ends a
+// process that has not joined when another fails.
 bool Cluster::AttemptIsOver() {
   bool some_over = false, all_over = true, failed = false;
   JobTime last = began_;

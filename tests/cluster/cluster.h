@@ -4,8 +4,8 @@
 //  1. Every loss that process 0 writes, and every checkpoint that is complete, has the bits of the
 //     undisturbed run.
 //  2. A checkpoint that was committed is never lost; one that is complete verifies.
-//  3. Where nothing is lost for good (short stops, short cuts, slowness), no attempt ends with an
-//     error.
+//  3. If nothing is lost permanently (short stops, short disconnections, slowness), no attempt ends
+//     with an error.
 //  4. After a loss all others end: in 3 s after a death or a failed kernel, in 10 s after a stop or
 //     a cut link. Their errors are no errors of the user, and none of ours.
 //  5. After a signal all processes end after the same step, with a checkpoint of it.
@@ -26,12 +26,12 @@
 
 namespace oneflow::cluster {
 
-// What an undisturbed run wrote.
+// The results of an undisturbed run.
 struct Reference {
   std::map<int64_t, std::string> losses;                          // as text, by step
   std::map<int64_t, std::map<std::string, std::string>> folders;  // files of checkpoints, by step
 };
-// Of a folder of checkpoints and a file of metrics.
+// The contents of a folder of checkpoints and of a file of metrics.
 std::map<int64_t, std::map<std::string, std::string>> ReadCheckpoints(const std::string& dir);
 std::map<int64_t, std::string> ReadLosses(const std::string& path);
 
@@ -82,7 +82,7 @@ class Cluster {
   void MayWrite(Process& process);
   void OnCommit(const std::string& folder);
   bool IsUnreachable(const Process& process) const;
-  static const char* NameOf(Loss loss);
+  static const char* LossName(Loss loss);
 
   const Reference& reference_;
   const std::string folder_;

@@ -8,7 +8,7 @@ namespace oneflow::cluster {
 namespace {
 
 constexpr JobTime kRetry = 20 * kMillisecond;
-// Until a program is told that it reaches nobody.
+// Delay until a program learns that it reaches nobody.
 constexpr JobTime kUnreachable = 2 * kJobSecond;
 
 }  // namespace
@@ -189,7 +189,7 @@ void ControlMember::Connect(uint64_t number) {
 
 // The coordinator's end of a stream finds it closed, by either.
 void ControlMember::CloseAt(uint64_t connection) {
-  if (std::exchange(connections_[connection].told, true)) return;
+  if (std::exchange(connections_[connection].reported, true)) return;
   DoAtCoordinator([&](auto emit) { coordinator_->Close(connection, Now(), emit); });
 }
 

@@ -20,7 +20,7 @@ namespace oneflow::cluster {
 
 class ControlMember;
 
-// What all have in common: whom the coordinator's address leads to, and how long messages take.
+// Shared by all processes: the process at the coordinator's address, and the delays of messages.
 struct ControlNetwork {
   Simulation& simulation;
   const Links& links;
@@ -82,7 +82,8 @@ class ControlMember {
   void Fail(const absl::Status& why);
   void Leave();
   void StartRound(const std::string& name, std::string part);
-  // Of the round that was started: parts to merge (process 0), or the answer; none: not yet.
+  // The results of the round that was started: parts to merge (process 0), or the answer; none: not
+  // yet.
   std::optional<std::vector<std::string>> TakeParts();
   std::optional<absl::StatusOr<std::string>> TakeAnswer();
   void AnswerRound(const absl::StatusOr<std::string>& answer);
@@ -102,8 +103,8 @@ class ControlMember {
   struct Connection {
     std::shared_ptr<ControlStream> stream;
     ControlMember* member = nullptr;
-    uint64_t number = 0;  // of the member's streams
-    bool told = false;    // the coordinator: that it is closed
+    uint64_t number = 0;    // of the member's streams
+    bool reported = false;  // to the coordinator: that it is closed
   };
   void CloseAt(uint64_t connection);
 

@@ -28,7 +28,7 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-ino_t NumberOf(const std::string& path) {
+ino_t InodeNumber(const std::string& path) {
   struct stat status = {};
   PCHECK(lstat(path.c_str(), &status) == 0) << path;
   return status.st_ino;
@@ -37,7 +37,7 @@ ino_t NumberOf(const std::string& path) {
 std::map<std::string, ino_t> NamesIn(const std::string& folder) {
   std::map<std::string, ino_t> names;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    names[entry.path().filename()] = NumberOf(entry.path());
+    names[entry.path().filename()] = InodeNumber(entry.path());
   }
   return names;
 }
@@ -84,7 +84,7 @@ int Disk::Sync(int fd) {
 }
 
 void Disk::CollectNow(const std::string& path) {
-  const ino_t number = NumberOf(path);
+  const ino_t number = InodeNumber(path);
   if (fs::is_directory(fs::symlink_status(path))) {
     names_now_[number] = NamesIn(path);
     for (const auto& [name, of] : names_now_[number]) CollectNow(path + "/" + name);
@@ -137,7 +137,7 @@ void Disk::LosePower(Simulation& simulation) {
   CollectNow(folder_);
   // The folder itself is not lost.
   Node root = {.is_folder = true};
-  const ino_t number = NumberOf(folder_);
+  const ino_t number = InodeNumber(folder_);
   const auto synced = inodes_.find(number);
   const bool old = synced != inodes_.end() && synced->second.names && !simulation.OneIn(3);
   for (const auto& [name, of] : old ? *synced->second.names : names_now_[number]) {
@@ -157,7 +157,7 @@ void Disk::LosePower(Simulation& simulation) {
 void Disk::TakeAsSynced(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   PCHECK(fd >= 0) << path;
-  Inode& inode = Hold(fd, NumberOf(path));
+  Inode& inode = Hold(fd, InodeNumber(path));
   close(fd);
   if (!fs::is_directory(path)) {
     inode.synced = ReadAll(path);
@@ -169,7 +169,7 @@ void Disk::TakeAsSynced(const std::string& path) {
 
 }  // namespace oneflow::cluster
 
-// In the place of the C library's.
+// Replaces the C library's.
 extern "C" int fsync(int fd) {
   if (auto* disk = oneflow::cluster::Disk::Current()) return disk->Sync(fd);
   return static_cast<int>(syscall(SYS_fsync, fd));

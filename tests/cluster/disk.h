@@ -6,8 +6,8 @@
 //   ... CheckpointWriter and others write below it ...
 //   disk.LosePower(simulation);
 //
-// It takes the place of fsync in the whole program, for paths below the folder of the one disk that
-// exists; there costs no time. It does not simulate disks that lie about syncing, or that fail.
+// It replaces fsync in the program, for paths below the folder of the one disk that exists; there
+// costs no time. It does not simulate disks that report a sync falsely, or that fail.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ class Disk {
   void SetBeforeSync(std::function<bool()> may_sync) { may_sync_ = std::move(may_sync); }
   void LosePower(Simulation& simulation);
 
-  // Of fsync: its result and errno.
+  // Implements fsync: its result and errno.
   int Sync(int fd);
   // The one that exists; null: none.
   static Disk* Current();

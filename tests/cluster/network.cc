@@ -12,7 +12,7 @@
 namespace oneflow::cluster {
 namespace {
 
-// How long a message waits for a link that is cut before it is tried again.
+// Time between two tries of a message over a link that is cut.
 constexpr JobTime kRetry = 20 * kMillisecond;
 
 }  // namespace
@@ -35,7 +35,7 @@ struct Endpoint::Flight {
   std::shared_ptr<Endpoint> from, to;
   std::shared_ptr<FarCommunicator> sender, receiver;  // null: it has let go
   std::vector<std::span<const std::byte>> rows;       // of the source's memory
-  std::span<std::byte> place;
+  std::span<std::byte> target;
   size_t copied = 0;
 
   void LetGoAtSource() {
@@ -114,7 +114,7 @@ void Endpoint::Send(int to, const FarAction& action, std::shared_ptr<FarCommunic
                                                      flight] { self->Carry(to, header, flight); });
 }
 
-// What is on its way reaches whoever has the address now.
+// A message in transit reaches the present owner of the address.
 void Endpoint::Carry(int to, const WireHeader& header, std::shared_ptr<Flight> flight) {
   const std::shared_ptr<Endpoint> there = network_.at(to);
   if (there == nullptr || there->gone()) return;
@@ -155,27 +155,27 @@ void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) 
     if (!status.ok()) Refuse(header, status);
     return;
   }
-  const absl::StatusOr<std::span<std::byte>> place = to->Land(message);
-  if (!place.ok()) return Refuse(header, place.status());
-  if (place->empty()) {
+  const absl::StatusOr<std::span<std::byte>> target = to->Land(message);
+  if (!target.ok()) return Refuse(header, target.status());
+  if (target->empty()) {
     flight->from->life_.After(0, [flight] { flight->LetGoAtSource(); });
     return;
   }
   flight->to = shared_from_this();
   flight->receiver = to;
-  flight->place = *place;
+  flight->target = *target;
   std::erase_if(flights_, [](const auto& old) { return old->over(); });
   flights_.push_back(flight);
   Copy(std::move(flight));
 }
 
-// The next part of a payload, at a moment of its own.
+// The next part of a payload, at a separate time.
 void Endpoint::Copy(std::shared_ptr<Flight> flight) {
   const JobTime delay = network_.DrawDelay() / 2;
   life_.After(delay, [self = shared_from_this(), flight] {
     if (flight->receiver == nullptr || flight->sender == nullptr) return;
     if (flight->from->life_.stopped() || !self->Reaches(*flight->from)) return self->Copy(flight);
-    const size_t left = flight->place.size() - flight->copied;
+    const size_t left = flight->target.size() - flight->copied;
     const size_t part = left < 64 || self->network_.simulation().OneIn(2)
                             ? left
                             : 1 + static_cast<size_t>(self->network_.simulation().Below(left));
@@ -183,11 +183,11 @@ void Endpoint::Copy(std::shared_ptr<Flight> flight) {
     const size_t end = flight->copied + part;
     for (const std::span<const std::byte> row : flight->rows) {
       const size_t from = std::max(flight->copied, begin), to = std::min(end, begin + row.size());
-      if (from < to) std::memcpy(&flight->place[from], &row[from - begin], to - from);
+      if (from < to) std::memcpy(&flight->target[from], &row[from - begin], to - from);
       begin += row.size();
     }
     flight->copied = end;
-    if (flight->copied < flight->place.size()) return self->Copy(flight);
+    if (flight->copied < flight->target.size()) return self->Copy(flight);
     flight->from->life_.After(self->network_.DrawDelay(), [flight] { flight->LetGoAtSource(); });
     flight->LetGoAtReader();
   });

@@ -18,7 +18,7 @@ namespace oneflow::cluster {
 
 class Endpoint;
 
-// How long things take, drawn once for a cluster.
+// Delays, drawn once for a cluster.
 struct NetworkDelays {
   JobTime least = 10 * kMicrosecond, most = kMillisecond;
   uint64_t late_once_in = 50;          // messages: takes ten times as long
@@ -48,7 +48,7 @@ class Network {
   std::vector<std::shared_ptr<Endpoint>> endpoints_;
 };
 
-// What a process has of the network.
+// The network as one process sees it.
 class Endpoint : public std::enable_shared_from_this<Endpoint> {
  public:
   // Called once: why it broke, and which process's link did; -1: no link, or not known.
@@ -70,7 +70,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   bool broken() const { return !broken_.ok(); }
   bool gone() const { return gone_; }
   int64_t foreign() const { return foreign_; }  // messages of other attempts, dropped
-  // Whether a piece is on its way from or to memory of the process.
+  // True if a piece is in transit from or to memory of the process.
   bool TouchesMemory() const;
 
  private:

@@ -6,7 +6,8 @@
 namespace oneflow::cluster {
 namespace {
 
-const proto::Register& RegisterOf(const proto::Plan& plan, const proto::Program& program, int id) {
+const proto::Register& RegisterWithId(const proto::Plan& plan, const proto::Program& program,
+                                      int id) {
   return id < plan.persistent_size() ? plan.persistent(id)
                                      : program.register_(id - plan.persistent_size());
 }
@@ -17,7 +18,7 @@ int64_t Stride(const proto::Register& reg) {
 
 int BufferCount(const proto::Register& reg) { return std::max(reg.buffers(), reg.slots()); }
 
-// Whether they have bytes in common; of buffers with others between them, rather yes.
+// True if they may have bytes in common; conservative for interleaved buffers.
 bool Overlap(const proto::Register& a, const proto::Register& b) {
   const auto end = [](const proto::Register& r) {
     return r.offset() + (BufferCount(r) - 1) * Stride(r) + r.slot_bytes();
@@ -40,23 +41,23 @@ Painter::Painter(const proto::Plan& plan, int stage, std::byte* arena) : arena_(
       const auto is_apart = [&](const proto::Register& reg, bool from_inputs) {
         bool apart = true;
         for (const proto::Input& input : actor.input()) {
-          const proto::Register& other = RegisterOf(plan, program, input.register_());
+          const proto::Register& other = RegisterWithId(plan, program, input.register_());
           if (from_inputs) apart = apart && !Overlap(reg, other);
         }
         for (const int id : actor.output()) {
-          const proto::Register& other = RegisterOf(plan, program, id);
+          const proto::Register& other = RegisterWithId(plan, program, id);
           if (!from_inputs) apart = apart && !Overlap(reg, other);
         }
         return apart;
       };
       for (const proto::Input& input : actor.input()) {
-        const proto::Register& reg = RegisterOf(plan, program, input.register_());
+        const proto::Register& reg = RegisterWithId(plan, program, input.register_());
         const bool given_back = input.register_() >= plan.persistent_size() &&
                                 readers[input.register_()] == 1 && input.fires_per_read() <= 1;
         Add(reg, given_back && is_apart(reg, false), &inputs);
       }
       for (const int id : actor.output()) {
-        const proto::Register& reg = RegisterOf(plan, program, id);
+        const proto::Register& reg = RegisterWithId(plan, program, id);
         const bool anew = id >= plan.persistent_size() &&
                           reg.fill_mode() == proto::Register::FRESH && reg.fires_per_fill() <= 1;
         Add(reg, anew && is_apart(reg, true), &outputs);

@@ -2,8 +2,9 @@
 // it will write: these may be painted over then, so that whoever reads them too late, or relies on
 // what was never written, computes other numbers.
 //
-// It paints inputs that no other actor reads, and outputs that are written anew and lie apart from
-// the inputs. Where several registers of a program have one address it paints what all allow.
+// It paints inputs that no other actor reads, and outputs that are not updated in place and are
+// disjoint from the inputs. If several registers of a program have one address, it paints the bytes
+// that all allow.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ class Painter {
   // `arena`: of the device, which is of stage `stage`.
   Painter(const proto::Plan& plan, int stage, std::byte* arena);
 
-  // Of the input or output at an address, with a program that runs now: what may be painted.
+  // The part of the input or output at an address that may be painted while this program runs.
   int64_t found() const { return found_; }  // addresses for which there was something to paint
   void SetProgram(const std::string& name) { program_ = name; }
   std::span<std::byte> Input(const std::byte* address) const { return Find(inputs_, address); }

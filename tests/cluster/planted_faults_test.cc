@@ -28,7 +28,7 @@ std::vector<Planted> AllPlanted() {
       {"an entry matched by number across runs",
        [](Faults* f) { f->exchange.match_across_runs = true; }},
       {"a window reused before its sum", [](Faults* f) { f->exchange.reuse_window = true; }},
-      {"a failure not told to those that have not entered",
+      {"a failure not reported to members that have not entered",
        [](Faults* f) { f->exchange.abort_entered_only = true; }},
       {"an older attempt accepted", [](Faults* f) { f->job.accept_older_attempts = true; }},
       {"a stop that is not agreed", [](Faults* f) { f->job.stop_unagreed = true; }, true},

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kJob = 20;
 constexpr JobTime kSilence = 5 * kJobSecond;
-// What a worker's turn takes.
+// Duration of a worker's turn.
 constexpr JobTime kTurn = 2 * kMillisecond;
 
 }  // namespace

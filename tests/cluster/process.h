@@ -30,7 +30,7 @@ struct Faults {
   CheckpointPolicy checkpoint;
 };
 
-// How often what was met, over all runs of a test.
+// Counts of events, over all runs of a test.
 struct Coverage {
   std::map<std::string, int> losses;  // by kind
   int attempts = 0, resumed = 0;
@@ -38,7 +38,7 @@ struct Coverage {
   int64_t painted = 0;  // inputs and outputs of exchanges
 };
 
-// What is trained, the same in every attempt.
+// The training, the same in every attempt.
 struct Training {
   const proto::Plan& plan;
   const TokenSource& tokens;
@@ -48,7 +48,7 @@ struct Training {
   bool goes_on_in_place = false;
 };
 
-// What a process meets in its cluster. All outlive it.
+// The environment of a process. All outlive it.
 struct Surroundings {
   Simulation& simulation;
   const Links& links;
@@ -78,7 +78,7 @@ class Process final : public ProcessGroup {
   void Signal();
   // The kernel that runs next fails.
   void FailNextKernel() { fail_next_kernel_ = true; }
-  // What it computes takes so many times as long.
+  // Its computation takes `times` as long.
   void Slow(int64_t times) { slower_ = times; }
   // A link of the network of exchanges has failed.
   void LinkFails(int process);
@@ -144,7 +144,7 @@ class Process final : public ProcessGroup {
   bool fail_next_kernel_ = false;
   int64_t slower_ = 1;
 
-  // Of the workers, which take turns.
+  // The workers take turns.
   std::vector<int> turns_;  // what is left of a round
   int64_t progress_ = 0, progress_seen_ = 0;
   int idle_ = 0;

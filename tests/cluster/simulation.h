@@ -66,8 +66,8 @@ class Simulation {
   std::string violation_;
 };
 
-// A thread of control: what a process's main thread does, on a stack of its own. It runs when it is
-// resumed by an event and until it pauses or waits.
+// A thread of control: a process's main thread, on its own stack. It runs when it is resumed by an
+// event and until it pauses or waits.
 class ControlThread {
  public:
   // `schedule`: asks for an event of the owner's, after a delay, that may be held back or dropped.

@@ -35,7 +35,7 @@ class Text final : public TokenSource {
 };
 const Text text;
 
-// What is printed while it exists goes nowhere.
+// Discards the output of programs while it exists.
 class Quiet {
  public:
   Quiet() {
@@ -63,7 +63,7 @@ class Quiet {
   int kept_[2];
 };
 
-SmallRun RunOf(const std::string& mesh, AnnotateOptions::Shard shard) {
+SmallRun MakeRun(const std::string& mesh, AnnotateOptions::Shard shard) {
   SmallRun run;
   run.model.layers = 2;
   run.mesh = mesh;
@@ -74,7 +74,7 @@ SmallRun RunOf(const std::string& mesh, AnnotateOptions::Shard shard) {
   return run;
 }
 
-Training TrainingOf(const proto::Plan& plan) {
+Training MakeTraining(const proto::Plan& plan) {
   Training training{plan, text, {}, kProcesses};
   training.loop.steps = kSteps;
   training.loop.optimizer = plan.train().optimizer();
@@ -88,7 +88,7 @@ void Check(const absl::Status& status) {
 
 Reference Undisturbed(const proto::Plan& plan) {
   const TemporaryDirectory folder;
-  const Training training = TrainingOf(plan);
+  const Training training = MakeTraining(plan);
   TrainLoopOptions loop = training.loop;
   loop.checkpoint_dir = folder.path() + "/ckpt";
   const auto runtime = Runtime::Create(plan, {});
@@ -106,11 +106,11 @@ Reference Undisturbed(const proto::Plan& plan) {
 std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   std::vector<std::unique_ptr<Subject>> subjects;
   // Its embedding is more than one piece.
-  SmallRun large = RunOf("pipe=2,data=2", AnnotateOptions::kNone);
+  SmallRun large = MakeRun("pipe=2,data=2", AnnotateOptions::kNone);
   large.model.vocab = 4401;
   large.model.sequence = 4;
-  for (const SmallRun& run : {RunOf("data=2,tensor=2", AnnotateOptions::kNone), large,
-                              RunOf("data=4", AnnotateOptions::kStates)}) {
+  for (const SmallRun& run : {MakeRun("data=2,tensor=2", AnnotateOptions::kNone), large,
+                              MakeRun("data=4", AnnotateOptions::kStates)}) {
     proto::Plan plan = CompileSmall(run);
     Reference reference = Undisturbed(plan);
     subjects.push_back(
@@ -124,7 +124,7 @@ std::string RunSeed(const std::vector<std::unique_ptr<Subject>>& subjects, uint6
   const Subject& subject = *subjects[seed % subjects.size()];
   const TemporaryDirectory folder;
   const Quiet quiet;
-  Cluster cluster(TrainingOf(subject.plan), subject.reference, folder.path(), seed, faults,
+  Cluster cluster(MakeTraining(subject.plan), subject.reference, folder.path(), seed, faults,
                   coverage);
   const std::string wrong = cluster.Run();
   return wrong.empty() ? "" : absl::StrCat(subject.name, ", ", wrong);

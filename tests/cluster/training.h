@@ -1,5 +1,5 @@
-// What the simulated clusters train: tiny GPTs of four devices, and what an undisturbed run makes
-// of them.
+// The trainings of the simulated clusters: tiny GPTs on four devices, and the results of an
+// undisturbed run.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,8 @@ struct Subject {
 // Throws on errors.
 std::vector<std::unique_ptr<Subject>> MakeSubjects();
 
-// The run of a seed: why it is wrong, or empty. What programs print goes nowhere meanwhile.
+// Runs a seed and returns the violation, or an empty text. The output of programs is discarded
+// meanwhile.
 std::string RunSeed(const std::vector<std::unique_ptr<Subject>>& subjects, uint64_t seed,
                     const Faults& faults, Coverage* coverage);
 

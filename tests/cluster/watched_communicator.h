@@ -1,4 +1,4 @@
-// A communicator whose progress is told, and whose members' memory is painted over (painter.h):
+// A communicator whose progress is reported, and whose members' memory is painted over (painter.h):
 // before an exchange its workspace and what it will write, after it its workspace and what it gives
 // back.
 #pragma once

@@ -1,4 +1,4 @@
-// A kernel goes wrong while it runs: which actor is told, and what runs that follow find.
+// A kernel fails while it runs: the actor that the error names, and the state that later runs find.
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -58,7 +58,7 @@ SmallRun Small(const char* mesh, const DeviceBackend* backend) {
   return run;
 }
 
-std::string FailureOf(const SmallRun& run, const proto::Plan& plan) {
+std::string RunFailure(const SmallRun& run, const proto::Plan& plan) {
   try {
     Train(run, plan);
   } catch (const std::runtime_error& error) {
@@ -81,7 +81,7 @@ TEST_CASE("with one launch at a time the actor whose kernel went wrong is named"
       run.synchronous = true;
       run.interleaving.reset();  // workers have threads
       if (seed % 2 == 0) run.interleaving = seed;
-      const std::string failure = FailureOf(run, plan);
+      const std::string failure = RunFailure(run, plan);
       CHECK_THAT(failure, Contains("program train, step 1, " + kNamed + ": "));
       CHECK_THAT(failure, Contains("cudaErrorLaunchFailure"));
       CHECK_THAT(failure, !Contains("oldest"));
@@ -100,7 +100,7 @@ TEST_CASE("else it is among the oldest that the device had not completed") {
     const DeviceBackend backend = Broken(HostBackend(1), 5);
     run.backend = &backend;
     run.interleaving = seed;
-    const std::string failure = FailureOf(run, plan);
+    const std::string failure = RunFailure(run, plan);
     CHECK_THAT(failure, Contains("cudaErrorLaunchFailure") && Contains(kNamed));
     if (failure.find("step 1, " + kNamed + ": ") != std::string::npos) continue;
     CHECK_THAT(failure, Contains("the oldest actors not completed on the device: "));

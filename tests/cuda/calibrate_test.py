@@ -72,7 +72,7 @@ class CalibrateGpusTest(unittest.TestCase):
         _, err = run("explain", "--plan=gpt.plan", "--format=html", cwd=self.dir, code=2)
         self.assertIn("oneflow calibrate --device=cuda", err)
         run("compile", *compiled, "--micro_batches=2", "--out=other.plan", cwd=self.dir)
-        self.assertIn("not told of GPUs without --cluster", run("diff", "gpt.plan", "other.plan", cwd=self.dir)[0])
+        self.assertIn("unknown for GPUs without --cluster", run("diff", "gpt.plan", "other.plan", cwd=self.dir)[0])
         self.assertIn("time of a step on Emulated GPU",
                       run("diff", "gpt.plan", "other.plan", "--cluster=gpu.textproto", cwd=self.dir)[0])
 

@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kDrawn = 10;  // calls of each entry, but in the full tier
 
-// What a run says when it fails; "": it does not.
-std::string FailureOf(const SmallRun& run, const proto::Plan& plan) {
+// The error of a run; "": none.
+std::string RunFailure(const SmallRun& run, const proto::Plan& plan) {
   try {
     Train(run, plan);
   } catch (const std::runtime_error& error) {
@@ -29,7 +29,7 @@ std::string FailureOf(const SmallRun& run, const proto::Plan& plan) {
   return "";
 }
 
-// What gives back fails to give back.
+// True for calls that release something.
 bool GivesBack(const std::string& entry) {
   return entry == "cudaFree" || entry == "cudaFreeHost" || entry.ends_with("Destroy");
 }
@@ -55,7 +55,7 @@ TEST_CASE("where there is too little pinned memory the refusal says what to do")
   const proto::Plan plan = CompileSmall(run);
   emulated::Reset({.devices = 1});
   emulated::Fail("cudaHostAlloc", 1, cudaErrorMemoryAllocation);
-  const std::string why = FailureOf(run, plan);
+  const std::string why = RunFailure(run, plan);
   INFO(why);
   CHECK(why.find("pinned memory of GPU 0, ") != std::string::npos);
   CHECK(why.find("free memory of the host") != std::string::npos);
@@ -84,7 +84,7 @@ TEST_CASE("any call may fail") {
         INFO(mesh << ": call " << call << " of " << count << " of " << entry);
         emulated::Reset({.devices = 1});
         emulated::Fail(entry, call);
-        const std::string failure = FailureOf(run, plan);
+        const std::string failure = RunFailure(run, plan);
         const bool asks = entry == "cudaGetLastError" || entry == "cudaPeekAtLastError";
         CHECK(failure.empty() == asks);
         const bool in_run = failure.find("program ") != std::string::npos;

@@ -1,4 +1,4 @@
-// What is told of the memory of GPUs, and which plans are refused for it.
+// Reports of the memory of GPUs, and plans that are refused for it.
 #include "tools/oneflow/gpu_memory.h"
 
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-proto::Plan PlanOf(const char* mesh) {
+proto::Plan MakePlan(const char* mesh) {
   SmallRun run;
   run.mesh = mesh;
   run.device = proto::CUDA;
@@ -30,7 +30,7 @@ DeviceBackend Opened(int ranks) {
 }
 
 TEST_CASE("a plan that takes all that is free is taken, one of a byte more is refused") {
-  const proto::Plan plan = PlanOf("");
+  const proto::Plan plan = MakePlan("");
   const int64_t planned = plan.memory(0).arena_bytes();
   emulated::Reset({.devices = 1, .memory_bytes = static_cast<size_t>(planned)});
   CHECK(GpuMemory::Check(plan, Opened(1)).ok());
@@ -45,7 +45,7 @@ TEST_CASE("a plan that takes all that is free is taken, one of a byte more is re
 }
 
 TEST_CASE("ranks that share a GPU are added up, each by its stage") {
-  const proto::Plan plan = PlanOf("pipe=2,data=2");
+  const proto::Plan plan = MakePlan("pipe=2,data=2");
   const int64_t first = plan.memory(0).arena_bytes(), second = plan.memory(1).arena_bytes();
   REQUIRE(first != second);
   // Ranks 0 and 2, of both stages, have GPU 0.
@@ -57,8 +57,8 @@ TEST_CASE("ranks that share a GPU are added up, each by its stage") {
   CHECK(GpuMemory::Check(plan, Opened(4)).ok());
 }
 
-TEST_CASE("what is told adds up to the memory of the GPU") {
-  const proto::Plan plan = PlanOf("pipe=2");
+TEST_CASE("the reported parts add up to the memory of the GPU") {
+  const proto::Plan plan = MakePlan("pipe=2");
   constexpr int64_t kTotal = int64_t{1} << 30;
   constexpr int64_t kOthers = 1000, kLibraries = 3000;
   emulated::Reset({.devices = 2, .memory_bytes = static_cast<size_t>(kTotal)});

@@ -17,10 +17,11 @@
 namespace oneflow {
 namespace {
 
-// Of the CPU's kernels, whose plan is another: more than any kernel of a small model asks for.
+// Workspace of the CPU's kernels, for which the plan was not made: more than any kernel of a small
+// model needs.
 constexpr int64_t kWorkspace = int64_t{1} << 24;
 
-// What kernels share, one at a time.
+// State that kernels share, one at a time.
 struct Shared {
   std::mutex mutex;
   ThreadPool pool{1};

@@ -1,5 +1,5 @@
-// For tests: the emulated GPU with the CPU's kernels as the work of its streams. What is tested is
-// everything round the kernels: streams, events, exchanges, memory.
+// For tests: the emulated GPU with the CPU's kernels as the work of its streams. It tests
+// everything but the kernels: streams, events, exchanges, memory.
 #pragma once
 
 #include "actor_runtime/exec/device_backend.h"

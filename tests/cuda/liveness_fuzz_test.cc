@@ -1,7 +1,7 @@
 // The proof of liveness against what GPUs do: mutated CUDA plans, with a GPU a rank and exchanges
-// over NCCL. What is proved live finishes on devices that run everything in the order of issue and
-// on devices that run what streams and events allow; what is not, does not finish on the former.
-// 4,000 mutants with ONEFLOW_TEST_FULL, else 200.
+// over NCCL. A plan that is proved live finishes on devices that run everything in the order of
+// issue and on devices that allow any order that streams and events allow; any other plan does not
+// finish on the former. 4,000 mutants with ONEFLOW_TEST_FULL, else 200.
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -88,7 +88,7 @@ TEST_CASE("a mutated plan is live exactly if GPUs that keep to the order of issu
   }
   int live = 0, stuck = 0, inconsistent = 0, only_free = 0;
   for (int i = 0; i < mutants; ++i) {
-    proto::Plan plan = MutantOf(bases, i).plan;
+    proto::Plan plan = MakeMutant(bases, i).plan;
     plan.set_launch_queue(i % 2 == 0 ? 64 : 1 + i % 3);
     const Judgement judgement = Judge(plan);
     const absl::Status serial = RunOn(emulated::Model::kSerial, plan, i);

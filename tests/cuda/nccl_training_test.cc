@@ -132,12 +132,14 @@ TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
   }
 }
 
-TEST_CASE("the GPUs of a process are those of its place on the host, or those that it was given") {
-  struct Place {
+TEST_CASE(
+    "the GPUs of a process are those of its position on the host, or those that it was given") {
+  struct Position {
     int visible, own, ranks_of_host, ranks_before, first;
   };
-  for (const Place& p : {Place{8, 8, 8, 0, 0}, Place{8, 1, 8, 3, 3}, Place{8, 2, 8, 6, 6},
-                         Place{8, 2, 4, 2, 2}, Place{1, 1, 8, 3, 0}, Place{2, 2, 8, 4, 0}}) {
+  for (const Position& p :
+       {Position{8, 8, 8, 0, 0}, Position{8, 1, 8, 3, 3}, Position{8, 2, 8, 6, 6},
+        Position{8, 2, 4, 2, 2}, Position{1, 1, 8, 3, 0}, Position{2, 2, 8, 4, 0}}) {
     INFO(p.visible << " visible, " << p.own << " of " << p.ranks_of_host);
     const absl::StatusOr<int> first =
         cuda::FirstGpu(p.visible, p.own, p.ranks_of_host, p.ranks_before);

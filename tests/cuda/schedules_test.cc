@@ -92,7 +92,7 @@ TEST_CASE("so does a device that has one launch at a time") {
   }
 }
 
-TEST_CASE("workers with threads of their own find the same bits") {
+TEST_CASE("workers on separate threads compute the same bits") {
   for (const char* mesh : Meshes()) {
     INFO(mesh);
     SmallRun run = Small(mesh);

@@ -1,5 +1,5 @@
-// A member of an exchange over NCCL that never enters it: the others' devices stand still. What is
-// printed, and how the run and the process end. Each case is a process of its own.
+// A member of an exchange over NCCL that never enters it: the others' devices stand still. Tests
+// the output and the end of the run and of the process. Each case is a separate process.
 #include <sys/wait.h>
 #include <unistd.h>
 

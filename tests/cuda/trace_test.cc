@@ -60,15 +60,14 @@ TEST_CASE("slices of a device's streams are what its events say") {
         const std::string phase = event["ph"];
         if (phase == "X") {
           ++slices;
-          // One after the other, in the order of the stream; an item of its own takes a
-          // microsecond.
+          // One after the other, in the order of the stream; a separate item takes a microsecond.
           CHECK(event["ts"].get<double>() >= ends[track] - kRounding);
           CHECK(event["dur"].get<double>() > 0.5);
           ends[track] = event["ts"].get<double>() + event["dur"].get<double>();
         } else if (phase == "s") {
           fills[event["id"]] = event["ts"];
         } else if (phase == "f" && fills.contains(event["id"])) {
-          // What reads begins after what wrote, though on another stream.
+          // A reader begins after the writer, though on another stream.
           ++arrows;
           CHECK(event["ts"].get<double>() >= fills[event["id"]] - kRounding);
         }
@@ -81,7 +80,7 @@ TEST_CASE("slices of a device's streams are what its events say") {
   }
 }
 
-TEST_CASE("a time that is not told ends the run") {
+TEST_CASE("a time that cannot be read ends the run") {
   emulated::Reset({.devices = 1});
   const DeviceBackend backend = HostBackend(1);
   SmallRun run;

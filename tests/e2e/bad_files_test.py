@@ -233,7 +233,7 @@ class BadFilesTest(BadInputCase):
                     "--checkpoint_dir=ckpt")
 
     def test_checkpoints_of_another_model(self):
-        # What the smaller model has is all there, but the checkpoint holds more: nothing of it may be lost.
+        # The checkpoint holds all variables of the smaller model and more: none may be lost.
         train = lambda graph, *flags: ["train", f"--graph={graph}.textproto", "--batch=4", "--data=text.txt", *flags]
         models = {"whole": [], "shallow": ["--layers=1"], "unbiased": ["--bias=false"], "untied": ["--tied=false"]}
         for name, flags in models.items():

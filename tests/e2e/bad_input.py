@@ -1,4 +1,4 @@
-"""What tests of bad input share: a folder with a small model, its plan, data and checkpoint, and refusals.
+"""Shared by tests of bad input: a folder with a small model, its plan, data and checkpoint, and refusals.
 
 A case is a command and the words its error must hold. Nothing a user writes may abort the process.
 """

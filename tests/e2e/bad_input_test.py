@@ -52,7 +52,7 @@ class BadInputTest(BadInputCase):
             with self.subTest(name):
                 self.write("bad.textproto", text.encode())
                 error = self.refuse(words, "compile", "--graph=bad.textproto", "--mesh=tensor=2", "--out=x.plan")
-                # Of an op, whoever finds it; an output is of none.
+                # The line is that of the op, whichever check finds the mistake; an output has no op.
                 self.assertRegex(error, r"bad\.textproto" + (":" if name == "unknown_output" else r":\d+:"))
 
     def test_command_line(self):
@@ -178,7 +178,7 @@ class BadInputTest(BadInputCase):
             with self.subTest(verb):
                 self.refuse(["gpt.plan", "memory of stage 0", "too many"], *verb, "--plan=gpt.plan", "--memory=1KiB")
                 self.refuse(["--memory=banana"], *verb, "--plan=gpt.plan", "--memory=banana")
-        # Of a plan the cluster is what its promise is for.
+        # With a plan, the cluster is used for the prediction.
         self.train(["absent.textproto", "cannot be read"], "--data=text.txt", "--cluster=absent.textproto")
         self.train(["--predict", "--trace=FILE"], "--data=text.txt", "--predict")
 

@@ -21,7 +21,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-// Where a device stands on the axes of one kind: 0 on all others.
+// The coordinate of a device on the axes of one kind: 0 on all others.
 Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
   for (size_t a = 0; a < sbp.size(); ++a) {
     if (sbp[a].kind != kind) c[a] = 0;
@@ -33,19 +33,18 @@ Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
 // P, the sums of their parts. `piece(rank)`: the local values on a rank of `stage`. Ranks that
 // should hold the same are required to.
 template <typename PieceOf>
-Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
+Values Gather(const BoxingCase& c, const NdSbp& sbp, int stage, PieceOf piece) {
   const int64_t n = Product(c.dims);
-  const Layout layout = MakeLayout(c.dims, lies);
-  std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by place on Pmax, on P
+  const Layout layout = MakeLayout(c.dims, sbp);
+  std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by coordinate on Pmax, on P
   const int stage_axis = c.mesh.stage_axis();
   for (int rank = 0; rank < c.mesh.devices(); ++rank) {
     const Coordinate at = c.mesh.RankToCoordinate(rank);
     if (stage_axis >= 0 && at[stage_axis] != stage) continue;
-    Values& part =
-        parts
-            .try_emplace({On(lies, Sbp::kPartialMax, at), On(lies, Sbp::kPartialSum, at)}, n,
-                         std::nanf(""))
-            .first->second;
+    Values& part = parts
+                       .try_emplace({On(sbp, Sbp::kPartialMax, at), On(sbp, Sbp::kPartialSum, at)},
+                                    n, std::nanf(""))
+                       .first->second;
     const Values& local = piece(rank);
     const Slice slice = LocalSlice(layout, c.mesh, at);
     REQUIRE(static_cast<int64_t>(local.size()) == slice.elements());
@@ -60,22 +59,22 @@ Values Whole(const BoxingCase& c, const NdSbp& lies, int stage, PieceOf piece) {
     Values& sum = sums.try_emplace(key.first, n, 0.f).first->second;
     for (int64_t i = 0; i < n; ++i) sum[i] += part[i];
   }
-  Values whole(n, -std::numeric_limits<float>::infinity());
+  Values full(n, -std::numeric_limits<float>::infinity());
   for (const auto& [at, sum] : sums) {
-    for (int64_t i = 0; i < n; ++i) whole[i] = std::max(whole[i], sum[i]);
+    for (int64_t i = 0; i < n; ++i) full[i] = std::max(full[i], sum[i]);
   }
-  return whole;
+  return full;
 }
 
-// What rank `rank` holds: pieces of tensors drawn for each place on the partial axes.
+// The values of rank `rank`: slices of tensors drawn for each coordinate on the partial axes.
 Values Fed(const BoxingCase& c, int rank) {
-  const NdSbp lies = FedAs(c);
-  const Layout layout = MakeLayout(c.dims, lies);
+  const NdSbp sbp = FedAs(c);
+  const Layout layout = MakeLayout(c.dims, sbp);
   const Coordinate at = c.mesh.RankToCoordinate(rank);
-  Coordinate place = On(lies, Sbp::kPartialMax, at);
-  const Coordinate sum = On(lies, Sbp::kPartialSum, at);
-  for (size_t a = 0; a < place.size(); ++a) place[a] += sum[a];
-  std::mt19937 random(static_cast<uint32_t>(c.mesh.CoordinateToRank(place) + 1));
+  Coordinate at_partial = On(sbp, Sbp::kPartialMax, at);
+  const Coordinate sum = On(sbp, Sbp::kPartialSum, at);
+  for (size_t a = 0; a < at_partial.size(); ++a) at_partial[a] += sum[a];
+  std::mt19937 random(static_cast<uint32_t>(c.mesh.CoordinateToRank(at_partial) + 1));
   Values tensor(Product(c.dims));
   for (float& v : tensor) v = static_cast<float>(static_cast<int>(random() % 2001) - 1000);
   const Slice slice = LocalSlice(layout, c.mesh, at);
@@ -88,7 +87,7 @@ using Pieces = std::map<int, Values>;  // by rank
 
 // Runs the plan in a drawn order; what each reader got on each rank.
 std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
-  const auto runtime = DeterministicRuntime::Create(PlanOf(c), {.make_kernel = MakeKernel});
+  const auto runtime = DeterministicRuntime::Create(MakeBoxingPlan(c), {.make_kernel = MakeKernel});
   INFO(runtime.status().ToString());
   REQUIRE(runtime.ok());
   std::map<std::string, Pieces> fetched;
@@ -133,7 +132,7 @@ proto::Cluster NodesOfTwo() {
   return cluster;
 }
 
-std::string KeyOf(const BoxingCase& c) {
+std::string RecordKey(const BoxingCase& c) {
   std::string key = absl::StrCat(ToString(c.mesh), ToString(c.dims), ToString(c.from));
   for (const NdSbp& to : c.to) absl::StrAppend(&key, ToString(to));
   return absl::StrCat(key, c.cluster.ShortDebugString(), c.constrained ? "constrained" : "");
@@ -141,13 +140,13 @@ std::string KeyOf(const BoxingCase& c) {
 
 void CheckBoxing(const BoxingCase& c, uint64_t seed) {
   const auto fetched = Run(c, seed);
-  const Values whole = Whole(c, FedAs(c), 0, [&](int rank) { return Fed(c, rank); });
+  const Values full = Gather(c, FedAs(c), 0, [&](int rank) { return Fed(c, rank); });
   for (size_t i = 0; i < c.to.size(); ++i) {
     INFO(ToString(c.mesh) << " " << ToString(c.dims) << ": " << ToString(c.from) << " to "
                           << ToString(c.to[i]));
     const Pieces& pieces = fetched.at("y" + std::to_string(i));
     const int last = c.mesh.stages() - 1;
-    CHECK(Whole(c, c.to[i], last, [&](int rank) { return pieces.at(rank); }) == whole);
+    CHECK(Gather(c, c.to[i], last, [&](int rank) { return pieces.at(rank); }) == full);
   }
 }
 

@@ -18,10 +18,10 @@ struct BoxingCase {
   Mesh mesh;
   Dims dims;
   NdSbp from;             // on the first stage
-  std::vector<NdSbp> to;  // each has a reader of its own, on the last stage
+  std::vector<NdSbp> to;  // each has its own reader, on the last stage
   proto::Cluster cluster = {};
-  // Whether constraints say how x and its readers lie, and infer_sbp obeys. Then a whole tensor is
-  // fed, and x is made of it: requires no Pmax.
+  // True: constraints fix the layouts of x and its readers, and infer_sbp obeys them. Then a
+  // replicated tensor is fed, from which x is computed: requires no Pmax.
   bool constrained = false;
 };
 
@@ -34,14 +34,14 @@ proto::Cluster NodesOfTwo();
 // The layout of what is fed.
 NdSbp FedAs(const BoxingCase& c);
 
-// What tells cases apart of which plans are recorded (recorded_plans.h).
-std::string KeyOf(const BoxingCase& c);
+// The key of a case whose plan is recorded (recorded_plans.h).
+std::string RecordKey(const BoxingCase& c);
 
 // A program "run" that feeds x, boxes it for readers y0, y1, ..., and fetches what they get, raw.
-proto::Plan PlanOf(const BoxingCase& c);
+proto::Plan MakeBoxingPlan(const BoxingCase& c);
 
-// CHECKs that every reader gets what gathering x whole and scattering it again would give, in an
-// order of firings drawn from `seed`. Whole numbers, so sums are exact.
+// CHECKs that every reader gets the result of gathering all of x and scattering it again, in an
+// order of firings drawn from `seed`. Values are integers, so sums are exact.
 void CheckBoxing(const BoxingCase& c, uint64_t seed);
 
 }  // namespace oneflow

@@ -20,15 +20,15 @@ namespace oneflow {
 namespace {
 
 TensorId Add(Graph* graph, const char* kind, const std::string& name, std::vector<TensorId> inputs,
-             const BoxingCase& c, const NdSbp& lies) {
+             const BoxingCase& c, const NdSbp& sbp) {
   const OpId op = graph->AddOp(kind, name, std::move(inputs), {});
   Tensor& tensor = graph->tensors[graph->ops[op].outputs[0]];
   tensor.shape = Shape(c.dims);
-  tensor.sbp = lies;
+  tensor.sbp = sbp;
   return graph->ops[op].outputs[0];
 }
 
-// What infer_sbp chooses where each tensor is constrained to lie as it does.
+// The choice of infer_sbp if each tensor is constrained to its own layout.
 SbpChoice Infer(const BoxingCase& c, Graph* graph) {
   std::vector<NdSbp> wanted;
   for (Tensor& tensor : graph->tensors) {
@@ -50,7 +50,7 @@ SbpChoice Infer(const BoxingCase& c, Graph* graph) {
 
 }  // namespace
 
-proto::Plan PlanOf(const BoxingCase& c) {
+proto::Plan MakeBoxingPlan(const BoxingCase& c) {
   Graph graph;
   graph.mesh = c.mesh;
   SbpChoice choice{.op_inputs = {{}}};
@@ -85,7 +85,7 @@ proto::Plan PlanOf(const BoxingCase& c) {
   auto issue = PlayIssueOrders(plan, plan.program(0), seconds);
   REQUIRE(issue.ok());
   for (const proto::IssueOrder& order : *issue) *plan.mutable_program(0)->add_issue() = order;
-  RecordPlan(KeyOf(c), plan);
+  RecordPlan(RecordKey(c), plan);
   return plan;
 }
 

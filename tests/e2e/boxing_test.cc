@@ -1,7 +1,7 @@
 // Boxing on real data: for every pair of nd-SBPs of a mesh, what the runtime makes of one is what
-// gathering the whole and scattering it as the other would give; on one stage, and from one stage
-// to the next, which are other ranks. Prime sizes, so parts are ragged. With ONEFLOW_TEST_FULL more
-// shapes, meshes of three axes and nodes with slow links between them.
+// gathering the full tensor and scattering it to the other layout would give; on one stage, and
+// from one stage to the next, which are other ranks. Prime sizes, so parts are ragged. With
+// ONEFLOW_TEST_FULL more shapes, meshes of three axes and nodes with slow links between them.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
@@ -48,7 +48,7 @@ TEST_CASE("every pair from one stage to the next, over fast and over slow links"
 TEST_CASE("a plan whose filling was edited is refused") {
   const BoxingCase c{*ParseMesh("a=2"), {5, 7}, {S(0)}, {{P()}}};
   const auto refusal = [&](const std::function<void(proto::Actor*)>& edit) {
-    proto::Plan plan = PlanOf(c);
+    proto::Plan plan = MakeBoxingPlan(c);
     for (proto::Actor& actor : *plan.mutable_program(0)->mutable_actor()) {
       if (actor.has_boxing()) edit(&actor);
     }

@@ -16,14 +16,14 @@ from tests.e2e.page import Page
 BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
-# What functions of the page give, as JSON in the element "checked".
+# Results of functions of the page, as JSON in the element "checked".
 CHECKS = """
 <script id="checks">
 const labels = (...a) => ticks(...a).map(t => t.label);
 const result = {
   ticks: [labels(0, 0.0252, 5), labels(-0.01, 0.02, 4), labels(0, 3, 6), labels(0, 2.5e-7, 5), labels(1.2, 1.2004, 4), labels(1, 1, 5)],
   zoomed: [zoomed({from: 2, to: 4}, 0.5, 3, 10), zoomed({from: 2, to: 4}, 100, 3, 10), moved({from: 2, to: 4}, 9, 10), moved({from: 2, to: 4}, -9, 10)],
-  words: ["F", "B1", "W", "U", "h.0.mlp.add.to1"].map(wordOf),
+  words: ["F", "B1", "W", "U", "h.0.mlp.add.to1"].map(segmentWord),
   seen: seen([["F", 0, 0, 0, 1], ["B", 0, 0, 1, 1.00001], ["F", 0, 1, 2, 3], ["F", 0, 2, 8, 9]], {from: 0, to: 4}, 100).length,
   view: [view.from - ORIGIN, view.to - data.seconds],
   title: document.title,

@@ -16,7 +16,8 @@
 namespace oneflow {
 namespace {
 
-// Of a stage, one micro-batch; chunks share them. B takes W's time, too, where they are one.
+// Times of a stage for one micro-batch; chunks share them. B includes W's time if they are one
+// segment.
 struct StageTimes {
   double forward = 1, activations = 1, weights = 1;
   double transfer = 0;  // of activations or their gradients, from stage to stage
@@ -51,7 +52,7 @@ std::vector<double> ActorTimes(const proto::Program& program, const proto::Progr
   return seconds;
 }
 
-SmallRun RunOf(const std::string& schedule, int stages, int micro_batches) {
+SmallRun MakeRun(const std::string& schedule, int stages, int micro_batches) {
   SmallRun small;
   small.model.layers = stages;
   small.mesh = "pipe=" + std::to_string(stages);
@@ -78,7 +79,7 @@ double StepSeconds(const SmallRun& small, const StageTimes& times = {}) {
 
 Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batches,
                          int64_t steps) {
-  const proto::Plan plan = CompileSmall(RunOf(schedule, stages, micro_batches));
+  const proto::Plan plan = CompileSmall(MakeRun(schedule, stages, micro_batches));
   for (const proto::Program& program : plan.program()) {
     if (program.name() != "train") continue;
     const absl::StatusOr<SimulatedRun> run = Simulate(
@@ -113,7 +114,7 @@ TEST_CASE("where weights lag the pipe is filled and drained once a round") {
   for (const int p : {2, 4}) {
     for (const int m : {p, 3 * p}) {
       INFO(p << " stages, " << m << " micro-batches");
-      SmallRun small = RunOf("2bw", p, m);
+      SmallRun small = MakeRun("2bw", p, m);
       small.model.tied = false;
       small.global_norm = false;
       const proto::Plan plan = CompileSmall(small);
@@ -130,7 +131,7 @@ TEST_CASE("interleaved over v chunks waits (p - 1) / (v m), for any m of at leas
     for (const int v : {2, 3}) {
       for (const int m : {p, p + 1, 2 * p, 3 * p + 1}) {
         INFO(v << " chunks on " << p << " stages, " << m << " micro-batches");
-        SmallRun small = RunOf("interleaved", p, m);
+        SmallRun small = MakeRun("interleaved", p, m);
         small.model.layers = p * v;
         small.chunks = v;
         CHECK(StepSeconds(small) == Approx(3.0 * m + 3.0 * (p - 1) / v).epsilon(1e-9));
@@ -144,7 +145,7 @@ TEST_CASE("zero bubble waits p - 1 - e forwards, down to none, where steps overl
     for (int e = 0; e < p; ++e) {
       for (const int m : {2 * p, 3 * p + 1}) {
         INFO(p << " stages, " << m << " micro-batches, " << e << " extra");
-        SmallRun small = RunOf("zero_bubble", p, m);
+        SmallRun small = MakeRun("zero_bubble", p, m);
         small.model.tied = false;
         small.extra_in_flight = e;
         CHECK(StepSeconds(small) == Approx(3.0 * m + (p - 1)).epsilon(1e-9));
@@ -169,7 +170,7 @@ TEST_CASE("with the times that Zero Bubble profiled, its bubbles come out") {
   for (const ProfiledRun& run : kProfiled) {
     INFO(run.stages << " stages");
     const auto bubble = [&](const char* schedule, int chunks, int extra) {
-      SmallRun small = RunOf(schedule, run.stages, run.micro_batches);
+      SmallRun small = MakeRun(schedule, run.stages, run.micro_batches);
       small.model.tied = false;
       small.model.layers = run.stages * std::max(1, chunks);
       small.chunks = chunks;
@@ -196,7 +197,7 @@ proto::Cluster SlowDevices() {
 }
 
 TEST_CASE("a message between workers of one machine takes the latency of its nearest level") {
-  const proto::Plan plan = CompileSmall(RunOf("1f1b", /*stages=*/2, /*micro_batches=*/4));
+  const proto::Plan plan = CompileSmall(MakeRun("1f1b", /*stages=*/2, /*micro_batches=*/4));
   const auto message_seconds = [&](proto::Device::Kind kind) {
     proto::Cluster cluster = SlowDevices();
     cluster.mutable_device()->set_kind(kind);
@@ -214,7 +215,7 @@ TEST_CASE("a message between workers of one machine takes the latency of its nea
 }
 
 TEST_CASE("on a cluster zero bubble suits what its stages take") {
-  SmallRun small = RunOf("zero_bubble", /*stages=*/4, /*micro_batches=*/16);
+  SmallRun small = MakeRun("zero_bubble", /*stages=*/4, /*micro_batches=*/16);
   small.model.hidden = 16;
   small.model.sequence = 64;
   small.model.tied = false;

@@ -12,7 +12,7 @@ SEED = 7
 
 
 def functions():
-    """What the page's blocks of Python define."""
+    """The definitions of the page's blocks of Python."""
     with open(PAGE, encoding="utf-8") as page:
         blocks = re.findall(r"```python\n(.*?)```", page.read(), re.DOTALL)
     defined = {}

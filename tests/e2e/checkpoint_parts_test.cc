@@ -42,7 +42,7 @@ std::string Bytes(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::map<std::string, std::string> FilesOf(const std::string& folder) {
+std::map<std::string, std::string> ReadFiles(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     files[entry.path().filename()] = Bytes(entry.path());
@@ -94,13 +94,13 @@ TEST_CASE("Checkpoints of plans: any number of processes writes the same bytes")
     RunContext init;
     REQUIRE(runtime->Run("init", init, 1).ok());
     const TemporaryDirectory dir;
-    const auto alone = FilesOf(*Save(*runtime, dir.path() + "/1", 1));
+    const auto alone = ReadFiles(*Save(*runtime, dir.path() + "/1", 1));
     CHECK(alone.size() > 4);
     for (const int processes : {2, 4}) {
       const std::string folder =
           *Save(*runtime, dir.path() + "/" + std::to_string(processes), processes);
       INFO(run.mesh << ", " << processes << " processes");
-      CHECK(FilesOf(folder) == alone);
+      CHECK(ReadFiles(folder) == alone);
     }
   }
 }
@@ -117,7 +117,7 @@ TEST_CASE("Checkpoints of plans: VerifyPieces finds what loading would, on each 
     const auto intact = *CheckpointReader::Open(folder);
     CHECK(intact->VerifyPieces(plan, {}).ok());
     CHECK(RanksThatFail(*runtime, *intact).empty());
-    for (const auto& [name, bytes] : FilesOf(folder)) {
+    for (const auto& [name, bytes] : ReadFiles(folder)) {
       if (!name.starts_with("rank-")) continue;
       const fs::path path = fs::path(folder) / name;
       std::string damaged = bytes;

@@ -1,4 +1,4 @@
-"""What the command line says of itself: help, version, flags by other names, clusters and sizes, and the first lines of plans."""
+"""The command line's own texts: help, version, flags by other names, clusters and sizes, and the first lines of plans."""
 import json
 import os
 import re
@@ -17,7 +17,7 @@ SMALL = ["--layers=4", "--heads=4", "--hidden=32", "--sequence=16", "--vocab=256
 NOT_RUN = ("models/gpt2",)
 
 
-def help_of(verb, columns, *flags):
+def print_help(verb, columns, *flags):
     done = subprocess.run([ONEFLOW, verb, *(flags or ["--help"])], capture_output=True, text=True, check=True,
                           env=dict(os.environ, COLUMNS=str(columns)))
     return done.stdout
@@ -27,9 +27,9 @@ def flags_in(text):
     return re.findall(r"^  --(\w+)", text, re.MULTILINE)
 
 
-def examples_of(verb):
+def list_examples(verb):
     """The lines after "examples", as a shell would read them."""
-    text = help_of(verb, 80).partition("\nexamples\n")[2]
+    text = print_help(verb, 80).partition("\nexamples\n")[2]
     return text.replace("\\\n", "").strip().splitlines()
 
 
@@ -38,7 +38,7 @@ class HelpTest(unittest.TestCase):
         for verb in VERBS:
             for columns in (60, 80, 100):
                 with self.subTest(verb, columns=columns):
-                    text, everything = help_of(verb, columns), help_of(verb, columns, "--help=all")
+                    text, everything = print_help(verb, columns), print_help(verb, columns, "--help=all")
                     self.assertLessEqual(max(map(len, everything.splitlines())), columns)
                     groups = [line for line in text.splitlines() if line in GROUPS]
                     self.assertEqual(groups, [group for group in GROUPS if group in groups])
@@ -47,19 +47,19 @@ class HelpTest(unittest.TestCase):
                     self.assertEqual(len(flags_in(everything)), len(set(flags_in(everything))))
 
     def test_a_verb_takes_what_its_help_has_and_nothing_else(self):
-        flags = {verb: set(flags_in(help_of(verb, 100, "--help=all"))) for verb in VERBS}
+        flags = {verb: set(flags_in(print_help(verb, 100, "--help=all"))) for verb in VERBS}
         for verb in ["verify"]:
             for flag in set.union(*flags.values()):
                 error = run(verb, f"--{flag}=", cwd="/", code=2)[1]
                 self.assertEqual("is not a flag" in error or "has no such flag" in error, flag not in flags[verb], error)
 
     def test_forms_of_asking(self):
-        self.assertEqual(help_of("help", 100, "train"), help_of("train", 100))
-        self.assertEqual(help_of("train", 100, "-h"), help_of("train", 100))
+        self.assertEqual(print_help("help", 100, "train"), print_help("train", 100))
+        self.assertEqual(print_help("train", 100, "-h"), print_help("train", 100))
         self.assertIn("--help=all", run("help", cwd="/")[0])
         self.assertIn("did you mean --version?", run("--verison", cwd="/", code=2)[1])
         self.assertIn("--help=all", run("train", "--help=some", cwd="/", code=2)[1])
-        self.assertEqual(len(flags_in(help_of("train", 10))), len(flags_in(help_of("train", 100))))
+        self.assertEqual(len(flags_in(print_help("train", 10))), len(flags_in(print_help("train", 100))))
 
     def test_version(self):
         text = run("--version", cwd="/")[0]
@@ -89,7 +89,7 @@ class ExamplesTest(unittest.TestCase):
     def test_examples_work_as_written(self):
         ran = 0
         for verb in ["model", "compile", "explain", "verify", "diff", "simulate", "train", "generate"]:
-            for line in examples_of(verb):
+            for line in list_examples(verb):
                 if not any(words in line for words in NOT_RUN):
                     self.shell(line)
                     ran += 1
@@ -98,7 +98,7 @@ class ExamplesTest(unittest.TestCase):
             if verb == "compile":
                 for name in ["a.plan", "b.plan"]:
                     shutil.copy(self.dir + "/gpt.plan", f"{self.dir}/{name}")
-        self.shell(examples_of("data")[0])
+        self.shell(list_examples("data")[0])
         self.assertGreater(ran, 15)
 
 

@@ -42,7 +42,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   if (run.edit) run.edit(&graph);
   const absl::StatusOr<proto::Plan> plan = Compile(graph, "small", options);
   if (!plan.ok()) throw std::runtime_error(plan.status().ToString());
-  RecordPlan(KeyOf(run), *plan);
+  RecordPlan(RecordKey(run), *plan);
   return *plan;
 }
 

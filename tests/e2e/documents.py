@@ -2,8 +2,9 @@
 
 A block between ``` whose first line begins with "$ " is a session: commands and what they print. One whose first line
 begins with "oneflow " has commands only. Both may end a line with a backslash and a comment with #. All commands of a
-page run in order in one folder, which is empty but for the project's examples. What depends on the machine or the
-moment is not compared: of the verbs of VOLATILE numbers and their units, progress, and warnings (of too few cores).
+page run in order in one folder, which is empty but for the project's examples. Text that depends on the machine or
+the time is not compared: for the verbs of VOLATILE, numbers and their units, progress, and warnings (of too few
+cores).
 
   bazel run //tests/e2e:documents -- --update README.md docs/walkthrough.md    # writes what the commands print now
 """
@@ -28,7 +29,7 @@ class Command:
         self.session = False
 
 
-def commands_of(page):
+def find_commands(page):
     """The commands of the lines of a page."""
     commands, block, command = [], None, None
     for number, line in enumerate(page):
@@ -73,7 +74,7 @@ def play(path, examples):
         os.symlink(os.path.realpath(ONEFLOW), folder + "/bin/oneflow")
         os.symlink(examples, folder + "/page/examples")
         environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", COLUMNS="100")
-        for command in commands_of(page):
+        for command in find_commands(page):
             done = subprocess.run(["bash", "-o", "pipefail", "-c", command.text], cwd=folder + "/page", env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             if done.returncode != 0:

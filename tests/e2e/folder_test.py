@@ -15,7 +15,7 @@ TRAIN = ["train", "--plan=gpt.plan", "--data=text.txt", "--checkpoint_dir=ckpt"]
 
 
 def a_full_disk():
-    """What a process writes beyond so many bytes of a file fails."""
+    """Writes of a process beyond a limit of bytes in a file fail."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 

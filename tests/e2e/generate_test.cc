@@ -1,5 +1,5 @@
 // Generating with caches, on every kind of mesh, against program `generate` of a plan that trains:
-// the whole window computed anew for every token, with no cache at all.
+// the full window recomputed for every token, with no cache at all.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -155,9 +155,9 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(found[mean], ("skipped", "the GPU could not be measured"))
 
     def test_a_folder_of_libraries_is_the_loaders_first(self):
-        script = f'echo "$LD_LIBRARY_PATH" > {self.folder}/places'
+        script = f'echo "$LD_LIBRARY_PATH" > {self.folder}/paths'
         Bundle(self.folder, ONE_GPU, kernel_test=script).check("conformance", flags=["--cuda_libs=/opt/libs"])
-        with open(self.folder + "/places") as file:
+        with open(self.folder + "/paths") as file:
             self.assertEqual(file.read().split(":")[0].strip(), "/opt/libs")
 
     def test_a_part_that_does_not_exist_is_refused(self):

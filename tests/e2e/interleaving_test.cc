@@ -35,12 +35,12 @@ constexpr Case kCases[] = {{"", "1f1b"},
 
 uint64_t Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 200 : 8; }
 
-std::string NameOf(const Case& c) {
+std::string CaseName(const Case& c) {
   return std::string(c.mesh) + " " + c.schedule + (c.overlap ? " overlap" : "") + " shard " +
          std::to_string(c.shard);
 }
 
-SmallRun RunOf(const Case& c) {
+SmallRun MakeRun(const Case& c) {
   SmallRun run;
   run.mesh = c.mesh;
   run.schedule = c.schedule;
@@ -53,7 +53,7 @@ SmallRun RunOf(const Case& c) {
 
 TEST_CASE("No interleaving sticks, with completions at once or behind") {
   for (const Case& c : kCases) {
-    const proto::Plan plan = CompileSmall(RunOf(c));
+    const proto::Plan plan = CompileSmall(MakeRun(c));
     for (const int launch_queue : {1, 4}) {
       DeterministicOptions options;
       options.launch_queue = launch_queue;
@@ -61,7 +61,7 @@ TEST_CASE("No interleaving sticks, with completions at once or behind") {
       REQUIRE(runtime.ok());
       for (const proto::Program& program : plan.program()) {
         for (uint64_t seed = 0; seed < Seeds() / 2; ++seed) {
-          INFO(NameOf(c) << " " << program.name() << " seed " << seed);
+          INFO(CaseName(c) << " " << program.name() << " seed " << seed);
           const absl::Status status = (*runtime)->Run(program.name(), {}, /*steps=*/2, seed);
           INFO(status.ToString());
           REQUIRE(status.ok());
@@ -73,11 +73,11 @@ TEST_CASE("No interleaving sticks, with completions at once or behind") {
 
 TEST_CASE("Interleavings compute the bits of the threaded runtime") {
   for (const Case& c : kCases) {
-    SmallRun run = RunOf(c);
+    SmallRun run = MakeRun(c);
     run.steps = 3;
     const SmallResult threaded = Train(run);
     for (uint64_t seed = 0; seed < 2; ++seed) {
-      INFO(NameOf(c) << " seed " << seed);
+      INFO(CaseName(c) << " seed " << seed);
       CHECK(TrainInterleaved(run, seed) == threaded);
     }
   }

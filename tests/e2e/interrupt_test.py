@@ -1,4 +1,4 @@
-"""A signal while training: whole steps, their metrics and a checkpoint of them, from which the run goes on bit by bit."""
+"""A signal during training: complete steps, their metrics and a checkpoint, from which the run continues bit by bit."""
 import json
 import os
 import signal
@@ -136,7 +136,7 @@ class InterruptTest(unittest.TestCase):
         process = self.start("--metrics=metrics.jsonl", "--checkpoint_dir=ckpt", "--eval_every=3", "--eval_data=text.txt",
                              "--eval_batches=1000000000", "--stall_seconds=0")
         metrics = self.dir + "/metrics.jsonl"
-        while not os.path.exists(metrics) or len(read_metrics(metrics)) < 2:  # the third is told with its validation
+        while not os.path.exists(metrics) or len(read_metrics(metrics)) < 2:  # the third is written with its validation
             self.assertIsNone(process.poll())
         process.send_signal(signal.SIGTERM)
         self.assertIn("go on with --resume", process.communicate(timeout=60)[1])

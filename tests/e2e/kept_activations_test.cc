@@ -1,4 +1,4 @@
-// What blocks keep from forward to backward equals the formulas of Korthikanti et al. 2022
+// The bytes that blocks keep from forward to backward equal the formulas of Korthikanti et al. 2022
 // ("Reducing Activation Recomputation in Large Transformer Models", section 4), to the byte: 16-bit
 // activations, masks of a byte, unfused attention. s, b, h, a, t: sequence, micro-batch, hidden
 // size, heads, tensor-parallel degree.
@@ -35,7 +35,7 @@ SmallRun PaperRun(const std::string& mesh = "", const std::string& recompute = "
   return run;
 }
 
-GptMemory MemoryOf(const SmallRun& run, int stage = 0) {
+GptMemory CompiledMemory(const SmallRun& run, int stage = 0) {
   const auto memory = MemoryOfStage(CompileSmall(run), stage);
   REQUIRE(memory.ok());
   return *memory;
@@ -72,7 +72,7 @@ TEST_CASE("a block keeps what the paper lists, each tensor with its bytes") {
       {"h.1.mlp.drop:1", sbh},               // mask
   };
   CHECK(kept == paper);
-  // What the paper leaves out: two f32 a row and layer norm.
+  // The paper omits two f32 for each row and layer norm.
   CHECK(statistics == std::map<std::string, int64_t>{{"h.1.ln_1:1", 4 * s * b},
                                                      {"h.1.ln_1:2", 4 * s * b},
                                                      {"h.1.ln_2:1", 4 * s * b},
@@ -80,15 +80,15 @@ TEST_CASE("a block keeps what the paper lists, each tensor with its bytes") {
 }
 
 TEST_CASE("no parallelism: sbh (34 + 5 a s / h) a layer") {
-  CHECK(MemoryOf(PaperRun()).kept_in_blocks == kLayers * (34 * sbh + 5 * ass_b));
+  CHECK(CompiledMemory(PaperRun()).kept_in_blocks == kLayers * (34 * sbh + 5 * ass_b));
 }
 
 TEST_CASE("tensor parallel: sbh (10 + 24 / t + 5 a s / (h t))") {
   for (const int64_t t : {2, 4}) {
     const std::string mesh = "tensor=" + std::to_string(t);
-    CHECK(MemoryOf(PaperRun(mesh)).kept_in_blocks ==
+    CHECK(CompiledMemory(PaperRun(mesh)).kept_in_blocks ==
           kLayers * (10 * sbh + (24 * sbh + 5 * ass_b) / t));
-    CHECK(MemoryOf(PaperRun(mesh, "attention")).kept_in_blocks ==
+    CHECK(CompiledMemory(PaperRun(mesh, "attention")).kept_in_blocks ==
           kLayers * (10 * sbh + 24 * sbh / t));
   }
 }
@@ -96,19 +96,19 @@ TEST_CASE("tensor parallel: sbh (10 + 24 / t + 5 a s / (h t))") {
 TEST_CASE("sequence parallel: sbh (34 / t + 5 a s / (h t))") {
   for (const int64_t t : {2, 4}) {
     const std::string mesh = "tensor=" + std::to_string(t);
-    CHECK(MemoryOf(Split(PaperRun(mesh, "gather"))).kept_in_blocks ==
+    CHECK(CompiledMemory(Split(PaperRun(mesh, "gather"))).kept_in_blocks ==
           kLayers * (34 * sbh + 5 * ass_b) / t);
-    CHECK(MemoryOf(Split(PaperRun(mesh, "attention,gather"))).kept_in_blocks ==
+    CHECK(CompiledMemory(Split(PaperRun(mesh, "attention,gather"))).kept_in_blocks ==
           kLayers * 34 * sbh / t);
-    // Without the second gather two inputs of products, of 2 sbh each, are kept whole.
-    CHECK(MemoryOf(Split(PaperRun(mesh, "attention"))).kept_in_blocks ==
+    // Without the second gather two inputs of products, of 2 sbh each, are kept replicated.
+    CHECK(CompiledMemory(Split(PaperRun(mesh, "attention"))).kept_in_blocks ==
           kLayers * (4 * sbh + 30 * sbh / t));
   }
 }
 
 TEST_CASE("full recompute: 2 sbh") {
-  CHECK(MemoryOf(PaperRun("", "full")).kept_in_blocks == kLayers * 2 * sbh);
-  CHECK(MemoryOf(PaperRun("tensor=2", "full")).kept_in_blocks == kLayers * 2 * sbh);
+  CHECK(CompiledMemory(PaperRun("", "full")).kept_in_blocks == kLayers * 2 * sbh);
+  CHECK(CompiledMemory(PaperRun("tensor=2", "full")).kept_in_blocks == kLayers * 2 * sbh);
 }
 
 TEST_CASE("1F1B: stage s of p holds p - s micro-batches, the first as much as all layers") {
@@ -117,7 +117,7 @@ TEST_CASE("1F1B: stage s of p holds p - s micro-batches, the first as much as al
     for (int64_t stage = 0; stage < p; ++stage) {
       INFO("stage " << stage << " of " << p);
       const SmallRun run = PaperRun("pipe=" + std::to_string(p));
-      CHECK(MemoryOf(run, static_cast<int>(stage)).kept_in_blocks ==
+      CHECK(CompiledMemory(run, static_cast<int>(stage)).kept_in_blocks ==
             kLayers / p * (p - stage) * layer);
     }
   }
@@ -130,13 +130,14 @@ TEST_CASE("interleaved: times 1 + (p - 1) / (p v)") {
     SmallRun run = PaperRun("pipe=" + std::to_string(p));
     run.schedule = "interleaved";
     run.chunks = v;
-    CHECK(MemoryOf(run).kept_in_blocks == kLayers * layer * (p * v + p - 1) / (p * v));
+    CHECK(CompiledMemory(run).kept_in_blocks == kLayers * layer * (p * v + p - 1) / (p * v));
   }
 }
 
 TEST_CASE("states of matrices in blocks: 18 bytes a parameter, 12 h^2 of them a layer") {
-  CHECK(MemoryOf(PaperRun()).matrices_of_blocks == 18 * kLayers * 12 * h * h);
-  CHECK(MemoryOf(PaperRun("pipe=2,tensor=2")).matrices_of_blocks == 18 * kLayers * 12 * h * h / 4);
+  CHECK(CompiledMemory(PaperRun()).matrices_of_blocks == 18 * kLayers * 12 * h * h);
+  CHECK(CompiledMemory(PaperRun("pipe=2,tensor=2")).matrices_of_blocks ==
+        18 * kLayers * 12 * h * h / 4);
 }
 
 // Table entries in GiB, of tools/bench activations; that command compares all four models.
@@ -154,11 +155,11 @@ TEST_CASE("the published bytes of 22B and 175B come out exactly") {
     run.model.sequence = 2048, run.model.vocab = 51200;
     run.batch = row.batch, run.micro_batches = row.micro_batches;
     if (row.chunks > 1) run.schedule = "interleaved", run.chunks = row.chunks;
-    const GptMemory memory = MemoryOf(run);
+    const GptMemory memory = CompiledMemory(run);
     CHECK(static_cast<double>(memory.matrices_of_blocks) == row.states * kGiB);
     CHECK(static_cast<double>(memory.kept_in_blocks) == row.tensor_parallel * kGiB);
     run.recompute = "attention,gather";
-    CHECK(static_cast<double>(MemoryOf(Split(run)).kept_in_blocks) == row.selective * kGiB);
+    CHECK(static_cast<double>(CompiledMemory(Split(run)).kept_in_blocks) == row.selective * kGiB);
   }
 }
 
@@ -166,9 +167,9 @@ TEST_CASE("the fused graph keeps less: nothing of s x s, and no masks") {
   SmallRun run = PaperRun();
   run.model.fused_attention = true;
   run.model.stored_masks = false;
-  const GptMemory memory = MemoryOf(run);
+  const GptMemory memory = CompiledMemory(run);
   CHECK(memory.kept_in_blocks == kLayers * 32 * sbh);
-  // Of layer norms, and the log-sum-exp of each head's rows.
+  // Statistics of layer norms, and the log-sum-exp of each head's rows.
   CHECK(memory.kept_statistics == kLayers * (4 * 4 + 4 * a) * s * b);
 }
 

@@ -2,9 +2,9 @@
 // fills, orders of streams and of issue, partners, control edges. For each mutant the verdict
 // (live, stuck, inconsistent) must be what the deterministic runtime then does in 4 steps under 5
 // interleavings where each device issues its exchanges in the plan's order; and where the proof
-// says that it sticks, there the runtime must stand. What is live must also finish where every
-// stream begins what is ready; what sticks may finish so, and is refused all the same: it is
-// counted. 10,000 mutants with ONEFLOW_TEST_FULL, else 500.
+// says that it sticks, there the runtime must stand. A live plan must also finish if every stream
+// begins its next exchange when that is ready; a stuck plan may finish in this way, and is still
+// refused: such plans are counted. 10,000 mutants with ONEFLOW_TEST_FULL, else 500.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kSteps = 4;
 constexpr uint64_t kInterleavings = 5;
 
-// What happens: kInconsistent is a run that ends, but not at the marking it began with, or that
-// sticks in a later step.
+// The outcome of a run: kInconsistent is a run that ends, but not at the marking it began with, or
+// that sticks in a later step.
 struct Outcome {
   bool ok = false;
   std::string message;
@@ -46,7 +46,7 @@ Outcome RunAll(const proto::Plan& plan, bool in_order) {
   return first;
 }
 
-// The place at which the proof's story begins, as the runtime says it.
+// The first actor of the proof's explanation, in the runtime's words.
 std::string StandsAt(const proto::Plan& plan, const std::string& story) {
   const auto net = MakePlanNet(plan, plan.program(0));
   int actor = -1;
@@ -98,7 +98,7 @@ TEST_CASE("The verdict on mutated plans is what then happens") {
   Counts counts;
   for (int i = 0; i < mutants; ++i) {
     INFO("mutant " << i);
-    const Mutant mutant = MutantOf(bases, i);
+    const Mutant mutant = MakeMutant(bases, i);
     counts.by_two_edges += mutant.kind == Mutant::kByTwoEdges;
     counts.by_issue += mutant.kind == Mutant::kByIssue;
     Check(mutant.plan, Judge(mutant.plan), &counts);

@@ -15,8 +15,8 @@ namespace oneflow {
 namespace {
 
 // Tokens only: what is fuzzed is who waits for whom, so registers lose their bytes and actors their
-// kernels, and nothing but rates, orders and edges is left to be wrong. What exchanges touch keeps
-// its bytes, all in one buffer, for which there is room enough.
+// kernels, and nothing but rates, orders and edges is left to be wrong. Registers of exchanges keep
+// their bytes, all in one buffer that is large enough.
 proto::Plan Skeleton(const SmallRun& run) {
   proto::Plan plan = CompileSmall(run);
   const proto::Program train = *std::find_if(plan.program().begin(), plan.program().end(),
@@ -141,7 +141,7 @@ class Mutator {
     return true;
   }
 
-  // Two exchanges change places in the order in which a device issues them, or one comes sooner.
+  // Two exchanges are swapped in the order in which a device issues them, or one comes sooner.
   bool ChangeIssue() {
     if (program_.issue_size() == 0) return false;
     proto::IssueOrder& order = *program_.mutable_issue(Below(program_.issue_size()));
@@ -202,7 +202,7 @@ class Mutator {
     return actors;
   }
   int AnyActor() { return Below(program_.actor_size()); }
-  // Of those that somebody writes: workspaces are nobody's any more.
+  // One of the registers with a writer: workspaces have none any more.
   proto::Register& AnyRegister() {
     for (;;) {
       proto::Register& r = *program_.mutable_register_(Below(program_.register__size()));
@@ -324,7 +324,7 @@ std::optional<proto::Plan> DeadByIssue(const Base& base, uint64_t seed) {
 
 }  // namespace
 
-Mutant MutantOf(const std::vector<Base>& bases, int number) {
+Mutant MakeMutant(const std::vector<Base>& bases, int number) {
   const auto seed = static_cast<uint64_t>(number);
   const int kind = number % 20;
   // Edges cross between streams of a device, and one device alone has no exchanges.

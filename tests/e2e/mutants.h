@@ -16,7 +16,7 @@ struct Base {
   bool exchanges = false;
 };
 
-// Of one to three devices, all live.
+// Plans for one to three devices, all live.
 std::vector<Base> Bases(proto::DeviceKind device);
 
 enum class Verdict { kLive, kStuck, kInconsistent };
@@ -26,7 +26,7 @@ struct Judgement {
   std::string why;
 };
 
-// What the proof says.
+// The verdict of the proof.
 Judgement Judge(const proto::Plan& plan);
 
 // Mutant `number` of a plan of one of the bases, by one of three ways.
@@ -34,6 +34,6 @@ struct Mutant {
   proto::Plan plan;
   enum Kind { kEdited, kByTwoEdges, kByIssue } kind = kEdited;
 };
-Mutant MutantOf(const std::vector<Base>& bases, int number);
+Mutant MakeMutant(const std::vector<Base>& bases, int number);
 
 }  // namespace oneflow

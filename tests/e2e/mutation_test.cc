@@ -268,7 +268,7 @@ class Counting : public TokenSource {
   }
 };
 
-int64_t BytesOf(const Piece& piece) {
+int64_t PieceBytes(const Piece& piece) {
   return piece.slice->elements() * static_cast<int64_t>(ElementBytes(piece.dtype));
 }
 
@@ -285,11 +285,11 @@ absl::Status RunAll(const proto::Plan& plan, DeterministicRuntime* runtime) {
       return StepNumbers{1e-2, 0.9, 0.95, 1e-8, 0.1, 1.0, step};
     };
     context.load = [](const Piece& piece) {
-      std::memset(piece.data, 0, static_cast<size_t>(BytesOf(piece)));
+      std::memset(piece.data, 0, static_cast<size_t>(PieceBytes(piece)));
       return absl::OkStatus();
     };
     context.save = [&](const Piece& piece) {
-      for (int64_t i = 0; i < BytesOf(piece); ++i) sum += static_cast<unsigned>(piece.data[i]);
+      for (int64_t i = 0; i < PieceBytes(piece); ++i) sum += static_cast<unsigned>(piece.data[i]);
       return absl::OkStatus();
     };
     context.report = [&](int64_t, std::span<const double> values) {

@@ -1,4 +1,4 @@
-// A simulation that skips whole periods says what one that plays every firing says: the spans of
+// A simulation that skips periods gives the results of one that plays every firing: the spans of
 // all firings to the bit, and all that is made of them.
 #include <catch2/catch.hpp>
 
@@ -21,14 +21,14 @@ namespace {
 
 using Seconds = std::vector<double>;
 
-// Of each kernel of `program` on each stage, which are uneven: at random, of a wide range, as those
-// of real kernels are, or small whole numbers, so that many things happen at one moment.
-Seconds RandomSeconds(const proto::Program& program, bool whole, std::mt19937* random) {
+// Seconds of each kernel of `program` on each stage, which are uneven: random, with a wide range
+// like those of real kernels, or small integers, so that many events have one time.
+Seconds RandomSeconds(const proto::Program& program, bool integers, std::mt19937* random) {
   std::uniform_real_distribution<double> magnitude(-6, -2);
   std::uniform_int_distribution<int> few(0, 3);
   Seconds seconds;
   for (int a = 0; a < program.actor_size(); ++a) {
-    seconds.push_back(whole ? few(*random) : std::pow(10, magnitude(*random)));
+    seconds.push_back(integers ? few(*random) : std::pow(10, magnitude(*random)));
   }
   for (const proto::Actor& actor : program.actor()) {
     if (actor.has_exchange() && actor.exchange().has_partner()) {
@@ -46,32 +46,32 @@ SimulatedRun Run(const proto::Plan& plan, SimulateOptions options, int64_t skip_
   return *std::move(run);
 }
 
-void CheckSpans(const SimulatedRun& skipped, const SimulatedRun& whole) {
+void CheckSpans(const SimulatedRun& skipped, const SimulatedRun& full) {
   int64_t different = 0;
-  for (int32_t a = 0; a < static_cast<int32_t>(whole.net.specs.size()); ++a) {
-    for (int64_t f = 0; f < whole.CountFirings(a); ++f) {
-      different += skipped.FindSpan(a, f) == whole.FindSpan(a, f) ? 0 : 1;
+  for (int32_t a = 0; a < static_cast<int32_t>(full.net.specs.size()); ++a) {
+    for (int64_t f = 0; f < full.CountFirings(a); ++f) {
+      different += skipped.FindSpan(a, f) == full.FindSpan(a, f) ? 0 : 1;
     }
   }
   CHECK(different == 0);
-  CHECK(skipped.step_ends == whole.step_ends);
+  CHECK(skipped.step_ends == full.step_ends);
 }
 
-void CheckSums(const proto::Plan& plan, const SimulatedRun& skipped, const SimulatedRun& whole) {
-  const Utilization a = FindUtilization(skipped), b = FindUtilization(whole);
+void CheckSums(const proto::Plan& plan, const SimulatedRun& skipped, const SimulatedRun& full) {
+  const Utilization a = FindUtilization(skipped), b = FindUtilization(full);
   CHECK(a.stream_busy == b.stream_busy);
   CHECK(a.devices == b.devices);
   CHECK(a.bubble == b.bubble);
   const std::vector<LiveMemory> memory = FindLiveMemory(plan, skipped);
-  const std::vector<LiveMemory> whole_memory = FindLiveMemory(plan, whole);
+  const std::vector<LiveMemory> full_memory = FindLiveMemory(plan, full);
   for (size_t d = 0; d < memory.size(); ++d) {
-    CHECK(memory[d].peak_bytes == whole_memory[d].peak_bytes);
-    CHECK(memory[d].curve.back() == whole_memory[d].curve.back());
+    CHECK(memory[d].peak_bytes == full_memory[d].peak_bytes);
+    CHECK(memory[d].curve.back() == full_memory[d].curve.back());
     CHECK(std::is_sorted(memory[d].curve.begin(), memory[d].curve.end(),
                          [](const auto& p, const auto& q) { return p.time < q.time; }));
   }
-  CHECK(FindCriticalPath(skipped).slack == FindCriticalPath(whole).slack);
-  const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", whole);
+  CHECK(FindCriticalPath(skipped).slack == FindCriticalPath(full).slack);
+  const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", full);
   REQUIRE(s.critical_seconds.size() == t.critical_seconds.size());
   for (const auto& [kernel, seconds] : t.critical_seconds) {
     INFO(kernel);
@@ -80,13 +80,13 @@ void CheckSums(const proto::Plan& plan, const SimulatedRun& skipped, const Simul
   }
 }
 
-// The blocks that are there are those of the whole run.
-void CheckBlocks(const proto::Plan& plan, const SimulatedRun& skipped, const SimulatedRun& whole) {
+// The present blocks are those of the full run.
+void CheckBlocks(const proto::Plan& plan, const SimulatedRun& skipped, const SimulatedRun& full) {
   const auto key = [](const SimulationSummary::Block& b) {
     return std::make_pair(std::make_pair(b.segment, b.number),
                           std::make_pair(b.step, std::make_pair(b.begin, b.end)));
   };
-  const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", whole);
+  const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", full);
   for (size_t d = 0; d < s.stages.size(); ++d) {
     for (size_t i = 0; i < s.stages[d].streams.size(); ++i) {
       const auto& some = s.stages[d].streams[i].blocks;
@@ -97,7 +97,7 @@ void CheckBlocks(const proto::Plan& plan, const SimulatedRun& skipped, const Sim
           ++next;
           continue;
         }
-        // What is not there ended in skipped periods.
+        // Missing blocks ended in skipped periods.
         const bool in_one =
             std::any_of(skipped.repeats.begin(), skipped.repeats.end(), [&](const auto& repeat) {
               return block.end >= repeat.skipped_begin() && block.begin <= repeat.skipped_end();
@@ -145,18 +145,18 @@ TEST_CASE("skipping changes nothing, over schedules, micro-batches and times") {
       for (int trial = 0; trial < 4; ++trial) {
         INFO(schedule << " on " << stages << " stages, " << m << " micro-batches, " << trial);
         SimulateOptions options{.steps = 2};
-        options.actor_seconds = RandomSeconds(program, /*whole=*/trial == 1, &random);
+        options.actor_seconds = RandomSeconds(program, /*integers=*/trial == 1, &random);
         if (trial >= 2) options.worker_a_device = true, options.message_seconds = 1e-5;
-        if (trial == 3) options.link_seconds = RandomSeconds(program, /*whole=*/false, &random);
+        if (trial == 3) options.link_seconds = RandomSeconds(program, /*integers=*/false, &random);
         for (int a = 0; a < program.actor_size() && trial == 3; ++a) {
           if (!program.actor(a).has_exchange()) options.link_seconds[a] = 0;
         }
         const SimulatedRun skipped = Run(plan, options, /*skip_after=*/0);
-        const SimulatedRun whole = Run(plan, options, SimulateOptions::kNeverSkip);
-        CHECK(whole.repeats.empty());
-        CheckSpans(skipped, whole);
-        CheckSums(plan, skipped, whole);
-        CheckBlocks(plan, skipped, whole);
+        const SimulatedRun full = Run(plan, options, SimulateOptions::kNeverSkip);
+        CHECK(full.repeats.empty());
+        CheckSpans(skipped, full);
+        CheckSums(plan, skipped, full);
+        CheckBlocks(plan, skipped, full);
         for (const SimulatedRun::Repeat& repeat : skipped.repeats) {
           (trial == 3 ? of_links : trial == 2 ? of_workers : periods) += repeat.times;
         }
@@ -188,12 +188,12 @@ TEST_CASE("periods are skipped after as many firings as are asked for") {
   const proto::Plan plan = CompileSmall(Small("1f1b", /*stages=*/2, /*micro_batches=*/64));
   SimulateOptions options{.steps = 2};
   options.actor_seconds.assign(Train(plan).actor_size(), 1);
-  const auto whole =
+  const auto full =
       static_cast<int64_t>(Run(plan, options, SimulateOptions::kNeverSkip).order.size());
-  CHECK(Run(plan, options, whole).repeats.empty());
-  const SimulatedRun run = Run(plan, options, whole / 2);
+  CHECK(Run(plan, options, full).repeats.empty());
+  const SimulatedRun run = Run(plan, options, full / 2);
   REQUIRE(run.repeats.size() == 1);
-  CHECK(run.repeats[0].end >= whole / 2);
+  CHECK(run.repeats[0].end >= full / 2);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is said to cross between processes is what the network counts, message by message.
+// The predicted bytes between processes are those that the network counts, message by message.
 #include "actor_runtime/simulate/process_traffic.h"
 
 #include <string>
@@ -66,7 +66,7 @@ TEST_CASE("nothing crosses in one process, and ranks divide evenly") {
              Catch::Contains("the plan's 4 devices cannot be divided evenly"));
 }
 
-// Two devices, a link between them that is as slow as told.
+// Two devices, a link of the given speed between them.
 double StepOn(const proto::Plan& plan, int processes, double latency, double bandwidth) {
   proto::Cluster cluster;
   cluster.add_level()->set_bandwidth(1e10);

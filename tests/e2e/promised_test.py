@@ -12,7 +12,7 @@ CLUSTER = "--cluster=" + os.path.abspath("examples/clusters/a100.textproto")
 CAUSES = ["compute_seconds", "exposed_exchange_seconds", "idle_seconds"]
 
 
-def events_of(path):
+def read_events(path):
     with open(path, encoding="utf-8") as file:
         return json.load(file)["traceEvents"]
 
@@ -80,7 +80,7 @@ class PromisedTest(unittest.TestCase):
 
     def test_predicted_and_measured_in_one_trace(self):
         self.train("--steps=4", "--trace=both.json", "--predict")
-        events = events_of(self.dir + "/both.json")
+        events = read_events(self.dir + "/both.json")
         processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
         self.assertEqual(sorted(processes.values()), ["predicted: stage 0", "predicted: stage 1", "stage 0, rank 0", "stage 1, rank 1"])
         marks = {(processes[e["pid"]], e["name"]): e["ts"] for e in events if e["ph"] == "i" and e["cat"] == "step"}
@@ -97,7 +97,7 @@ class PromisedTest(unittest.TestCase):
 
     def test_a_trace_is_whole(self):
         self.train("--steps=3", "--trace=whole.json")
-        events = events_of(self.dir + "/whole.json")
+        events = read_events(self.dir + "/whole.json")
         self.assertEqual({e["cat"] for e in events if e["ph"] == "X" and e["args"]["program"] == "train"},
                          {"forward", "backward", "update", "exchange", "host"})
         tracks = collections.defaultdict(list)
@@ -112,7 +112,7 @@ class PromisedTest(unittest.TestCase):
         ends = {e["id"]: e for e in events if e["ph"] == "f"}
         self.assertEqual(starts.keys(), ends.keys())
         for i, start in starts.items():
-            for arrow in (start, ends[i]):  # each lies in a slice of its track
+            for arrow in (start, ends[i]):  # each is in a slice of its track
                 self.assertTrue(any(begin - 0.002 <= arrow["ts"] <= end + 0.002 for begin, end in tracks[arrow["pid"], arrow["tid"]]), arrow)
         used = collections.defaultdict(list)
         for e in events:

@@ -3,6 +3,6 @@
 
 namespace oneflow {
 
-proto::Plan PlanOf(const BoxingCase& c) { return RecordedPlan(KeyOf(c)); }
+proto::Plan MakeBoxingPlan(const BoxingCase& c) { return RecordedPlan(RecordKey(c)); }
 
 }  // namespace oneflow

@@ -3,6 +3,6 @@
 
 namespace oneflow {
 
-proto::Plan CompileSmall(const SmallRun& run) { return RecordedPlan(KeyOf(run)); }
+proto::Plan CompileSmall(const SmallRun& run) { return RecordedPlan(RecordKey(run)); }
 
 }  // namespace oneflow

@@ -132,7 +132,7 @@ class SimulateTest(unittest.TestCase):
         # Nothing is differentiated in eval.
         result = json.loads(self.simulate(cluster, "--program=eval", "--format=json"))
         trained = json.loads(self.simulate(cluster, "--format=json"))
-        # Of one micro-batch of four.
+        # The run counts one micro-batch of four.
         self.assertAlmostEqual(3 * 4 * result["model_flops"] / trained["model_flops"], 1, places=12)
 
     def test_a_mesh_larger_than_the_cluster_is_refused(self):

@@ -1,5 +1,5 @@
-// The processes of a plan, played by one: each has ranks, a runtime and a network of its own, and
-// their messages go over UCX.
+// The processes of a plan, played by one: each has its own ranks, runtime and network, and their
+// messages go over UCX.
 #pragma once
 
 #include <functional>

@@ -58,7 +58,7 @@ SmallRun::SmallRun() {
   model.vocab = 21;  // odd: vocabulary parallelism is ragged
 }
 
-std::string KeyOf(const SmallRun& run) {
+std::string RecordKey(const SmallRun& run) {
   const GptConfig& m = run.model;
   std::string key = absl::StrCat(run.mesh, ";", run.schedule, ";", run.recompute);
   for (const int64_t n :

@@ -56,8 +56,8 @@ struct SmallResult {
   bool operator==(const SmallResult&) const = default;  // the same bits
 };
 
-// What tells runs apart of which plans are recorded (recorded_plans.h).
-std::string KeyOf(const SmallRun& run);
+// The key of a run whose plan is recorded (recorded_plans.h).
+std::string RecordKey(const SmallRun& run);
 
 // Aborts the test (throws) on any error.
 proto::Plan CompileSmall(const SmallRun& run);

@@ -1,5 +1,5 @@
 """Tokens as their libraries give them, from text to file to checkpoint: where texts are split, what stands around documents, which
-tokenizer made what; and input that is told or refused: pipes, empty files, repeated flags, a mistyped axis."""
+tokenizer made the data; and input that is reported or refused: pipes, empty files, repeated flags, a mistyped axis."""
 import json
 import os
 import shutil
@@ -129,7 +129,7 @@ class TokensTest(unittest.TestCase):
         error = self.oneflow(*generate, "--prompt=the")[1]
         self.assertIn("prompt of 2 in", error)
 
-    def tokenizer_of(self, folder):
+    def read_tokenizer(self, folder):
         with open(f"{self.dir}/{folder}/train.meta.json", encoding="utf-8") as file:
             return "{name} ({hash})".format(**json.load(file)["tokenizer"])
 
@@ -137,7 +137,7 @@ class TokensTest(unittest.TestCase):
         for name, tokenizer in [("gpt2", GPT2), ("pieces", PIECES)]:
             facts = self.data(name, "--text=text.txt", tokenizer, "--val_fraction=0.2")
             self.assertRegex(facts["tokenizer_hash"], "^[0-9a-f]{16}$")
-        gpt2, pieces = self.tokenizer_of("gpt2"), self.tokenizer_of("pieces")
+        gpt2, pieces = self.read_tokenizer("gpt2"), self.read_tokenizer("pieces")
         self.assertRegex(gpt2, r"^gpt2:testdata \([0-9a-f]{16}\)$")
         self.assertRegex(pieces, r"^unigram.model \(")
         out, error = self.train("bpe", "gpt2/train.bin", "--eval_data=gpt2/val.bin", "--checkpoint_dir=ckpt", "--eval_batches=1")
@@ -159,7 +159,7 @@ class TokensTest(unittest.TestCase):
         error = self.oneflow(*generate, "--tokenizer=" + TESTDATA + "/tokenizer.json")[1]  # the same vocabulary
         self.assertNotIn("tokenizer", error)
 
-        # Ids of another program: nothing is known, which is told.
+        # Ids of another program: the tokenizer is unknown, which is reported.
         shutil.copy(self.dir + "/gpt2/train.bin", self.dir + "/foreign.bin")
         error = self.oneflow(*train, "--data=foreign.bin")[1]
         self.assertIn(f"the tokenizer is not checked: that of ckpt/step-00000001 is {gpt2}, that of --data is unknown", error)

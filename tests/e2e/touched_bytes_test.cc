@@ -22,7 +22,7 @@ namespace {
 constexpr std::byte kUntouched{0xA5};
 constexpr int64_t kLine = 64;  // bytes that are looked at together: registers begin at multiples
 
-// The arena of a rank, from where a persistent register lies in it.
+// The arena of a rank, from the address of a persistent register in it.
 std::span<std::byte> ArenaIndex(const Runtime& runtime, int rank, int stage) {
   for (const proto::Register& r : runtime.plan().persistent()) {
     if (r.stage() != stage) continue;
@@ -33,12 +33,12 @@ std::span<std::byte> ArenaIndex(const Runtime& runtime, int rank, int stage) {
   return {};
 }
 
-// Of a program on a stage, by line of the arena: whether it is planned for a workspace, of which a
-// kernel may leave some, or for any other register.
+// For a program on a stage, by line of the arena: true if the line is planned for a workspace,
+// which a kernel need not use completely, or for another register.
 struct Planned {
   std::vector<bool> workspace, other;
 };
-Planned PlannedOf(const PlanNet& net, int stage) {
+Planned FindPlanned(const PlanNet& net, int stage) {
   const size_t lines = net.plan->memory(stage).arena_bytes() / kLine;
   Planned planned{std::vector<bool>(lines), std::vector<bool>(lines)};
   for (const NetRegister& reg : net.registers) {
@@ -53,8 +53,8 @@ Planned PlannedOf(const PlanNet& net, int stage) {
   return planned;
 }
 
-// How many lines are touched that are not planned, and where planned and touched registers end (0:
-// there are none).
+// The number of lines that are touched but not planned, and the ends of planned and touched
+// registers (0: none).
 struct Touched {
   int64_t stray = 0, planned_end = 0, end = 0;
 };
@@ -99,8 +99,8 @@ class Watch {
     for (int rank = 0; rank < runtime.ranks(); ++rank) {
       const int stage = mesh_.RankToStage(rank);
       const auto arena = ArenaIndex(runtime, rank, stage);
-      const Touched touched =
-          TouchedIn(arena, runtime.plan().memory(stage).persistent_bytes(), PlannedOf(*net, stage));
+      const Touched touched = TouchedIn(arena, runtime.plan().memory(stage).persistent_bytes(),
+                                        FindPlanned(*net, stage));
       INFO("program " << name << ", rank " << rank);
       CHECK(touched.end == touched.planned_end);
       CHECK(touched.stray == 0);
@@ -122,8 +122,8 @@ class Watch {
   int framed = 0;                  // registers of theirs in frames
 
  private:
-  // Of each persistent register on a rank its bytes, and whether the program writes them: all
-  // variables, or caches of keys and values.
+  // For each persistent register on a rank: its bytes, and true if the program writes them. The
+  // registers are all variables, or caches of keys and values.
   std::vector<std::pair<std::span<std::byte>, bool>> Persistent(const Runtime& runtime,
                                                                 const std::string& name,
                                                                 int rank) const {

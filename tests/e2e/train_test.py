@@ -175,7 +175,7 @@ class TrainTest(unittest.TestCase):
         self.assertIn(f"after step 3: validation loss {loss!r}\n", out)
         out = run(*train, "--steps=3", "--resume", "--format=json", cwd=self.dir)[0]
         self.assertEqual({"steps_done": 3, "eval_loss": loss}, json.loads(out))
-        # Where all batches are alike, so is the mean of however many.
+        # If all batches are equal, the mean of any number of them is the same.
         with open(self.dir + "/alike.txt", "w") as text:
             text.write("a" * 400)
         means = [json.loads(run(*train, "--steps=3", "--resume", "--format=json", "--eval_data=alike.txt",

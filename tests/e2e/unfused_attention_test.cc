@@ -1,4 +1,4 @@
-// Attention as products, softmax and dropout of their own, and dropout with stored masks: the model
+// Attention as separate products, softmax and dropout, and dropout with stored masks: the model
 // that the fused op and recomputed masks compute, on any mesh and under any recompute.
 #include <cmath>
 #include <string>

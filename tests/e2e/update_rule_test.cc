@@ -157,7 +157,7 @@ struct Case {
   std::vector<int64_t> lag;  // what the rule means, by stage
 };
 
-proto::Plan PlanOf(const Case& c) {
+proto::Plan MakePlan(const Case& c) {
   const auto source = ParseGraphSource(kGraph, "chain");
   INFO(source.status().ToString());
   REQUIRE(source.ok());
@@ -175,7 +175,7 @@ proto::Plan PlanOf(const Case& c) {
 
 // The newest version of every weight: the last slot, between runs.
 template <typename AnyRuntime>
-Weights WeightsOf(const proto::Plan& plan, const AnyRuntime& runtime) {
+Weights ReadWeights(const proto::Plan& plan, const AnyRuntime& runtime) {
   Weights weights(kStages);
   for (const proto::Register& r : plan.persistent()) {
     if (r.name() != "e" && r.name() != "w" && r.name() != "u") continue;
@@ -195,7 +195,7 @@ Trained TrainByPlan(const proto::Plan& plan, const AnyRuntime& runtime, int64_t 
   RunContext context;
   context.seed = 3;
   REQUIRE(run("init", context, 1) == absl::OkStatus());
-  *start = WeightsOf(plan, runtime);
+  *start = ReadWeights(plan, runtime);
   const int64_t round = StepsARound(plan);
   Trained result;
   result.losses.resize(2 * rounds * round);
@@ -210,7 +210,7 @@ Trained TrainByPlan(const proto::Plan& plan, const AnyRuntime& runtime, int64_t 
     context.first_step = part * rounds * round;
     REQUIRE(run("train", context, rounds) == absl::OkStatus());
   }
-  result.weights = WeightsOf(plan, runtime);
+  result.weights = ReadWeights(plan, runtime);
   return result;
 }
 
@@ -242,7 +242,7 @@ const std::vector<Case>& Cases() {
 TEST_CASE("every update rule does what its plain form does, in both runtimes") {
   for (const Case& c : Cases()) {
     INFO(c.schedule << ", staleness " << c.staleness << ", micro-batches " << c.micro_batches);
-    const proto::Plan plan = PlanOf(c);
+    const proto::Plan plan = MakePlan(c);
     const int64_t rounds = c.lag[0] == 0 ? 8 : 1, steps = 2 * rounds * StepsARound(plan);
     const auto threaded = Runtime::Create(plan, {.threads = kStages});
     REQUIRE(threaded.ok());
@@ -279,7 +279,7 @@ TEST_CASE("every update rule does what its plain form does, in both runtimes") {
 TEST_CASE("between rounds eval and save see the newest version, and load fills all of them") {
   for (const Case& c : Cases()) {
     INFO(c.schedule << ", staleness " << c.staleness);
-    const proto::Plan plan = PlanOf(c);
+    const proto::Plan plan = MakePlan(c);
     const auto runtime = Runtime::Create(plan, {.threads = kStages});
     REQUIRE(runtime.ok());
     Weights start;
@@ -328,7 +328,7 @@ TEST_CASE("between rounds eval and save see the newest version, and load fills a
 TEST_CASE("weights have as many slots as versions, and are read as far back as they lag") {
   for (const Case& c : Cases()) {
     INFO(c.schedule << ", staleness " << c.staleness);
-    const proto::Plan plan = PlanOf(c);
+    const proto::Plan plan = MakePlan(c);
     for (const proto::Actor& actor : plan.program(1).actor()) {
       for (const proto::Input& input : actor.input()) {
         if (input.register_() >= plan.persistent_size()) continue;

@@ -112,7 +112,7 @@ def include_problem(path, included):
     return None
 
 
-def folder_of(path):
+def find_folder(path):
     """The folder of a room that a path lies in, "compiler/passes"; the room's own files are one, too."""
     return "/".join(path.parts[:2]) if len(path.parts) > 2 else path.parts[0]
 
@@ -126,8 +126,8 @@ def folder_cycles(root):
         for line in (root / path).read_text(encoding="utf-8").splitlines():
             include = INCLUDE.match(line)
             other = pathlib.PurePosixPath(include[1]) if include else None
-            if other and other.parts[0] in ROOMS and folder_of(other) != folder_of(path):
-                edges.setdefault(folder_of(path), set()).add(folder_of(other))
+            if other and other.parts[0] in ROOMS and find_folder(other) != find_folder(path):
+                edges.setdefault(find_folder(path), set()).add(find_folder(other))
     for start in sorted(edges):
         ways, seen = [[start]], {start}
         while ways:
@@ -169,7 +169,7 @@ def held_out_words(root):
 
 def word_problems(root, path, rows):
     """Words of words.txt in a file; a member's underscore at the end does not count."""
-    rows = [row for row in rows if folder_of(path) in row[3]]
+    rows = [row for row in rows if find_folder(path) in row[3]]
     for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines() if rows else [], 1):
         text = set(IDENTIFIER.findall(line))
         code = set(IDENTIFIER.findall(COMMENT_OR_STRING.sub(" ", line)))

@@ -7,7 +7,7 @@ import unittest
 from tests.layering import check_sources
 
 
-def problems_of(files):
+def find_problems(files):
     """The problems of a tree of {path: text}."""
     with tempfile.TemporaryDirectory() as directory:
         for name, text in files.items():
@@ -17,8 +17,8 @@ def problems_of(files):
         return check_sources.problems(directory)
 
 
-def problems_of_include(path, included):
-    return problems_of({path: f'#include "{included}"\n'})
+def find_include_problems(path, included):
+    return find_problems({path: f'#include "{included}"\n'})
 
 
 class CheckSourcesTest(unittest.TestCase):
@@ -28,7 +28,7 @@ class CheckSourcesTest(unittest.TestCase):
             self.assertIn(part, found[0])
 
     def test_good_tree(self):
-        self.assertEqual([], problems_of({
+        self.assertEqual([], find_problems({
             "proto/plan.proto": 'import "proto/graph.proto";\n',
             "oneflow_core/op/op.cc": '#include <vector>\n#include "oneflow_core/graph/graph.h"\n'
                                      '#include "absl/status/status.h"\n',
@@ -51,34 +51,34 @@ class CheckSourcesTest(unittest.TestCase):
             ("compiler/a.cc", "tests/helpers.h"),
         ]:
             with self.subTest(path=path, included=included):
-                self.assert_one(problems_of_include(path, included), f"{path}:1", included)
+                self.assert_one(find_include_problems(path, included), f"{path}:1", included)
 
     def test_words(self):
         listing = {"tests/layering/words.txt": "# A comment.\nplaces? | buffer | code | oneflow_core/plan\n"
                                                "[Tt]enure | lifetime | text | oneflow_core/plan compiler/memory\n"}
         good = ("// In the place of another; places.\nint places_taken = 0;  // places\n"
                 'Fail("two \\" places");\n')
-        self.assertEqual([], problems_of({**listing, "oneflow_core/plan/a.cc": good, "compiler/lower/a.cc": "int place;\n"}))
+        self.assertEqual([], find_problems({**listing, "oneflow_core/plan/a.cc": good, "compiler/lower/a.cc": "int place;\n"}))
         for line, word in [("int place;", "place"), ("int x = places_ + 1;  // buffers", "places_"), ("// A tenure.", "tenure"),
                            ('Fail("of Tenure");', "Tenure")]:
             with self.subTest(line=line):
-                self.assert_one(problems_of({**listing, "oneflow_core/plan/a.cc": "\n" + line + "\n"}),
+                self.assert_one(find_problems({**listing, "oneflow_core/plan/a.cc": "\n" + line + "\n"}),
                                 "oneflow_core/plan/a.cc:2", f'"{word}"')
         with self.assertRaisesRegex(ValueError, "place: .*neither"):
-            problems_of({"tests/layering/words.txt": "place | buffer | names | proto\n"})
+            find_problems({"tests/layering/words.txt": "place | buffer | names | proto\n"})
 
     def test_walk(self):
         walk = {"README.md": "A walk:\n1. [tools/a.cc](tools/a.cc): one\n2. [b.h](proto/b.h): two\n   ([c](proto/c.h))\n",
                 "tools/a.cc": "// The first.\n// Next: proto/b.h.\nint a;\n", "proto/b.h": "// The last.\n"}
-        self.assertEqual([], problems_of(walk))
+        self.assertEqual([], find_problems(walk))
         late = "// The first.\n#include <vector>\n// Next: proto/b.h.\n"
-        self.assert_one(problems_of({**walk, "tools/a.cc": late}), "tools/a.cc:", "proto/b.h")
-        self.assert_one(problems_of({name: text for name, text in walk.items() if name != "proto/b.h"}),
+        self.assert_one(find_problems({**walk, "tools/a.cc": late}), "tools/a.cc:", "proto/b.h")
+        self.assert_one(find_problems({name: text for name, text in walk.items() if name != "proto/b.h"}),
                         "README.md: proto/b.h", "not exist")
-        self.assert_one(problems_of({"README.md": "1. [one](tools/a.cc)\n", "tools/a.cc": ""}), "README.md: no walk")
+        self.assert_one(find_problems({"README.md": "1. [one](tools/a.cc)\n", "tools/a.cc": ""}), "README.md: no walk")
 
     def test_proto_imports(self):
-        found = problems_of({"proto/a.proto": 'import "oneflow_core/plan/b.proto";\n'})
+        found = find_problems({"proto/a.proto": 'import "oneflow_core/plan/b.proto";\n'})
         self.assert_one(found, "proto must not include oneflow_core")
 
     def test_core_folders(self):
@@ -87,40 +87,40 @@ class CheckSourcesTest(unittest.TestCase):
             ("tensor", "plan"), ("plan", "model"), ("graph", "plan"), ("op", "plan"), ("model", "plan"),
         ]:
             with self.subTest(folder=folder, other=other):
-                found = problems_of_include(f"oneflow_core/{folder}/a.h", f"oneflow_core/{other}/b.h")
+                found = find_include_problems(f"oneflow_core/{folder}/a.h", f"oneflow_core/{other}/b.h")
                 self.assert_one(found, f"oneflow_core/{folder} must not include oneflow_core/{other}")
 
     def test_folder_cycles(self):
         include = '#include "compiler/{}/b.h"\n'.format
         tree = {"compiler/lower/a.h": include("schedule"), "compiler/schedule/a.h": include("memory"),
                 "compiler/memory/a_test.cc": include("lower"), "compiler/lower/b.h": include("lower")}
-        self.assertEqual([], problems_of(tree))
-        self.assert_one(problems_of({**tree, "compiler/memory/a.h": include("lower")}),
+        self.assertEqual([], find_problems(tree))
+        self.assert_one(find_problems({**tree, "compiler/memory/a.h": include("lower")}),
                         "compiler/lower -> compiler/schedule -> compiler/memory -> compiler/lower")
 
     def test_code_for_gpus(self):
         for line in ["kernel<<<grid, block>>>(x);", "asm volatile(\"\");", "atomicAdd(sum, x);", "#include <cub/cub.cuh>",
                      "cudaLaunchKernel(f, grid, block, args, 0, stream);", "x = __shfl_xor(x, 1);"]:
             with self.subTest(line=line):
-                self.assert_one(problems_of({"actor_runtime/cuda/kernel/a.cu": line + "\n"}), "a.cu:1", line)
-        self.assertEqual([], problems_of({
+                self.assert_one(find_problems({"actor_runtime/cuda/kernel/a.cu": line + "\n"}), "a.cu:1", line)
+        self.assertEqual([], find_problems({
             "actor_runtime/cuda/kernel/a.cu": "x = __shfl_xor_sync(m, x, 1);  // never atomicAdd(sum, x)\n",
             "actor_runtime/cuda/kernel/mma.cuh": "asm volatile(\"\");\n",
             "actor_runtime/cuda/emulated/fiber.cc": "asm volatile(\"\");\n",
         }))
 
     def test_unknown_core_folder(self):
-        self.assert_one(problems_of({"oneflow_core/new/a.h": "\n"}), "is not in CORE_FOLDERS")
+        self.assert_one(find_problems({"oneflow_core/new/a.h": "\n"}), "is not in CORE_FOLDERS")
 
     def test_long_files(self):
         text = "\n" * (check_sources.MAX_LINES + 1)
         listing = "tests/layering/long_files.txt"
-        self.assert_one(problems_of({"compiler/a.cc": text}), "501 lines, more than 500")
-        self.assertEqual([], problems_of({"compiler/a.cc": text, listing: "501 compiler/a.cc\n"}))
-        self.assert_one(problems_of({"compiler/a.cc": text + "\n", listing: "501 compiler/a.cc\n"}),
+        self.assert_one(find_problems({"compiler/a.cc": text}), "501 lines, more than 500")
+        self.assertEqual([], find_problems({"compiler/a.cc": text, listing: "501 compiler/a.cc\n"}))
+        self.assert_one(find_problems({"compiler/a.cc": text + "\n", listing: "501 compiler/a.cc\n"}),
                         "502 lines, more than 501")
-        self.assert_one(problems_of({listing: "501 compiler/gone.cc\n"}), "does not exist")
-        self.assert_one(problems_of({"tests/e2e/a_test.py": text}), "501 lines, more than 500")
+        self.assert_one(find_problems({listing: "501 compiler/gone.cc\n"}), "does not exist")
+        self.assert_one(find_problems({"tests/e2e/a_test.py": text}), "501 lines, more than 500")
 
     def test_golden_files(self):
         name = "tests/golden/fuse/a.golden"
@@ -131,15 +131,15 @@ class CheckSourcesTest(unittest.TestCase):
 
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"
-        self.assert_one(problems_of({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")
-        self.assert_one(problems_of({"tests/e2e/a.cc": text}), "tests/e2e/a.cc:1")
-        self.assertEqual([], problems_of({"actor_runtime/a.cc": text}))
+        self.assert_one(find_problems({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")
+        self.assert_one(find_problems({"tests/e2e/a.cc": text}), "tests/e2e/a.cc:1")
+        self.assertEqual([], find_problems({"actor_runtime/a.cc": text}))
         text = "import time\ntime.sleep(1)\n"
-        self.assert_one(problems_of({"tests/e2e/a_test.py": text}), "tests/e2e/a_test.py:2")
-        self.assertEqual([], problems_of({"tools/a.py": text}))
+        self.assert_one(find_problems({"tests/e2e/a_test.py": text}), "tests/e2e/a_test.py:2")
+        self.assertEqual([], find_problems({"tools/a.py": text}))
 
     def test_markers(self):
-        self.assert_one(problems_of({"compiler/a.cc": "\n// TODO: more\n"}), "compiler/a.cc:2")
+        self.assert_one(find_problems({"compiler/a.cc": "\n// TODO: more\n"}), "compiler/a.cc:2")
 
 
 if __name__ == "__main__":

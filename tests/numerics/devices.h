@@ -1,4 +1,4 @@
-// What the tests of numerics run on: a binary links one definition.
+// The devices of the tests of numerics: a binary links one definition.
 #pragma once
 
 #include "actor_runtime/exec/device_backend.h"

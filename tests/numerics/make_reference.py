@@ -91,7 +91,7 @@ def attention(qkv):
     return torch.einsum("bhij,bjhd->bihd", probabilities, v)
 
 
-def logits_of(w, tokens):
+def compute_logits(w, tokens):
     x = w["wte"][tokens] + w["wpe"]
     for i in range(LAYERS):
         at = f"h.{i}"
@@ -102,7 +102,7 @@ def logits_of(w, tokens):
     return layer_norm(w, "ln_f", x) @ w["wte"].T
 
 
-def loss_of(logits, labels):
+def compute_loss(logits, labels):
     return torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1))
 
 
@@ -143,8 +143,8 @@ def make(folder, bias):
     losses, norms = [], []
     for step in range(STEPS):
         optimizer.zero_grad()
-        logits = logits_of(w, tokens[step])
-        loss = loss_of(logits, labels[step])
+        logits = compute_logits(w, tokens[step])
+        loss = compute_loss(logits, labels[step])
         loss.backward()
         if step == 0:
             save(folder / "logits.npy", logits)

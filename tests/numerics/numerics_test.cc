@@ -36,16 +36,16 @@ class Batches : public TokenSource {
   explicit Batches(const Reference& r) : r_(r) {}
   void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     const size_t length = tokens.size() - 1;
-    std::copy_n(r_.TokensOf(step).data() + sample * length, length, tokens.data());
-    tokens[length] = r_.LabelsOf(step)[(sample + 1) * length - 1];
+    std::copy_n(r_.StepTokens(step).data() + sample * length, length, tokens.data());
+    tokens[length] = r_.StepLabels(step)[(sample + 1) * length - 1];
   }
 
  private:
   const Reference& r_;
 };
 
-// A slice of `whole` and a device's piece: one into the other.
-void CopyPiece(const Piece& piece, float* whole, bool to_piece) {
+// Copies between a slice of `full` and a device's piece.
+void CopyPiece(const Piece& piece, float* full, bool to_piece) {
   const Dims& dims = *piece.dims;
   const Slice& slice = *piece.slice;
   auto* local = reinterpret_cast<float*>(piece.data);
@@ -53,7 +53,7 @@ void CopyPiece(const Piece& piece, float* whole, bool to_piece) {
   for (int64_t i = 0; i < slice.elements(); ++i) {
     int64_t at = 0;
     for (size_t d = 0; d < dims.size(); ++d) at = at * dims[d] + slice.begin[d] + index[d];
-    to_piece ? (local[i] = whole[at]) : (whole[at] = local[i]);
+    to_piece ? (local[i] = full[at]) : (full[at] = local[i]);
     for (size_t d = dims.size(); d-- > 0;) {
       if (++index[d] < slice.size[d]) break;
       index[d] = 0;
@@ -91,8 +91,8 @@ class Model {
         return absl::OkStatus();
       }
       const auto values = it->second.as<float>();
-      std::vector<float> whole(values.begin(), values.end());
-      CopyPiece(piece, whole.data(), true);
+      std::vector<float> full(values.begin(), values.end());
+      CopyPiece(piece, full.data(), true);
       return absl::OkStatus();
     };
     REQUIRE(runtime_->Run("load", context_, 1).ok());
@@ -120,23 +120,23 @@ class Model {
   Tensors Variables() {
     Tensors tensors;
     context_.save = [&](const Piece& piece) {
-      std::vector<float>& whole = tensors[*piece.name];
-      whole.resize(Product(*piece.dims));
-      CopyPiece(piece, whole.data(), false);
+      std::vector<float>& full = tensors[*piece.name];
+      full.resize(Product(*piece.dims));
+      CopyPiece(piece, full.data(), false);
       return absl::OkStatus();
     };
     REQUIRE(runtime_->Run("save", context_, 1).ok());
     return tensors;
   }
 
-  // Of one sequence at a time; requires one device.
+  // The logits of one sequence at a time; requires one device.
   std::vector<float> Logits() {
     std::vector<float> logits;
     const int64_t length = reference_.config.sequence;
     for (int64_t row = 0; row < reference_.train.batch(); ++row) {
       RunContext context;
       context.load = [&](const Piece& piece) {
-        std::memcpy(piece.data, reference_.TokensOf(0).data() + row * length,
+        std::memcpy(piece.data, reference_.StepTokens(0).data() + row * length,
                     length * sizeof(int32_t));
         return absl::OkStatus();
       };
@@ -161,13 +161,13 @@ class Model {
 
 bool IsQkvBias(const std::string& name) { return name.find("attn.qkv.bias") != std::string::npos; }
 
-// The key bias, whose true gradient is zero, lies in the middle third of [3, heads, d].
+// The key bias, whose true gradient is zero, is the middle third of [3, heads, d].
 std::span<float> KeyPart(std::vector<float>& qkv_bias) {
   return std::span(qkv_bias).subspan(qkv_bias.size() / 3, qkv_bias.size() / 3);
 }
 
 // After one step without clipping: from zero, the first moment is (1 - beta1) times the gradient.
-Tensors GradientsOf(Model& model, const Reference& r) {
+Tensors ComputeGradients(Model& model, const Reference& r) {
   Tensors states = model.Variables(), gradients;
   for (const auto& [name, expected] : r.gradients) {
     std::vector<float>& gradient = gradients[name] = states.at(name + "/m");
@@ -184,7 +184,7 @@ void CheckAgainst(const std::string& folder, const std::string& mesh, int64_t mi
   once.Train(1, /*clip=*/0);
   CHECK(std::abs(once.losses[0] - r.losses[0]) < kBound * r.losses[0]);
   CHECK(std::abs(once.norms[0] - r.norms[0]) < kBound * r.norms[0]);
-  Tensors gradients = GradientsOf(once, r);
+  Tensors gradients = ComputeGradients(once, r);
   for (const auto& [name, expected] : r.gradients) {
     INFO(name);
     std::vector<float>& gradient = gradients.at(name);
@@ -221,7 +221,7 @@ void CheckNarrow(const std::string& folder, const std::string& mesh, int64_t mic
   once.Train(1, /*clip=*/0);
   CHECK(std::abs(once.losses[0] - r.losses[0]) < kNarrowBound / 10 * r.losses[0]);
   CHECK(std::abs(once.norms[0] - r.norms[0]) < kNarrowBound / 4 * r.norms[0]);
-  for (auto& [name, gradient] : GradientsOf(once, r)) {
+  for (auto& [name, gradient] : ComputeGradients(once, r)) {
     INFO(name);
     const NpyArray& expected = r.gradients.at(name);
     if (IsQkvBias(name)) {

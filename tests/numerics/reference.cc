@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<double>> ReadDoubles(const std::string& path) {
   return std::vector<double>(values.begin(), values.end());
 }
 
-GptConfig ConfigOf(const Reference& r) {
+GptConfig MakeConfig(const Reference& r) {
   const Dims& qkv = r.weights.at("h.0.attn.qkv.weight").dims;  // [H,3,heads,d]
   GptConfig config;
   config.name = "reference";
@@ -44,7 +44,7 @@ GptConfig ConfigOf(const Reference& r) {
   return config;
 }
 
-proto::Train TrainOf(const Reference& r) {
+proto::Train MakeTrain(const Reference& r) {
   proto::Train train;
   train.set_batch(r.tokens.dims[1]);
   train.set_micro_batches(1);
@@ -59,7 +59,7 @@ proto::Train TrainOf(const Reference& r) {
   return train;
 }
 
-std::span<const int32_t> BatchOf(const NpyArray& ids, int step) {
+std::span<const int32_t> StepBatch(const NpyArray& ids, int step) {
   const int64_t batch = ids.dims[1] * ids.dims[2];
   return ids.as<int32_t>().subspan(step * batch, batch);
 }
@@ -76,13 +76,13 @@ absl::StatusOr<Reference> LoadReference(const std::string& folder) {
   ASSIGN_OR_RETURN(r.logits, ReadNpy(folder + "/logits.npy"));
   ASSIGN_OR_RETURN(r.losses, ReadDoubles(folder + "/losses.npy"));
   ASSIGN_OR_RETURN(r.norms, ReadDoubles(folder + "/norms.npy"));
-  r.config = ConfigOf(r);
-  r.train = TrainOf(r);
+  r.config = MakeConfig(r);
+  r.train = MakeTrain(r);
   return r;
 }
 
-std::span<const int32_t> Reference::TokensOf(int step) const { return BatchOf(tokens, step); }
-std::span<const int32_t> Reference::LabelsOf(int step) const { return BatchOf(labels, step); }
+std::span<const int32_t> Reference::StepTokens(int step) const { return StepBatch(tokens, step); }
+std::span<const int32_t> Reference::StepLabels(int step) const { return StepBatch(labels, step); }
 
 double Reference::StepBound() const {
   const proto::Optimizer& o = train.optimizer();

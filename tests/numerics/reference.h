@@ -1,4 +1,4 @@
-// What PyTorch computes for a small GPT-2: the committed files that make_reference.py writes.
+// Results of PyTorch for a small GPT-2: the committed files that make_reference.py writes.
 //
 //   ASSIGN_OR_RETURN(Reference reference, LoadReference("tests/numerics/bias"));
 //   Difference d = Compare(grad, reference.gradients.at("wte").as<float>());
@@ -37,9 +37,9 @@ struct Reference {
 
   int steps() const { return static_cast<int>(losses.size()); }
   // Ids of one step, [batch, sequence].
-  std::span<const int32_t> TokensOf(int step) const;
-  std::span<const int32_t> LabelsOf(int step) const;
-  // How far AdamW can have moved an element of a key bias.
+  std::span<const int32_t> StepTokens(int step) const;
+  std::span<const int32_t> StepLabels(int step) const;
+  // The largest change of an element of a key bias by AdamW.
   double StepBound() const;
 };
 

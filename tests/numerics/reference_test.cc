@@ -56,8 +56,8 @@ TEST_CASE("Reference: labels are the next tokens") {
   const Reference r = *LoadReference(kFolders[0]);
   for (int step = 0; step < r.steps(); ++step) {
     for (int row = 0; row < 4; ++row) {
-      const auto tokens = r.TokensOf(step).subspan(row * 16, 16);
-      const auto labels = r.LabelsOf(step).subspan(row * 16, 16);
+      const auto tokens = r.StepTokens(step).subspan(row * 16, 16);
+      const auto labels = r.StepLabels(step).subspan(row * 16, 16);
       CHECK(std::equal(tokens.begin() + 1, tokens.end(), labels.begin()));
     }
   }
@@ -66,7 +66,7 @@ TEST_CASE("Reference: labels are the next tokens") {
 TEST_CASE("Reference: loss, norm and first steps follow from the definitions") {
   for (const std::string& folder : kFolders) {
     const Reference r = *LoadReference(folder);
-    CHECK(MeanCrossEntropy(r.logits, r.LabelsOf(0)) == Approx(r.losses[0]).epsilon(1e-6));
+    CHECK(MeanCrossEntropy(r.logits, r.StepLabels(0)) == Approx(r.losses[0]).epsilon(1e-6));
     double squares = 0;
     for (const auto& [name, gradient] : r.gradients) {
       for (float g : gradient.as<float>()) squares += double{g} * g;

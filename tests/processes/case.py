@@ -48,7 +48,7 @@ class ProcessesCase(unittest.TestCase):
                 end.result()
 
     def check_told(self, job, indices, sentence, code=1):
-        """Each of these processes has told one sentence, the same, which matches; returns it."""
+        """Each of these processes has printed one sentence, the same, which matches; returns it."""
         told = [job.sentences(i) for i in indices]
         self.assertEqual([job.processes[i].returncode for i in indices], [code] * len(indices), job.errors())
         self.assertEqual(told, [told[0]] * len(indices), job.errors())
@@ -65,7 +65,7 @@ class ProcessesCase(unittest.TestCase):
         self.assertLessEqual(abs(outcome["step"] - job.steps_done()), 1)
 
     def check_resumed(self, job):
-        """What is left of it is the beginning of an undisturbed run, bit by bit."""
+        """The remaining files are the beginning of an undisturbed run, bit by bit."""
         step = job.checkpoints()[-1]
         steps, step_dir = step + 5, f"step-{step + 5:08d}"
         whole = Job(job.dir + "/whole", job.plan, 1, steps=steps)

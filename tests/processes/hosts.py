@@ -4,7 +4,7 @@
         process = subprocess.Popen([*network.hosts["a"].enter, "ping", network.hosts["b"].address])
         network.hosts["b"].unplug()
 
-The module runs in namespaces of its own (tests/namespaces.py), which end the hosts with it.
+The module runs in separate namespaces (tests/namespaces.py), which end the hosts with it.
 """
 import os
 import subprocess
@@ -21,10 +21,10 @@ class Host:
 
     def __init__(self, name, bridge, address, port):
         self.name, self.address, self.port = name, address, port
-        self.holder = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sleep", "infinity"])
-        wait_for(f"host {name}", lambda: os.readlink(f"/proc/{self.holder.pid}/exe").endswith("sleep"))
-        self.enter = ["nsenter", f"--target={self.holder.pid}", "--net", "--uts", "--ipc", "--mount", "--"]
-        command("ip", "link", "add", "e0", "netns", str(self.holder.pid), "type", "veth", "peer", "name", port)
+        self.namespace = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sleep", "infinity"])
+        wait_for(f"host {name}", lambda: os.readlink(f"/proc/{self.namespace.pid}/exe").endswith("sleep"))
+        self.enter = ["nsenter", f"--target={self.namespace.pid}", "--net", "--uts", "--ipc", "--mount", "--"]
+        command("ip", "link", "add", "e0", "netns", str(self.namespace.pid), "type", "veth", "peer", "name", port)
         command("ip", "link", "set", port, "master", bridge, "up")
         # The devices of a host are those that its /sys shows.
         for words in [["mount", "-t", "sysfs", "sysfs", "/sys"], ["hostname", name], ["ip", "link", "set", "lo", "up"],
@@ -41,7 +41,7 @@ class Host:
 
 
 class Network:
-    """A bridge of its own with a host for each name. The number tells apart networks of one time, from 0 to 255."""
+    """A separate bridge with a host for each name. The number, from 0 to 255, distinguishes concurrent networks."""
 
     def __init__(self, number, names):
         bridge = f"bridge{number}"
@@ -55,5 +55,5 @@ class Network:
 
     def __exit__(self, *_):
         for host in self.hosts.values():
-            host.holder.kill()
-            host.holder.wait()
+            host.namespace.kill()
+            host.namespace.wait()

@@ -1,4 +1,4 @@
-"""A training of real processes, each started by itself, for tests that lose one of them."""
+"""A training of real processes, each started separately, for tests that lose one of them."""
 import itertools
 import json
 import os
@@ -55,11 +55,11 @@ class Job:
         """Starts one process. `before`: words before the command."""
         host = self.host(index)
         enter = [*(host.enter if host else ()), "env", f"--chdir={self.dir}", *before]
-        place = [f"--coordinator={self.coordinator}", f"--process_index={index}", f"--processes={self.count}"]
+        process_flags = [f"--coordinator={self.coordinator}", f"--process_index={index}", f"--processes={self.count}"]
         if host:
-            place += self.network_flags
+            process_flags += self.network_flags
         with open(f"{self.dir}/stdout-{index}", "ab") as stdout, open(f"{self.dir}/stderr-{index}", "ab") as stderr:
-            process = subprocess.Popen([*enter, ONEFLOW, *self.arguments(*place, *flags)], stdout=stdout,
+            process = subprocess.Popen([*enter, ONEFLOW, *self.arguments(*process_flags, *flags)], stdout=stdout,
                                        stderr=stderr, env=dict(self.environment, **(environment or {})))
         self.processes.append(process)
         return process
@@ -78,7 +78,7 @@ class Job:
         return self
 
     def pids(self):
-        """Of all that runs in its folder, zombies too."""
+        """The ids of all processes that run in its folder, zombies too."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -120,7 +120,7 @@ class Job:
         return time.monotonic() - begun
 
     def files(self):
-        """Of the whole job, but for what its processes say."""
+        """The files of the job, except the output of its processes."""
         return {path: data for path, data in contents(self.dir).items() if not path.startswith("std")}
 
     def errors(self):
@@ -133,7 +133,7 @@ class Job:
             return file.read()
 
     def sentences(self, index):
-        """The errors that a process has told."""
+        """The errors that a process has printed."""
         return [line.removeprefix("oneflow: error: ") for line in self.stderr(index).splitlines() if "error:" in line]
 
     def outcome(self):

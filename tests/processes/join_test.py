@@ -1,4 +1,4 @@
-"""How processes that somebody else has started join: what must be equal, and a plan that process 0 alone has."""
+"""Joining of processes that a launcher has started: the facts that must be equal, and a plan that process 0 alone has."""
 import os
 import shutil
 import signal
@@ -29,7 +29,7 @@ class JoinTest(unittest.TestCase):
         cli.run("compile", "--graph=" + self.here + "/gpt.textproto", "--batch=4", *flags, "--out=gpt.plan", cwd=folder)
 
     def start(self, first=(), second=()):
-        """Two processes of one run, each with flags and a folder of its own."""
+        """Two processes of one run, each with its own flags and folder."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -58,7 +58,7 @@ class JoinTest(unittest.TestCase):
         self.train(["--metrics=two.jsonl"])
         self.assertEqual(self.metrics("two.jsonl"), self.metrics("one.jsonl"))
         self.assertEqual(os.listdir(self.there), ["text.txt"])
-        # What is wrong with it there alone ends both.
+        # An error in one process alone ends both.
         for _, error in self.train(second=["--memory=1KiB"], code=2):
             self.assertEqual(error.count("oneflow: error: "), 1, error)
             self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
@@ -109,7 +109,7 @@ class JoinTest(unittest.TestCase):
 
     def test_differences_are_named_on_both_sides(self):
         shutil.copy(self.here + "/gpt.plan", self.there)
-        self.train()  # the same in a folder of its own
+        self.train()  # the same in a separate folder
         cases = [
             (["--steps=4"], [], "--steps 3, process 0 on host {} has 4"),
             ([], ["--seed=2"], "--seed 2, process 0 on host {} has 1"),

@@ -1,4 +1,4 @@
-"""Losses: processes that are killed, stopped or cut off end the others in time, and what was written stays whole.
+"""Losses: processes that are killed, stopped or cut off end the others in time, and written files stay intact.
 
 Times are real here. ONEFLOW_TEST_FULL=1 keeps slow processes slow for a minute.
 """

@@ -66,7 +66,8 @@ TEST_CASE("nothing is allocated and memory does not grow between the second and 
   const Case c = GENERATE(Case{"data=2", 2}, Case{"tensor=2", 2}, Case{"pipe=2", 2},
                           Case{"data=2,tensor=2", 2}, Case{"pipe=2,tensor=2", 4});
   const std::string transports = GENERATE("posix,self", "tcp,self");
-  // What the network keeps does not depend on the mesh: one over TCP will do in the default tier.
+  // The memory of the network does not depend on the mesh: one over TCP will do in the default
+  // tier.
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   if (transports == "tcp,self" && c.mesh != "tensor=2" && !full) {
     SUCCEED("left to the full tier");

@@ -28,7 +28,7 @@ CASES = {
 
 
 def losses(path):
-    """What of the metrics is a function of the run alone."""
+    """The metrics that are a function of the run alone."""
     return [{key: line[key] for key in ("step", "loss", "eval_loss", "grad_norm") if key in line}
             for line in read_metrics(path)]
 
@@ -67,7 +67,7 @@ class SameBitsTest(unittest.TestCase):
             with self.subTest(name):
                 run("model", "gpt", *MODEL, *model, "--out=gpt.textproto", cwd=self.dir)
                 run("compile", "--graph=gpt.textproto", "--batch=16", *flags, "--out=gpt.plan", cwd=self.dir)
-                # Weights of 2bw are whole at even steps only.
+                # Weights of 2bw are complete at even steps only.
                 steps = ["--steps=8", "--eval_every=4", "--checkpoint_every=4"]
                 one = self.train(1, f"{name} 1", *steps)
                 self.assertEqual(len(one[0]), 8)

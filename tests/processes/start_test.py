@@ -94,7 +94,7 @@ class StartTest(ProcessesCase):
         threading.Event().wait(seconds)
         os.kill(pids[lost], signal.SIGKILL)
         wait_for(f"the end of all of {job.dir}", lambda: job.processes[0].poll() is not None and not job.pids(), SOON)
-        # One of them tells it. Where process 0 is gone, each has noticed it in its own way.
+        # One of them reports it. If process 0 is gone, each has noticed it in its own way.
         sentence, = job.sentences(0)
         for told in (sentence, job.outcome()["sentence"]):
             self.assertRegex(told, rf"^host {HERE} \(process {lost}(, rank {lost})?\)(: {BROKE}| was )")

@@ -1,4 +1,4 @@
-"""What is told of a run of two processes while it trains: who waits for whom."""
+"""Reports of a run of two processes during training: the waiting times of ranks."""
 import json
 import os
 import signal

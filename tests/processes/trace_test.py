@@ -50,7 +50,7 @@ class TraceTest(unittest.TestCase):
                     self.assertLessEqual(start["ts"], end["ts"])
                 if mesh == "pipe=2":  # who sends is fixed; who enters a collective last is not
                     self.assertEqual({(process(start), process(end)) for start, end in across}, {(0, 1), (1, 0)})
-                # What one entered last is over elsewhere later, up to the error of the clocks.
+                # An exchange that one process entered last is over later elsewhere, up to the error of the clocks.
                 slices = [event for event in events if event["ph"] == "X"]
                 for start, end in across:
                     over = max(slice["ts"] + slice["dur"] for slice in slices if slice["tid"] == end["tid"]

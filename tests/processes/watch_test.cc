@@ -35,7 +35,7 @@ class Zeros final : public TokenSource {
   }
 };
 
-// What one thread waits for and another brings about.
+// A condition that one thread waits for and another fulfils.
 class Gate {
  public:
   void Open(std::string word = "") {
@@ -68,7 +68,7 @@ struct Job {
 };
 
 // A kernel of the last stage that waits in one firing.
-absl::StatusOr<Kernel> MakeKernelOf(Job* job, const KernelSetup& setup) {
+absl::StatusOr<Kernel> MakeJobKernel(Job* job, const KernelSetup& setup) {
   absl::StatusOr<Kernel> kernel = MakeKernel(setup);
   if (!kernel.ok() || setup.kind != "layer_norm" || setup.name.find("h.3.") != 0) return kernel;
   {
@@ -98,7 +98,7 @@ absl::Status Train(Job* job, int process, int port) {
   RETURN_IF_ERROR(processes->Divide(2));
   RuntimeOptions runtime_options;
   runtime_options.make_kernel = [job](const KernelSetup& setup) {
-    return MakeKernelOf(job, setup);
+    return MakeJobKernel(job, setup);
   };
   processes->Configure(&runtime_options, 2);
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(job->plan, runtime_options));
@@ -152,7 +152,7 @@ TEST_CASE("a kernel that does not return in another process is named, and who wa
   CHECK_THAT(line, Catch::EndsWith("; 1 rank waits for it\n"));
   report.Trained(kStuckStep, 1, 1, "");
   const auto status = nlohmann::json::parse(ReadFile(dir.path() + "/status.json").value());
-  // Each told what it waited in the steps before.
+  // Each reported its waiting time of the steps before.
   for (const char* rank : {"rank 0", "rank 1"}) {
     REQUIRE(status["wait_ms"].contains(rank));
     double sum = 0;

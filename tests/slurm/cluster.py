@@ -1,14 +1,14 @@
 """A Slurm of Debian's packages with nodes n1, n2, ... on this machine, for one test.
 
     if __name__ == "__main__":
-        cluster.main(__name__)        # a test's last lines: everything in it runs in namespaces of its own
+        cluster.main(__name__)        # a test's last lines: everything in it runs in separate namespaces
 
     with cluster.Slurm(folder, nodes=4) as slurm:
         slurm.run("sbatch", "job.sh")
         slurm.set_down("n2")
 
 Invariants:
-1. The test runs in namespaces of its own (tests/namespaces.py), which end with it and with whatever it has started.
+1. The test runs in separate namespaces (tests/namespaces.py), which end with it and with whatever it has started.
 2. Daemons listen in that network alone. Node I has the address 127.0.0.I there, by which its name resolves.
 3. The first process reaps what daemons leave behind, so that nothing waits for a zombie.
 """
@@ -63,7 +63,7 @@ MailProg=/bin/true
 
 
 def main(module):
-    """Runs the tests of a module in namespaces of their own, or prints why it cannot."""
+    """Runs the tests of a module in separate namespaces, or prints why it cannot."""
     namespaces.main(module, PROGRAMS, prepare_namespaces)
 
 
@@ -126,7 +126,7 @@ class Slurm:
 
     def kill_node(self, node, tasks=False):
         """SIGKILL to the node's daemon; with `tasks` to all that it has started, too, the nearest to a host that dies."""
-        started = self.processes_of(node) if tasks else []
+        started = self.list_processes(node) if tasks else []
         self.daemons[node].kill()
         self.daemons[node].wait()
         for pid in started:
@@ -136,7 +136,7 @@ class Slurm:
                 pass
 
     @staticmethod
-    def processes_of(node):
+    def list_processes(node):
         """Pids of what runs in steps on a node, each step's own daemon before its tasks."""
         stepds, tasks = [], []
         for pid in filter(str.isdigit, os.listdir("/proc")):

@@ -94,7 +94,7 @@ class JobTest(unittest.TestCase):
         self.assertIn("== process 0 (job/logs/attempt-1/process-0.log)\nprocess 0 on here\nattempt 1: done\n", logs)
         last = json.loads(run("logs", "--job_dir=job", "--process=0", "--lines=1", "--format=json", cwd=self.dir)[0])
         self.assertEqual([log["text"] for log in last["logs"]], ["attempt 1: done\n"])
-        # Who looks on takes and writes nothing.
+        # Observers take no lock and write nothing.
         os.remove(self.job + "/lock")
         self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
         self.assertEqual(self.status()["state"], "done")
@@ -159,10 +159,10 @@ class JobTest(unittest.TestCase):
         group = int(self.status()["jobs"][0]["id"])
         run("cancel", "--job_dir=job", "--now", cwd=self.dir)
         self.assertEqual(self.wait_until_over()["state"], "cancelled")
-        self.assertEqual(self.processes_of(group), [])
+        self.assertEqual(self.list_processes(group), [])
 
     @staticmethod
-    def processes_of(group):
+    def list_processes(group):
         """Those that run: zombies aside."""
         lines = subprocess.run(["ps", "-eo", "pgid=,stat=,pid="], capture_output=True, text=True, check=True).stdout
         return [pid for pgid, state, pid in map(str.split, lines.splitlines()) if int(pgid) == group and state[0] != "Z"]

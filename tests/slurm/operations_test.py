@@ -13,7 +13,7 @@ from tests.slurm.waiting import wait_for
 
 PAGE = "docs/operations.md"
 
-# What torchrun does for processes of one host. Debian's own does not start under Debian's Python 3.11.
+# The part of torchrun for processes of one host. Debian's own does not start under Debian's Python 3.11.
 TORCHRUN = f"""#!{sys.executable}
 import os, socket, subprocess, sys
 count = int(next(word for word in sys.argv if word.startswith("--nproc_per_node=")).split("=")[1])

@@ -1,4 +1,4 @@
-"""What `submit` writes: scripts that shellcheck passes, the loop beside a Slurm that is played, commands of pods."""
+"""The files that `submit` writes: scripts that shellcheck passes, the loop with a simulated Slurm, commands of pods."""
 import os
 import re
 import shutil
@@ -127,7 +127,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(self.play(squeue=late, srun="exit 143")[1].count("goes on from checkpoint"), 3)
 
     def ends_job(self, nodes, squeue="echo some", scontrol=""):
-        """Whether the task that watches the script's node n1 ends the job, when Slurm says it has these nodes."""
+        """True if the task that watches the script's node n1 ends the job when Slurm says it has these nodes."""
         self.play(
             squeue=f"if [[ $* == *%N* ]]; then {squeue}; else echo 3 N/A; fi",
             # The task looks three times; the processes end when it has ended.

@@ -1,4 +1,4 @@
-"""A test case with a Slurm of its own: one cluster for all tests of a class, a job directory for each test."""
+"""A test case with its own Slurm: one cluster for all tests of a class, a job directory for each test."""
 import json
 import os
 import subprocess
@@ -93,7 +93,7 @@ class SlurmCase(unittest.TestCase):
 
 
 class StandInCase(SlurmCase):
-    """With trainer.py in the place of `oneflow train`."""
+    """Uses trainer.py instead of `oneflow train`."""
 
     def behave(self, **attempts):
         with open(self.job + "/behaviour.json", "w", encoding="utf-8") as file:
@@ -103,7 +103,7 @@ class StandInCase(SlurmCase):
     def submit(self, *flags, **kwargs):
         return super().submit("--nodes=2", "--checkpoint_every=5", "--oneflow=" + TRAINER, *flags, **kwargs)
 
-    def node_of(self, attempt, process):
+    def find_node(self, attempt, process):
         return self.wait_for_log(attempt, f"process {process} on ", process).split()[3]
 
     def let_go(self):

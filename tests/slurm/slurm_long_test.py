@@ -1,4 +1,4 @@
-"""What takes Slurm minutes to notice: daemons and hosts that die or hang, the limit of a job's time."""
+"""Events that Slurm notices after minutes: daemons and hosts that die or hang, the limit of a job's time."""
 import contextlib
 import os
 import signal
@@ -18,7 +18,7 @@ class SlurmLongTest(StandInCase):
         self.behave(attempt_1={"wait": 7})
         self.submit("--spare_nodes=1")
         self.wait_for_log(1, "waits at step 7")
-        lost = self.node_of(1, 1)
+        lost = self.find_node(1, 1)
         self.slurm.kill_node(lost)
         wait_until_down(self.slurm, lost)
         self.let_go()
@@ -32,21 +32,21 @@ class SlurmLongTest(StandInCase):
         self.behave(attempt_1={"wait": 7, "fail": 8, "code": 1})
         job, = self.submit("--spare_nodes=1")
         self.wait_for_log(1, "waits at step 7")
-        lost = self.node_of(1, 1)
+        lost = self.find_node(1, 1)
         self.slurm.kill_node(lost, tasks=True)
         self.let_go()
         status = self.wait_until_over(seconds=150)
         self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
         self.assertEqual(self.attempts(), [(job, "none"), (job, "step-00000005")])
-        self.assertNotEqual(self.node_of(2, 1), lost)
+        self.assertNotEqual(self.find_node(2, 1), lost)
         self.assertEqual(self.losses(), self.undisturbed())
         self.slurm.start_node(lost)
 
     def test_the_time_limit(self):
         self.behave(attempt_1={"wait": 7}, attempt_2={"wait": 13, "deaf": True})
         jobs = self.submit("--max_jobs=4", "--time=2", "--signal_seconds=30")
-        # The first job is told half a minute, or a minute more, before its end, and writes a checkpoint; the second
-        # does not listen, and goes when Slurm ends it.
+        # The first job is signalled half a minute, or a minute more, before its end, and writes a checkpoint; the
+        # second does not listen, and goes when Slurm ends it.
         status = self.wait_until_over(seconds=500)
         self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
         self.assertEqual(self.attempts(),
@@ -74,7 +74,7 @@ class HangTest(TrainCase):
         self.wait_for_checkpoint(1)
         node = self.slurm.run("squeue", "--noheader", "--jobs=" + jobs[0], "--format=%B").strip()
         old = self.tasks(0)
-        hung = [self.slurm.daemons[node].pid, *self.slurm.processes_of(node)]
+        hung = [self.slurm.daemons[node].pid, *self.slurm.list_processes(node)]
         for pid in hung:
             os.kill(pid, signal.SIGSTOP)
         wait_until_down(self.slurm, node)

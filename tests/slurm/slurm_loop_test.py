@@ -1,4 +1,4 @@
-"""The loop of jobs on a real Slurm of four nodes, with trainer.py in the place of `oneflow train`."""
+"""The loop of jobs on a real Slurm of four nodes, with trainer.py instead of `oneflow train`."""
 import os
 import signal
 import subprocess
@@ -14,7 +14,7 @@ class SlurmLoopTest(StandInCase):
         self.behave(attempt_1={"wait": 7})
         first, second = self.submit("--max_jobs=2")
         self.wait_for_log(1, "waits at step 7")
-        self.node_of(1, 1)
+        self.find_node(1, 1)
         status = self.status()
         self.assertEqual(status["state"], "running")
         self.assertEqual([(job["id"], job["state"], job["nodes"]) for job in status["jobs"]],
@@ -29,7 +29,7 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], f"cancelled: {first} {second}\n")
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
-        # What was cancelled goes on when it is submitted again.
+        # A cancelled job continues when it is submitted again.
         self.wait_until_gone()
         self.submit()
         self.assertEqual(self.wait_until_over()["state"], "done")
@@ -47,14 +47,14 @@ class SlurmLoopTest(StandInCase):
         self.behave(attempt_1={"wait": 7}, attempt_2={"wait": 13})
         job, = self.submit("--spare_nodes=1")
         self.wait_for_log(1, "waits at step 7")
-        self.node_of(1, 1)
+        self.find_node(1, 1)
         self.kill_process(1)
         self.wait_for_log(2, "waits at step 13")
-        lost = self.node_of(2, 1)
+        lost = self.find_node(2, 1)
         self.slurm.set_down(lost)
         self.assertEqual(self.wait_until_over()["state"], "done")
-        self.assertNotEqual(self.node_of(3, 1), lost)
-        # The first process was told each time, and left a checkpoint.
+        self.assertNotEqual(self.find_node(3, 1), lost)
+        # The first process was signalled each time, and left a checkpoint.
         self.assertEqual(self.attempts(), [(job, "none"), (job, "step-00000007"), (job, "step-00000013")])
         self.assertEqual(self.losses(), self.undisturbed())
 
@@ -88,7 +88,7 @@ class SlurmLoopTest(StandInCase):
         self.behave(attempt_1={"wait": 7})
         jobs = self.submit("--max_jobs=2")
         self.wait_for_log(1, "waits at step 7")
-        self.slurm.set_down(self.node_of(1, 1))
+        self.slurm.set_down(self.find_node(1, 1))
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.assertEqual([job for job, _ in self.attempts()], jobs)
         with open(f"{self.job}/logs/slurm-{jobs[0]}.log", encoding="utf-8") as log:

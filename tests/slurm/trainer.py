@@ -47,7 +47,7 @@ def save(step, state):
 
 
 def wait_for_outcome():
-    """What processes other than the first do."""
+    """The actions of processes other than the first."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     while read(job_dir + "/outcome.json", {}).get("attempt") != attempt:
         if signal.sigtimedwait({signal.SIGTERM}, 0.02):

@@ -39,7 +39,7 @@ def call(*line):
     return done.stdout
 
 
-def memory_of(oneflow, folder, model, graph_flags, plan_flags):
+def compile_memory(oneflow, folder, model, graph_flags, plan_flags):
     """The first stage's bytes, by class."""
     heads, hidden, layers, pipe, batch, size, chunks = MODELS[model][:7]
     graph, plan = os.path.join(folder, "graph"), os.path.join(folder, "plan")
@@ -52,7 +52,7 @@ def memory_of(oneflow, folder, model, graph_flags, plan_flags):
     return dict(zip(head.split(), map(int, first.split())))
 
 
-def row_of(model, plan, memory):
+def make_row(model, plan, memory):
     states, *activations = MODELS[model][7:]
     row = {"model": model, "plan": plan, **memory}
     if not plan.startswith("ours"):
@@ -62,7 +62,7 @@ def row_of(model, plan, memory):
     return row
 
 
-def text_of(row):
+def format_row(row):
     gib = lambda key: f"{row[key] / GIB:11.6f}"
     text = (f"{row['model']:5}{row['plan']:30}{gib('matrices_of_blocks')} {gib('kept_in_blocks')}   beside: slots "
             f"{gib('slots_in_blocks')}  states {gib('other_states')}  statistics {gib('kept_statistics')}  outside blocks "
@@ -85,9 +85,9 @@ def run(args, folder_of_binaries):
     with tempfile.TemporaryDirectory() as folder:
         for model in args.models.split(","):
             for plan, flags in PLANS.items():
-                rows.append(row_of(model, plan, memory_of(oneflow, folder, model, *flags)))
+                rows.append(make_row(model, plan, compile_memory(oneflow, folder, model, *flags)))
                 if args.format == "text":
-                    print(text_of(rows[-1]), flush=True)
+                    print(format_row(rows[-1]), flush=True)
     if args.format == "json":
         print(json.dumps(rows))
     if not all(row.get("equal", True) for row in rows):

@@ -1,4 +1,4 @@
-// What an actor costs, measured on the real runtime with kernels that compute nothing.
+// Measures the cost of an actor on the real runtime, with kernels that compute nothing.
 //
 //   actor_cost chain|ping_pong|parked|pipeline [seconds]    -> nanoseconds, one number
 //

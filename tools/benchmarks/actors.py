@@ -1,8 +1,8 @@
-"""What an actor costs, and a message between workers.
+"""Measures the cost of an actor, and of a message between workers.
 
-A chain of 64 actors that compute nothing, in one stream, beside a oneTBB flow graph of the same chain; a message to
-another worker and its answer, with workers that spin and with workers that sleep; messages of 8 workers in a row;
-and how much of a step of the small model passes outside of kernels, from its trace.
+A chain of 64 actors that compute nothing, on one stream, compared with a oneTBB flow graph of the same chain; a
+message to another worker and its answer, with workers that spin and with workers that sleep; messages of 8 workers in
+a row; and how much of a step of the small model passes outside of kernels, from its trace.
 """
 import json
 import os

@@ -171,7 +171,7 @@ class Member {
   std::vector<float> in_, out_;
 };
 
-// What each member writes, all of them get.
+// Sends the text of each member to all of them.
 void Share(const std::vector<int>& members) {
   std::vector<std::string> texts;
   for (const int fd : members) texts.push_back(Read(fd));

@@ -1,6 +1,6 @@
 """The bytes a plan takes, against the least that its order can do with.
 
-Every GPT-2 preset on 1, 2, 4 and 8 devices: arena over lower bound (docs/design.md, Memory), for all bytes and for those that
+Every GPT-2 preset on 1, 2, 4 and 8 devices: arena over lower bound (docs/memory.md), for all bytes and for those that
 are not weights or optimizer; of the stages of a plan the worst of each.
 """
 import json
@@ -20,7 +20,7 @@ MESHES = [
 ]
 
 
-def memory_of(oneflow, folder, preset, mesh, batch, micro_batches, schedule, device):
+def compile_memory(oneflow, folder, preset, mesh, batch, micro_batches, schedule, device):
     graph, plan = os.path.join(folder, preset), os.path.join(folder, "plan")
     if not os.path.exists(graph):
         subprocess.run([oneflow, "model", "gpt", "--preset=" + preset, "--out=" + graph], check=True,
@@ -47,7 +47,7 @@ def run(args, folder_of_binaries):
             for mesh, batch, micro_batches in MESHES:
                 if args.schedule != "1f1b" and "pipe" not in mesh:
                     continue
-                stages = memory_of(oneflow, folder, preset, mesh, batch, micro_batches, args.schedule,
+                stages = compile_memory(oneflow, folder, preset, mesh, batch, micro_batches, args.schedule,
                                    args.device)
                 arena, bound, kept = ([int(s[k]) for s in stages]
                                       for k in ["arena_bytes", "lower_bound_bytes", "persistent_bytes"])

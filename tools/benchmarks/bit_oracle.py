@@ -29,7 +29,7 @@ def layout_file(model, layout):
     return os.path.join(FOLDER, f"{model}.{layout}.layout")
 
 
-def flags_of(*texts):
+def split_flags(*texts):
     """The flags of several texts, the last of a name winning: ["--batch=16", ...]."""
     flags = {}
     for flag in " ".join(texts).split():
@@ -45,7 +45,7 @@ def call(binary, *args, cwd):
 
 
 def drawn():
-    """Numbers of 31 bits by a generator of its own: the same on every machine and with every Python."""
+    """Numbers of 31 bits by our own generator: the same on every machine and with every Python."""
     state = 1
     while True:
         state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
@@ -90,7 +90,7 @@ def axes_split(flags):
     return [name for name, size in axes if name != "pipe" and size != "1"]
 
 
-def stated_of(run):
+def list_stated_layouts(run):
     """(program, axis) of which a run's graph must state the layouts."""
     program = "run" if run.feeds else "train"
     stated = [(program, axis) for axis in axes_split(run.flags)]
@@ -106,17 +106,17 @@ def write_graph(run, folder):
     if run.layout:
         with open(layout_file(run.model, run.layout), encoding="utf-8") as file:
             text += file.read()
-    for program, axis in stated_of(run):
+    for program, axis in list_stated_layouts(run):
         if f'program: "{program}" axis: "{axis}"' not in text:
-            raise Refused(f"{run.name}: its graph does not say how program {program} lies on axis {axis}")
+            raise Refused(f"{run.name}: its graph does not state the layouts of program {program} on axis {axis}")
     path = os.path.join(folder, "graph.textproto")
     with open(path, "w", encoding="utf-8") as out:
         out.write(text)
     return path
 
 
-def rows_of(dims, begin, size):
-    """(first element in the whole, in the slice) of each row of a slice's last dimension."""
+def list_rows(dims, begin, size):
+    """(first element in the tensor, in the slice) of each row of a slice's last dimension."""
     rows = [(0, 0)]
     for d, (whole, first, part) in enumerate(zip(dims, begin, size)):
         last = d == len(dims) - 1
@@ -135,12 +135,12 @@ def whole_variable(folder, variable):
         width = len(data) // math.prod(piece["size"])
         whole = whole or bytearray(math.prod(dims) * width)
         row = (piece["size"][-1] if dims else 1) * width
-        for at, of in rows_of(dims, piece["begin"], piece["size"]):
+        for at, of in list_rows(dims, piece["begin"], piece["size"]):
             whole[at * width:at * width + row] = data[of * width:of * width + row]
     return bytes(whole)
 
 
-def weights_of(checkpoints):
+def read_weights(checkpoints):
     """A digest of all variables of the latest checkpoint, the optimizer's states among them: however they are cut."""
     steps = [d for d in os.listdir(checkpoints) if os.path.exists(os.path.join(checkpoints, d, "manifest.json"))]
     folder = os.path.join(checkpoints, max(steps, key=lambda d: int(re.sub(r"\D", "", d))))
@@ -153,28 +153,28 @@ def weights_of(checkpoints):
     return digest.hexdigest()[:16]
 
 
-def digest_of(data):
+def compute_digest(data):
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def bits_of(numbers):
-    return digest_of(b"".join(struct.pack("<d", x) for x in numbers))
+def to_bits(numbers):
+    return compute_digest(b"".join(struct.pack("<d", x) for x in numbers))
 
 
-def numbers_of(metrics, checkpoints):
+def read_numbers(metrics, checkpoints):
     with open(metrics, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    numbers = {"loss": rows[-1]["loss"], "losses": bits_of([row["loss"] for row in rows]),
-               "weights": weights_of(checkpoints)}
+    numbers = {"loss": rows[-1]["loss"], "losses": to_bits([row["loss"] for row in rows]),
+               "weights": read_weights(checkpoints)}
     for name, key in [("norms", "grad_norm"), ("evals", "eval_loss")]:  # where weights lag, there is no norm
         values = [row[key] for row in rows if row.get(key) is not None]
         if values:
-            numbers[name] = bits_of(values)
+            numbers[name] = to_bits(values)
     return numbers
 
 
 class Oracle:
-    """Runs of one binary, at one instruction set, each in a folder of its own."""
+    """Runs of one binary, at one instruction set, each in its own folder."""
 
     def __init__(self, binary, instruction_set="baseline", threads=2, flags=""):
         self.binary, self.instruction_set, self.threads, self.flags = binary, instruction_set, threads, flags
@@ -183,7 +183,7 @@ class Oracle:
         return [f"--threads={run.threads or self.threads}", "--instruction_set=" + self.instruction_set]
 
     def result(self, run, folder):
-        """What came of a run: digests, by what they are of."""
+        """The result of a run: digests, by the names of their data."""
         if run.feeds:
             return self.fetched(run, folder)
         checkpoints = os.path.join(folder, "checkpoints")
@@ -201,12 +201,12 @@ class Oracle:
             with open(os.path.join(folder, "order.textproto"), "w", encoding="utf-8") as out:
                 out.write(run.order)
         if run.resume_at:
-            before = flags_of(STEP, TRAIN, run.before or run.flags, self.flags)
+            before = split_flags(STEP, TRAIN, run.before or run.flags, self.flags)
             call(self.binary, "train", *args, *before, f"--steps={run.resume_at}", cwd=folder)
             args.append("--resume")
-        flags = flags_of(STEP, TRAIN, run.flags, self.flags)
+        flags = split_flags(STEP, TRAIN, run.flags, self.flags)
         call(self.binary, "train", *args, *flags, f"--steps={run.steps}", cwd=folder)
-        return numbers_of(metrics, checkpoints)
+        return read_numbers(metrics, checkpoints)
 
     def generate(self, run, folder, checkpoints):
         text = call(self.binary, "generate", "--checkpoint=" + checkpoints, *run.generate.split(), *self.kernels(run),
@@ -223,35 +223,35 @@ class Oracle:
         with open(graph, encoding="utf-8") as file:
             outputs = re.findall(r'^output: "(.*)"', file.read(), re.MULTILINE)
         args += [f"--fetch={name}={os.path.join(folder, name)}.out.npy" for name in outputs]
-        call(self.binary, "run", "--graph=" + graph, CLUSTER, *flags_of(run.flags), *args, "--shards", *self.kernels(run),
+        call(self.binary, "run", "--graph=" + graph, CLUSTER, *split_flags(run.flags), *args, "--shards", *self.kernels(run),
              cwd=folder)
         result = {}
         for name in outputs:
             files = sorted(f for f in os.listdir(folder) if f.startswith(name + ".out"))
-            result[name] = digest_of(b"".join(read_bytes(os.path.join(folder, f)) for f in files))
+            result[name] = compute_digest(b"".join(read_bytes(os.path.join(folder, f)) for f in files))
         return result
 
     def write_model(self, model, folder, path, shape=""):
         """A model's file, or one of another shape with ops of the same names."""
-        call(self.binary, "model", "gpt", *flags_of(MODELS[model], shape), "--out=" + path, cwd=folder)
+        call(self.binary, "model", "gpt", *split_flags(MODELS[model], shape), "--out=" + path, cwd=folder)
 
     def write_layout(self, name, layout, folder):
         """Lets the compiler choose a layout and makes its file."""
         model = name.split(".")[0]
-        source, laid = model_file(model), os.path.join(folder, "laid.textproto")
+        source, layouts = model_file(model), os.path.join(folder, "layouts.textproto")
         if layout.shape:
             source = os.path.join(folder, "shaped.textproto")
             self.write_model(model, folder, source, layout.shape)
         if "prefill" in layout.programs:
             checkpoints = os.path.join(folder, "checkpoints")
-            call(self.binary, "train", "--graph=" + source, "--data=" + write_data(folder), *flags_of(STEP), "--steps=1",
+            call(self.binary, "train", "--graph=" + source, "--data=" + write_data(folder), *split_flags(STEP), "--steps=1",
                  "--checkpoint_dir=" + checkpoints, cwd=folder)
-            call(self.binary, "generate", "--checkpoint=" + checkpoints, "--prompt=a", "--tokens=1", *flags_of(layout.flags),
-                 "--layouts_out=" + laid, cwd=folder)
+            call(self.binary, "generate", "--checkpoint=" + checkpoints, "--prompt=a", "--tokens=1", *split_flags(layout.flags),
+                 "--layouts_out=" + layouts, cwd=folder)
         else:
-            call(self.binary, "compile", "--graph=" + source, CLUSTER, *flags_of(layout.flags),
-                 "--out=" + os.path.join(folder, "plan"), "--layouts_out=" + laid, cwd=folder)
-        with open(laid, encoding="utf-8") as file:
+            call(self.binary, "compile", "--graph=" + source, CLUSTER, *split_flags(layout.flags),
+                 "--out=" + os.path.join(folder, "plan"), "--layouts_out=" + layouts, cwd=folder)
+        with open(layouts, encoding="utf-8") as file:
             lines = [line for line in file if line.startswith("layout {") and line.split('"')[1] in layout.programs]
         with open(layout_file(*name.split(".")), "w", encoding="utf-8") as out:
             out.writelines(lines)

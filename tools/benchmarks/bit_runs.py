@@ -1,7 +1,7 @@
 """The runs of `tools/bench bits`: models, the layouts that are stated for them, and what is run.
 
 A run's graph is the file of its model, tests/bits/MODEL.textproto, and behind it that of its layout,
-tests/bits/MODEL.LAYOUT.layout, which states how every op lies on every axis but `pipe`. So the bits depend on no price
+tests/bits/MODEL.LAYOUT.layout, which states the layout of every op on every axis but `pipe`. So the bits depend on no price
 but those of boxing.
 """
 import dataclasses
@@ -32,40 +32,40 @@ ONE_EACH, TWO_EACH = "--batch=4 --micro_batches=4", "--batch=8 --micro_batches=4
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How a layout was chosen."""
+    """The commands that choose a layout."""
     flags: str           # of `oneflow compile`, or of `oneflow generate`
-    shape: str = ""      # of `oneflow model gpt`, in the place of the model's
+    shape: str = ""      # of `oneflow model gpt`, instead of the model's
     programs: tuple = ("train",)
 
 
-def text_of(mesh, *flags):
+def compile_flags(mesh, *flags):
     return " ".join([f"--mesh={mesh}", *flags])
 
 
 GENERATED = ("prefill", "decode")
 LAYOUTS = {
-    "base.data": Layout(text_of("data=2", STEP)),
-    "base.data_factored": Layout(text_of("data=2x2", STEP)),
-    "base.tensor": Layout(text_of("tensor=2", STEP)),
-    "base.data_tensor": Layout(text_of("data=2,tensor=2", STEP)),
-    "base.eval": Layout(text_of("data=2,tensor=2", STEP), programs=("train", "eval")),
-    "base.sequence": Layout(text_of("tensor=2", SEQUENCE, ONE_EACH), LONG),
-    "base.data_sequence": Layout(text_of("data=2,tensor=2", SEQUENCE, TWO_EACH), LONG),
-    "base.bf16_data": Layout(text_of("data=2", BF16, STEP)),
-    "base.bf16_data_tensor": Layout(text_of("data=2,tensor=2", BF16, STEP)),
-    "base.bf16_data_sequence": Layout(text_of("data=2,tensor=2", BF16, SEQUENCE, TWO_EACH), LONG),
-    "base.residual_data_tensor": Layout(text_of("data=2,tensor=2", RESIDUAL, STEP)),
-    "base.residual_sequence": Layout(text_of("tensor=2", RESIDUAL, SEQUENCE, ONE_EACH), LONG),
-    "base.states": Layout(text_of("data=2,tensor=2", STATES, STEP)),
-    "base.bf16_states": Layout(text_of("data=2", STATES, BF16, STEP)),
-    "base.weights": Layout(text_of("data=2", "--shard=weights", STEP)),
-    "base.lag_data_tensor": Layout(text_of("pipe=2,data=2,tensor=2", LAG, STEP)),
+    "base.data": Layout(compile_flags("data=2", STEP)),
+    "base.data_factored": Layout(compile_flags("data=2x2", STEP)),
+    "base.tensor": Layout(compile_flags("tensor=2", STEP)),
+    "base.data_tensor": Layout(compile_flags("data=2,tensor=2", STEP)),
+    "base.eval": Layout(compile_flags("data=2,tensor=2", STEP), programs=("train", "eval")),
+    "base.sequence": Layout(compile_flags("tensor=2", SEQUENCE, ONE_EACH), LONG),
+    "base.data_sequence": Layout(compile_flags("data=2,tensor=2", SEQUENCE, TWO_EACH), LONG),
+    "base.bf16_data": Layout(compile_flags("data=2", BF16, STEP)),
+    "base.bf16_data_tensor": Layout(compile_flags("data=2,tensor=2", BF16, STEP)),
+    "base.bf16_data_sequence": Layout(compile_flags("data=2,tensor=2", BF16, SEQUENCE, TWO_EACH), LONG),
+    "base.residual_data_tensor": Layout(compile_flags("data=2,tensor=2", RESIDUAL, STEP)),
+    "base.residual_sequence": Layout(compile_flags("tensor=2", RESIDUAL, SEQUENCE, ONE_EACH), LONG),
+    "base.states": Layout(compile_flags("data=2,tensor=2", STATES, STEP)),
+    "base.bf16_states": Layout(compile_flags("data=2", STATES, BF16, STEP)),
+    "base.weights": Layout(compile_flags("data=2", "--shard=weights", STEP)),
+    "base.lag_data_tensor": Layout(compile_flags("pipe=2,data=2,tensor=2", LAG, STEP)),
     "base.generate": Layout("--mesh=data=2,tensor=2", programs=GENERATED),
-    "plain.data_tensor": Layout(text_of("data=2,tensor=2", STEP)),
-    "dropout.data_tensor": Layout(text_of("data=2,tensor=2", STEP)),
-    "unfused.tensor": Layout(text_of("tensor=2", STEP)),
-    "ragged.data_tensor": Layout(text_of("data=2,tensor=2", RAGGED)),
-    "ragged.sequence": Layout(text_of("tensor=2", SEQUENCE, ONE_EACH), "--heads=3 --hidden=528 --sequence=1024"),
+    "plain.data_tensor": Layout(compile_flags("data=2,tensor=2", STEP)),
+    "dropout.data_tensor": Layout(compile_flags("data=2,tensor=2", STEP)),
+    "unfused.tensor": Layout(compile_flags("tensor=2", STEP)),
+    "ragged.data_tensor": Layout(compile_flags("data=2,tensor=2", RAGGED)),
+    "ragged.sequence": Layout(compile_flags("tensor=2", SEQUENCE, ONE_EACH), "--heads=3 --hidden=528 --sequence=1024"),
     "boxing.data_tensor": Layout("--mesh=data=2,tensor=2", programs=("run",)),
     "sums.data_tensor": Layout("--mesh=data=2,tensor=2", programs=("run",)),
 }

@@ -41,8 +41,8 @@ def write_record(results):
         out.write("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def results_of(runs, oracle, jobs):
-    """What each run gives, by name; a text where it failed."""
+def run_all(runs, oracle, jobs):
+    """The result of each run, by name; a text if it failed."""
     def result(run):
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -54,12 +54,12 @@ def results_of(runs, oracle, jobs):
 
 
 def difference(result, other, keys):
-    """What of a result is not as in another: a text, empty where all is."""
+    """The differences of a result from another: a text, empty if there are none."""
     unlike = [key for key in sorted(keys) if result.get(key) != other.get(key)]
     return ", ".join(f"{key} {result.get(key)}, not {other.get(key)}" for key in unlike)
 
 
-def problems_of(runs, results, record):
+def find_problems(runs, results, record):
     """A line for each run that failed, or differs from the record, if there is one, or from the run it must equal."""
     for run in runs:
         result = results[run.name]
@@ -93,9 +93,9 @@ def run(args, binaries):
     if args.pin:
         pin(oracle)
     runs = [run for run in RUNS if re.search(args.runs, run.name)]
-    results = results_of(runs, oracle, args.jobs)
+    results = run_all(runs, oracle, args.jobs)
     held = args.instruction_set == "baseline" and not args.record
-    problems = list(problems_of(runs, results, read_record() if held else None))
+    problems = list(find_problems(runs, results, read_record() if held else None))
     if args.format == "json":
         print(json.dumps({"results": results, "problems": problems}))
     else:

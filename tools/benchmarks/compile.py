@@ -1,4 +1,4 @@
-"""What compiling and proving a plan costs as models and meshes grow.
+"""Measures the cost of compiling and proving plans as models and meshes grow.
 
 Each row is `oneflow compile` on one core: seconds, peak memory, bytes of the plan, beside it how many times the row it
 grew from; and `oneflow verify` of the plan, seconds with reading it. The first is

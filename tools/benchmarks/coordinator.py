@@ -1,4 +1,4 @@
-"""What the coordinator costs: 64 processes join process 0 over gRPC on loopback, then take steps.
+"""Measures the cost of the coordinator: 64 processes join process 0 over gRPC on loopback, then take steps.
 
 Seconds from starting the first process until all have joined, and cores that process 0 and the 64 others take
 together while a step lasts a second: beats, one report of each process a step, nothing else.
@@ -21,7 +21,7 @@ def add_flags(parser):
 
 
 def cores(line):
-    """Of "cpu C wall W reports R writes N OK"."""
+    """The numbers of "cpu C wall W reports R writes N OK"."""
     words = line.split()
     if words[-1] != "OK":
         sys.exit(f"tools/bench: a process did not leave well: {line}")

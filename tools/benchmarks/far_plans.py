@@ -1,7 +1,7 @@
 """Plans in two processes, simulated and run, over shared memory and over a slow link.
 
 The machine is measured first, its link between processes too. For the slow link two network namespaces are made (root),
-joined by a pair of veth devices of 500 Mbit/s each way; that link is measured between them and takes the place of the
+joined by a pair of veth devices of 500 Mbit/s each way; that link is measured between them and replaces the
 measured one in the cluster file. Six plans: GPT-2 124M with four layers, and the README's small model.
 """
 import contextlib

@@ -2,8 +2,8 @@
 // threads of one product together, nothing in between. By the CPU's clock, over threads: a busy
 // machine hardly changes them.
 //
-//   matrix_floor THREADS f32|bf16 M,N,K,COUNT,TA,TB ...    -> seconds of the whole list, best of
-//                                                             three each, and its operations
+//   matrix_floor THREADS f32|bf16 M,N,K,COUNT,TA,TB ...    -> seconds of the list, best of three
+//                                                             each, and its operations
 //
 // bf16: of bf16 factors; the result is bf16 too, but f32 where TA is T (a weight's gradient).
 #include <omp.h>

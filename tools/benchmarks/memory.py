@@ -1,6 +1,6 @@
 """Bytes a device for GPT-2 124M, batch 4 x 256, at 1, 2 and 4 devices.
 
-What the plan says, the peak resident size of the process that runs all devices (one step, and once more with a
+The planned memory, the peak resident size of the process that runs all devices (one step, and once more with a
 checkpoint written and loaded), and PyTorch's for the same step.
 """
 import json

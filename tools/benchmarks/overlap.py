@@ -1,9 +1,10 @@
-"""tools/bench overlap: what of the exchanges of large models is hidden behind compute, simulated.
+"""tools/bench overlap: simulates how much of the exchanges of large models is hidden behind compute.
 
-Of three systems, with and without --overlap and --shard=states: a step, exchange that is hidden and exchange that is
-exposed, of a device of stage 0. Then, with overlap: how much of what could be hidden of the gradients' exchange is (the
-smaller of the exchange and the last backward from its first finished gradient on), and how much longer the last
-backward takes on links that are 1.3 times slower than those that the plan was compiled for.
+Three systems are simulated, with and without --overlap and --shard=states: a step, hidden exchange and exposed
+exchange, on a device of stage 0. With overlap, two more figures are printed: the hidden part of the gradients'
+exchange, relative to the part that could be hidden (the smaller of the exchange and the last backward from its first
+finished gradient on), and the slowdown of the last backward on links that are 1.3 times slower than those that the
+plan was compiled for.
 """
 import dataclasses
 import json
@@ -78,7 +79,7 @@ def last_backward(streams):
     compute = streams["compute"]
     loss = max((end for _, end, name in compute if name == "loss.dlogits"), default=None)
     grads = [(begin, end, name) for begin, end, name in compute if re.search(r"\.d(x|w|qkv|bias|table|logits)\b", name)]
-    # Of each gradient of weights the last firing; the first of those is the first that is finished.
+    # The last firing of each gradient of weights; the earliest of those is the first finished gradient.
     finished = {}
     for _, end, name in grads:
         if re.search(r"\.d(w|bias|table)$", name):
@@ -89,7 +90,7 @@ def last_backward(streams):
 
 
 def hidden_gradients(streams):
-    """Of the exchange of gradients: its seconds, those that could be hidden and those that are."""
+    """Seconds of the exchange of gradients: all, those that could be hidden and those that are."""
     _, first, end = last_backward(streams)
     spans = [(b, e) for b, e, _ in streams["gradient"] if b >= first]
     exchange = sum(e - b for b, e in spans)

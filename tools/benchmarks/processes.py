@@ -52,7 +52,7 @@ def core_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def children_of(pid):
+def list_children(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as children:
         return [int(child) for child in children.read().split()]
 
@@ -68,7 +68,7 @@ def waiting(binaries, folder):
             time.sleep(0.05)
             if train.poll() is not None:
                 sys.exit("tools/bench processes: train ended before its first step")
-        [child] = children_of(train.pid)
+        [child] = list_children(train.pid)
         os.kill(child, signal.SIGSTOP)
         time.sleep(0.5)
         before = core_seconds(train.pid)

@@ -1,4 +1,4 @@
-"""What `oneflow simulate` says of runs that papers report on A100-80G, beside what they report and what a plain formula says.
+"""Compares `oneflow simulate` with runs that papers report on A100-80G, and with a plain formula.
 
 One cluster (examples/clusters/a100.textproto) and one kind of graph for all rows; nothing is fitted to a row. The plain
 formula is the peak over the FLOPs, or a schedule's bubble for equal stages. Errors are of times: sim / published - 1.

@@ -39,7 +39,7 @@ def step_rows(simulator):
 
 
 def segment_seconds(simulation, segment):
-    """Of the first of its kind."""
+    """Seconds of the first segment of a kind."""
     stream = next(s for s in simulation["stages"][0]["streams"] if s["name"] == "compute")
     return next(end - begin for name, _, _, begin, end in stream["blocks"] if name == segment)
 

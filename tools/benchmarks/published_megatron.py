@@ -20,20 +20,20 @@ TABLE = [
 ]
 
 
-def chunks_of(layers):
-    """Of a stage with so many layers."""
+def count_chunks(layers):
+    """Chunks of a stage with this number of layers."""
     return next(v for v in range(2, layers + 1) if layers % v == 0)
 
 
-def seconds_of(simulator, model, tensor, pipe, data, batch, size):
-    """Of a step; None where the micro-batch does not divide the batch, or does not fit."""
+def simulate_seconds(simulator, model, tensor, pipe, data, batch, size):
+    """Seconds of a step; None if the micro-batch does not divide the batch, or the plan does not fit."""
     if batch % (data * size) != 0:
         return None
     axes = [("pipe", pipe), ("data", data), ("tensor", tensor)]
     mesh = ",".join(f"{name}={degree}" for name, degree in axes if degree > 1)
     flags = ["--recompute=full", "--overlap=false"]
     if pipe > 1:
-        flags += ["--schedule=interleaved", f"--chunks={chunks_of(model.layers // pipe)}"]
+        flags += ["--schedule=interleaved", f"--chunks={count_chunks(model.layers // pipe)}"]
     step = simulator.simulate(model, mesh, batch, batch // (data * size), *flags)
     return step and step["step_seconds"]
 
@@ -44,7 +44,7 @@ def rows(simulator, args):
         model = Model(layers, heads, hidden, 2048, 51200)
         data = gpus // (tensor * pipe)
         rate = model.step_flops(batch, "full") / gpus / 1e12
-        sizes = {size: seconds_of(simulator, model, tensor, pipe, data, batch, size) for size in SEARCHED}
+        sizes = {size: simulate_seconds(simulator, model, tensor, pipe, data, batch, size) for size in SEARCHED}
         fitting = {size: seconds for size, seconds in sizes.items() if seconds is not None}
         best = min(fitting, key=fitting.get)
         for size in [best] + [size for size in SHOWN if size in fitting and size != best]:

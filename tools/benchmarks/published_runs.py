@@ -1,4 +1,4 @@
-"""How a run that a paper reports is simulated: the same cluster, graph options and flags for all papers.
+"""Simulates a run that a paper reports: the same cluster, graph options and flags for all papers.
 
 The cluster is examples/clusters/a100.textproto. Published systems keep all activations in 16 bits, write attention's
 probabilities to memory, and train with dropout whose masks they store.
@@ -27,7 +27,7 @@ class Model:
     vocab: int
 
     def step_flops(self, sequences, recompute="none"):
-        """Of a step, as SC'21 counts: of matrix products, causality not made use of."""
+        """FLOPs of a step, as SC'21 counts them: of matrix products, without regard to causality."""
         s, l, h, v = self.sequence, self.layers, self.hidden, self.vocab
         core = 4 * sequences * s * s * h * l  # attention's own products, forward
         forward = 24 * sequences * s * l * h * h + core
@@ -35,7 +35,7 @@ class Model:
         return 3 * forward + head + {"none": 0, "selective": core, "full": forward}[recompute]
 
     def plain_seconds(self, sequences, gpus, recompute="none"):
-        """What the plain formula says of a step: all FLOPs at the peak of all GPUs."""
+        """Seconds of a step by the plain formula: all FLOPs at the peak of all GPUs."""
         return self.step_flops(sequences, recompute) / gpus / PEAK
 
 
@@ -51,7 +51,7 @@ class Row:
     in_mean: bool = True  # of step times
 
     def error(self, of="simulated"):
-        """Of time: a rate that is too high is a time that is too short."""
+        """The error of the time: a rate that is too high is a time that is too short."""
         ratio = getattr(self, of) / self.published
         return (1 / ratio if self.what in ("samples/GPU/s", "TFLOP/s") else ratio) - 1
 

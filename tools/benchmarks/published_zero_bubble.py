@@ -1,13 +1,13 @@
 """Zero Bubble (Qi et al., ICLR'24): samples a GPU and second, and bubble rates at the first number of micro-batches.
 
-A100-80G, sequences of 1024. The paper does not say how many words there are (--vocab). ZB-H1 and ZB-H2 are its orders by
+A100-80G, sequences of 1024. The paper does not state the size of the vocabulary (--vocab). ZB-H1 and ZB-H2 are its orders by
 hand, given as such. ZB-1p and ZB-2p are found by its search under the memory of 1F1B's activations and twice that; beside
 them stand the orders that our compiler fits, with as many micro-batches saved as 1F1B saves, and with --fill_memory in
 what 1F1B takes where it saves P more.
 
 Samples are of runs whose first and last stage have one layer fewer, for the embedding and the head, so with three chunks a
-stage the first place along the pipe and the last have none. Bubble rates are not of runs: the paper computes them from one
-F, B, W and transfer, the same on every stage. So ours are simulated with a layer more on these two, and hardly any words;
+stage the first position along the pipe and the last have none. Bubble rates are not of runs: the paper computes them from one
+F, B, W and transfer, the same on every stage. So ours are simulated with a layer more on these two, and a tiny vocabulary;
 beside them stands what the stages of the run idle on average.
 """
 import os
@@ -29,7 +29,7 @@ SAMPLES = {
               128: {"ZB-2p": 1.85, "ZB-1p": 1.76, "1F1B": 1.64, "interleaved": 1.66}},
 }
 FEW_WORDS = 8  # so few that neither the embedding nor the head takes time
-# Of a step, at the first number of micro-batches; ours, of equal stages, is to be within 2 points.
+# Published bubbles of a step, at the first number of micro-batches; ours, for equal stages, must be within 2 points.
 BUBBLES = {
     "1.5B": {"1F1B": .2431, "interleaved": .1055, "ZB-H1": .1585, "ZB-H2": .1083, "ZB-1p": .1585, "ZB-2p": .0433},
     "14.6B": {"1F1B": .2552, "interleaved": .1104, "ZB-H1": .1397, "ZB-H2": .0672, "ZB-1p": .1397, "ZB-2p": .0066},
@@ -51,15 +51,15 @@ def by_hand(stages, stage, m, extra):
 
 
 def stage_layers(schedule, layers, stages, equal):
-    """How many layers each place along the pipe has."""
-    places = stages * (CHUNKS if schedule == "interleaved" else 1)
-    each = (layers + 2) // stages if places == stages else layers // (places - 2)
+    """The number of layers of each position along the pipe."""
+    positions = stages * (CHUNKS if schedule == "interleaved" else 1)
+    each = (layers + 2) // stages if positions == stages else layers // (positions - 2)
     ends = [each if equal else each - 1]
-    return "--stage_layers=" + ",".join(map(str, ends + [each] * (places - 2) + ends))
+    return "--stage_layers=" + ",".join(map(str, ends + [each] * (positions - 2) + ends))
 
 
 def schedule_flags(simulator, schedule, stages, m, twice):
-    """How the compiler is asked for a schedule of the paper; twice: bytes that 1F1B takes where it saves P more."""
+    """The flags for a schedule of the paper; twice: the bytes that 1F1B takes if it saves P more."""
     if schedule == "interleaved":
         return ("--schedule=interleaved", f"--chunks={CHUNKS}")
     if schedule == "1F1B":
@@ -77,7 +77,7 @@ def schedule_flags(simulator, schedule, stages, m, twice):
 
 
 def plain_bubble(schedule, stages, m):
-    """What its formula says of equal stages, F = B = W and free links."""
+    """The bubble by the paper's formula, for equal stages, F = B = W and free links."""
     idle = {"1F1B": 3, "interleaved": 3 / CHUNKS, "ZB-H1": 1, "ZB-1p": 1, "ZB-H2": 0, "ZB-2p": 0}[schedule] * (stages - 1)
     return idle / (3 * m + idle)
 
@@ -88,7 +88,7 @@ class Pipeline:
     def __init__(self, simulator, name, vocab, equal):
         self._simulator, self._name, self._equal = simulator, name, equal
         layers, heads, hidden, _, _ = MODELS[name]
-        # All equal: the layers of the ends make places for interleaving, too, one each of three chunks.
+        # All equal: the layers of the ends make positions for interleaving, too, one each of three chunks.
         self.model = Model(layers + 2, heads, hidden, SEQUENCE, FEW_WORDS) if equal else Model(layers, heads, hidden, SEQUENCE, vocab)
 
     def simulate(self, schedule, m):

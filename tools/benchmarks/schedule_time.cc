@@ -1,5 +1,5 @@
-// How long a step of a schedule takes on the real runtime, with kernels that only wait: what is
-// left is the order, the slots and the messages of a compiled plan.
+// Measures a step of a schedule on the real runtime, with kernels that only wait, so its time is
+// that of the order, the slots and the messages of a compiled plan.
 //
 //   schedule_time SCHEDULE STAGES MICRO_BATCHES CHUNKS EXTRA MILLISECONDS STEPS
 //
@@ -38,7 +38,7 @@ struct Wait {
   double seconds;
 };
 
-CompileOptions OptionsOf(char** argv) {
+CompileOptions ParseOptions(char** argv) {
   CompileOptions options;
   options.mesh = *ParseMesh("pipe=" + std::string(argv[2]));
   options.train.set_schedule(argv[1]);
@@ -50,7 +50,7 @@ CompileOptions OptionsOf(char** argv) {
   return options;
 }
 
-absl::StatusOr<proto::Plan> PlanOf(const CompileOptions& options, const Schedule& schedule) {
+absl::StatusOr<proto::Plan> CompilePlan(const CompileOptions& options, const Schedule& schedule) {
   GptConfig config;
   config.layers = options.mesh.stages() * schedule.chunks;
   config.heads = 1, config.hidden = 8, config.sequence = 4, config.vocab = 16;
@@ -58,8 +58,8 @@ absl::StatusOr<proto::Plan> PlanOf(const CompileOptions& options, const Schedule
   return Compile(BuildGpt(config), "gpt", options);
 }
 
-// What actors wait, by name: of each segment the first that hears from another stream, or the first
-// of all.
+// Waiting times of actors, by name: for each segment the first actor that receives a message of
+// another stream, or the first of all.
 absl::StatusOr<std::map<std::string, Wait>> Waits(const proto::Plan& plan,
                                                   const TaskSeconds& seconds) {
   const std::map<char, double> of_part = {
@@ -108,7 +108,7 @@ absl::StatusOr<StepSeconds> SecondsAStep(const proto::Plan& plan,
     });
   };
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
-  // Of two runs the difference: starting and filling the pipe once is in both.
+  // The difference of two runs excludes the start and the filling of the pipe, which both contain.
   double seconds[2];
   std::vector<int64_t> work(stages);
   for (const int64_t i : {0, 1}) {
@@ -123,11 +123,11 @@ absl::StatusOr<StepSeconds> SecondsAStep(const proto::Plan& plan,
 }
 
 absl::Status Measure(char** argv) {
-  const CompileOptions options = OptionsOf(argv);
+  const CompileOptions options = ParseOptions(argv);
   ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(options.train, options.mesh.stages()));
   const double f = std::atof(argv[6]) / 1e3 / schedule.chunks;
   const TaskSeconds seconds{f, schedule.splits_backward ? f : 2 * f, f};
-  ASSIGN_OR_RETURN(const proto::Plan plan, PlanOf(options, schedule));
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompilePlan(options, schedule));
   ASSIGN_OR_RETURN(const auto waits, Waits(plan, seconds));
   ASSIGN_OR_RETURN(const StepSeconds measured,
                    SecondsAStep(plan, waits, options.mesh.stages(), std::atoi(argv[7])));

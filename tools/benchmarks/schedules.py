@@ -36,8 +36,8 @@ def waiting(folder, case):
     return measured / work - 1
 
 
-def steps_of(trace):
-    """Of every step after the first two: its seconds, and those that the busiest stage works."""
+def find_steps(trace):
+    """For every step after the first two: its seconds, and the working seconds of the busiest stage."""
     compute = {(e["pid"], e["tid"]) for e in trace if e["name"] == "thread_name" and e["args"]["name"] == "compute"}
     firings = [e for e in trace if e["ph"] == "X" and e["args"]["program"] == "train" and (e["pid"], e["tid"]) in compute]
     ends, busy = {}, {}
@@ -60,7 +60,7 @@ def real(oneflow, schedule, micro_batches):
         call("train", "--graph=gpt.textproto", "--mesh=pipe=2", "--threads=2", f"--batch={2 * micro_batches}",
             f"--micro_batches={micro_batches}", *schedule, "--data=text", "--steps=10", "--trace=trace.json")
         with open(os.path.join(folder, "trace.json")) as trace:
-            steps = steps_of(json.load(trace)["traceEvents"])
+            steps = find_steps(json.load(trace)["traceEvents"])
     return statistics.median(seconds / work - 1 for seconds, work in steps)
 
 

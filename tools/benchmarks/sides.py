@@ -51,7 +51,7 @@ def peer_python(args):
 
 
 class Torch:
-    """PyTorch in a process of its own, at its best: see docs/performance.md."""
+    """PyTorch in its own process, in its fastest configuration: see docs/performance.md."""
 
     def __init__(self, python, model, threads, *flags):
         # OpenMP's threads spin while they wait, against OpenBLAS's own: passive is up to twice as fast.

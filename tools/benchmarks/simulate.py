@@ -1,4 +1,4 @@
-"""What `oneflow simulate` predicts beside what `oneflow train` then takes, on this machine.
+"""Compares predictions of `oneflow simulate` with measurements of `oneflow train` on this machine.
 
 The machine is measured first (`oneflow calibrate`, devices of one thread each, one and two of them at work), then each
 of eight plans of at most two devices is simulated and run; medians. Measured are the steps after two of warm-up. Last,

@@ -1,4 +1,4 @@
-"""Where a training step's time goes: seconds and share of each kind of kernel, and what lies outside kernels.
+"""Profiles a training step: seconds and share of each kind of kernel, and the time outside kernels.
 
 From a trace of every firing of one device: a step lasts from the start of its first kernel to the start of the
 next step's, and what no kernel of the compute stream covers is the cost of actors, waiting included.
@@ -30,7 +30,7 @@ def run(args, binaries):
         oneflow.train(oneflow.noise(), steps + WARM_UP, "--trace=" + trace)
         facts = json.loads(oneflow.run("explain", "--plan=" + oneflow.plan, "--format=json"))
         with open(trace) as text:
-            profile = profile_of(json.load(text)["traceEvents"], kernels_of(facts))
+            profile = make_profile(json.load(text)["traceEvents"], list_kernels(facts))
     if args.format == "json":
         print(json.dumps(profile))
         return
@@ -42,13 +42,13 @@ def run(args, binaries):
           f"{100 * profile['outside_share']:6.2f} %")
 
 
-def kernels_of(facts):
+def list_kernels(facts):
     """Name of an actor of `train` -> its kernel."""
     train = next(p for p in facts["programs"] if p["name"] == "train")
     return {actor["name"]: actor["kernel"] for actor in train["actors"]}
 
 
-def profile_of(events, kernels):
+def make_profile(events, kernels):
     """Medians over the steps after the first ones, of the stream that fires most."""
     slices = [e for e in events if e.get("ph") == "X" and e["args"]["program"] == "train"]
     stream = collections.Counter(e["tid"] for e in slices).most_common(1)[0][0]

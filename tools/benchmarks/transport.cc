@@ -1,9 +1,9 @@
-// What a far communicator moves between two processes of this host: pulls of so many bytes, up to
-// 16 at a time, of one exchange after the other; and how long an exchange of one element takes.
+// Measures a far communicator between two processes of this host: the bandwidth of pulls, up to 16
+// at a time, of one exchange after the other, and the time of an exchange of one element.
 //
 //   transport [flag...] TRANSPORTS PULL_BYTES SECONDS [ROW_BYTES]
 //
-// With rows, the source's rows lie apart. Prints bytes a second and seconds of an entry.
+// With rows, the source's rows are not adjacent. Prints bytes a second and seconds of an entry.
 #include <fcntl.h>
 #include <gflags/gflags.h>
 #include <sched.h>
@@ -23,7 +23,7 @@
 
 DEFINE_string(interface, "lo", "network device of TCP");
 DEFINE_string(namespaces, "", "A,B: network namespaces of the two processes");
-DEFINE_bool(one_place, false, "all packets are read from and land in the same memory");
+DEFINE_bool(one_buffer, false, "all packets are read from and written to the same memory");
 DEFINE_bool(both_ways, false, "both processes send and receive");
 DEFINE_bool(asleep, false, "who waits sleeps at once");
 
@@ -52,7 +52,7 @@ int Run(int argc, char** argv) {
   options.seconds = std::atof(argv[3]);
   options.row_bytes = argc > 4 ? std::atoll(argv[4]) : 0;
   options.interface = FLAGS_interface;
-  options.one_place = FLAGS_one_place;
+  options.one_buffer = FLAGS_one_buffer;
   options.both_ways = FLAGS_both_ways;
   options.spin = !FLAGS_asleep;
   const std::vector<std::string> namespaces = absl::StrSplit(FLAGS_namespaces, ',');

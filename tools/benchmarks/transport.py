@@ -1,6 +1,6 @@
-"""What far communicators move, beside ucx_perftest and Open MPI.
+"""Measures the bandwidth of far communicators, compared with ucx_perftest and Open MPI.
 
-Pulls of a register, up to 16 on their way, against ucx_perftest's active messages with 16 outstanding and error
+Pulls of a register, up to 16 in transit, against ucx_perftest's active messages with 16 outstanding and error
 handling, at the same UCX settings: shared memory and TCP on loopback. The two take turns; medians. As ucx_perftest
 sends and lands in one buffer, so do the pulls; `apart` is what they reach where every packet has its own memory, as in
 a plan. Beside them rows of 1.5 KB, and how long an exchange of one element takes: entered, asked for, sent, done. Last,
@@ -84,7 +84,7 @@ def bandwidths(ours, args, name, transports, size):
     samples = {"ucx_perftest": [], "pulls": [], "apart": [], "rows": []}
     for _ in range(args.rounds):
         samples["ucx_perftest"].append(perftest(transports, size, args.seconds))
-        samples["pulls"].append(ours.pulls(transports, size, args.seconds, "--one_place")[0])
+        samples["pulls"].append(ours.pulls(transports, size, args.seconds, "--one_buffer")[0])
         samples["apart"].append(ours.pulls(transports, size, args.seconds)[0])
         samples["rows"].append(ours.pulls(transports, size, args.seconds, rows=[ROW])[0])
     row = {"transport": name, "bytes": size, **{k: statistics.median(v) for k, v in samples.items()}}

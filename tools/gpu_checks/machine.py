@@ -72,7 +72,7 @@ class Machine:
         return f"{name} is not in the report of `oneflow devices`"
 
     def cuda_refused(self):
-        """What `oneflow compile --device=cuda` says where it cannot compile for a GPU yet; "" where it can."""
+        """The error of `oneflow compile --device=cuda` if it cannot compile for a GPU yet; "" otherwise."""
         if self._cuda_refused is None:
             graph = self.model("probe", "--layers=1", "--heads=1", "--hidden=16", "--sequence=8", "--vocab=256")
             done = self.oneflow("compile", "--graph=" + graph, "--device=cuda", "--batch=2", "--out=probe.plan")

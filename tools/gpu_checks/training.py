@@ -16,7 +16,7 @@ MESHES = ["", "data=2", "tensor=2", "pipe=2", "data=2,tensor=2", "pipe=2,data=2"
 SCHEDULES = {"1f1b": [], "gpipe": [], "interleaved": [], "zero_bubble": [], "2bw": ["--clip=0"]}
 # The test of numerics against PyTorch's stored references, in the bundle's bin.
 REFERENCES = "numerics_test"
-# How far a loss on a GPU may be from that on the CPU, relative: sums have another order, and bf16 has 8 bits.
+# Largest relative difference of a loss on a GPU from that on the CPU: sums have another order, and bf16 has 8 bits.
 TOLERANCE = {"f32": 1e-3, "bf16": 2e-2}
 
 
@@ -136,7 +136,7 @@ def memory(here, part):
     if smi is None:
         part.skip("all", "nvidia-smi is not on PATH")
         return
-    # What a context, modules and libraries take beside the arena.
+    # Memory of a context, modules and libraries in addition to the arena.
     allowed = 2 * 2**30
     for preset, flags in {"small": SMALL, "gpt2-124m": ["--preset=gpt2-124m"]}.items():
         plan = os.path.join(here.work, preset + "_memory.plan")

@@ -1,4 +1,4 @@
-// How long a plan takes whose kernels compute nothing: the cost of its actors and messages.
+// Measures a plan whose kernels compute nothing: the cost of its actors and messages.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -70,7 +70,7 @@ class Calibration {
 
   absl::Status MeasureKernel(const TimedOp& op) {
     const DType dtype = op.inputs[0].dtype;
-    Next(absl::StrCat(op.kind, " ", ToAbsl(Name(dtype)), " ", ShapesOf(op)));
+    Next(absl::StrCat(op.kind, " ", ToAbsl(Name(dtype)), " ", FormatShapes(op)));
     const absl::StatusOr<KernelTime> time =
         TimeKernel(op, options_.threads, budget_, options_.devices);
     // Kernels that know no bf16 are left out.
@@ -79,7 +79,7 @@ class Calibration {
     proto::KernelTime* entry = device_.add_kernel_time();
     entry->set_kernel(op.kind);
     entry->set_dtype(ToProto(dtype));
-    entry->set_inputs(ShapesOf(op));
+    entry->set_inputs(FormatShapes(op));
     entry->set_flops(time->flops);
     entry->set_bytes(time->bytes);
     entry->set_seconds(time->seconds);
@@ -105,7 +105,7 @@ class Calibration {
     return absl::OkStatus();
   }
 
-  // What joins processes, or hosts.
+  // Links between processes, or hosts.
   absl::Status MeasureLink(const std::string& name, int size, const std::string& transports) {
     FarPairOptions pair{.transports = transports, .interface = options_.interface};
     pair.both_ways = true;

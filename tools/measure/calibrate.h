@@ -6,7 +6,7 @@
 // "network", hosts, over TCP. Both are measured between two processes of this host, one direction
 // while the other is as busy.
 //
-// It measures; it predicts nothing. What else runs on the machine is measured, too.
+// It measures; it predicts nothing. Other work on the machine affects the result.
 #pragma once
 
 #include <functional>

@@ -42,7 +42,7 @@ void AddProducts(DType t, std::vector<Ladder>* ladders) {
   ladders->insert(ladders->end(), kinds.begin(), kinds.end());
 }
 
-// What a block does beside products, on tokens of a width.
+// Ops of a block other than products, on tokens of a width.
 void AddBlock(DType t, std::vector<Ladder>* ladders) {
   const Size sizes[] = {{64, 64, 0}, {1024, 768, 0}, {8192, 768, 0}, {16384, 1600, 0}};
   const AttrMap lead = {{"lead", int64_t{1}}};
@@ -87,7 +87,7 @@ void AddLoss(DType t, std::vector<Ladder>* ladders) {
   ladders->push_back(backward);
 }
 
-// What is f32 in any precision: tables, gradients, the optimizer; and copies.
+// Ops that are f32 in any precision: tables, gradients, the optimizer; and copies.
 void AddUpdates(std::vector<Ladder>* ladders) {
   const Size sizes[] = {{64, 64, 0}, {768, 3072, 0}, {50304, 768, 0}, {50304, 1600, 0}};
   std::vector<Ladder> kinds(4);
@@ -180,8 +180,8 @@ class Calibration {
       // A larger one needs no less memory.
       if (absl::IsResourceExhausted(time.status())) break;
       if (absl::IsNotFound(time.status()) || absl::IsUnimplemented(time.status())) break;
-      RETURN_IF_ERROR(Annotate(time.status(), absl::StrCat(kind, " ", ShapesOf(op))));
-      Add(kind, dtype, ShapesOf(op), *time);
+      RETURN_IF_ERROR(Annotate(time.status(), absl::StrCat(kind, " ", FormatShapes(op))));
+      Add(kind, dtype, FormatShapes(op), *time);
       SetRates(kind, dtype, *time);
       if (time->host_seconds > kLongest * budget_) break;
     }

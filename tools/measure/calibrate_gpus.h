@@ -22,7 +22,7 @@ struct GpuCalibrateOptions {
   std::function<void(int number, int of, const std::string& what)> progress;
 };
 
-// Of one GPU alone the cluster has no level: nothing is known of links.
+// For one GPU the cluster has no level: nothing is known about links.
 absl::StatusOr<proto::Cluster> CalibrateGpus(const DeviceBackend& backend,
                                              const GpuCalibrateOptions& options);
 

@@ -35,54 +35,54 @@ double Since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Memory of many places, all of which may be the same one.
-class Places {
+// Memory of many buffers, all of which may be mapped to the same one.
+class Buffers {
  public:
-  static absl::StatusOr<Places> Make(int64_t bytes, int64_t place, bool one_place) {
-    Places places;
+  static absl::StatusOr<Buffers> Make(int64_t bytes, int64_t buffer, bool one_buffer) {
+    Buffers buffers;
     const int64_t page = sysconf(_SC_PAGE_SIZE);
-    places.bytes_ = (bytes + page - 1) / page * page;
+    buffers.bytes_ = (bytes + page - 1) / page * page;
     const int file = memfd_create("packets", MFD_CLOEXEC);
-    const bool folded = one_place && place % page == 0;
-    const int64_t held = folded ? place : places.bytes_;
+    const bool folded = one_buffer && buffer % page == 0;
+    const int64_t held = folded ? buffer : buffers.bytes_;
     if (file < 0 || ftruncate(file, held) != 0) {
       return absl::ResourceExhaustedError("no memory for packets");
     }
-    void* const all = mmap(nullptr, places.bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const all = mmap(nullptr, buffers.bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) return absl::ResourceExhaustedError("no memory for packets");
-    places.begin_ = static_cast<std::byte*>(all);
+    buffers.begin_ = static_cast<std::byte*>(all);
     bool mapped = true;
-    for (int64_t at = 0; at < places.bytes_; at += held) {
-      mapped = mapped &&
-               mmap(places.begin_ + at, std::min(held, places.bytes_ - at), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_FIXED | MAP_POPULATE, file, 0) != MAP_FAILED;
+    for (int64_t at = 0; at < buffers.bytes_; at += held) {
+      mapped = mapped && mmap(buffers.begin_ + at, std::min(held, buffers.bytes_ - at),
+                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file,
+                              0) != MAP_FAILED;
     }
     close(file);
     if (!mapped) return absl::ResourceExhaustedError("no memory for packets");
-    return places;
+    return buffers;
   }
-  Places(Places&& other) noexcept
+  Buffers(Buffers&& other) noexcept
       : begin_(std::exchange(other.begin_, nullptr)), bytes_(other.bytes_) {}
-  Places& operator=(Places&&) = delete;
-  ~Places() {
+  Buffers& operator=(Buffers&&) = delete;
+  ~Buffers() {
     if (begin_ != nullptr) munmap(begin_, bytes_);
   }
   std::byte* begin() const { return begin_; }
 
  private:
-  Places() = default;
+  Buffers() = default;
   std::byte* begin_ = nullptr;
   int64_t bytes_ = 0;
 };
 
-// What one process has and the other wants.
+// The tensor of one process that the other reads.
 struct Transfer {
   Dims dims;        // of the source
   int64_t columns;  // of each row that is wanted
   int64_t most;     // elements of a packet
 };
 
-Port PortOf(const Transfer& t, int64_t columns) {
+Port MakePort(const Transfer& t, int64_t columns) {
   Port port;
   port.dims = t.dims;
   port.slice.begin.assign(t.dims.size(), 0);
@@ -97,7 +97,7 @@ class Side {
  public:
   // `from`: the process that sends.
   static absl::StatusOr<Side> Make(UcxNetwork* network, int self, int from, uint64_t number,
-                                   const Transfer& transfer, bool one_place) {
+                                   const Transfer& transfer, bool one_buffer) {
     Side side;
     side.self_ = self;
     side.sends_ = self == from;
@@ -107,8 +107,8 @@ class Side {
       setup.kind = "receive";
       setup.mesh = Mesh{{{"x", 2}}};
       setup.coordinate = {member};
-      setup.in = {{PortOf(transfer, transfer.dims.back())}};
-      if (member == 1) setup.out = {PortOf(transfer, transfer.columns)};
+      setup.in = {{MakePort(transfer, transfer.dims.back())}};
+      if (member == 1) setup.out = {MakePort(transfer, transfer.columns)};
     }
     // Member 0 sends, member 1 receives.
     const int member = side.sends_ ? 0 : 1;
@@ -122,8 +122,8 @@ class Side {
     const int64_t packet = transfer.most * kElement *
                            (side.sends_ ? transfer.dims.back() : transfer.columns) /
                            transfer.columns;
-    ASSIGN_OR_RETURN(Places places, Places::Make(elements * kElement, packet, one_place));
-    side.places_ = std::make_unique<Places>(std::move(places));
+    ASSIGN_OR_RETURN(Buffers buffers, Buffers::Make(elements * kElement, packet, one_buffer));
+    side.buffers_ = std::make_unique<Buffers>(std::move(buffers));
     side.communicator_ = network->MakeCommunicator(
         {number, side.sends_ ? std::vector{self, 1 - self} : std::vector{1 - self, self}, self, 1,
          0});
@@ -132,8 +132,8 @@ class Side {
 
   void SetWake(const std::function<void(int)>& wake) { communicator_->SetWake(wake); }
   void Enter() {
-    in_[0] = places_->begin();
-    out_[0] = places_->begin();
+    in_[0] = buffers_->begin();
+    out_[0] = buffers_->begin();
     const std::span<const std::byte* const> in(in_.data(), sends_ ? 1 : 0);
     const std::span<std::byte* const> out(out_.data(), sends_ ? 0 : 1);
     communicator_->Enter(member_, {work_.get(), in, out, false, {}});
@@ -146,7 +146,7 @@ class Side {
   int self_ = 0, member_ = 0;
   bool sends_ = false;
   std::unique_ptr<ExchangeWork> work_;
-  std::unique_ptr<Places> places_;
+  std::unique_ptr<Buffers> buffers_;
   std::unique_ptr<Communicator> communicator_;
   std::array<const std::byte*, 1> in_ = {};
   std::array<std::byte*, 1> out_ = {};
@@ -262,7 +262,7 @@ absl::StatusOr<LinkRate> Measure(int self, int socket, const FarPairOptions& o) 
   Waiting waiting(o.spin);
   std::vector<Side> pulls, entries;
   for (int from = 0; from < (o.both_ways ? 2 : 1); ++from) {
-    ASSIGN_OR_RETURN(Side side, Side::Make(network.get(), self, from, 1 + from, big, o.one_place));
+    ASSIGN_OR_RETURN(Side side, Side::Make(network.get(), self, from, 1 + from, big, o.one_buffer));
     pulls.push_back(std::move(side));
   }
   ASSIGN_OR_RETURN(Side entry, Side::Make(network.get(), self, 0, 3, small, false));

@@ -21,7 +21,7 @@ struct FarPairOptions {
   int64_t pull_bytes = 256 << 10;  // of a packet; up to 16 are on their way
   int64_t row_bytes = 0;           // the source's rows are as long, and apart; 0: packets are rows
   bool both_ways = false;          // both processes send and receive
-  bool one_place = false;          // all packets are read from, and land in, the same memory
+  bool one_buffer = false;         // all packets are read from and written to the same memory
   bool spin = true;                // who waits looks for some microseconds before it sleeps
   double seconds = 1;              // to spend, about
   std::function<void(int)> prepare;  // called in process 0 and in process 1 before all else

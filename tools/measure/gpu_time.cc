@@ -24,13 +24,13 @@ constexpr int kQueue = 32;             // calls that are given to a stream at on
 constexpr int kLeastCalls = 3;         // that are timed
 constexpr int64_t kAlignment = 256;    // of tensors
 constexpr int64_t kPattern = 1 << 20;  // bytes; larger tensors repeat it
-constexpr double kShortest = 1e-9;     // seconds that are told from none
+constexpr double kShortest = 1e-9;     // seconds that are distinguished from none
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-int64_t BytesOf(const Port& port) {
+int64_t PortBytes(const Port& port) {
   return port.slice.elements() * static_cast<int64_t>(ElementBytes(port.dtype));
 }
 
@@ -170,8 +170,8 @@ class OneCall {
       at += (bytes + kAlignment - 1) / kAlignment * kAlignment;
       return address;
     };
-    for (const auto& sources : setup.in) in_.push_back(take(BytesOf(sources[0])));
-    for (const Port& port : setup.out) out_.push_back(take(BytesOf(port)));
+    for (const auto& sources : setup.in) in_.push_back(take(PortBytes(sources[0])));
+    for (const Port& port : setup.out) out_.push_back(take(PortBytes(port)));
     workspace_ = take(setup.workspace_bytes);
     bytes_ = std::max(kAlignment, at);
     for (const std::byte*& base : in_) spans_.push_back({&base, 1});
@@ -202,7 +202,7 @@ class OneCall {
   KernelCall call_;
 };
 
-// One member of an all-gather, on a thread of its own: a device's calls may wait for others'.
+// One member of an all-gather, on its own thread: a device's calls may wait for others'.
 class Gatherer {
  public:
   static absl::StatusOr<Gatherer> Make(const DeviceBackend& backend, int rank,
@@ -211,7 +211,7 @@ class Gatherer {
     Gatherer g;
     g.rank_ = rank;
     const KernelSetup& setup = setups[0][rank];
-    const int64_t in = BytesOf(setup.in[0][rank]), out = BytesOf(setup.out[0]);
+    const int64_t in = PortBytes(setup.in[0][rank]), out = PortBytes(setup.out[0]);
     ASSIGN_OR_RETURN(g.device_, backend.make_device(rank));
     RETURN_IF_ERROR(g.device_->Attach());
     ASSIGN_OR_RETURN(g.memory_, g.device_->Allocate(proto::DEVICE, in + out + kAlignment));
@@ -258,7 +258,7 @@ class Gatherer {
   std::byte *memory_ = nullptr, *out_ = nullptr;
 };
 
-std::vector<std::vector<KernelSetup>> AllGatherOf(int ranks, int64_t bytes) {
+std::vector<std::vector<KernelSetup>> MakeAllGather(int ranks, int64_t bytes) {
   const int64_t n = std::max<int64_t>(1, bytes / 4);
   const Dims dims = {ranks, n};
   std::vector<std::vector<KernelSetup>> setups(1);
@@ -286,10 +286,10 @@ absl::StatusOr<GpuTime> TimeOnGpu(const DeviceBackend& backend, const TimedOp& o
   ASSIGN_OR_RETURN(const Kernel kernel, backend.make_kernel(one.device(), setup));
   OneCall call(setup, one.memory());
   for (size_t i = 0; i < setup.in.size(); ++i) {
-    RETURN_IF_ERROR(one.Fill(setup.in[i][0].dtype, call.in(i), BytesOf(setup.in[i][0])));
+    RETURN_IF_ERROR(one.Fill(setup.in[i][0].dtype, call.in(i), PortBytes(setup.in[i][0])));
   }
   for (size_t i = 0; i < setup.out.size(); ++i) {  // some update what is there
-    RETURN_IF_ERROR(one.Fill(setup.out[i].dtype, call.out(i), BytesOf(setup.out[i])));
+    RETURN_IF_ERROR(one.Fill(setup.out[i].dtype, call.out(i), PortBytes(setup.out[i])));
   }
   ASSIGN_OR_RETURN(GpuTime time,
                    one.Time(budget, [&] { return kernel(call.OnStream(one.stream())); }));
@@ -331,7 +331,7 @@ absl::StatusOr<double> TimeLaunch(const DeviceBackend& backend, double budget) {
 
 absl::StatusOr<GpuTime> TimeAllGather(const DeviceBackend& backend, int ranks, int64_t bytes,
                                       double budget) {
-  const std::vector<std::vector<KernelSetup>> setups = AllGatherOf(ranks, bytes);
+  const std::vector<std::vector<KernelSetup>> setups = MakeAllGather(ranks, bytes);
   ExchangeWork work;
   std::vector<Gatherer> members;
   DeviceGroup group{.name = absl::StrCat("calibrate ", ranks, " ", bytes)};

@@ -1,11 +1,11 @@
-// How long calls take on a device that runs by itself, told by the events of its streams: kernels,
-// copies from and to the host, the gaps between launches, exchanges between devices. Each
-// measurement makes devices of its own and gives them back.
+// Measures calls on an asynchronous device by the events of its streams: kernels, copies from and
+// to the host, the gaps between launches, exchanges between devices. Each measurement makes devices
+// of its own and gives them back.
 //
 //   ASSIGN_OR_RETURN(const GpuTime t, TimeOnGpu(backend, {"gelu", {{{1024, 3072}}}}, 0.1));
 //   double bandwidth = t.bytes / t.seconds;
 //
-// What is measured is the card as it is: its clocks, and what else uses it, included.
+// It measures the card in its present state, including its clocks and other users.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ double SecondsOfThread() {
 }
 
 // Slots, as a plan would give them, with something finite in them.
-Buffer BufferOf(const Port& port) {
+Buffer AllocateBuffer(const Port& port) {
   const size_t bytes = static_cast<size_t>(port.slice.elements()) * ElementBytes(port.dtype);
   Buffer buffer(bytes / sizeof(Line) + 1);
   if (port.dtype == DType::kF32) Fill(0.25f, &buffer);
@@ -52,8 +52,8 @@ Buffer BufferOf(const Port& port) {
 class Bench {
  public:
   Bench(const TimedKernel& kernel, int threads) : timed_(kernel), pool_(threads) {
-    for (const std::vector<Port>& sources : setup_.in) in_.push_back(BufferOf(sources[0]));
-    for (const Port& port : setup_.out) out_.push_back(BufferOf(port));
+    for (const std::vector<Port>& sources : setup_.in) in_.push_back(AllocateBuffer(sources[0]));
+    for (const Port& port : setup_.out) out_.push_back(AllocateBuffer(port));
     workspace_.resize(static_cast<size_t>(setup_.workspace_bytes) / sizeof(Line) + 1);
     run_.optimizer = [](int64_t step) { return StepNumbers{1e-4, 0.9, 0.95, 1e-8, 0.1, 1, step}; };
     MakeCall();
@@ -123,7 +123,7 @@ absl::StatusOr<KernelTime> TimeSetup(const TimedKernel& kernel, int threads, dou
   std::latch called(devices - 1);
   std::vector<std::jthread> others;
   for (int d = 1; d < devices; ++d) {
-    // What fails there fails here, too.
+    // A failure of a thread is a failure of the measurement.
     others.emplace_back([&] { Bench(kernel, threads).CallUntil(done, &called).IgnoreError(); });
   }
   called.wait();

@@ -1,5 +1,5 @@
-// KernelTime: how long one call of a kernel takes: the kernel that a plan of
-// the same op would run, on whole tensors, with `threads` kernel threads.
+// KernelTime: how long one call of a kernel takes: the kernel that a plan of the same op would run,
+// on unsplit tensors, with `threads` kernel threads.
 //
 //   ASSIGN_OR_RETURN(KernelTime t, TimeKernel({"gelu", {{{1024, 3072}}}}, /*threads=*/2, 0.1));
 //   double bandwidth = t.bytes / t.seconds;
@@ -22,7 +22,7 @@ struct KernelTime {
 };
 
 // Calls it for about `budget` seconds, at least three times, while devices - 1 others call it, too,
-// each with threads and tensors of its own: devices of one machine share its memory. UNIMPLEMENTED
+// each with its own threads and tensors: devices of one machine share its memory. UNIMPLEMENTED
 // where there is no kernel for these types.
 absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double budget,
                                       int devices = 1);

@@ -32,7 +32,7 @@ struct Turns {
   double longer = 1;
 };
 
-Turns TurnsOf(const MeasurePlanOptions& options) {
+Turns MakeTurns(const MeasurePlanOptions& options) {
   const int at_once = std::clamp(Cores() / options.threads, 1, options.devices);
   return {at_once, static_cast<double>(options.devices) / at_once};
 }
@@ -45,8 +45,8 @@ struct Call {
 };
 
 // The costliest first.
-absl::StatusOr<std::vector<Call>> CallsOf(const proto::Plan& plan, const proto::Program& program,
-                                          const KernelSetups& setups, const KernelCost& cost) {
+absl::StatusOr<std::vector<Call>> FindCalls(const proto::Plan& plan, const proto::Program& program,
+                                            const KernelSetups& setups, const KernelCost& cost) {
   std::map<std::tuple<std::string, DType, double, double>, Call> calls;
   for (const proto::Actor& actor : program.actor()) {
     if (actor.has_boxing() || actor.has_exchange()) continue;
@@ -104,10 +104,10 @@ absl::StatusOr<proto::Cluster> MeasurePlan(const proto::Plan& plan, const Kernel
   device.set_kernel_threads(options.threads);
   if (options.matrix_flops > 0) device.set_peak_flops(options.matrix_flops);
   ASSIGN_OR_RETURN(const std::vector<Call> calls,
-                   CallsOf(plan, *program, setups, KernelCost(device)));
+                   FindCalls(plan, *program, setups, KernelCost(device)));
   const auto start = std::chrono::steady_clock::now();
   const double budget = options.seconds / static_cast<double>(calls.size() + 2);
-  const Turns turns = TurnsOf(options);
+  const Turns turns = MakeTurns(options);
   RETURN_IF_ERROR(MeasureCopies(options.threads, turns, budget, &device));
   for (const Call& call : calls) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;

@@ -1,5 +1,5 @@
-// How long the kernels of one plan take here: a cluster of this machine for a prediction of that
-// plan, in a fraction of a second. `oneflow calibrate` measures a machine for any plan, and better.
+// Measures the kernels of one plan: a cluster of this machine for a prediction of that plan, in a
+// fraction of a second. `oneflow calibrate` measures a machine for any plan, and better.
 //
 //   KernelSetups setups;
 //   options.on_kernel = [&](const KernelSetup& s) { setups.Add(s); };   // of RuntimeOptions

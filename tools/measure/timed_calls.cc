@@ -16,7 +16,7 @@ void AddProducts(int64_t rows, int64_t in, int64_t out, DType t, std::vector<Tim
   calls->push_back({"linear_grad_weight", {x, dy}, {{"lead", int64_t{1}}}});
 }
 
-// What a block does beside products and attention, on `rows` tokens of `hidden`.
+// Ops of a block other than products and attention, on `rows` tokens of `hidden`.
 void AddBlock(int64_t rows, int64_t hidden, DType t, std::vector<TimedOp>* calls) {
   const TimedInput x{{rows, hidden}, t}, wide{{rows, 4 * hidden}, t};
   const TimedInput gamma{{hidden}}, statistic{{rows}};
@@ -50,7 +50,7 @@ void AddLoss(int64_t rows, int64_t vocab, DType t, std::vector<TimedOp>* calls) 
                     {{"scale", 1.0 / static_cast<double>(rows)}}});
 }
 
-// What is f32 in any precision: tables, gradients, the optimizer; and copies.
+// Ops that are f32 in any precision: tables, gradients, the optimizer; and copies.
 void AddUpdates(int64_t rows, int64_t columns, std::vector<TimedOp>* calls) {
   const TimedInput w{{rows, columns}}, norm{{}, DType::kF64};
   calls->push_back({"sum_squares", {w}, {}});

@@ -1,6 +1,6 @@
 // The calls that `oneflow calibrate` times: each kernel of a training step at a few sizes, from
-// what lies in the nearest cache to what lies in none. Together they are the shape classes of the
-// cost model (oneflow_core/cost/kernel_cost.h): it knows what lies between two of them.
+// tensors in the nearest cache to tensors in none. Together they are the shape classes of the cost
+// model (oneflow_core/cost/kernel_cost.h): it interpolates between them.
 #pragma once
 
 #include <vector>

@@ -12,12 +12,12 @@
 namespace oneflow {
 namespace {
 
-Port WholePortOf(const Tensor& tensor) {
+Port MakeReplicatedPort(const Tensor& tensor) {
   const Dims& dims = tensor.shape.dims;
   return {tensor.dtype, dims, Slice{Dims(dims.size(), 0), dims}, {}};
 }
 
-absl::StatusOr<Graph> GraphOf(const TimedOp& op) {
+absl::StatusOr<Graph> MakeGraph(const TimedOp& op) {
   Graph graph;
   std::vector<TensorId> inputs;
   for (const TimedInput& input : op.inputs) {
@@ -32,16 +32,15 @@ absl::StatusOr<Graph> GraphOf(const TimedOp& op) {
   return graph;
 }
 
-double BytesOf(const Tensor& tensor) {
-  return static_cast<double>(tensor.shape.elements()) *
-         static_cast<double>(ElementBytes(tensor.dtype));
+double TensorBytes(const Tensor& tensor) {
+  return static_cast<double>(tensor.shape.elements()) * static_cast<double>(ElementBytes(tensor.dtype));
 }
 
 }  // namespace
 
 absl::StatusOr<TimedKernel> MakeTimedKernel(const TimedOp& op, proto::DeviceKind kind,
                                             int threads) {
-  ASSIGN_OR_RETURN(const Graph graph, GraphOf(op));
+  ASSIGN_OR_RETURN(const Graph graph, MakeGraph(op));
   const Op& timed = graph.ops.back();
   const OpDef& def = *FindOpDef(op.kind);
   TimedKernel result;
@@ -53,24 +52,24 @@ absl::StatusOr<TimedKernel> MakeTimedKernel(const TimedOp& op, proto::DeviceKind
   std::vector<double> read;
   for (size_t i = 0; i < timed.inputs.size(); ++i) {
     const Tensor& tensor = graph.tensors[timed.inputs[i]];
-    read.push_back(BytesOf(tensor));
+    read.push_back(TensorBytes(tensor));
     const bool updated = std::cmp_less(i, def.updates);
-    if (!updated) setup.in.push_back({WholePortOf(tensor)});
+    if (!updated) setup.in.push_back({MakeReplicatedPort(tensor)});
     // On a GPU what is updated in place counts as an input, too.
     if (!updated || kind != proto::CPU) in_dims.push_back(tensor.shape.dims);
   }
   for (const TensorId t : timed.outputs) {
-    setup.out.push_back(WholePortOf(graph.tensors[t]));
+    setup.out.push_back(MakeReplicatedPort(graph.tensors[t]));
     out_dims.push_back(graph.tensors[t].shape.dims);
-    result.bytes += BytesOf(graph.tensors[t]);
+    result.bytes += TensorBytes(graph.tensors[t]);
   }
-  result.bytes += BytesRead(op.kind, std::move(read), BytesOf(graph.tensors[timed.outputs[0]]));
+  result.bytes += BytesRead(op.kind, std::move(read), TensorBytes(graph.tensors[timed.outputs[0]]));
   setup.workspace_bytes = WorkspaceBytes(kind, op.kind, in_dims, out_dims, threads);
   if (def.flops) result.flops = def.flops(OpView{graph, timed});
   return result;
 }
 
-std::string ShapesOf(const TimedOp& op) {
+std::string FormatShapes(const TimedOp& op) {
   std::string text;
   for (const TimedInput& input : op.inputs) {
     absl::StrAppend(&text, text.empty() ? "" : " ", ToString(Shape(input.dims)));

@@ -1,4 +1,4 @@
-// TimedOp: an op on whole tensors, whose kernel is to be timed, and that kernel's setup as a plan
+// TimedOp: an op on unsplit tensors, whose kernel is to be timed, and that kernel's setup as a plan
 // would have it.
 //
 //   ASSIGN_OR_RETURN(TimedKernel k, MakeTimedKernel({"gelu", {{{1024, 3072}}}}, proto::CPU, 2));
@@ -37,6 +37,6 @@ struct TimedKernel {
 absl::StatusOr<TimedKernel> MakeTimedKernel(const TimedOp& op, proto::DeviceKind kind, int threads);
 
 // "[1024,768] [768,3072]".
-std::string ShapesOf(const TimedOp& op);
+std::string FormatShapes(const TimedOp& op);
 
 }  // namespace oneflow

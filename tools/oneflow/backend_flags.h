@@ -1,4 +1,4 @@
-// The devices that a plan runs on, as the flags say.
+// Opens the devices that a plan runs on, according to the flags.
 #pragma once
 
 #include <optional>

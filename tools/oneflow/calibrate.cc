@@ -29,14 +29,14 @@ namespace {
 constexpr double kShortest = 0.1, kLongest = 3600;
 
 std::string FileText(const proto::Cluster& cluster, const std::string& fields) {
-  return absl::StrCat("# Measured by `oneflow calibrate`, ", cluster.device().kernel_threads(),
-                      " kernel threads a device. What the fields mean: proto/cluster.proto.\n",
-                      fields);
+  return absl::StrCat(
+      "# Measured by `oneflow calibrate`, ", cluster.device().kernel_threads(),
+      " kernel threads a device. The fields are described in proto/cluster.proto.\n", fields);
 }
 
 std::string GpuFileText(const proto::Cluster& cluster, const std::string& fields) {
   std::string text =
-      "# Measured by `oneflow calibrate --device=cuda`. What the fields mean: "
+      "# Measured by `oneflow calibrate --device=cuda`. The fields are described in "
       "proto/cluster.proto.\n";
   if (cluster.level_size() == 0) {
     text +=
@@ -46,7 +46,7 @@ std::string GpuFileText(const proto::Cluster& cluster, const std::string& fields
   return text + fields;
 }
 
-std::string JsonOf(const proto::Cluster& cluster) {
+std::string MakeJson(const proto::Cluster& cluster) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string json;
@@ -102,7 +102,7 @@ std::string Summary(const proto::Cluster& cluster) {
   return text;
 }
 
-// Whether a file can be made there is known before the measuring, not after it.
+// Checks that the file can be created before the measuring, not after it.
 absl::Status TryPath(const std::string& path) {
   std::error_code ignored;  // what cannot be looked at cannot be written
   if (std::filesystem::exists(path, ignored)) {
@@ -149,7 +149,7 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
   return Calibrate(options);
 }
 
-// Of GPUs, so many as the driver shows.
+// Calibrates as many GPUs as the driver shows.
 absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
   int gpus = 0;
   while (backend.facts_of(gpus).ok()) ++gpus;
@@ -193,7 +193,7 @@ absl::Status CalibrateMachine(const Arguments& args) {
   RETURN_IF_ERROR(
       WriteFile(FLAGS_out, gpus ? GpuFileText(cluster, fields) : FileText(cluster, fields)));
   const std::string summary = gpus ? GpuSummary(cluster) : Summary(cluster);
-  std::fputs((format == "json" ? JsonOf(cluster) : summary).c_str(), stdout);
+  std::fputs((format == "json" ? MakeJson(cluster) : summary).c_str(), stdout);
   return absl::OkStatus();
 }
 

@@ -152,7 +152,7 @@ absl::Status CheckLevels(const proto::Cluster& cluster, std::string_view where) 
   return absl::OkStatus();
 }
 
-// What is measured of a kernel that there is not would count for all that were not measured.
+// A measurement of a kernel that does not exist would count for all kernels that were not measured.
 absl::Status CheckKernels(const proto::Device& device, std::string_view where) {
   for (int k = 0; k < device.kernel_time_size(); ++k) {
     const std::string& kernel = device.kernel_time(k).kernel();

@@ -1,4 +1,4 @@
-// What a cluster file may say (proto/cluster.proto).
+// Checks the contents of a cluster file (proto/cluster.proto).
 #pragma once
 
 #include <string_view>

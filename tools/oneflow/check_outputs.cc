@@ -31,15 +31,15 @@ bool SameFile(const std::string& a, const std::string& b) {
   std::error_code error;
   if (fs::exists(a, error) && !fs::is_regular_file(a, error)) return false;
   if (fs::equivalent(a, b, error)) return true;
-  const auto whole = [](const std::string& path) {
+  const auto absolute = [](const std::string& path) {
     std::error_code error;
     return fs::weakly_canonical(fs::absolute(path, error), error);
   };
-  return whole(a) == whole(b);
+  return absolute(a) == absolute(b);
 }
 
 // The files that a flag names: "a.txt,b.txt", "x=x.npy".
-std::vector<std::string> FilesOf(const std::string& flag, const std::string& value) {
+std::vector<std::string> ListFiles(const std::string& flag, const std::string& value) {
   if (flag == "feed" || flag == "fetch") {
     return {value.substr(std::min(value.size(), value.find('=') + 1))};
   }
@@ -49,7 +49,7 @@ std::vector<std::string> FilesOf(const std::string& flag, const std::string& val
 // An error where `file` is one of those that flag `other` names.
 absl::Status CheckOther(std::string_view where, const std::string& file,
                         const std::pair<std::string, std::string>& other) {
-  for (const std::string& named : FilesOf(other.first, other.second)) {
+  for (const std::string& named : ListFiles(other.first, other.second)) {
     if (named.empty() || !SameFile(file, named)) continue;
     return InputError(where, absl::StrCat(file, " is the file of --", other.first, ", too"),
                       "write to another file");
@@ -71,7 +71,7 @@ absl::Status CheckOutputs(const Arguments& args) {
     const auto& [flag, value] = args.flags[i];
     if (!Has(kWritten, flag) || value.empty()) continue;
     const std::string where = absl::StrCat("--", flag, "=", value);
-    const std::string file = FilesOf(flag, value)[0];
+    const std::string file = ListFiles(flag, value)[0];
     RETURN_IF_ERROR(CheckNotRead(args, where, file));
     for (size_t j = i + 1; j < args.flags.size(); ++j) {
       const auto& other = args.flags[j];

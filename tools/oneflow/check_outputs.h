@@ -1,4 +1,4 @@
-// No verb may write over what it reads.
+// Checks that no verb overwrites a file that it reads.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace oneflow {
 
 // An input error where a file to write (--out, --metrics, --trace, --fetch, --layouts_out) is one
 // to read (--graph, --plan, --data, --cluster, ...) or another to write, by whatever path. Nothing
-// has been opened yet. What is no regular file, such as /dev/null, may be anything.
+// has been opened yet. A file that is not regular, such as /dev/null, may be anything.
 absl::Status CheckOutputs(const Arguments& args);
 
 // The same of `file`, which the verb writes beside those, as `where` asks it to: a file in the

@@ -22,7 +22,7 @@ absl::Status CompileGraph(const Arguments& args) {
   RETURN_IF_ERROR(CheckDecay(args, plan.train().optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
-  const Headline headline = HeadlineOf(plan, ClusterToSimulate(plan), std::string(kProved));
+  const Headline headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));
   const std::string text =
       format == "json" ? WithHeadline(PlanJson(plan, headline.proof), headline)
                        : HeadlineText(headline) + "\n" + PlanSummary(plan) + PrecisionText(plan);

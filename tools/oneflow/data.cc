@@ -38,8 +38,8 @@ class Progress {
 
   void Add(int64_t bytes) {
     done_ += bytes;
-    if (SecondsSince(told_) < 2) return;
-    told_ = Clock::now();
+    if (SecondsSince(reported_) < 2) return;
+    reported_ = Clock::now();
     std::fprintf(stderr, "%s of %s, %.1f MB/s\n", BytesText(done_).c_str(), BytesText(all_).c_str(),
                  bytes_per_second() / 1e6);
   }
@@ -50,7 +50,7 @@ class Progress {
   const int64_t all_;
   int64_t done_ = 0;
   const Clock::time_point start_ = Clock::now();
-  Clock::time_point told_ = start_;
+  Clock::time_point reported_ = start_;
 };
 
 struct Texts {
@@ -74,7 +74,7 @@ absl::StatusOr<Texts> OpenTexts() {
   return texts;
 }
 
-// What is written, and what of an earlier text is removed.
+// The files that are written, and those of an earlier text that are removed.
 constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
 constexpr std::string_view kFiles[] = {kTrain,      "train.idx", "train.meta.json",
                                        kValidation, "val.idx",   "val.meta.json"};
@@ -115,7 +115,7 @@ struct TokenizedFile {
   int token_bytes = 0;
 };
 
-// A text without a token is the user's mistake; a document without one among others is told.
+// A text without a token is the user's mistake; a document without one among others is reported.
 absl::Status CheckEncoded(const EncodedText& encoded, const Texts& texts, const std::string& path) {
   if (encoded.text_tokens == 0) {
     return InputError("--text=" + FLAGS_text,

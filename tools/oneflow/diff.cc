@@ -24,7 +24,7 @@ struct Timed {
   Utilization use;
 };
 
-absl::StatusOr<Timed> TimeOf(const proto::Cluster& cluster, const proto::Plan& plan) {
+absl::StatusOr<Timed> SimulateStep(const proto::Cluster& cluster, const proto::Plan& plan) {
   ASSIGN_OR_RETURN(SimulatedRun run, SimulateOn(cluster, plan, FLAGS_program, /*steps=*/2));
   const Utilization use = FindUtilization(run);
   return Timed{std::move(run), use};
@@ -40,8 +40,8 @@ void AddTime(const std::string& what, const std::string& unit, double a, double 
 // Adds the times that differ; returns the time of a step where it does not, in words.
 absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto::Plan& a,
                                      const proto::Plan& b, PlanDiff* diff) {
-  ASSIGN_OR_RETURN(const Timed of_a, TimeOf(cluster, a));
-  ASSIGN_OR_RETURN(const Timed of_b, TimeOf(cluster, b));
+  ASSIGN_OR_RETURN(const Timed of_a, SimulateStep(cluster, a));
+  ASSIGN_OR_RETURN(const Timed of_b, SimulateStep(cluster, b));
   const std::string what = absl::StrCat("time of a step on ", cluster.name());
   const size_t before = diff->numbers.size();
   AddTime(what, "s", of_a.run.StepSeconds(), of_b.run.StepSeconds(), diff);
@@ -71,7 +71,7 @@ absl::Status DiffVerbMain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
-  std::string same_time = "  time of a step: not told of GPUs without --cluster\n";
+  std::string same_time = "  time of a step: unknown for GPUs without --cluster\n";
   const bool gpus = a.device_kind() == proto::CUDA || b.device_kind() == proto::CUDA;
   if (!gpus || args.Given("cluster")) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(a));
@@ -84,7 +84,7 @@ absl::Status DiffVerbMain(const Arguments& args) {
 }  // namespace
 
 Verb DiffVerb() {
-  return {verbs::kDiff, "say what changed from one plan to another",
+  return {verbs::kDiff, "compare two plans: time, memory, orders",
           "oneflow diff a.plan b.plan\n"
           "oneflow diff a.plan b.plan --cluster=h100 --format=json\n",
           DiffVerbMain, /*words=*/"A.plan B.plan"};

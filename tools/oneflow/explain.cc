@@ -29,20 +29,19 @@ namespace oneflow {
 namespace {
 
 // The plan simulated on --cluster, as one page.
-absl::StatusOr<std::string> PageOf(const Arguments& args, const proto::Plan& plan) {
+absl::StatusOr<std::string> MakePage(const Arguments& args, const proto::Plan& plan) {
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  ASSIGN_OR_RETURN(summary.rates,
-                   FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
+  ASSIGN_OR_RETURN(summary.rates, FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
   summary.sharing = FindCoreSharing(cluster, plan);
-  return ExplainPage(plan, ProofOf(plan), summary);
+  return ExplainPage(plan, DescribeProof(plan), summary);
 }
 
-// What a step of --program sends between --processes; empty where none are given.
+// The bytes that a step of --program sends between --processes; empty if none are given.
 absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Arguments& args,
-                                                                      const proto::Plan& plan) {
+                                                            const proto::Plan& plan) {
   if (!args.Given("processes")) return std::nullopt;
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "plan"));
   ASSIGN_OR_RETURN(ProcessTraffic traffic,
@@ -78,7 +77,8 @@ absl::Status Explain(const Arguments& args) {
                    ProcessTrafficFromFlags(args, plan));
   std::string text;
   if (format == "json") {
-    const Headline headline = HeadlineOf(plan, ClusterToSimulate(args, plan), ProofOf(plan));
+    const Headline headline =
+        MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan));
     text = JsonWith(WithHeadline(PlanJson(plan, headline.proof), headline), traffic);
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program, FLAGS_full));
@@ -90,10 +90,10 @@ absl::Status Explain(const Arguments& args) {
                            LargestRegisters(plan, stage.stage()), "\n");
     }
   } else if (format == "html") {
-    ASSIGN_OR_RETURN(text, PageOf(args, plan));
+    ASSIGN_OR_RETURN(text, MakePage(args, plan));
   } else {
-    text = HeadlineText(HeadlineOf(plan, ClusterToSimulate(args, plan), ProofOf(plan))) + "\n" +
-           (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
+    text = HeadlineText(MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan))) +
+           "\n" + (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
@@ -106,7 +106,7 @@ absl::Status Explain(const Arguments& args) {
 }  // namespace
 
 Verb ExplainVerb() {
-  return {verbs::kExplain, "say what a plan does, needs and why",
+  return {verbs::kExplain, "describe a plan: layouts, memory, orders, and why",
           "oneflow explain --plan=gpt.plan\n"
           "oneflow explain --plan=gpt.plan --format=json\n"
           "oneflow explain --plan=gpt.plan --format=memory\n"

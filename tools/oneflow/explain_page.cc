@@ -53,7 +53,7 @@ struct Row {
   }
 };
 
-std::vector<Row> RowsOf(const SimulationSummary& summary) {
+std::vector<Row> MakeRows(const SimulationSummary& summary) {
   std::map<std::pair<std::string, std::string>, Row> rows;
   for (const SimulationSummary::Actor& actor : summary.actors) {
     if (actor.seconds_a_step == 0) continue;
@@ -119,7 +119,7 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      const SimulationSummary& summary, const Condensation& condensed) {
   Json rows = Json::array();
   size_t of_kind[2] = {0, 0};  // others, boxing
-  for (const Row& row : RowsOf(summary)) {
+  for (const Row& row : MakeRows(summary)) {
     if (++of_kind[row.actors[0]->boxing ? 1 : 0] <= kMostRows) rows.push_back(RowJson(row));
   }
   const Json json = {{"mesh", MeshText(plan.mesh())},

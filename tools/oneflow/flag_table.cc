@@ -75,7 +75,7 @@ const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {
 }
 
 // "zb" of "zero_bubble", "i" of nothing: the first letters of two words or more.
-std::string InitialsOf(std::string_view words) {
+std::string Initials(std::string_view words) {
   std::string initials;
   for (size_t i = 0; i < words.size(); ++i) {
     if (i == 0 || words[i - 1] == '_') initials += words[i];
@@ -83,7 +83,7 @@ std::string InitialsOf(std::string_view words) {
   return initials.size() > 1 ? initials : "";
 }
 
-// What other programs call a value of ours.
+// Names of values in other programs.
 constexpr std::pair<std::string_view, std::string_view> kForeignValues[] = {
     {"gpu", "cuda"},       {"fp32", "f32"},       {"float32", "f32"},         {"bfloat16", "bf16"},
     {"flash", "fused"},    {"zero1", "states"},   {"zero_1", "states"},       {"zero3", "weights"},
@@ -100,7 +100,7 @@ std::string NearestChoice(const std::string& value, const std::vector<std::strin
     if (plain == foreign && known) return std::string(choice);
   }
   for (const std::string& choice : choices) {
-    const std::string initials = InitialsOf(choice);
+    const std::string initials = Initials(choice);
     const bool short_form = plain.size() >= 3 && choice.starts_with(plain);
     if (choice == plain || short_form || (!initials.empty() && plain.starts_with(initials))) {
       return choice;
@@ -114,14 +114,14 @@ std::string NearestChoice(const std::string& value, const std::vector<std::strin
 
 }  // namespace
 
-std::string_view verbs::NameOf(uint32_t verb) {
+std::string_view verbs::VerbName(uint32_t verb) {
   for (size_t i = 0; i < std::size(kVerbNames); ++i) {
     if (verb == 1U << i) return kVerbNames[i];
   }
   return "";
 }
 
-std::string_view TitleOf(FlagGroup group) {
+std::string_view GroupTitle(FlagGroup group) {
   switch (group) {
     case kModelGroup: return "model";
     case kParallelismGroup: return "parallelism";
@@ -158,7 +158,7 @@ bool HasProperty(std::string_view name, uint32_t property) {
   });
 }
 
-std::vector<std::string> ChoicesOf(const FlagRow& row) {
+std::vector<std::string> ListChoices(const FlagRow& row) {
   const bool words = row.value.find('|') != std::string_view::npos && !row.value.empty() &&
                      !absl::ascii_isupper(row.value[0]);
   if (!words) return {};
@@ -176,7 +176,7 @@ std::string OrList(const std::vector<std::string>& words) {
 }
 
 absl::Status CheckValue(const FlagRow& row, const std::string& value) {
-  const std::vector<std::string> choices = ChoicesOf(row);
+  const std::vector<std::string> choices = ListChoices(row);
   if (choices.empty()) return absl::OkStatus();
   const bool list = row.value.find('[') != std::string_view::npos;
   const std::vector<std::string> words =

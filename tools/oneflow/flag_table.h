@@ -34,7 +34,7 @@ inline constexpr uint32_t kWithPlan = kCompile | kExplain | kRun | kTrain | kSim
 inline constexpr uint32_t kPlanned = kWithPlan | kFixedByPlan;
 inline constexpr uint32_t kOptimized = kCompile | kTrain | kSubmit | kOfOptimizer;
 // "compile"; requires one bit of a verb.
-std::string_view NameOf(uint32_t verb);
+std::string_view VerbName(uint32_t verb);
 }  // namespace verbs
 
 enum class FlagGroup {
@@ -50,7 +50,7 @@ enum class FlagGroup {
   kJobGroup
 };
 // "data and output".
-std::string_view TitleOf(FlagGroup group);
+std::string_view GroupTitle(FlagGroup group);
 
 struct FlagRow {
   std::string_view name;
@@ -76,7 +76,7 @@ std::vector<std::string_view> FlagsOfVerb(uint32_t verb);
 bool HasProperty(std::string_view name, uint32_t property);
 
 // The words that `value` of a row lists, those in brackets last; none where a row lists none.
-std::vector<std::string> ChoicesOf(const FlagRow& row);
+std::vector<std::string> ListChoices(const FlagRow& row);
 
 // "a, b or c".
 std::string OrList(const std::vector<std::string>& words);

@@ -47,7 +47,7 @@ std::string OwnName() {
   return "process " + std::to_string(getpid()) + " on " + host + " since " + since;
 }
 
-// As the holder wrote it, which it may not have done yet.
+// The owner's text, which it may not have written yet.
 std::string HolderName(int fd) {
   char text[512];
   const ssize_t n = pread(fd, text, sizeof text, 0);
@@ -65,7 +65,7 @@ absl::Status WriteName(const std::string& path, int fd) {
   return WriteError(path, "cannot be written", errno);
 }
 
-// A holder that ends removes the file, perhaps when we have opened it already.
+// An owner that ends removes the file, perhaps when we have opened it already.
 bool IsAt(int fd, const std::string& path) {
   struct stat opened = {}, there = {};
   return fstat(fd, &opened) == 0 && stat(path.c_str(), &there) == 0 &&

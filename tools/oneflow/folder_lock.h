@@ -3,9 +3,9 @@
 //   ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take("run/ckpt"));
 //
 // It is a lock of the kernel's on DIR/lock (flock), which ends with the process, however that ends:
-// a file that a killed run left behind blocks nobody. The file names the holder, and is removed
-// with the lock. Where the file system has no locks, stderr is told and nothing is locked. It does
-// not keep readers away.
+// a file that a killed run left behind blocks nobody. The file names the owner, and is removed with
+// the lock. If the file system has no locks, a warning goes to stderr and nothing is locked. It
+// does not exclude readers.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace oneflow {
 
 class FolderLock {
  public:
-  // Makes the folder, if need be. An input error that names the holder where there is one.
+  // Makes the folder, if need be. An input error that names the owner if there is one.
   static absl::StatusOr<FolderLock> Take(const std::string& dir);
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;

@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
-TEST_CASE("a folder is one holder's, whom the others are told of; the lock goes with the holder") {
+TEST_CASE("a folder has one owner, whom the others' errors name; the lock ends with the owner") {
   const TemporaryDirectory dir;
   const std::string folder = dir.path() + "/a/b";
   {
@@ -45,9 +45,9 @@ TEST_CASE("a folder is one holder's, whom the others are told of; the lock goes 
     REQUIRE(lock.ok());
     const absl::Status second = FolderLock::Take(folder).status();
     CHECK(ExitCode(second) == 2);
-    const std::string holder = "process " + std::to_string(getpid()) + " on ";
+    const std::string owner = "process " + std::to_string(getpid()) + " on ";
     CHECK_THAT(Text(second),
-               Catch::StartsWith("--checkpoint_dir=" + folder + ": is in use by " + holder));
+               Catch::StartsWith("--checkpoint_dir=" + folder + ": is in use by " + owner));
     CHECK_THAT(Text(second), Catch::Matches(".* since 20[0-9-]+T[0-9:]+Z; give another folder, or "
                                             "wait until that run has ended"));
     CHECK(FolderLock::Take(dir.path() + "/a").ok());
@@ -56,7 +56,7 @@ TEST_CASE("a folder is one holder's, whom the others are told of; the lock goes 
   CHECK(FolderLock::Take(folder).ok());
 }
 
-TEST_CASE("a holder that was killed blocks nobody") {
+TEST_CASE("an owner that was killed blocks nobody") {
   const TemporaryDirectory dir;
   int taken[2];
   REQUIRE(pipe(taken) == 0);
@@ -82,7 +82,7 @@ TEST_CASE("a holder that was killed blocks nobody") {
              Catch::StartsWith("process " + std::to_string(getpid()) + " on "));
 }
 
-TEST_CASE("a lock on a file that its holder has removed is none") {
+TEST_CASE("a lock on a file that its owner has removed is none") {
   const TemporaryDirectory dir;
   int calls = 0;
   on_flock = [&] {
@@ -96,7 +96,7 @@ TEST_CASE("a lock on a file that its holder has removed is none") {
   CHECK(ExitCode(FolderLock::Take(dir.path()).status()) == 2);
 }
 
-TEST_CASE("a holder that has not said its name yet is another process") {
+TEST_CASE("an owner that has not written its name yet is another process") {
   const TemporaryDirectory dir;
   const auto lock = FolderLock::Take(dir.path());
   REQUIRE(lock.ok());

@@ -1,5 +1,4 @@
-// Flags by the names that other programs have for them: Megatron-LM, torchtitan, DeepSpeed,
-// nanoGPT.
+// Names of flags in other programs: Megatron-LM, torchtitan, DeepSpeed, nanoGPT.
 //
 //   FlagMeantBy("lr")                          // "learning_rate": means the same, and is accepted
 //   AdviceOn("tensor_model_parallel_size")     // "write --mesh=tensor=N, ...": maps to no one flag
@@ -17,7 +16,7 @@ namespace oneflow {
 // The flag of ours that has the same meaning and takes the same values; "" where there is none.
 std::string_view FlagMeantBy(std::string_view name);
 
-// What to write here for a flag that does not map one to one; "" where nothing is known of it.
+// Advice for a flag that does not map one to one; "" if nothing is known about it.
 std::string_view AdviceOn(std::string_view name);
 
 // The names that FlagMeantBy knows.

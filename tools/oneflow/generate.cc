@@ -71,12 +71,12 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, in
 // The folder of one step: `path` itself, or the latest below it.
 absl::StatusOr<std::string> StepFolder(const std::string& path) {
   if (path.empty()) return InputError("--checkpoint", "is missing", "write --checkpoint=run/ckpt");
-  std::error_code ignored;  // what cannot be looked at is told by who opens it
+  std::error_code ignored;  // the reader of the file reports an error
   if (std::filesystem::exists(std::filesystem::path(path) / "manifest.json", ignored)) return path;
   return CheckpointToUse(path);
 }
 
-// What was generated, and how fast.
+// Prints the generated text and its speed.
 struct Generated {
   std::vector<int32_t> tokens;
   std::string text;
@@ -90,7 +90,7 @@ struct Generated {
 
 // The token's bytes; ids that the tokenizer has not got (a vocabulary padded to a round size) are
 // shown as numbers.
-std::string BytesOf(const Tokenizer& tokenizer, int32_t token) {
+std::string TokenBytes(const Tokenizer& tokenizer, int32_t token) {
   if (token < tokenizer.vocab) return std::string(tokenizer.bytes(token));
   return "<" + std::to_string(token) + ">";
 }
@@ -128,7 +128,7 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
       result.end = "end_of_text";
       break;
     }
-    take(stream.Push(BytesOf(tokenizer, token)));
+    take(stream.Push(TokenBytes(tokenizer, token)));
     if (stream.stopped()) result.end = "stop";
     if (stream.stopped() || static_cast<int64_t>(result.tokens.size()) == FLAGS_tokens) break;
     ASSIGN_OR_RETURN(logits, model.Next(tokens));

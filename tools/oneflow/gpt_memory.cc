@@ -28,7 +28,7 @@ bool IsBlockMatrix(const proto::Variable& variable) {
 }
 
 // By segment: 'F' of "F" and "F0" on a compute stream; 0 on any other.
-std::vector<char> PartsOf(const PlanNet& net) {
+std::vector<char> ClassifyRegisters(const PlanNet& net) {
   std::vector<char> parts(net.program->segment_size(), 0);
   for (const NetStream& stream : net.streams) {
     if (stream.proto->name() != "compute") continue;
@@ -104,7 +104,7 @@ void AddStates(const PlanNet& net, int stage, GptMemory* memory) {
 }  // namespace
 
 std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
-  const std::vector<char> parts = PartsOf(net);
+  const std::vector<char> parts = ClassifyRegisters(net);
   const proto::ProgramFacts& facts = FindFacts(*net.plan, *net.program);
   const auto segment_of = [&net](int actor) { return net.actors[actor].segment; };
   std::vector<KeptRegister> result;

@@ -1,6 +1,7 @@
-// What a stage of a GPT's plan holds, in the classes of published memory tables (Korthikanti et al.
-// 2022): states of the blocks' matrices, what blocks keep from forward to backward, and beside them
-// what those tables leave out. It reads registers and orders; it estimates nothing.
+// Memory of a stage of a GPT's plan, in the classes of published memory tables (Korthikanti et al.
+// 2022): states of the blocks' matrices, tensors that blocks keep from forward to backward, and
+// separately the tensors that those tables omit. It reads registers and orders; it estimates
+// nothing.
 //
 //   ASSIGN_OR_RETURN(const GptMemory memory, MemoryOfStage(plan, 0));
 //   memory.kept_in_blocks;   // bytes a device, at most at once
@@ -18,21 +19,21 @@ namespace oneflow {
 
 // Bytes a device, for the largest part.
 struct GptMemory {
-  // Of a variable: itself, its moments, the gradient that its update reads and the copy of another
-  // type that products read; under --precision=bf16 4 + 8 + 4 + 2 bytes an element.
+  // A variable: its moments, the gradient that its update reads and the copy of another type that
+  // products read; under --precision=bf16 4 + 8 + 4 + 2 bytes an element.
   int64_t matrices_of_blocks = 0;
   int64_t other_states = 0;  // embeddings, norms, biases
   // Kept from the forward of a micro-batch to its backward: at most at once, as the order of the
   // stage's compute stream has it.
   int64_t kept_in_blocks = 0;
   // All slots of the same registers: more, where a slot is to fetch ahead, or where not all chunks
-  // of the stage hold their most at once. Other registers may lie in them meanwhile.
+  // of the stage hold their most at once. Other registers may use these bytes meanwhile.
   int64_t slots_in_blocks = 0;
   int64_t kept_statistics = 0;  // numbers a row, in blocks: of layer norms and of fused attention
   int64_t kept_elsewhere = 0;   // tokens, embeddings, the last norm, the head, the loss
 };
 
-// Of program "train". Errors: none such; a stage that the plan has not.
+// The memory of program "train". Errors: no such program; a stage that the plan does not have.
 absl::StatusOr<GptMemory> MemoryOfStage(const proto::Plan& plan, int stage);
 
 // A register that is taken in the forward and given back in the backward of a micro-batch.

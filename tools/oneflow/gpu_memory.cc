@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-std::string NameOf(const DeviceFacts& gpu) {
+std::string GpuName(const DeviceFacts& gpu) {
   return absl::StrCat("GPU ", gpu.number, ", ", gpu.name);
 }
 
@@ -33,7 +33,7 @@ absl::StatusOr<GpuMemory> GpuMemory::Check(const proto::Plan& plan, const Device
   for (const auto& [number, gpu] : memory.gpus_) {
     if (gpu.planned <= gpu.before.free_bytes) continue;
     return InputError(
-        NameOf(gpu.before),
+        GpuName(gpu.before),
         absl::StrCat("the plan takes ", BytesText(gpu.planned), " there, and of ",
                      BytesText(gpu.before.total_bytes), " only ", BytesText(gpu.before.free_bytes),
                      " are free"),
@@ -49,7 +49,7 @@ absl::StatusOr<std::string> GpuMemory::Text(const DeviceBackend& backend) const 
     ASSIGN_OR_RETURN(const DeviceFacts now, backend.facts_of(gpu.rank));
     const int64_t opened = gpu.before.free_bytes - now.free_bytes - gpu.planned;
     const int64_t before = gpu.before.total_bytes - gpu.before.free_bytes;
-    absl::StrAppend(&text, NameOf(now), ": the plan takes ", BytesText(gpu.planned),
+    absl::StrAppend(&text, GpuName(now), ": the plan takes ", BytesText(gpu.planned),
                     "; libraries and NCCL ", BytesText(std::max<int64_t>(0, opened)),
                     "; the context and other processes ", BytesText(before), "; free are ",
                     BytesText(now.free_bytes), "\n");

@@ -1,4 +1,4 @@
-// The memory of the GPUs that a plan runs on: what the plan takes of it, what is taken beside.
+// The memory of the GPUs that a plan runs on: the part of the plan and that of others.
 //
 //   ASSIGN_OR_RETURN(const GpuMemory memory, GpuMemory::Check(plan, backend));  // refuses
 //   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));

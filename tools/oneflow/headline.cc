@@ -58,8 +58,8 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
 
 }  // namespace
 
-Headline HeadlineOf(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
-                    const std::string& proof) {
+Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+                      const std::string& proof) {
   Headline headline{.model = plan.model(),
                     .mesh = MeshText(plan.mesh()),
                     .parameters = ParameterCount(plan),

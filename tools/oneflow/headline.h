@@ -1,11 +1,11 @@
-// The first lines of `compile` and `explain`: what is asked first of a plan.
+// The first lines of `compile` and `explain`: the summary of a plan.
 //
-//   const Headline headline = HeadlineOf(plan, cluster, proof);
+//   const Headline headline = MakeHeadline(plan, cluster, proof);
 //   std::fputs(HeadlineText(headline).c_str(), stdout);
 //
-// The time of a step is that of `oneflow simulate` on the same cluster. It is left out, with the
-// reason, where a plan has no program train, is refused, or has more firings than are simulated in
-// about a second; then `oneflow simulate` tells it.
+// The time of a step is that of `oneflow simulate` on the same cluster. It is omitted, with the
+// reason, if a plan has no program train, is refused, or has more firings than are simulated in
+// about a second; then `oneflow simulate` computes it.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct Headline {
 };
 
 // `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words.
-Headline HeadlineOf(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
-                    const std::string& proof);
+Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+                      const std::string& proof);
 
 // Four lines: model, memory, prediction and proof.
 std::string HeadlineText(const Headline& headline);

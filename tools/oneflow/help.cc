@@ -53,7 +53,7 @@ std::string ExampleText(std::string_view line, int columns) {
 }
 
 // "  --schedule=NAME"
-std::string LeftOf(const FlagRow& row, bool values_in_left) {
+std::string LeftColumn(const FlagRow& row, bool values_in_left) {
   std::string text = absl::StrCat("  --", std::string(row.name));
   if (row.value == "BOOL") return text + "=true|false";
   if (row.value.empty()) return text;
@@ -61,9 +61,9 @@ std::string LeftOf(const FlagRow& row, bool values_in_left) {
 }
 
 std::string FlagText(const FlagRow& row, int columns) {
-  const std::vector<std::string> choices = ChoicesOf(row);
+  const std::vector<std::string> choices = ListChoices(row);
   const bool in_left = choices.empty() || row.value.size() <= kShortValue;
-  std::string left = LeftOf(row, in_left);
+  std::string left = LeftColumn(row, in_left);
   if (left.size() + 2 <= kText) {
     left.resize(kText, ' ');
   } else {
@@ -126,8 +126,8 @@ std::string HelpText(const Verb& verb, bool all, int columns) {
       ++hidden;
       continue;
     }
-    if (title != TitleOf(row.group)) {
-      title = TitleOf(row.group);
+    if (title != GroupTitle(row.group)) {
+      title = GroupTitle(row.group);
       absl::StrAppend(&text, "\n", std::string(title), "\n");
     }
     text += FlagText(row, columns);

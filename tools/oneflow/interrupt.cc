@@ -13,14 +13,14 @@ namespace oneflow {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-// How soon `end` is called.
+// The period of the calls of `end`.
 constexpr std::chrono::milliseconds kPeriod{20};
 
 // Two within so many milliseconds are one that was sent twice: timeout(1) signals its child and
 // then the group the child is in.
 constexpr int64_t kTwice = 100;
 
-// Of the first signal; 0: there was none.
+// The number of the first signal; 0: none.
 std::atomic<int64_t> first_at{0};
 std::atomic<bool> was_signalled{false};
 // A handler may touch them.

@@ -17,8 +17,8 @@ namespace oneflow {
 
 class Interrupt {
  public:
-  // From the first signal until this object goes, a thread of its own calls `end` again and again,
-  // at least once: whatever begins meanwhile can be ended, too.
+  // From the first signal until this object goes, a separate thread calls `end` repeatedly, at
+  // least once: whatever begins meanwhile can be ended, too.
   explicit Interrupt(std::function<void()> end);
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;

@@ -6,29 +6,29 @@
 namespace oneflow {
 namespace {
 
-TEST_CASE("a signal is seen at once, and told at least once, however soon all is over") {
+TEST_CASE("a signal is seen at once, and reported at least once, however soon the run is over") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::signal(signal, SIG_DFL);
-    int told = 0;
+    int reports = 0;
     {
-      const Interrupt interrupt([&] { ++told; });
+      const Interrupt interrupt([&] { ++reports; });
       CHECK_FALSE(interrupt.signalled());
       raise(signal);
       CHECK(interrupt.signalled());
     }
-    CHECK(told >= 1);
+    CHECK(reports >= 1);
   }
 }
 
-TEST_CASE("without a signal nothing is told; one that was ignored before stays ignored") {
+TEST_CASE("without a signal nothing is reported; one that was ignored before stays ignored") {
   std::signal(SIGHUP, SIG_IGN);  // as nohup does
-  int told = 0;
+  int reports = 0;
   {
-    const Interrupt interrupt([&] { ++told; });
+    const Interrupt interrupt([&] { ++reports; });
     raise(SIGHUP);
     CHECK_FALSE(interrupt.signalled());
   }
-  CHECK(told == 0);
+  CHECK(reports == 0);
   CHECK(std::signal(SIGHUP, SIG_DFL) == SIG_IGN);
 }
 

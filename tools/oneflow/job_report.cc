@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// No two writers of one name: the file appears whole.
+// No two writers use one name: the file appears complete.
 absl::Status WriteApart(const std::string& path, const Json& json, std::string* apart) {
   *apart = absl::StrCat(path, ".", getpid(), ".tmp");
   return WriteFile(*apart, json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");

@@ -1,5 +1,5 @@
-// JobReport: what a run leaves in the folder of its job for those who watch it, and for the script
-// that starts it again.
+// JobReport: the files that a run writes to the folder of its job, for observers and for the script
+// that restarts it.
 //
 //   status.json    {"attempt", "step", "loss", "tokens_per_second", "checkpoint", "wait_ms",
 //                  "standstill"}: while it trains, by process 0, at most once a second. wait_ms: by
@@ -55,7 +55,7 @@ class JobReport {
   // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty.
   void Trained(int64_t steps_done, double loss, double tokens_per_second,
                const std::string& checkpoint_dir);
-  // Any thread. What ranks wait, for the next status; of those that are not named, it stays.
+  // Any thread. Waiting times of ranks, for the next status; those of other ranks stay.
   void Waits(const proto::ProcessWaits& waits);
   // Any thread. Why nothing goes on; empty: it goes on. Writes at once.
   void Standstill(const std::string& why);

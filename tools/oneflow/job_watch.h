@@ -1,5 +1,6 @@
-// JobWatch: what process 0 knows of how all processes of a run stand: for how long ranks wait, and
-// who stands still. It keeps it in the job's status, and prints why a job stands still.
+// JobWatch: the state of all processes of a run, as process 0 knows it: the waiting times of ranks,
+// and the processes without progress. It stores the state in the job's status, and prints why a job
+// stands still.
 //
 //   JobWatch watch(processes, ranks, &report);
 //   watch.Note(process, JobWatch::kWaits, waits.SerializeAsString());      from anywhere

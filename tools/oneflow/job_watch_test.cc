@@ -16,7 +16,7 @@ nlohmann::json StatusIn(const std::string& dir) {
   return nlohmann::json::parse(ReadFile(dir + "/status.json").value());
 }
 
-std::string WaitsOf(int rank, const std::string& group, double milliseconds) {
+std::string MakeWaits(int rank, const std::string& group, double milliseconds) {
   proto::ProcessWaits waits;
   proto::ProcessWaits::Wait* wait = waits.add_wait();
   wait->set_rank(rank);
@@ -30,8 +30,8 @@ TEST_CASE("the status has what each rank waits for each group, and why the job s
   JobReport report(dir.path(), 3);
   std::string printed;
   JobWatch watch(2, 2, &report, [&](const std::string& line) { printed += line; });
-  watch.Note(0, JobWatch::kWaits, WaitsOf(0, "gradients, ranks 0 and 1", 12.3456));
-  watch.Note(1, JobWatch::kWaits, WaitsOf(1, "gradients, ranks 0 and 1", 0.5));
+  watch.Note(0, JobWatch::kWaits, MakeWaits(0, "gradients, ranks 0 and 1", 12.3456));
+  watch.Note(1, JobWatch::kWaits, MakeWaits(1, "gradients, ranks 0 and 1", 0.5));
   watch.Note(1, JobWatch::kWaits, "no message");
   watch.Note(1, "of another name", "");
   watch.Look();
@@ -72,7 +72,7 @@ TEST_CASE("the status has what each rank waits for each group, and why the job s
   CHECK_FALSE(StatusIn(dir.path()).contains("standstill"));
 }
 
-TEST_CASE("waits are told a step, of the steps since they were last told, once a second") {
+TEST_CASE("waits are reported for a step, over the steps since the last report, once a second") {
   WaitMeter meter(1);
   RankWaits waits{"train", 5, 0, {{2, "g", 0}, {2, "s", 0}}};
   CHECK_FALSE(meter.Look(10, waits).has_value());

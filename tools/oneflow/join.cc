@@ -54,12 +54,12 @@ absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
   return std::optional<JobKeys>(std::move(keys));
 }
 
-absl::StatusOr<int> RanksOf(const proto::Plan& plan) {
+absl::StatusOr<int> CountRanks(const proto::Plan& plan) {
   ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   return mesh.ranks();
 }
 
-JobOutcome OutcomeOf(const absl::Status& status) {
+JobOutcome MakeOutcome(const absl::Status& status) {
   const std::string sentence = status.ok() ? "done" : std::string(status.message());
   const NamedProcess named = ProcessNamedIn(sentence);
   return {.code = ExitCode(status), .host = named.host, .rank = named.rank, .sentence = sentence};
@@ -68,14 +68,14 @@ JobOutcome OutcomeOf(const absl::Status& status) {
 // Leaves the outcome with `report`; returns it, quiet where another process tells it.
 absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
   const Processes* const processes = together.processes.get();
-  JobOutcome end = OutcomeOf(outcome);
+  JobOutcome end = MakeOutcome(outcome);
   end.step = processes == nullptr ? 0 : processes->steps_done();
-  if (const absl::Status told = report.End(end); outcome.ok()) outcome = told;
-  // After a failure one of them may never end by itself.
+  if (const absl::Status reported = report.End(end); outcome.ok()) outcome = reported;
+  // After a failure one of them may never end without a signal.
   if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
   if (processes == nullptr) return outcome;
-  // Each tells it once. Where all write to one place it is the first, or, where that is gone, the
-  // next.
+  // Each prints it once. If all write to one terminal or file, it is the first, or, where that is
+  // gone, the next.
   if (!together.children && !IsChild()) return outcome;
   const int named = ProcessNamedIn(end.sentence).process;
   return processes->index() == (named == 0 ? 1 : 0) ? outcome : Quiet(outcome);
@@ -132,8 +132,8 @@ absl::Status NotJoined(const JobPlacement& placement, const absl::Status& status
   return IsChild() && !(is_alone && placement.process == 1) ? Quiet(status) : status;
 }
 
-// All is told and written. Whoever would take down links and libraries in order now may wait for a
-// process that hangs.
+// All reports are sent and written. Whoever would take down links and libraries in order now may
+// wait for a process that hangs.
 [[noreturn]] void EndAtOnce(Together& together, const absl::Status& outcome) {
   together.children.reset();
   std::fflush(stdout);
@@ -176,7 +176,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
     watch->Note(process, name, value);
   };
   if (plan != nullptr) {
-    ASSIGN_OR_RETURN(const int ranks, RanksOf(*plan));
+    ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
     RETURN_IF_ERROR(CheckDivides(placement.processes, ranks));
     const int each = ranks / placement.processes, first = placement.process * each;
     options.member.ranks = each == 1 ? absl::StrCat("rank ", first)
@@ -233,7 +233,7 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
     ASSIGN_OR_RETURN(received, ReceivePlan(bytes, FLAGS_plan + ", from process 0"));
     plan = &*received;
   }
-  ASSIGN_OR_RETURN(const int ranks, RanksOf(*plan));
+  ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
   RETURN_IF_ERROR(processes.Divide(ranks));
   return received;
 }
@@ -251,7 +251,7 @@ absl::Status TellOthers(const JobPlacement& placement, const absl::Status& statu
 }
 
 void ReportFailure(const absl::Status& status, JobReport& report) {
-  (void)report.End(OutcomeOf(status));  // the failure itself is told
+  (void)report.End(MakeOutcome(status));  // the failure itself is reported
 }
 
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report) {

@@ -1,4 +1,4 @@
-// How `oneflow train` comes by the other processes of its run, as flags and environment say.
+// Joins `oneflow train` with the other processes of its run, according to flags and environment.
 #pragma once
 
 #include <memory>
@@ -34,13 +34,13 @@ std::optional<std::string> Variable(const std::string& name);
 absl::StatusOr<JobPlacement> PlacementFromFlags(
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment = Variable);
 
-// Whether --plan names a file that is not here, but may be where process 0 is.
+// True if --plan names a file that does not exist here, but may exist at process 0.
 bool PlanIsElsewhere(const JobPlacement& placement);
 
-// Joins the others; where nobody else has started them (--processes=N alone), starts them.
-// `plan`: null where it is elsewhere. Requires several processes. Where it is refused, the attempt
-// may go on without it: `report` says nothing of it then. `watch`: takes what the processes note;
-// it outlives them.
+// Joins the others; where nobody else has started them (--processes=N alone), starts them. `plan`:
+// null if it is elsewhere. Requires several processes. If joining is refused, the attempt may go on
+// without it: `report` says nothing of it then. `watch`: takes what the processes note; it outlives
+// them.
 absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,
                                        JobWatch* watch);
@@ -50,14 +50,14 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
 absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const proto::Plan* plan);
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
-// of all, which `report` has now. Where processes write to one place, it is quiet in all but one.
-// After a loss it does not return: it prints the outcome and ends the process, for what is left of
-// links may wait for a process that hangs.
+// of all, which `report` has now. If processes write to one terminal or file, it is quiet in all
+// but one. After a loss it does not return: it prints the outcome and ends the process, for what is
+// left of links may wait for a process that hangs.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
 
 // A library may wait for a process which is gone, and nothing of ours wakes it: one of devices, or
-// of links. Where this process is still there some time after the attempt has ended, LastResort
-// leaves in its place, and ends the process. From joining until LeaveTogether.
+// of links. If this process still runs some time after the attempt has ended, LastResort leaves
+// instead, and ends the process. From joining until LeaveTogether.
 class LastResort {
  public:
   LastResort(Together& together, JobReport& report);

@@ -17,7 +17,7 @@ void FillTokens(const Piece& piece, std::span<const int32_t> tokens) {
   for (int64_t r = 0; r < rows; ++r) std::copy(tokens.begin(), tokens.end(), ids + r * width);
 }
 
-// What the piece holds of logits[0, position, :].
+// The part of logits[0, position, :] that the piece holds.
 absl::Status TakeLogits(const Piece& piece, int64_t position, std::span<float> logits) {
   if (piece.dtype != DType::kF32) {
     return InputError(*piece.name, "is not f32", "generate from a model with f32 logits");

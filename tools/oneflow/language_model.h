@@ -1,4 +1,4 @@
-// What follows a text: the logits of its next token, by a plan compiled with
+// LanguageModel: the logits of the token that follows a text, by a plan compiled with
 // CompileOptions.generate.
 //
 //   LanguageModel model(*runtime, facts);      // weights loaded
@@ -24,7 +24,7 @@ namespace oneflow {
 
 // The first token that the model sees of `tokens` tokens: 0 while they fit `sequence`. Then the
 // window jumps on by half a sequence at a time and is computed anew, for every position in it has
-// changed: once in sequence / 2 tokens, which see between half a sequence and a whole one.
+// changed: once in sequence / 2 tokens, which see between half a sequence and a full one.
 int64_t WindowBegin(int64_t tokens, int64_t sequence);
 
 class LanguageModel {

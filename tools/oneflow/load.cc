@@ -34,7 +34,7 @@
 namespace oneflow {
 namespace {
 
-// Of --cluster, which is given.
+// Reads --cluster, which is given.
 absl::StatusOr<proto::Cluster> ReadCluster() {
   proto::Cluster cluster;
   ASSIGN_OR_RETURN(const ClusterText file, ReadClusterText(FLAGS_cluster));
@@ -76,7 +76,7 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
 }
 
 // "f32", which is left unspecified, or "bf16".
-absl::StatusOr<proto::DataType> PrecisionOf(const std::string& flag, const std::string& name) {
+absl::StatusOr<proto::DataType> ParsePrecision(const std::string& flag, const std::string& name) {
   if (name == "bf16") return proto::BF16;
   if (name == "f32") return proto::DATA_TYPE_UNSPECIFIED;
   return InputError(flag + name, "no such precision", "use f32 or bf16");
@@ -111,9 +111,10 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_no_fusion(!FLAGS_fuse);
   train.set_staleness(FLAGS_staleness);
   train.set_steps_a_round(FLAGS_steps_a_round);
-  ASSIGN_OR_RETURN(const proto::DataType precision, PrecisionOf("--precision=", FLAGS_precision));
+  ASSIGN_OR_RETURN(const proto::DataType precision,
+                   ParsePrecision("--precision=", FLAGS_precision));
   train.set_precision(precision);
-  ASSIGN_OR_RETURN(const proto::DataType residual, PrecisionOf("--residual=", FLAGS_residual));
+  ASSIGN_OR_RETURN(const proto::DataType residual, ParsePrecision("--residual=", FLAGS_residual));
   train.set_residual(residual);
   ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
   return train;
@@ -160,7 +161,7 @@ double BytesOfUnit(const std::string& text) {
   return std::pow(rest == "b" ? 1000.0 : 1024.0, static_cast<double>(power + 1));
 }
 
-// What the axis itself is called: "data" of the part data.0 of a factored axis.
+// The name of the axis: "data" for the factor data.0.
 std::string_view AxisWord(std::string_view axis) { return axis.substr(0, axis.find('.')); }
 
 // The known axis that one of another name may be: one letter off, or by its short form.
@@ -175,7 +176,7 @@ std::string AxisMeantBy(std::string_view axis, const std::set<std::string_view>&
 }
 
 // A mistyped axis is a good mesh: of an axis that no layout is written for, all is inferred. It is
-// told on stderr, for training prints no plan.
+// printed on stderr, because training prints no plan.
 void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   std::set<std::string_view> known = {"data", "tensor", "pipe"};
   for (const proto::Op& op : graph.op()) {
@@ -196,7 +197,7 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
 
 }  // namespace
 
-std::string ProofOf(const proto::Plan& plan) {
+std::string DescribeProof(const proto::Plan& plan) {
   const absl::Status status = VerifyPlan(plan);
   if (status.ok()) return std::string(kProved);
   return "REFUSED: " + std::string(ToStd(status.message()));
@@ -297,7 +298,7 @@ absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
   return InputError("--shard=" + FLAGS_shard, "is not known", "use none, states or weights");
 }
 
-// What the flags say is to be compiled.
+// The source and options of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
   CompileOptions options;

@@ -1,4 +1,4 @@
-// What several verbs share: from flags to a plan, a cluster, an optimizer.
+// Shared by several verbs: from flags to a plan, a cluster, an optimizer.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
 // the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
-// What a pass of compile makes of --program: compile.h, TextAfter.
+// The text of --program after a pass of compile: TextAfter in compile.h.
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
 
 // --device.
@@ -50,14 +50,14 @@ absl::Status WriteLayouts(const proto::Plan& plan);
 // `graph` compiled for --mesh and one sequence a device: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
 
-// `given` with every optimizer flag that the user gave in its place; null: all flags, defaults
+// `given`, overridden by every optimizer flag that the user gave; null: all flags, defaults
 // included.
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
                                                     const proto::Optimizer* given);
 
 // The verdict of VerifyPlan in words: kProved, or the refusal.
 inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
-std::string ProofOf(const proto::Plan& plan);
+std::string DescribeProof(const proto::Plan& plan);
 
 // "80GiB", "80G" (the same), "512MB", "1000" -> bytes.
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);

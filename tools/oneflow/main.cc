@@ -38,7 +38,7 @@ std::string Usage(int columns) {
   return text;
 }
 
-// What was printed is there: a full disk behind `> file` is a failure, too.
+// Checks that the output was written: a full disk behind `> file` is a failure, too.
 absl::Status FinishOutput() {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return absl::OkStatus();
   return absl::UnavailableError("standard output: cannot be written");

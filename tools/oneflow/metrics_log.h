@@ -1,5 +1,5 @@
 // MetricsLog: takes the numbers of each step from the run's host worker and writes them, on a
-// thread of its own, as JSON lines to a file and as a progress line to a terminal.
+// separate thread, as JSON lines to a file and as a progress line to a terminal.
 //
 // Invariants:
 //  1. Record() allocates nothing and never blocks: it fills a preallocated entry and publishes its
@@ -29,13 +29,13 @@ namespace oneflow {
 struct MetricsOptions {
   std::string path;       // JSON lines; empty: none
   bool json = false;      // JSON lines on stdout too, instead of the progress line
-  int64_t last_step = 0;  // of the whole run, exclusive
+  int64_t last_step = 0;  // of the run, exclusive
   double tokens_a_step = 0;
   double flops_a_step = 0;           // of matrix products
   double machine_flops = 0;          // the machine's own matrix rate, as measured; 0: unknown
   double promised_step_seconds = 0;  // promise.h; 0: nothing was promised
-  // Of devices that run by themselves: for how long the worker of each of `ranks` ranks has worked
-  // since the run began, up to `now`. Called by the host worker; null: of CPUs.
+  // On asynchronous devices: the working time of the worker of each of `ranks` ranks since the run
+  // began, up to `now`. Called by the host worker; null: of CPUs.
   int ranks = 0;
   std::function<void(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds)>
       worked;
@@ -71,7 +71,7 @@ class MetricsLog {
   // Steps so far whose loss or gradient was not finite: where updates wait for the norm, they left
   // the weights as they were. Between chunks.
   int64_t nonfinite_steps() const { return nonfinite_steps_; }
-  // Of the last step so far; none where there was none. Between chunks.
+  // The entry of the last step so far; none if there was none. Between chunks.
   std::optional<double> last_loss() const { return last_loss_; }
 
  private:
@@ -86,7 +86,7 @@ class MetricsLog {
   void Append(const std::string& line);  // to the file
   absl::Status FileStatus() const;
   bool MayWrite();
-  // Of the steps up to entry `index`; raises machine_flops to what they reached.
+  // The MFU of the steps up to entry `index`; raises machine_flops to their rate.
   double Mfu(size_t index);
 
   MetricsOptions options_;

@@ -12,7 +12,7 @@ namespace oneflow {
 namespace {
 
 // The lines of `steps` steps whose records follow each other at once.
-std::vector<nlohmann::json> LinesOf(int64_t steps, double flops_a_step, double machine_flops) {
+std::vector<nlohmann::json> LogLines(int64_t steps, double flops_a_step, double machine_flops) {
   const TemporaryDirectory dir;
   const std::string path = dir.path() + "/metrics.jsonl";
   MetricsOptions options;
@@ -35,7 +35,7 @@ std::vector<nlohmann::json> LinesOf(int64_t steps, double flops_a_step, double m
 
 TEST_CASE("MFU is at most 1, however low the machine's rate was measured") {
   double most = 0;
-  for (const nlohmann::json& line : LinesOf(40, /*flops_a_step=*/1e12, /*machine_flops=*/1)) {
+  for (const nlohmann::json& line : LogLines(40, /*flops_a_step=*/1e12, /*machine_flops=*/1)) {
     CHECK(line["mfu"].get<double>() > 0);
     CHECK(line["mfu"].get<double>() <= 1);
     most = std::max(most, line["mfu"].get<double>());
@@ -45,7 +45,7 @@ TEST_CASE("MFU is at most 1, however low the machine's rate was measured") {
 
 TEST_CASE("MFU is the rate of the last few steps over the machine's") {
   const double flops = 1e3, machine = 1e30;  // no run reaches it
-  const std::vector<nlohmann::json> lines = LinesOf(20, flops, machine);
+  const std::vector<nlohmann::json> lines = LogLines(20, flops, machine);
   for (size_t i = 0; i < lines.size(); ++i) {
     const size_t first = i < 8 ? 0 : i - 7;
     double seconds = 0;
@@ -56,7 +56,7 @@ TEST_CASE("MFU is the rate of the last few steps over the machine's") {
 }
 
 TEST_CASE("without a rate of the machine there is no MFU") {
-  for (const nlohmann::json& line : LinesOf(3, 1e3, 0)) CHECK(!line.contains("mfu"));
+  for (const nlohmann::json& line : LogLines(3, 1e3, 0)) CHECK(!line.contains("mfu"));
 }
 
 }  // namespace

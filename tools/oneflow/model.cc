@@ -11,8 +11,8 @@
 namespace oneflow {
 namespace {
 
-// Whether a flag of two words is the first of them.
-absl::StatusOr<bool> FirstOf(const std::string& flag, const std::string& value,
+// True if the value of a flag is the first of its two words.
+absl::StatusOr<bool> IsFirst(const std::string& flag, const std::string& value,
                              const std::string& first, const std::string& second) {
   if (value == first) return true;
   if (value == second) return false;
@@ -33,8 +33,8 @@ absl::StatusOr<GptConfig> ConfigFromFlags(const Arguments& args) {
   if (args.Given("tied")) config.tied = FLAGS_tied;
   if (args.Given("dropout")) config.dropout = FLAGS_dropout;
   ASSIGN_OR_RETURN(config.fused_attention,
-                   FirstOf("attention", FLAGS_attention, "fused", "unfused"));
-  ASSIGN_OR_RETURN(config.stored_masks, FirstOf("masks", FLAGS_masks, "stored", "recomputed"));
+                   IsFirst("attention", FLAGS_attention, "fused", "unfused"));
+  ASSIGN_OR_RETURN(config.stored_masks, IsFirst("masks", FLAGS_masks, "stored", "recomputed"));
   RETURN_IF_ERROR(CheckGptConfig(config));
   return config;
 }

@@ -1,4 +1,4 @@
-// What becomes of the checkpoints that stand in a folder. Whoever calls these holds the folder
+// Removes or renames existing checkpoints of a folder. The caller holds the lock of the folder
 // (folder_lock.h), and no checkpoint is being written.
 #pragma once
 
@@ -21,8 +21,8 @@ absl::StatusOr<std::string> SetLaterAside(const std::string& dir, int64_t step);
 
 // Removes complete checkpoints but for the `keep` >= 1 of the highest steps. Call it when the
 // newest is complete and on the disk. Each goes at one stroke: it is step-N.tmp, which nobody
-// reads, before the first of its files goes. What earlier removals and saves left under such names
-// goes, too.
+// reads, before the first of its files is removed. Remains of earlier removals and saves under such
+// names are removed, too.
 absl::Status KeepNewest(const std::string& dir, int64_t keep);
 
 }  // namespace oneflow

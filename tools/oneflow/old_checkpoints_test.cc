@@ -51,7 +51,7 @@ TEST_CASE("what is not complete does not count and stays; what was cut off goes"
   CHECK(In(dir.path() + "/old-1") == Names{"step-00000001"});
 }
 
-TEST_CASE("what cannot be removed is told") {
+TEST_CASE("a folder that cannot be removed is reported") {
   const TemporaryDirectory dir;
   const std::string longest = "step-" + std::string(249, '0') + "2";  // no room for .tmp
   Make(dir, "step-00000003"), Make(dir, longest), Make(dir, "step-00000001");
@@ -63,7 +63,7 @@ TEST_CASE("what cannot be removed is told") {
   CHECK_FALSE(KeepNewest(dir.path() + "/no", 1).ok());
 }
 
-TEST_CASE("checkpoints of another run are set aside, each time to a folder of their own") {
+TEST_CASE("checkpoints of another run are set aside, each time to a new folder") {
   const TemporaryDirectory dir;
   REQUIRE(SetCheckpointsAside(dir.path()).ok());
   CHECK(In(dir.path()).empty());

@@ -1,4 +1,4 @@
-// Verbs that one process runs alone, however many a launcher has started.
+// Verbs that one process runs alone, for any number of processes that a launcher has started.
 #pragma once
 
 #include <string>

@@ -6,12 +6,12 @@ const WORDS = { P: "prefetch", F: "forward", B: "backward", W: "weight gradients
 const LETTERS = Object.keys(WORDS);
 
 // The class of a segment ("F", or "F0" of a chunk); "other" of what has no word.
-function kindOf(segment) {
+function segmentKind(segment) {
   return LETTERS.includes(segment[0]) && /^\d*$/.test(segment.slice(1)) ? segment[0] : "other";
 }
 
-function wordOf(segment) {
-  const kind = kindOf(segment);
+function segmentWord(segment) {
+  const kind = segmentKind(segment);
   if (kind === "other") return "transfers and others";
   return WORDS[kind] + (segment.length > 1 ? ` of chunk ${segment.slice(1)}` : "");
 }
@@ -66,12 +66,12 @@ function moved(view, by, end) {
   return { from: from, to: from + width };
 }
 
-function titleOf(data, plan) {
+function pageTitle(data, plan) {
   const mesh = plan.mesh === "1" ? "one device" : plan.mesh;
   return `${data.model}, ${mesh}, ${plan.schedule}, batch ${plan.batch}: ${seconds(data.step_seconds)} a step`;
 }
 
-function factsOf(data, plan) {
+function planFacts(data, plan) {
   const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   return [
     ["a step", seconds(data.step_seconds)],
@@ -90,7 +90,7 @@ function factsOf(data, plan) {
 }
 
 // The rows of the timeline: streams of devices that do something; of many stages compute alone.
-function rowsOf(data) {
+function groupRows(data) {
   const rows = [];
   for (const stage of data.stages) {
     for (const stream of stage.streams) {
@@ -104,14 +104,14 @@ function rowsOf(data) {
 // When the last step begins on the devices.
 function beginOfLastStep(data) {
   let from = Infinity;
-  for (const row of rowsOf(data)) {
+  for (const row of groupRows(data)) {
     for (const block of row.stream.blocks) if (block[1] === data.steps - 1) from = Math.min(from, block[3]);
   }
   return from === Infinity ? 0 : from;
 }
 
 // The blocks of [segment, step, number, begin, end] that are seen in `view`, each at least a
-// quarter of a pixel wide. Those that would lie under their neighbour's pixel are left out.
+// quarter of a pixel wide. Those that would share their neighbour's pixel are left out.
 function seen(blocks, view, scale) {
   const shown = [];
   let drawn = -Infinity;
@@ -125,8 +125,8 @@ function seen(blocks, view, scale) {
   return shown;
 }
 
-// Of a block that stands for several of different segments: [segment, its share], which add up to 1.
-function partsOf(block) {
+// The segments of a block that combines several: [segment, its share]; the shares add up to 1.
+function blockParts(block) {
   if (!block[8]) return [[block[0], 1]];
   return Object.entries(block[8]).map(([segment, seconds]) => [segment, seconds / block[6]]);
 }
@@ -137,7 +137,7 @@ const data = JSON.parse(document.getElementById("simulation").textContent);
 const plan = JSON.parse(document.getElementById("plan").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const ORIGIN = beginOfLastStep(data);
-const ROWS = rowsOf(data);
+const ROWS = groupRows(data);
 let view = { from: ORIGIN, to: data.seconds };
 
 function node(parent, name, attributes, text) {
@@ -147,7 +147,7 @@ function node(parent, name, attributes, text) {
   return parent.appendChild(made);
 }
 
-function leftOf(width) { return width < 600 ? 72 : 168; }  // of labels
+function leftMargin(width) { return width < 600 ? 72 : 168; }  // of labels
 
 // An empty drawing in the element, of its width in pixels. Keeps the one that is there: it may have the focus.
 function chart(id, height, label) {
@@ -156,9 +156,9 @@ function chart(id, height, label) {
   const svg = parent.querySelector("svg") || node(parent, "svg", { role: "img", "aria-label": label });
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  return { svg: svg, width: width, left: leftOf(width), right: 8 };
+  return { svg: svg, width: width, left: leftMargin(width), right: 8 };
 }
-function scaleOf(c) { return (c.width - c.left - c.right) / Math.max(view.to - view.from, 1e-30); }
+function timeScale(c) { return (c.width - c.left - c.right) / Math.max(view.to - view.from, 1e-30); }
 
 // Stripes over a colour: what tells blocks apart without it. F has none.
 const STRIPES = { B: "M0 6L6 0", W: "M0 0L6 6", U: "M3 0V6", P: "M0 3H6" };
@@ -172,9 +172,9 @@ function patterns(svg, id) {
 }
 
 function header() {
-  document.title = titleOf(data, plan);
+  document.title = pageTitle(data, plan);
   document.getElementById("title").textContent = `${data.model} on ${data.cluster}`;
-  for (const [name, value] of factsOf(data, plan)) {
+  for (const [name, value] of planFacts(data, plan)) {
     const fact = node(document.getElementById("facts"), "div", {});
     node(fact, "dt", {}, name);
     node(fact, "dd", {}, value);
@@ -187,7 +187,7 @@ function header() {
 
 function key() {
   const used = new Set();
-  for (const row of ROWS) for (const block of row.stream.blocks) used.add(kindOf(block[0]));
+  for (const row of ROWS) for (const block of row.stream.blocks) used.add(segmentKind(block[0]));
   for (const kind of [...LETTERS, "other"].filter(k => used.has(k))) {
     const entry = node(document.getElementById("key"), "span", {});
     const svg = node(entry, "svg", { viewBox: "0 0 26 14", "aria-hidden": "true" });
@@ -199,7 +199,7 @@ function key() {
 
 function axis(c, bottom) {
   for (const tick of ticks(view.from - ORIGIN, view.to - ORIGIN, Math.max(2, Math.floor((c.width - c.left) / 110)))) {
-    const x = c.left + (tick.at + ORIGIN - view.from) * scaleOf(c);
+    const x = c.left + (tick.at + ORIGIN - view.from) * timeScale(c);
     node(c.svg, "line", { class: "grid", x1: x, x2: x, y1: 0, y2: bottom });
     node(c.svg, "text", { x: x, y: bottom + 12, "text-anchor": x > c.width - 40 ? "end" : "middle" }, tick.label);
   }
@@ -216,17 +216,17 @@ function describe(row, block) {
   const path = isCritical(row, block) ? "; on the critical path" : "";
   if (block.length > 5 && block[5] > 1) {
     const busy = percent(block[6] / (end - begin));
-    const parts = partsOf(block).map(([name, share]) => `${wordOf(name)} ${percent(share)}`).join(", ");
+    const parts = blockParts(block).map(([name, share]) => `${segmentWord(name)} ${percent(share)}`).join(", ");
     return `stage ${row.stage}, step ${step}: ${block[5]} blocks from ${when}, busy ${busy}, of that ${parts}${path}`;
   }
-  return `stage ${row.stage}, ${row.stream.name}, step ${step}: ${segment} ${number} (${wordOf(segment)}), ${when} (${seconds(end - begin)})${path}`;
+  return `stage ${row.stage}, ${row.stream.name}, step ${step}: ${segment} ${number} (${segmentWord(segment)}), ${when} (${seconds(end - begin)})${path}`;
 }
 
 function timeline() {
   const rowHeight = ROWS.length > 40 ? 10 : ROWS.length > 20 ? 14 : 20;
   const bottom = 6 + ROWS.length * rowHeight;
   const c = chart("timeline", bottom + 18, "timeline of the pipeline: a row for each stream of a stage");
-  const scale = scaleOf(c);
+  const scale = timeScale(c);
   patterns(c.svg, "fill");
   axis(c, bottom);
   repeats(c, bottom);
@@ -237,10 +237,10 @@ function timeline() {
     for (const block of seen(row.stream.blocks, view, scale)) {
       const x = c.left + Math.max(0, (block[3] - view.from) * scale);
       const width = Math.max(0.6, Math.min(c.width - c.right, c.left + (block[4] - view.from) * scale) - x);
-      const kind = kindOf(block[0]), critical = width > 3 && isCritical(row, block);
+      const kind = segmentKind(block[0]), critical = width > 3 && isCritical(row, block);
       let top = y;
-      for (const [segment, share] of partsOf(block)) {
-        const part = kindOf(segment), striped = width >= 4 && STRIPES[part];
+      for (const [segment, share] of blockParts(block)) {
+        const part = segmentKind(segment), striped = width >= 4 && STRIPES[part];
         const rect = node(c.svg, "rect", { x: x.toFixed(2), y: top.toFixed(2), width: width.toFixed(2), height: ((rowHeight - 3) * share).toFixed(2),
                                            class: (striped ? "" : part) + (critical && share === 1 ? " critical" : "") });
         if (striped) rect.setAttribute("fill", `url(#fill${part})`);
@@ -258,9 +258,9 @@ function timeline() {
   });
 }
 
-// Where the run repeats itself, blocks are not listed, and nothing is drawn but how often.
+// In repeated periods blocks are not listed; only the number of repetitions is drawn.
 function repeats(c, bottom) {
-  const x = t => c.left + (Math.min(Math.max(t, view.from), view.to) - view.from) * scaleOf(c);
+  const x = t => c.left + (Math.min(Math.max(t, view.from), view.to) - view.from) * timeScale(c);
   for (const repeat of data.repeats || []) {
     const from = x(repeat.begin + repeat.seconds), to = x(repeat.begin + (repeat.times + 1) * repeat.seconds);
     if (to <= from) continue;
@@ -276,7 +276,7 @@ function memory() {
   const stages = data.stages.length <= most ? data.stages : [...data.stages.slice(0, most - 1), data.stages[data.stages.length - 1]];
   const height = 84, top = Math.max(...stages.map(s => s.arena_bytes), 1), bottom = stages.length * height;
   const c = chart("memory", bottom + 18, "memory over time: a strip for each stage");
-  const scale = scaleOf(c), x = t => c.left + (Math.min(Math.max(t, view.from), view.to) - view.from) * scale;
+  const scale = timeScale(c), x = t => c.left + (Math.min(Math.max(t, view.from), view.to) - view.from) * scale;
   axis(c, bottom);
   stages.forEach((stage, i) => {
     const base = (i + 1) * height - 4, up = (height - 26) / top;
@@ -338,7 +338,7 @@ function interact(id) {
   svg.setAttribute("tabindex", "0");
   svg.classList.add("zooms");
   const momentAt = event => {
-    const box = svg.getBoundingClientRect(), left = leftOf(svg.viewBox.baseVal.width);
+    const box = svg.getBoundingClientRect(), left = leftMargin(svg.viewBox.baseVal.width);
     return view.from + Math.max(0, event.clientX - box.left - left) / Math.max(1, box.width - left - 8) * width();
   };
   svg.addEventListener("wheel", event => {
@@ -416,15 +416,15 @@ function table(id, rows, columns, membersOf) {
   }
 }
 
-// Of a row of several actors, and of one of them.
+// The values of a row of several actors, and of one of them.
 const pair = v => Array.isArray(v) ? v : [v, v];
 const COLUMNS = [["actor", a => a.name], ["kernel", a => a.kernel || ""], ["actors", a => a.actors || "", "number"],
                  ["stages", a => range(a.first_stage ?? a.stage, a.last_stage ?? a.stage, String), "number"],
                  ["firings a step", a => range(...pair(a.firings), String), "number"],
                  ["one", a => range(...pair(a.seconds), seconds), "number"],
                  ["a step", a => seconds(a.seconds_a_step), "number"], ["slack", a => seconds(a.slack_seconds), "number"]];
-const shareOf = s => `${seconds(s)}, ${percent(s / data.step_seconds)}`;
-const part = name => [name.replace("_", " "), s => shareOf(s[name + "_seconds"]), "number"];
+const formatShare = s => `${seconds(s)}, ${percent(s / data.step_seconds)}`;
+const part = name => [name.replace("_", " "), s => formatShare(s[name + "_seconds"]), "number"];
 
 header();
 key();

@@ -1,4 +1,4 @@
-// Facts that drivers read off a plan.
+// Facts about a plan that drivers need.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct ModelFacts {
   int64_t sequence = 0;  // tokens of a sequence
   int64_t vocab = 0;     // size of the logits' last dimension
 };
-// Of a plan whose graph reads tokens; an input error for others.
+// The facts of a plan whose graph reads tokens; an input error for others.
 absl::StatusOr<ModelFacts> FactsOfModel(const proto::Plan& plan);
 
 // Floating point operations of one step of program train, all devices together: of its matrix

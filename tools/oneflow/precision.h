@@ -1,4 +1,4 @@
-// What this processor makes of a plan's precision: told, and never a reason to refuse the plan.
+// Describes how this processor executes a plan's precision; the plan is never refused for it.
 #pragma once
 
 #include <string>

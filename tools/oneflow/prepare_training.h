@@ -1,4 +1,4 @@
-// What `oneflow train` trains, and on what, as flags and plan say it.
+// Prepares `oneflow train`: its plan and data, according to the flags.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -1,12 +1,12 @@
-// Promised and took: what a run of `oneflow train` is expected to take, said before its first step,
-// and beside it what it took, said after its last.
+// Promised and took: the prediction of a run of `oneflow train`, printed before its first step, and
+// the comparison with the measurement, printed after its last.
 //
 //   ASSIGN_OR_RETURN(const Promise promise, MakePromise(plan, cluster, basis, /*traced=*/false));
 //   std::fputs(PromiseText(promise).c_str(), stdout);
 //   ... the run ...
 //   std::fputs(TookText(promise, took).c_str(), stdout);
 //
-// The promise is the simulator's (docs/simulate.md), and as good as its cluster.
+// The promise is the simulator's (docs/simulate.md), and as accurate as its cluster.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Promise {
   int64_t device_bytes = 0;  // of the largest device, as planned
 };
 
-// What a run took. Steps that were not seen are not there.
+// Measurements of a run. Steps that were not seen are not included.
 struct Took {
   double step_seconds = 0;  // the median of all steps but the first; 0: none
   int64_t steps = 0;        // of which it is the median
@@ -45,7 +45,7 @@ struct Took {
 absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluster& cluster,
                                     std::string basis, bool traced);
 
-// The seconds of steps, in a bounded place: those of the first many.
+// The seconds of steps, in bounded memory: those of the first ones.
 class StepTimes {
  public:
   StepTimes() { seconds_.reserve(kMost); }

@@ -17,16 +17,16 @@ absl::Status CheckPredict();
 // On --cluster; without one on this machine, whose times of the plan's kernels (`setups`) are
 // measured, in some tenths of a second. Nothing for GPUs without --cluster: their times are not
 // known. `machine_flops`: matrix rate of the machine for all `processes` of the run. Fails where
-// --cluster is no good; what else goes wrong is told on stderr, and nothing is promised.
+// --cluster is invalid; other failures are reported on stderr, and nothing is promised.
 absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const Runtime& runtime,
                                                     const KernelSetups& setups, int processes,
                                                     double machine_flops);
 
-// Has the runtime trace the first steps, so that the run can be told by its causes. Of CPUs only:
-// devices that run by themselves would be slowed down.
+// Has the runtime trace the first steps, so that the time of the run can be divided into its
+// causes. On CPUs only: it would slow down asynchronous devices.
 void WatchFirstSteps(const proto::Plan& plan, RuntimeOptions* options);
 
-// Between runs. Of process 0.
+// The measurements of process 0. Between runs.
 Took TookOfRun(const Runtime& runtime, const StepTimes& times);
 
 }  // namespace oneflow

@@ -43,7 +43,7 @@ std::string Text(const google::protobuf::Message& message) {
   return text;
 }
 
-std::string NameOf(proto::DataType type) {
+std::string TypeName(proto::DataType type) {
   const absl::StatusOr<DType> dtype = DTypeFromProto(type, "");
   return dtype.ok() ? std::string(Name(*dtype)) : std::to_string(type);
 }
@@ -53,8 +53,8 @@ std::string Numbers(const proto::Train& was, const proto::Train& now) {
   all.Compare("batch", std::to_string(was.batch()), std::to_string(now.batch()));
   all.Compare("micro_batches", std::to_string(was.micro_batches()),
               std::to_string(now.micro_batches()));
-  all.Compare("precision", NameOf(was.precision()), NameOf(now.precision()));
-  all.Compare("residual", NameOf(was.residual()), NameOf(now.residual()));
+  all.Compare("precision", TypeName(was.precision()), TypeName(now.precision()));
+  all.Compare("residual", TypeName(was.residual()), TypeName(now.residual()));
   for (int f = 0; f < proto::Optimizer::descriptor()->field_count(); ++f) {
     const auto* field = proto::Optimizer::descriptor()->field(f);
     std::string before, after;
@@ -75,9 +75,9 @@ std::string AxesOfSums(const std::string& text) {
   return mesh->axes.empty() ? "one device a stage" : ToString(*mesh);
 }
 
-// What an op computes, and where, by name; none where there is no such op. The stage does not
-// matter, nor what is recomputed, nor, once there is a checkpoint, what a variable began with.
-std::map<std::string, std::string> PropertiesOf(const proto::Op* op) {
+// The properties of an op that determine its results, by name; none if there is no such op. The
+// stage, recomputation and, once there is a checkpoint, initial values of variables do not matter.
+std::map<std::string, std::string> ListProperties(const proto::Op* op) {
   std::map<std::string, std::string> properties;
   if (op == nullptr) return properties;
   // Masks are the same bits, stored or made again.
@@ -95,13 +95,13 @@ std::map<std::string, std::string> PropertiesOf(const proto::Op* op) {
   Dims sizes;  // what dimensions are called is no matter
   for (const auto& dim : op->shape().dim()) sizes.push_back(dim.size());
   properties["shape"] = ToString(sizes);
-  properties["dtype"] = NameOf(op->dtype());
+  properties["dtype"] = TypeName(op->dtype());
   return properties;
 }
 
 // The first difference, of a kind before one of an input: "kind none, now dropout".
 std::string Difference(const proto::Op* was, const proto::Op* now) {
-  const auto before = PropertiesOf(was), after = PropertiesOf(now);
+  const auto before = ListProperties(was), after = ListProperties(now);
   if (before == after) return "";
   std::set<std::string> names = {"kind"};
   for (const auto& [name, value] : before) names.insert(name);
@@ -118,7 +118,7 @@ std::string Difference(const proto::Op* was, const proto::Op* now) {
   return first.text();
 }
 
-// What the graph states of how its training lies; nothing where that is inferred.
+// The layouts that the graph states for its training; empty if they are inferred.
 std::string Layouts(const proto::Graph& graph) {
   std::string text;
   for (const proto::OpLayout& layout : graph.layout()) {
@@ -168,8 +168,8 @@ void WarnOfSkipped(const Skipped& skipped, const std::string& used) {
                skipped.folder.c_str(), skipped.cause.c_str(), used.c_str());
 }
 
-// An error without its mend, where that is to use another checkpoint: another one is used.
-std::string CauseOf(const absl::Status& status) {
+// An error without its hint if that is to use another checkpoint, because another one is used.
+std::string FindCause(const absl::Status& status) {
   absl::string_view cause = status.message();
   absl::ConsumeSuffix(&cause, "; use another checkpoint");
   return std::string(cause);
@@ -177,11 +177,11 @@ std::string CauseOf(const absl::Status& status) {
 
 }  // namespace
 
-RunFacts FactsOf(const CheckpointReader& checkpoint) {
+RunFacts CollectFacts(const CheckpointReader& checkpoint) {
   return {checkpoint.train(), checkpoint.graph(), checkpoint.mesh(), checkpoint.tokens()};
 }
 
-RunFacts FactsOf(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens) {
+RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens) {
   RunFacts facts = {plan.train(), plan.graph(), "", tokens};
   *facts.train.mutable_optimizer() = optimizer;
   const absl::StatusOr<Mesh> mesh = MeshFromProto(plan.mesh());
@@ -285,7 +285,7 @@ absl::StatusOr<std::string> ChooseCheckpoint(
       return listed.folder;
     }
     if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
-    left.push_back({listed.folder, CauseOf(status)});
+    left.push_back({listed.folder, FindCause(status)});
     last = status;
   }
   if (left.size() == 1) return last;

@@ -1,4 +1,4 @@
-// What a run that goes on from a checkpoint is told of it.
+// Compares a run with the checkpoint from which it continues.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace oneflow {
 
-// What the bits of a run depend on, beside its seed, which is refused if it is another.
+// The facts on which the bits of a run depend, besides its seed; another seed is refused.
 struct RunFacts {
   proto::Train train;  // its optimizer is the run's
   proto::Graph graph;
@@ -26,16 +26,16 @@ struct RunFacts {
   int64_t tokens = 0;  // of the data that is trained on; 0: not known
 };
 
-RunFacts FactsOf(const CheckpointReader& checkpoint);
-RunFacts FactsOf(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens);
+RunFacts CollectFacts(const CheckpointReader& checkpoint);
+RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens);
 
-// How `now` differs from `was`, a phrase for each kind: "with other numbers: batch 8, now 4". What
-// changes no bits is left out: stages, schedule, recompute, what variables begin with, whether
-// masks are stored; so is what is not known.
+// The differences of `now` from `was`, a phrase for each kind: "with other numbers: batch 8, now
+// 4". Differences that change no bits are left out (stages, schedule, recompute, initial values of
+// variables, stored masks), and so are unknown facts.
 std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 
 // A run that goes on with other facts is not the one that was interrupted. It may be meant, so it
-// is told on stderr, not refused.
+// is reported on stderr, not refused.
 void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now);
 
 // An error if the data of the checkpoint in `folder` was made with another tokenizer than `now`,
@@ -52,7 +52,7 @@ absl::StatusOr<Resume> ParseResume(std::string_view text);
 // error where kAlways finds none that is complete, or where `dir` is one checkpoint itself.
 absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir);
 
-// LatestCheckpoint; a folder of a later step that is not complete is told on stderr.
+// LatestCheckpoint; a folder of a later step that is not complete is reported on stderr.
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir);
 
 // OK if a run of the plan can go on from the checkpoint in `folder` on these ranks (empty: all):
@@ -62,8 +62,8 @@ absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan
 
 // The newest checkpoint of `dir` that verifies. `verifies` is asked about each complete one, newest
 // first, until it says OK; one that it refuses with DATA_LOSS or NOT_FOUND is left, and any other
-// error is returned. Checkpoints that are left, and later ones that are not complete, are told on
-// stderr with the cause, a line each. If none verifies, the error lists them.
+// error is returned. Checkpoints that are left, and later ones that are not complete, are reported
+// on stderr with the cause, a line each. If none verifies, the error lists them.
 //
 //   ASSIGN_OR_RETURN(const std::string folder, ChooseCheckpoint(dir, [&](const std::string& f) {
 //                      return VerifyCheckpoint(f, plan, ranks);

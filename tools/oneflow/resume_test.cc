@@ -14,7 +14,7 @@ namespace {
 
 using Changes = std::vector<std::string>;
 
-proto::Graph GraphOf(const std::string& text) {
+proto::Graph ParseGraph(const std::string& text) {
   proto::Graph graph;
   REQUIRE(ParseText(text, "graph", "graph", &graph).ok());
   return graph;
@@ -34,13 +34,13 @@ RunFacts Example() {
   facts.train.set_batch(8);
   facts.train.set_micro_batches(2);
   facts.train.mutable_optimizer()->set_clip(1);
-  facts.graph = GraphOf(kGraph);
+  facts.graph = ParseGraph(kGraph);
   facts.mesh = "pipe=2,data=2";
   facts.tokens = 1000;
   return facts;
 }
 
-// What is told where `change` is made of the example.
+// The reported differences after `change` of the example.
 template <typename Fn>
 Changes After(Fn change) {
   RunFacts now = Example();
@@ -48,7 +48,7 @@ Changes After(Fn change) {
   return ChangesOfRun(Example(), now);
 }
 
-proto::Op& OpOf(RunFacts& facts, const std::string& name) {
+proto::Op& FindOp(RunFacts& facts, const std::string& name) {
   for (proto::Op& op : *facts.graph.mutable_op()) {
     if (op.name() == name) return op;
   }
@@ -70,17 +70,17 @@ TEST_CASE("ChangesOfRun: numbers, in one phrase") {
   CHECK(After([](RunFacts& f) { f.train.set_precision(proto::F32); }).empty());  // as unspecified
 }
 
-TEST_CASE("ChangesOfRun: what is told of no bits is not told") {
+TEST_CASE("ChangesOfRun: changes without effect on bits are not reported") {
   CHECK(After([](RunFacts& f) {
           f.train.set_schedule("zero_bubble");
           f.train.set_recompute("full");
           f.train.set_chunks(2);
           f.train.set_no_fusion(true);
-          OpOf(f, "d").set_kind("stored_dropout");
-          OpOf(f, "y").set_stage(1);
-          OpOf(f, "y").set_recompute("block");
-          (*OpOf(f, "w").mutable_attr())["init_value"].set_f(2);
-          OpOf(f, "w").mutable_shape()->mutable_dim(0)->set_name("width");
+          FindOp(f, "d").set_kind("stored_dropout");
+          FindOp(f, "y").set_stage(1);
+          FindOp(f, "y").set_recompute("block");
+          (*FindOp(f, "w").mutable_attr())["init_value"].set_f(2);
+          FindOp(f, "w").mutable_shape()->mutable_dim(0)->set_name("width");
           f.graph.mutable_mesh()->add_axis()->set_name("data");
         }).empty());
 }
@@ -106,7 +106,7 @@ TEST_CASE("ChangesOfRun: the data by its size") {
 
 TEST_CASE("ChangesOfRun: the first op that differs, and how many others") {
   const auto rate = [](RunFacts& f, const std::string& op, double rate) {
-    (*OpOf(f, op).mutable_attr())["rate"].set_f(rate);
+    (*FindOp(f, op).mutable_attr())["rate"].set_f(rate);
   };
   CHECK(After([&](RunFacts& f) { rate(f, "d", 0.2); }) ==
         Changes{"with another graph: op d: rate 0.1, now 0.2"});
@@ -116,7 +116,7 @@ TEST_CASE("ChangesOfRun: the first op that differs, and how many others") {
         }) == Changes{"with another graph: op d: rate 0.1, now 0.2 (and 1 more)"});
   CHECK(After([](RunFacts& f) {
           f.graph.mutable_op()->DeleteSubrange(4, 1);
-          OpOf(f, "loss").set_input(0, "d");
+          FindOp(f, "loss").set_input(0, "d");
         }) == Changes{"with another graph: op loss: input e, now d (and 1 more)"});
   CHECK(After([](RunFacts& f) { f.graph.mutable_op()->DeleteSubrange(4, 1); }) ==
         Changes{"with another graph: op e: kind dropout, now none"});
@@ -125,11 +125,11 @@ TEST_CASE("ChangesOfRun: the first op that differs, and how many others") {
           op->set_name("new");
           op->set_kind("gelu");
         }) == Changes{"with another graph: op new: kind none, now gelu"});
-  CHECK(After([](RunFacts& f) { OpOf(f, "x").mutable_shape()->mutable_dim(1)->set_size(5); }) ==
+  CHECK(After([](RunFacts& f) { FindOp(f, "x").mutable_shape()->mutable_dim(1)->set_size(5); }) ==
         Changes{"with another graph: op x: shape [0,4], now [0,5]"});
   CHECK(After([](RunFacts& f) { f.graph.set_loss("e"); }) ==
         Changes{"with another graph: loss loss, now e"});
-  CHECK(After([](RunFacts& f) { (*OpOf(f, "y").add_sbp()->mutable_on())["tensor"] = "B"; }) ==
+  CHECK(After([](RunFacts& f) { (*FindOp(f, "y").add_sbp()->mutable_on())["tensor"] = "B"; }) ==
         Changes{"with another graph: op y: sbp none, now "
                 "{on { key: \"tensor\" value: \"B\" }}"});
 }
@@ -159,7 +159,7 @@ TEST_CASE("ChangesOfRun: each kind is one phrase") {
     f.train.set_batch(4);
     f.mesh = "tensor=2";
     f.tokens = 5;
-    OpOf(f, "y").set_kind("add");
+    FindOp(f, "y").set_kind("add");
   });
   CHECK(changes == Changes{"with other numbers: batch 8, now 4",
                            "on another mesh: data=2, now tensor=2",

@@ -80,12 +80,12 @@ absl::Status CheckShardFiles(const Arguments& args, const Files& fetches, int ra
 
 absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
   for (const auto& [name, file] : fetches) {
-    const auto whole = fetched.whole.find(name);
+    const auto full = fetched.full.find(name);
     const auto shards = fetched.shards.find(name);
-    if (whole == fetched.whole.end() || (FLAGS_shards && shards == fetched.shards.end()))
+    if (full == fetched.full.end() || (FLAGS_shards && shards == fetched.shards.end()))
       return InputError("--fetch=" + name, "the plan does not fetch all of it", kMend);
-    RETURN_IF_ERROR(WriteNpy(file, whole->second));
-    std::printf("%s: %s %s\n", file.c_str(), name.c_str(), ToString(whole->second.dims).c_str());
+    RETURN_IF_ERROR(WriteNpy(file, full->second));
+    std::printf("%s: %s %s\n", file.c_str(), name.c_str(), ToString(full->second.dims).c_str());
     if (!FLAGS_shards) continue;
     for (const auto& [rank, piece] : shards->second) {
       const std::string shard = ShardFile(file, rank);
@@ -147,7 +147,7 @@ absl::Status RunGraph(const Arguments& args) {
 }  // namespace
 
 Verb RunVerb() {
-  return {verbs::kRun, "execute any graph on given inputs, and show each rank's part",
+  return {verbs::kRun, "execute any graph on given inputs, and show each rank's slice",
           "oneflow run --graph=examples/matmul_data_parallel.textproto --feed=x=x.npy "
           "--feed=w=w.npy --fetch=out=out.npy --shards\n",
           RunGraph};

@@ -53,7 +53,7 @@ std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
 }
 
 // Name's end, head, tail and length of each file, in their order.
-absl::StatusOr<std::string> DigestOf(const std::string& flag, const std::string& list) {
+absl::StatusOr<std::string> ComputeDigest(const std::string& flag, const std::string& list) {
   constexpr int64_t kEnd = 1 << 16;
   ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOfFlag(flag, list));
   std::string all;
@@ -80,7 +80,7 @@ absl::StatusOr<std::string> DigestOf(const std::string& flag, const std::string&
 }
 
 // Never empty: an empty value would stand for any.
-std::string ValueOf(const Arguments& args, std::string_view flag) {
+std::string FlagValue(const Arguments& args, std::string_view flag) {
   // Without the flag it is as the plan says.
   if (HasProperty(flag, verbs::kOfOptimizer) && !args.Given(flag)) return "none";
   std::string value;
@@ -100,14 +100,14 @@ absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
   };
   for (const std::string_view flag : flags) {
     if (HasProperty(flag, verbs::kFixedByPlan) || Has(kMayDiffer, flag)) continue;
-    facts.push_back({absl::StrCat("--", ToAbsl(flag)), ValueOf(args, flag)});
+    facts.push_back({absl::StrCat("--", ToAbsl(flag)), FlagValue(args, flag)});
   }
   facts.push_back({"--trace", FLAGS_trace.empty() ? "none" : "given"});
   for (const auto& [flag, list] :
        {std::pair<std::string, std::string>{"data", FLAGS_data}, {"eval_data", FLAGS_eval_data}}) {
     std::string digest = "none";
     if (!list.empty()) {
-      ASSIGN_OR_RETURN(digest, DigestOf(flag, list));
+      ASSIGN_OR_RETURN(digest, ComputeDigest(flag, list));
     }
     facts.push_back({"--" + flag, std::move(digest)});
   }

@@ -22,7 +22,7 @@ bool Likelier(const Candidate& a, const Candidate& b) {
 
 bool LowerId(const Candidate& a, const Candidate& b) { return a.id < b.id; }
 
-double TotalOf(const std::vector<Candidate>& candidates) {
+double SumWeights(const std::vector<Candidate>& candidates) {
   double total = 0;
   for (const Candidate& c : candidates) total += c.weight;
   return total;
@@ -37,7 +37,7 @@ void KeepTopK(int64_t k, std::vector<Candidate>* candidates) {
 
 void KeepTopP(double p, std::vector<Candidate>* candidates) {
   if (p >= 1) return;
-  const double enough = p * TotalOf(*candidates);
+  const double enough = p * SumWeights(*candidates);
   std::sort(candidates->begin(), candidates->end(), Likelier);
   size_t kept = 0;
   for (double sum = 0; kept < candidates->size() && sum < enough; ++kept) {
@@ -78,7 +78,7 @@ int32_t SampleToken(std::span<const float> logits, const SamplingOptions& option
   for (Candidate& c : candidates) c.weight = std::exp((c.weight - *largest) / options.temperature);
   KeepTopP(options.top_p, &candidates);
   const RandomStream random(options.seed, "generate");
-  double left = random.Uniform(static_cast<uint64_t>(position)) * TotalOf(candidates);
+  double left = random.Uniform(static_cast<uint64_t>(position)) * SumWeights(candidates);
   for (const Candidate& c : candidates) {
     left -= c.weight;
     if (left < 0) return c.id;

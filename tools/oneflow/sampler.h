@@ -1,4 +1,4 @@
-// How the next token is drawn from its logits.
+// Draws the next token from its logits.
 //
 //   1. temperature t > 0 divides the logits; t = 0 takes the largest logit (the lowest id of
 //   equals)
@@ -8,7 +8,7 @@
 //      fewest that add up to at least p; 1 keeps all.
 //   4. One of the kept is drawn by its probability among them, with number `position` of the seed's
 //      stream. So a token is a function of (logits, options, position): a text does not depend on
-//      how its tokens were asked for.
+//      the sizes of its requests.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,7 @@ TEST_CASE("top_p keeps the fewest that add up to p") {
   CHECK(Drawn({.top_p = 0.39}) == std::set<int32_t>{0});
   CHECK(Drawn({.top_p = 0.41}) == std::set<int32_t>{0, 2});
   CHECK(Drawn({.top_p = 0.71}) == std::set<int32_t>{0, 2, 3});
-  // Of what top_k has left: 4/7 and 3/7.
+  // The probabilities after top_k: 4/7 and 3/7.
   CHECK(Drawn({.top_k = 2, .top_p = 0.56}) == std::set<int32_t>{0});
   CHECK(Drawn({.top_k = 2, .top_p = 0.58}) == std::set<int32_t>{0, 2});
 }

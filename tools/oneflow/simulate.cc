@@ -40,7 +40,7 @@ absl::Status SimulatePlan(const Arguments& args) {
 }  // namespace
 
 Verb SimulateVerb() {
-  return {verbs::kSimulate, "say how long a plan takes on a cluster, without running it",
+  return {verbs::kSimulate, "predict the step time of a plan on a cluster, without running it",
           "oneflow simulate --plan=gpt.plan --cluster=a100\n"
           "oneflow simulate --plan=gpt.plan --cluster=a100 --steps=3 --trace=simulated.json\n"
           "oneflow simulate --plan=gpt.plan --processes=2\n"

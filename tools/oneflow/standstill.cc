@@ -52,7 +52,7 @@ class Graph {
       }
     }
     if (named >= 0) {
-      return absl::StrCat(NameOf(named), " ", StateOf(named), "; ", most,
+      return absl::StrCat(WorkerName(named), " ", DescribeState(named), "; ", most,
                           most == 1 ? " rank waits" : " ranks wait", " for it");
     }
     return Circle();
@@ -91,7 +91,7 @@ class Graph {
     return ranks;
   }
 
-  std::string NameOf(int node) const {
+  std::string WorkerName(int node) const {
     const int process = ProcessOf(node);
     const std::string& host = stalls_[process].host();
     const std::string where =
@@ -100,7 +100,7 @@ class Graph {
                          : absl::StrCat("the host's worker of process ", process, where);
   }
 
-  std::string StateOf(int node) const {
+  std::string DescribeState(int node) const {
     const proto::WorkerStall* worker = worker_[node];
     if (worker == nullptr) return "has not said what it is at";
     const std::string since = absl::StrFormat("%.0f s", worker->idle_seconds());
@@ -127,13 +127,13 @@ class Graph {
     path.erase(path.begin(), std::find(path.begin(), path.end(), node));
     std::string text = "they wait for each other in a circle: ";
     for (const int at : path) {
-      absl::StrAppend(&text, at == path[0] ? "" : ", which waits for ", NameOf(at), " (",
+      absl::StrAppend(&text, at == path[0] ? "" : ", which waits for ", WorkerName(at), " (",
                       worker_[at]->at(), ")");
     }
     return absl::StrCat(text, ", which waits for the first");
   }
 
-  // Of those that it waits for, one that waits, too.
+  // One of the workers that it waits for that waits, too.
   int FollowingOf(int node) const {
     for (const int other : waits_[node]) {
       if (!waits_[other].empty()) return other;
@@ -159,7 +159,7 @@ void StandstillBoard::Put(double now, const proto::ProcessStall& stall) {
   standing_ += static_cast<int>(stall.stands_still()) - static_cast<int>(kept.stands_still());
   if (!stall.stands_still()) {
     kept.Clear();
-    told_ = std::min(told_, standing_);
+    reported_ = std::min(reported_, standing_);
     return;
   }
   if (standing_ == 1 && !kept.stands_still()) since_ = now;
@@ -168,10 +168,10 @@ void StandstillBoard::Put(double now, const proto::ProcessStall& stall) {
 
 std::optional<std::string> StandstillBoard::Look(double now) {
   const bool all = standing_ == std::ssize(stalls_);
-  if (standing_ <= told_ || !(all || (told_ == 0 && now - since_ >= kPatience))) {
+  if (standing_ <= reported_ || !(all || (reported_ == 0 && now - since_ >= kPatience))) {
     return std::nullopt;
   }
-  told_ = standing_;
+  reported_ = standing_;
   return DescribeStandstill(stalls_, ranks_);
 }
 

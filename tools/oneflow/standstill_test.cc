@@ -81,7 +81,7 @@ TEST_CASE("who could go on and does not is named") {
         "rank 1 on host b could go on, and has not for 3 s (rank 1 waits); 1 rank waits for it");
 }
 
-TEST_CASE("those that wait for each other are told as a circle") {
+TEST_CASE("workers that wait for each other are reported as a cycle") {
   Stalls stalls = Standing(3);
   Add(&stalls[0], 0, {1});
   Add(&stalls[1], 1, {2});

@@ -29,8 +29,8 @@ absl::Status CheckFeed(const proto::Plan& plan, const std::string& program, cons
 
 absl::Status CopyFeed(const NpyArray& array, const Piece& piece) {
   const size_t size = ElementBytes(piece.dtype);
-  const auto copy = [&](int64_t local, int64_t whole, int64_t n) {
-    std::memcpy(piece.data + local * size, array.bytes.data() + whole * size, n * size);
+  const auto copy = [&](int64_t local, int64_t at, int64_t n) {
+    std::memcpy(piece.data + local * size, array.bytes.data() + at * size, n * size);
   };
   ForRuns(*piece.dims, *piece.slice, 0, piece.slice->elements(), copy);
   return absl::OkStatus();
@@ -45,7 +45,7 @@ absl::Status FetchedTensors::Take(const Piece& piece) {
     shard.bytes.assign(piece.data, piece.data + piece.slice->elements() * size);
     return absl::OkStatus();
   }
-  NpyArray& array = whole[*piece.name];
+  NpyArray& array = full[*piece.name];
   array.dtype = piece.dtype;
   array.dims = *piece.dims;
   array.bytes.resize(Product(*piece.dims) * size);

@@ -1,4 +1,4 @@
-// Between .npy files and the pieces that feed and fetch actors exchange.
+// Converts between .npy files and the pieces of feed and fetch actors.
 #pragma once
 
 #include <map>
@@ -11,16 +11,17 @@
 
 namespace oneflow {
 
-// Whether `array` has the shape and dtype of input `name` of a program; names both if not.
+// OK if `array` has the shape and dtype of input `name` of a program; otherwise the error names
+// both.
 absl::Status CheckFeed(const proto::Plan& plan, const std::string& program, const std::string& name,
                        const NpyArray& array, const std::string& file);
 
 // Copies the piece's slice of `array` to the device.
 absl::Status CopyFeed(const NpyArray& array, const Piece& piece);
 
-// What fetch actors gave: the whole tensors, and for each rank the raw local piece.
+// The results of fetch actors: the full tensors, and for each rank the local piece as produced.
 struct FetchedTensors {
-  std::map<std::string, NpyArray> whole;
+  std::map<std::string, NpyArray> full;
   std::map<std::string, std::map<int, NpyArray>> shards;
   absl::Status Take(const Piece& piece);
 };

@@ -9,7 +9,7 @@ namespace oneflow {
 namespace {
 
 // Bytes of the character that begins with `first`; 1 for one that begins none.
-size_t LengthOf(unsigned char first) {
+size_t SequenceLength(unsigned char first) {
   if (first >= 0xc2 && first <= 0xdf) return 2;
   if (first >= 0xe0 && first <= 0xef) return 3;
   if (first >= 0xf0 && first <= 0xf4) return 4;
@@ -21,7 +21,7 @@ size_t WholeCharacters(std::string_view text) {
   for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
     if ((byte & 0xc0) == 0x80) continue;  // in the middle of a character
-    return LengthOf(byte) > back ? text.size() - back : text.size();
+    return SequenceLength(byte) > back ? text.size() - back : text.size();
   }
   return text.size();
 }

@@ -1,12 +1,12 @@
-// Turns the bytes of tokens into text that can be shown as it comes: whole characters only, and
-// nothing that may become the beginning of a stop string.
+// Converts the bytes of tokens to text that can be printed incrementally: complete characters only,
+// and nothing that may be the beginning of a stop string.
 //
 //   TextStream stream({"\n\n"});
 //   std::fputs(stream.Push(tokenizer.bytes(token)).c_str(), stdout);   // token by token
 //   if (stream.stopped()) ...
 //   std::fputs(stream.Finish().c_str(), stdout);
 //
-// What comes out is UTF-8: bytes that belong to no character become U+FFFD.
+// The output is UTF-8: bytes that belong to no character become U+FFFD.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class TextStream {
 
   // The text that `bytes` completes. Once a stop string is complete, the text ends before it.
   std::string Push(std::string_view bytes);
-  // What was held back, as the text ends here.
+  // The remaining text, because the input ends here.
   std::string Finish();
   bool stopped() const { return stopped_; }
 

@@ -7,7 +7,7 @@
 namespace oneflow {
 namespace {
 
-// What each push gives, with bars between, then what Finish gives.
+// The results of all pushes and of Finish, separated by bars.
 std::string Shown(std::vector<std::string> stops, const std::vector<std::string>& pushes) {
   TextStream stream(std::move(stops));
   std::string shown;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 1 << 20;
 
-// How much of `text` to encode next: about a piece, or as much as must stay together.
+// The bytes of `text` to encode next: about a piece, or as much as must stay together.
 size_t NextPiece(std::string_view text, const Tokenizer& tokenizer) {
   for (size_t limit = kPieceBytes; limit < text.size(); limit *= 2) {
     if (const size_t size = tokenizer.find_split(text, limit)) return size;
@@ -53,9 +53,9 @@ TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokeni
   TextSplit split;
   for (size_t d = 0; d < documents.size(); ++d) {
     const std::string_view document = documents[d];
-    const bool whole = left >= document.size();
-    const size_t size = whole ? document.size() : CutNear(document, tokenizer, left, reach);
-    left = whole ? left - size : 0;
+    const bool full = left >= document.size();
+    const size_t size = full ? document.size() : CutNear(document, tokenizer, left, reach);
+    left = full ? left - size : 0;
     const bool both = size > 0 && size < document.size();
     if (size > 0) split.train.pieces.push_back({document.substr(0, size), d, true, !both});
     if (size < document.size()) {

@@ -1,4 +1,4 @@
-// Texts to token files: what `oneflow data` does once flags are read.
+// Converts texts to token files for `oneflow data`.
 //
 //   const TextSplit split = SplitText(documents, tokenizer, 0.1);
 //   ASSIGN_OR_RETURN(EncodedText train, EncodeText(split.train, tokenizer, "train.bin", options));
@@ -35,7 +35,7 @@ struct TextSplit {
 // The last `validation` of the bytes are for validation. One document may be split: at the last
 // position that the tokenizer allows, if that is within a tenth of the smaller part from the
 // fraction; else where white space begins; else between two characters. Only the first keeps the
-// ids of the whole.
+// ids of the complete text.
 TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokenizer& tokenizer,
                     double validation);
 

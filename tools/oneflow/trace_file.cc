@@ -40,8 +40,8 @@ void AlignToBeats(proto::ProcessTrace* trace) {
   trace->set_clock_error(error);
 }
 
-// Of the round trip that took the shortest time. The first one may still be on its way.
-Member::ClockOffset OffsetOf(const Member& member) {
+// The offset by the shortest round trip. The first one may not be complete yet.
+Member::ClockOffset EstimateOffset(const Member& member) {
   for (;;) {
     const Member::ClockOffset offset = member.clock_offset();
     if (offset.error_seconds >= 0 || !member.status().ok()) return offset;
@@ -49,14 +49,14 @@ Member::ClockOffset OffsetOf(const Member& member) {
   }
 }
 
-proto::ProcessTrace PartOf(const Runtime& runtime, const Processes& processes) {
+proto::ProcessTrace MakeProcessTrace(const Runtime& runtime, const Processes& processes) {
   proto::ProcessTrace trace = runtime.TraceEvents();
   trace.set_process(processes.index());
   char host[256] = {};
   if (gethostname(host, sizeof(host) - 1) == 0) trace.set_host(host);
   AlignToBeats(&trace);
   if (processes.IsFirst()) return trace;
-  const Member::ClockOffset clock = OffsetOf(processes.member());
+  const Member::ClockOffset clock = EstimateOffset(processes.member());
   trace.set_clock_offset(trace.clock_offset() + static_cast<int64_t>(clock.seconds * 1e9));
   trace.set_clock_error(trace.clock_error() +
                         std::max<int64_t>(0, static_cast<int64_t>(clock.error_seconds * 1e9)));
@@ -121,7 +121,7 @@ absl::Status WriteTrace(const std::string& path, const Runtime& runtime, Process
   const int count = processes->count();
   if (!together) {
     if (!processes->IsFirst()) return absl::OkStatus();
-    const proto::ProcessTrace own = PartOf(runtime, *processes);
+    const proto::ProcessTrace own = MakeProcessTrace(runtime, *processes);
     std::fprintf(stderr, "oneflow: the trace has process 0 alone: others could not be asked\n");
     return Write(path, {own}, count, runtime.plan(), predicted);
   }
@@ -135,7 +135,8 @@ absl::Status WriteTrace(const std::string& path, const Runtime& runtime, Process
                  static_cast<double>(error) * 1e-3);
     return std::string();
   };
-  return processes->Round("trace", PartOf(runtime, *processes).SerializeAsString(), join).status();
+  return processes->Round("trace", MakeProcessTrace(runtime, *processes).SerializeAsString(), join)
+      .status();
 }
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// The file of `train --trace`: one, of however many processes.
+// The file of `train --trace`: one for any number of processes.
 #pragma once
 
 #include <string>

@@ -48,7 +48,7 @@ namespace {
 // takes it for all.
 absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first, int64_t attempt) {
   if (FLAGS_checkpoint_dir.empty() || !first) return std::nullopt;
-  // A job's own attempts are told apart by their numbers, and an older one cannot commit
+  // A job's own attempts differ in their numbers, and an older one cannot commit
   // (checkpoint.h). Its process may hang on a host that was lost, and hold the lock.
   if (!FLAGS_job_dir.empty() && attempt > 0) return std::nullopt;
   // A folder to resume from is there already: a mistyped one is not made.
@@ -59,11 +59,12 @@ absl::StatusOr<std::optional<FolderLock>> TakeFolder(Resume resume, bool first, 
   return lock;
 }
 
-// On a signal: with whole steps and a checkpoint of them, or, without a folder for one, at once.
-void End(Runtime& runtime, Processes* processes, bool* told) {
+// Ends the run on a signal: after complete steps, with a checkpoint, or at once without a folder
+// for it.
+void End(Runtime& runtime, Processes* processes, bool* printed) {
   if (processes == nullptr && FLAGS_checkpoint_dir.empty()) return runtime.Cancel();
-  if (*told) return;
-  *told = true;
+  if (*printed) return;
+  *printed = true;
   if (processes != nullptr) processes->AskStop();
   if (FLAGS_checkpoint_dir.empty()) return;
   std::fputs(
@@ -72,7 +73,7 @@ void End(Runtime& runtime, Processes* processes, bool* told) {
       stderr);
 }
 
-// What this process notices goes to process 0.
+// Sends the observations of this process to process 0.
 WatchdogOptions WatchFor(Processes* processes, JobWatch* watch, bool on_gpus) {
   const auto note = [processes, watch](const char* name, const auto& message) {
     if (processes == nullptr) return watch->Note(0, name, message.SerializeAsString());
@@ -97,13 +98,13 @@ absl::Status TrainAndTrace(const proto::Plan& plan, Runtime& runtime, const Toke
                            const TokenSource* eval, MetricsLog* log, bool on_gpus,
                            Processes* processes, JobWatch* watch, const Promise* promise,
                            TrainLoopOptions options) {
-  // Whether it can be written is not found out after hours. A run that is killed leaves none.
+  // Checks now, not after hours, that the trace can be written. A run that is killed leaves none.
   const bool writes = !FLAGS_trace.empty() && (processes == nullptr || processes->IsFirst());
   if (writes) RETURN_IF_ERROR(Annotate(MakeWayForFile(FLAGS_trace), "--trace"));
   absl::Status trained;
   {
-    bool told = false;
-    const Interrupt interrupt([&] { End(runtime, processes, &told); });
+    bool printed = false;
+    const Interrupt interrupt([&] { End(runtime, processes, &printed); });
     options.stop = &interrupt.signalled();
     const Watchdog watchdog(runtime, WatchFor(processes, watch, on_gpus));
     trained = TrainLoop(plan, runtime, train, eval, log, options);
@@ -122,16 +123,16 @@ int KernelThreads(const Runtime& runtime) { return runtime.ranks() * runtime.ker
 void WarnOfCores(const Runtime& runtime) {
   const int cores = Cores();
   if (KernelThreads(runtime) <= cores) return;
-  const std::string mend = runtime.ranks() > cores
+  const std::string hint = runtime.ranks() > cores
                                ? "a mesh of " + std::to_string(cores) + " or fewer devices"
                                : "--threads=" + std::to_string(cores);
   std::fprintf(stderr,
                "oneflow: warning: %d devices of %d kernel threads each take turns on the %d cores "
                "that this process may use; it would take no longer with %s\n",
-               runtime.ranks(), runtime.kernel_threads(), cores, mend.c_str());
+               runtime.ranks(), runtime.kernel_threads(), cores, hint.c_str());
 }
 
-// What the cores that the run may use do in products of matrices: of the types that it multiplies.
+// The rate of matrix products on the cores that the run may use, for the types that it multiplies.
 absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
   const int threads = std::min(KernelThreads(runtime), Cores());
   ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
@@ -159,7 +160,7 @@ absl::StatusOr<double> MachineFlops(const Runtime& runtime, Processes* processes
   return NumberIn(all);
 }
 
-// What is left of a run that was interrupted.
+// The status of a run that was interrupted: it names the newest checkpoint.
 absl::Status Interrupted() {
   const absl::StatusOr<std::string> latest = LatestCheckpoint(FLAGS_checkpoint_dir);
   return absl::CancelledError(
@@ -169,17 +170,18 @@ absl::Status Interrupted() {
           : "interrupted before the first step was done; no checkpoint was written");
 }
 
-// Where updates wait for no norm, nothing can skip a step; where weights lag, none can wait for it.
+// If updates do not wait for a norm, nothing can skip a step; if weights lag, updates cannot wait
+// for it.
 void WarnOfSteps(int64_t steps, const proto::Plan& plan) {
   const bool skipped = !plan.train().no_global_norm();
   const char* what = skipped ? "were skipped, for their loss or gradient was not finite"
                              : "had a loss or gradient that was not finite and was applied";
-  const char* mend = skipped ? plan.train().optimizer().clip() > 0 ? " or --clip" : " or --clip=1"
+  const char* hint = skipped ? plan.train().optimizer().clip() > 0 ? " or --clip" : " or --clip=1"
                      : StepsARound(plan) > 1
                          ? ""
                          : ", or compile with --global_norm, which skips such steps";
   std::fprintf(stderr, "oneflow: warning: %lld steps %s; try a lower --learning_rate%s\n",
-               static_cast<long long>(steps), what, mend);
+               static_cast<long long>(steps), what, hint);
 }
 
 // A run whose last loss is not finite has failed, whatever it wrote.
@@ -217,7 +219,7 @@ absl::StatusOr<bool> GoesOnTogether(Resume resume, Processes* processes) {
   return goes_on == "yes";
 }
 
-// What is trained, on what, and how.
+// The plan, data and options of a training.
 struct Training {
   const Arguments& args;
   const proto::Plan& plan;
@@ -274,10 +276,10 @@ absl::Status TrainHere(Training training, Processes* processes) {
                                            processes == nullptr ? 1 : processes->count(),
                                            training.log.machine_flops));
     if (promise) training.log.promised_step_seconds = promise->step_seconds;
-    training.log.on_step = [&times, told = std::move(training.log.on_step)](
+    training.log.on_step = [&times, next = std::move(training.log.on_step)](
                                int64_t steps, double loss, double seconds) {
       times.Add(seconds);
-      if (told) told(steps, loss, seconds);
+      if (next) next(steps, loss, seconds);
     };
     log.emplace(training.log);
   }
@@ -312,7 +314,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
   return absl::OkStatus();
 }
 
-// Of this process, whatever is trained.
+// The attempt of this process, for any training.
 struct Attempt {
   const Arguments& args;
   const JobPlacement& place;

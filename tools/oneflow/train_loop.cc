@@ -31,7 +31,7 @@ int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
   return every > 0 ? std::min(end, (step / every + 1) * every) : end;
 }
 
-StepNumbers NumbersOf(const proto::Optimizer& o, int64_t step, int64_t total) {
+StepNumbers MakeNumbers(const proto::Optimizer& o, int64_t step, int64_t total) {
   return {LearningRate(o, step, total),
           o.beta1(),
           o.beta2(),
@@ -145,8 +145,8 @@ class Loop {
     RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
                                    /*quiet=*/!IsFirst()));
     if (IsFirst()) {
-      WarnOfChanges(folder, FactsOf(*reader),
-                    FactsOf(plan_, OptimizerOfRun(options_), options_.tokens));
+      WarnOfChanges(folder, CollectFacts(*reader),
+                    CollectFacts(plan_, OptimizerOfRun(options_), options_.tokens));
     }
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(Run("load", context, 1));
@@ -166,7 +166,7 @@ class Loop {
     context.first_step = first;
     context.tokens = &tokens;
     context.optimizer = [this](int64_t step) {
-      return NumbersOf(options_.optimizer, step, options_.steps);
+      return MakeNumbers(options_.optimizer, step, options_.steps);
     };
     context.report = [this](int64_t step, std::span<const double> values) {
       log_->Record(step, values);

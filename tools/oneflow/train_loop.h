@@ -1,7 +1,7 @@
 // The training loop of `oneflow train`: programs of one plan, run one after the other at step
-// boundaries; which one comes next is a function of the step number alone.
+// boundaries; the next one is a function of the step number alone.
 //
-// It is not a scheduler: within a program nobody schedules anything.
+// It is not a scheduler: a program needs none.
 #pragma once
 
 #include <atomic>

@@ -26,7 +26,7 @@ std::string VerbsWith(std::string_view flag) {
     if (row.name != flag) continue;
     for (uint32_t verb = 1; verb < verbs::kAll; verb <<= 1) {
       if (row.verbs & verb)
-        absl::StrAppend(&list, list.empty() ? "" : ", ", ToAbsl(verbs::NameOf(verb)));
+        absl::StrAppend(&list, list.empty() ? "" : ", ", ToAbsl(verbs::VerbName(verb)));
     }
   }
   return list;
@@ -61,10 +61,10 @@ absl::Status NoSuchFlag(const Verb& verb, const std::string& name) {
   const std::string positive = name.substr(std::min(name.size(), name.find_first_not_of('_', 2)));
   const FlagRow* turned = name.starts_with("no") ? FindFlag(verb.id, positive) : nullptr;
   const std::string best = NearestFlag(verb, name);
-  const std::string mend = turned != nullptr ? "write --" + positive + "=false; "
+  const std::string hint = turned != nullptr ? "write --" + positive + "=false; "
                            : best.empty()    ? ""
                                              : "did you mean --" + best + "? ";
-  return InputError("--" + name, who + " has no such flag", mend + SeeHelp(verb));
+  return InputError("--" + name, who + " has no such flag", hint + SeeHelp(verb));
 }
 
 // The flag of ours that a word means: "learning_rate" of "lr", of "learning-rate" and of

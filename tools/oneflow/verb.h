@@ -13,7 +13,7 @@
 
 namespace oneflow {
 
-// What stands after the verb on the command line, beside its flags.
+// The arguments after the verb on the command line, other than flags.
 struct Arguments {
   std::vector<std::string> positional;  // "gpt" in `oneflow model gpt --layers=4`
   std::vector<std::string> Repeated(
@@ -29,7 +29,7 @@ struct Verb {
   std::string_view examples;  // lines that work as written
   absl::Status (*run)(const Arguments& args);
   std::string_view words = "";  // that belong to no flag: "A.plan B.plan"; "" where it takes none
-  std::string_view name() const { return verbs::NameOf(id); }
+  std::string_view name() const { return verbs::VerbName(id); }
 };
 
 // "a,b,c" -> a, b, c.

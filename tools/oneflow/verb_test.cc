@@ -104,8 +104,8 @@ TEST_CASE("flag table: every sentence is one, and rows of a group stand together
     INFO(row.name);
     CHECK(row.sentence.ends_with('.'));
     CHECK((row.verbs & kAll) != 0);
-    if (title == TitleOf(row.group)) continue;
-    title = TitleOf(row.group);
+    if (title == GroupTitle(row.group)) continue;
+    title = GroupTitle(row.group);
     CHECK(titles.insert(title).second);
   }
 }
@@ -141,7 +141,7 @@ TEST_CASE("arguments: names of other programs and dashes are accepted") {
                              {"micro_batches", "4"}});
 }
 
-TEST_CASE("arguments: what maps to no one flag is told what to write") {
+TEST_CASE("arguments: the error for a flag without a single equivalent says what to write") {
   CHECK_THAT(Error(verbs::kCompile, {"--tensor-model-parallel-size=2"}),
              Contains("--mesh=tensor=N"));
   CHECK_THAT(Error(verbs::kCompile, {"--micro-batch-size=2"}), Contains("--micro_batches=M"));

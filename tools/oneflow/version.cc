@@ -40,7 +40,7 @@ std::string BuildIdIn(const char* notes, size_t bytes) {
   return "";
 }
 
-// Of the first object, which is the program itself.
+// Visits the first object, which is the program itself.
 int OfProgram(dl_phdr_info* info, size_t /*size*/, void* id) {
   for (int h = 0; h < info->dlpi_phnum; ++h) {
     const ElfW(Phdr)& header = info->dlpi_phdr[h];

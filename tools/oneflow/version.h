@@ -1,4 +1,4 @@
-// The text of `oneflow --version`: what one needs to know of a program to tell its results.
+// The text of `oneflow --version`: the facts about a program that determine its results.
 #pragma once
 
 #include <string>

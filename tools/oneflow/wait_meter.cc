@@ -11,18 +11,18 @@ std::optional<proto::ProcessWaits> WaitMeter::Look(double now, const RankWaits& 
   }
   if (waits.steps <= steps_ || !IsDue(now)) return std::nullopt;
   const auto steps = static_cast<double>(waits.steps - steps_);
-  proto::ProcessWaits told;
+  proto::ProcessWaits report;
   for (size_t i = 0; i < waits.wait.size(); ++i) {
     const RankWaits::Wait& wait = waits.wait[i];
-    proto::ProcessWaits::Wait* to = told.add_wait();
+    proto::ProcessWaits::Wait* to = report.add_wait();
     to->set_rank(wait.rank);
     to->set_group(wait.group);
     to->set_milliseconds(static_cast<double>(wait.nanoseconds - nanoseconds_[i]) * 1e-6 / steps);
     nanoseconds_[i] = wait.nanoseconds;
   }
   steps_ = waits.steps;
-  told_at_ = now;
-  return told;
+  reported_at_ = now;
+  return report;
 }
 
 }  // namespace oneflow

@@ -18,7 +18,7 @@
 namespace oneflow {
 namespace {
 
-// How often it looks; what "for how long" is told to.
+// The period of its checks, which is the precision of waiting times.
 constexpr std::chrono::milliseconds kPeriod{100};
 
 std::atomic<bool> asked{false};
@@ -58,7 +58,7 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
       std::fprintf(stderr, "oneflow: %s\n%s", stalled ? "nothing fires" : "asked by SIGUSR1",
                    text.c_str());
       if (stalled && options.on_stall) {
-        proto::ProcessStall stall = StallOf(report, detector);
+        proto::ProcessStall stall = MakeStall(report, detector);
         stall.set_host(options.host);
         options.on_stall(stall);
         stall_told = true;
@@ -95,19 +95,20 @@ bool StallDetector::Look(double now, const std::vector<int64_t>& firings) {
   if (firings.size() != firings_.size()) {  // a run begins or has ended
     firings_ = firings;
     since_.assign(firings.size(), now);
-    told_ = false;
+    reported_ = false;
   }
   double last = forgiven_;  // when any of them fired
   for (size_t w = 0; w < firings.size(); ++w) {
     if (firings[w] != firings_[w]) {
       firings_[w] = firings[w];
       since_[w] = now;
-      told_ = false;
+      reported_ = false;
     }
     last = std::max(last, since_[w]);
   }
-  if (firings.empty() || told_ || stall_seconds_ <= 0 || now - last < stall_seconds_) return false;
-  told_ = true;
+  if (firings.empty() || reported_ || stall_seconds_ <= 0 || now - last < stall_seconds_)
+    return false;
+  reported_ = true;
   return true;
 }
 
@@ -124,8 +125,8 @@ std::string ReportText(const std::vector<WorkerReport>& report, const StallDetec
   return text;
 }
 
-proto::ProcessStall StallOf(const std::vector<WorkerReport>& report,
-                            const StallDetector& detector) {
+proto::ProcessStall MakeStall(const std::vector<WorkerReport>& report,
+                              const StallDetector& detector) {
   proto::ProcessStall stall;
   stall.set_stands_still(true);
   for (size_t w = 0; w < report.size(); ++w) {

@@ -1,7 +1,7 @@
-// Watchdog: stalls explain themselves. While a training runs, SIGUSR1, or a standstill of so many
-// seconds, prints to stderr who waits for which slot of whom, and for how long. A standstill of
-// devices that run by themselves ends the run with DEADLINE_EXCEEDED, unless the host reads or
-// writes meanwhile; if they do not come to rest then, it ends the process with exit code 1.
+// Watchdog: explains stalls. While a training runs, SIGUSR1, or a standstill of stall_seconds,
+// prints to stderr which worker waits for which slot, and for how long. A standstill of
+// asynchronous devices ends the run with DEADLINE_EXCEEDED, unless the host reads or writes
+// meanwhile; if they do not come to rest then, it ends the process with exit code 1.
 //
 //   const Watchdog watchdog(*runtime, {.stall_seconds = 60});
 //   absl::Status status = TrainLoop(...);
@@ -19,7 +19,7 @@
 
 namespace oneflow {
 
-// Whether the workers of a run stand still, from how much they have fired. It knows no clock: the
+// Detects a standstill of the workers of a run from their numbers of firings. It has no clock: the
 // time is given.
 class StallDetector {
  public:
@@ -29,13 +29,13 @@ class StallDetector {
   // `firings` by worker, as Runtime::Firings gives them; empty between runs. True when none has
   // fired for stall_seconds: once, until one fires again.
   bool Look(double now, const std::vector<int64_t>& firings);
-  // It was no stall: the next one is told after stall_seconds more.
+  // It was no stall: the next one is reported after stall_seconds more.
   void Forgive() {
     forgiven_ = now_;
-    told_ = false;
+    reported_ = false;
   }
-  // Whether a stall was told, and none has fired since.
-  bool stalled() const { return told_; }
+  // True if a stall was reported, and no worker has fired since.
+  bool stalled() const { return reported_; }
   // Seconds up to the last Look since `worker` was first seen with as many firings as it has.
   double Idle(size_t worker) const { return now_ - since_[worker]; }
 
@@ -45,7 +45,7 @@ class StallDetector {
   double forgiven_ = 0;
   std::vector<int64_t> firings_;
   std::vector<double> since_;  // by worker
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 // A paragraph a worker:
@@ -55,7 +55,8 @@ class StallDetector {
 std::string ReportText(const std::vector<WorkerReport>& report, const StallDetector& detector);
 
 // The same for those who join the reports of many processes (standstill.h).
-proto::ProcessStall StallOf(const std::vector<WorkerReport>& report, const StallDetector& detector);
+proto::ProcessStall MakeStall(const std::vector<WorkerReport>& report,
+                              const StallDetector& detector);
 
 // From now on SIGUSR1 ends nothing: it asks for a report, which the next Watchdog gives, too, where
 // none is there yet.
@@ -65,7 +66,7 @@ struct WatchdogOptions {
   double stall_seconds = 60;  // 0: never
   bool ends = false;          // a run that stands still
   double rest_seconds = 30;   // for the devices to come to rest after that
-  std::string host;           // that is told on_stall
+  std::string host;           // passed to on_stall
   // Called by the watchdog's thread; each may be null. `on_waits`: for how long ranks wait, about
   // once in waits_seconds. `on_stall`: that the run stands still, and what its workers are at; then
   // that it goes on. `on_look`: each time it has looked, ten times a second.

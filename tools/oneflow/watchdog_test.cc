@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-TEST_CASE("a stall is told once, after so many seconds without a firing of any worker") {
+TEST_CASE("a stall is reported once, after stall_seconds without a firing of any worker") {
   StallDetector detector(10);
   CHECK_FALSE(detector.Look(100, {}));  // no run
   CHECK_FALSE(detector.Look(101, {0, 0}));
@@ -14,7 +14,7 @@ TEST_CASE("a stall is told once, after so many seconds without a firing of any w
   CHECK(detector.Look(115, {3, 0}));
   CHECK(detector.Idle(0) == 10);
   CHECK(detector.Idle(1) == 14);
-  CHECK_FALSE(detector.Look(200, {3, 0}));  // told already
+  CHECK_FALSE(detector.Look(200, {3, 0}));  // reported already
   CHECK_FALSE(detector.Look(201, {3, 1}));
   CHECK_FALSE(detector.Look(210, {3, 1}));
   CHECK(detector.Look(211, {3, 1}));

@@ -28,7 +28,7 @@ absl::Status CancelSlurm(const std::vector<SlurmJob>& jobs) {
   for (const SlurmJob& job : jobs) {
     if (job.state == "PENDING") wait.push_back(job.id);
   }
-  if (wait.size() > 2) RETURN_IF_ERROR(OutputOf(wait).status());
+  if (wait.size() > 2) RETURN_IF_ERROR(RunForOutput(wait).status());
   for (const SlurmJob& job : jobs) {
     if (job.state == "PENDING") continue;
     std::vector<std::string> end = {"scancel", "--quiet"};
@@ -60,9 +60,8 @@ absl::Status CancelLocal(const JobRecord& record, const std::string& id) {
     return absl::DataLossError("process " + id + ": is none that a job can have");
   }
   const auto pid = static_cast<pid_t>(number);
-  // The script is the first of a session of its own, and so of a group of processes. It hands a
-  // SIGTERM on to them, which end at once at a second one. If it was killed they are
-  // signalled themselves.
+  // The script is the leader of its own session, and so of a group of processes. It hands a SIGTERM
+  // on to them, which end at once at a second one. If it was killed they are signalled themselves.
   const bool all = FLAGS_now || !Runs(pid);
   if (kill(all ? -pid : pid, FLAGS_now ? SIGKILL : SIGTERM) == 0 || errno == ESRCH) {
     return absl::OkStatus();

@@ -101,7 +101,7 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv) {
   return result;
 }
 
-absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& argv) {
+absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv) {
   ASSIGN_OR_RETURN(CommandResult result, RunCommand(argv));
   if (result.code == 0) return std::move(result.out);
   while (result.err.ends_with('\n')) result.err.pop_back();

@@ -1,4 +1,4 @@
-// Other programs, run: the one place that starts processes for the verbs of jobs.
+// Runs other programs. No other code starts processes for the verbs of jobs.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,10 @@ struct CommandResult {
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv);
 
 // The same of a command that must succeed: an error holds what it wrote to stderr.
-absl::StatusOr<std::string> OutputOf(const std::vector<std::string>& argv);
+absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv);
 
-// Starts argv[0] in a session of its own, so that it outlives the terminal; its output is appended
-// to `log`. It holds the open file `kept` for as long as it, or a process that it starts, lives.
+// Starts argv[0] in a new session, so that it outlives the terminal; its output is appended to
+// `log`. It holds the open file `kept` for as long as it, or a process that it starts, lives.
 absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const std::string& log,
                                     int kept);
 

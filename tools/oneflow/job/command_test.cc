@@ -26,11 +26,12 @@ TEST_CASE("command: both outputs are read however much there is") {
 }
 
 TEST_CASE("command: one that must succeed tells what it said") {
-  CHECK(*OutputOf({"echo", "a b"}) == "a b\n");
-  const absl::Status failed = OutputOf({"bash", "-c", "echo no such thing >&2; exit 3"}).status();
+  CHECK(*RunForOutput({"echo", "a b"}) == "a b\n");
+  const absl::Status failed =
+      RunForOutput({"bash", "-c", "echo no such thing >&2; exit 3"}).status();
   CHECK(ToStd(failed.message()) ==
         "`bash -c 'echo no such thing >&2; exit 3'` failed with exit code 3: no such thing");
-  const absl::Status absent = OutputOf({"oneflow-no-such-program"}).status();
+  const absl::Status absent = RunForOutput({"oneflow-no-such-program"}).status();
   CHECK(absl::IsNotFound(absent));
   CHECK(ToStd(absent.message()).find("oneflow-no-such-program: cannot be run") == 0);
 }
@@ -38,7 +39,7 @@ TEST_CASE("command: one that must succeed tells what it said") {
 TEST_CASE("command: a quoted word reaches a program as it was") {
   for (const std::string word :
        {"", "plain", "a b", "it's", "$HOME `x` \"y\" \\", "*", "a;b", "~"}) {
-    CHECK(*OutputOf({"bash", "-c", "printf %s " + ShellQuoted(word)}) == word);
+    CHECK(*RunForOutput({"bash", "-c", "printf %s " + ShellQuoted(word)}) == word);
   }
   CHECK(ShellQuoted("--data=/a/b.txt,c") == "--data=/a/b.txt,c");
 }

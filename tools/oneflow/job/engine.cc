@@ -15,7 +15,7 @@ absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const std::vector<std::string>
   ASSIGN_OR_RETURN(const CommandResult result, RunCommand(squeue));
   // Slurm's answer of a single job that it has forgotten.
   if (result.err.find("Invalid job id") != result.err.npos) return std::vector<SlurmJob>();
-  if (result.code != 0) return OutputOf(squeue).status();
+  if (result.code != 0) return RunForOutput(squeue).status();
   std::vector<SlurmJob> jobs = ParseSqueue(result.out);
   std::sort(jobs.begin(), jobs.end(), [&](const SlurmJob& a, const SlurmJob& b) {
     return std::find(ids.begin(), ids.end(), a.id) < std::find(ids.begin(), ids.end(), b.id);
@@ -62,8 +62,8 @@ absl::Status CheckNoLiveJob(const JobDir& dir) {
   return absl::OkStatus();
 }
 
-std::string StateOf(Engine engine, const std::vector<SlurmJob>& jobs,
-                    const std::optional<nlohmann::ordered_json>& final_json, bool cancelled) {
+std::string DescribeState(Engine engine, const std::vector<SlurmJob>& jobs,
+                          const std::optional<nlohmann::ordered_json>& final_json, bool cancelled) {
   if (final_json && final_json->contains("state") && final_json->at("state").is_string()) {
     return final_json->at("state").get<std::string>();
   }

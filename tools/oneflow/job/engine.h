@@ -22,7 +22,7 @@ absl::Status CheckNoLiveJob(const JobDir& dir);
 
 // In a word: queued, running, done, failed, cancelled, or stopped: no job is left, and it is not
 // over. "unknown" where the engine, Kubernetes, is not asked.
-std::string StateOf(Engine engine, const std::vector<SlurmJob>& jobs,
-                    const std::optional<nlohmann::ordered_json>& final_json, bool cancelled);
+std::string DescribeState(Engine engine, const std::vector<SlurmJob>& jobs,
+                          const std::optional<nlohmann::ordered_json>& final_json, bool cancelled);
 
 }  // namespace oneflow

@@ -30,7 +30,7 @@ std::optional<int64_t> Number(std::string_view text) {
 }
 
 // "process-12.log" -> 12
-std::optional<int64_t> ProcessOf(std::string_view name) {
+std::optional<int64_t> ParseProcess(std::string_view name) {
   constexpr std::string_view kBegin = "process-", kEnd = ".log";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
   name.remove_prefix(kBegin.size());
@@ -41,12 +41,12 @@ std::optional<int64_t> ProcessOf(std::string_view name) {
 // Files of a job are a few levels deep. They are printed, and printing takes stack by level.
 constexpr int kMostLevels = 16;
 
-int64_t IntegerOf(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
+int64_t ReadInteger(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
   const auto it = json.find(name);
   return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
 }
 
-std::string TextOf(const nlohmann::ordered_json& json, const char* name) {
+std::string ReadText(const nlohmann::ordered_json& json, const char* name) {
   const auto it = json.find(name);
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
@@ -79,19 +79,19 @@ absl::StatusOr<JobRecord> JobDir::ReadRecord() const {
                       "give the directory that `oneflow submit` was given");
   }
   JobRecord record;
-  const absl::StatusOr<Engine> engine = ParseEngine(TextOf(*json, "engine"));
+  const absl::StatusOr<Engine> engine = ParseEngine(ReadText(*json, "engine"));
   if (!engine.ok()) return Annotate(engine.status(), File("job.json"));
   record.engine = *engine;
-  record.submitted = TextOf(*json, "submitted");
-  record.host = TextOf(*json, "host");
-  record.nodes = IntegerOf(*json, "nodes", 1);
-  record.spare_nodes = IntegerOf(*json, "spare_nodes", 0);
-  record.processes = IntegerOf(*json, "processes", 1);
+  record.submitted = ReadText(*json, "submitted");
+  record.host = ReadText(*json, "host");
+  record.nodes = ReadInteger(*json, "nodes", 1);
+  record.spare_nodes = ReadInteger(*json, "spare_nodes", 0);
+  record.processes = ReadInteger(*json, "processes", 1);
   return record;
 }
 
 absl::Status JobDir::WriteRecord(const JobRecord& record) const {
-  const nlohmann::ordered_json json = {{"engine", NameOf(record.engine)},
+  const nlohmann::ordered_json json = {{"engine", EngineName(record.engine)},
                                        {"submitted", record.submitted},
                                        {"host", record.host},
                                        {"nodes", record.nodes},
@@ -136,7 +136,7 @@ std::vector<std::pair<int64_t, std::string>> JobDir::Logs(int64_t attempt) const
   std::error_code error;
   const std::string folder = File(absl::StrCat("logs/attempt-", attempt));
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::optional<int64_t> process = ProcessOf(it->path().filename().string());
+    const std::optional<int64_t> process = ParseProcess(it->path().filename().string());
     if (process) logs.emplace_back(*process, it->path().string());
   }
   std::sort(logs.begin(), logs.end());

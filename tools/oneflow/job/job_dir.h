@@ -1,4 +1,4 @@
-// JobDir: the folder of a job, all that it is told by and all that it leaves.
+// JobDir: the folder of a job, with all its inputs and outputs.
 //
 //   job.sh job.json job.plan [graph.textproto] [keys/]   written by submit
 //   jobs                                                 ids at the engine, the first first
@@ -44,7 +44,7 @@ class JobDir {
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
-  // NOT_FOUND, as an input error with a mend, where the folder is no job's.
+  // NOT_FOUND, as an input error with a hint, if the folder is not a job's.
   absl::StatusOr<JobRecord> ReadRecord() const;
   absl::Status WriteRecord(const JobRecord& record) const;
 

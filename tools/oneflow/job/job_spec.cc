@@ -90,7 +90,7 @@ absl::StatusOr<Engine> ParseEngine(std::string_view text) {
                     "there are slurm, local and kubernetes");
 }
 
-std::string_view NameOf(Engine engine) {
+std::string_view EngineName(Engine engine) {
   for (const auto& [name, value] : kEngines) {
     if (value == engine) return name;
   }
@@ -172,7 +172,7 @@ std::vector<std::string> TrainCommand(const JobSpec& spec) {
   return words;
 }
 
-std::string ScriptOf(const JobSpec& spec) {
+std::string MakeScript(const JobSpec& spec) {
   const bool slurm = spec.engine == Engine::kSlurm;
   std::string text = "#!/bin/bash\n";
   if (slurm) text += Directives(spec);

@@ -2,7 +2,7 @@
 //
 //   JobSpec spec = {.engine = Engine::kSlurm, .nodes = 4, .job_dir = "/scratch/run/job", ...};
 //   RETURN_IF_ERROR(CheckSpec(spec, plan));
-//   WriteFile(spec.job_dir + "/job.sh", ScriptOf(spec));
+//   WriteFile(spec.job_dir + "/job.sh", MakeScript(spec));
 //
 // The script is the job's loop of attempts: it runs on the cluster without any other part of this
 // project but `oneflow train`.
@@ -21,7 +21,7 @@ namespace oneflow {
 
 enum class Engine { kSlurm, kLocal, kKubernetes };
 absl::StatusOr<Engine> ParseEngine(std::string_view text);
-std::string_view NameOf(Engine engine);
+std::string_view EngineName(Engine engine);
 
 struct JobSpec {
   Engine engine = Engine::kLocal;
@@ -54,9 +54,9 @@ absl::StatusOr<int64_t> LargestHostBytes(const proto::Plan& plan, int64_t groups
 std::vector<std::string> TrainCommand(const JobSpec& spec);
 
 // The shell script of an engine that has one: Slurm's, the local one's.
-std::string ScriptOf(const JobSpec& spec);
+std::string MakeScript(const JobSpec& spec);
 
 // The manifest of a JobSet.
-std::string JobSetOf(const JobSpec& spec);
+std::string MakeJobSet(const JobSpec& spec);
 
 }  // namespace oneflow

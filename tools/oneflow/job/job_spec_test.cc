@@ -12,8 +12,8 @@
 namespace oneflow {
 namespace {
 
-proto::Plan PlanOf(const std::vector<std::pair<std::string, int>>& axes,
-                   const std::vector<int64_t>& arena_bytes) {
+proto::Plan MakePlan(const std::vector<std::pair<std::string, int>>& axes,
+                     const std::vector<int64_t>& arena_bytes) {
   proto::Plan plan;
   plan.set_device_kind(proto::CPU);
   for (const auto& [name, size] : axes) {
@@ -73,15 +73,15 @@ void CheckGolden(const std::string& name, const std::string& text) {
 }
 
 TEST_CASE("job_spec: scripts and the manifest are as expected") {
-  CheckGolden("slurm.sh", ScriptOf(SlurmSpec()));
-  CheckGolden("local.sh", ScriptOf(LocalSpec()));
-  CheckGolden("jobset.yaml", JobSetOf(KubernetesSpec()));
+  CheckGolden("slurm.sh", MakeScript(SlurmSpec()));
+  CheckGolden("local.sh", MakeScript(LocalSpec()));
+  CheckGolden("jobset.yaml", MakeJobSet(KubernetesSpec()));
 }
 
 TEST_CASE("job_spec: cores of a process that are given are asked of Slurm") {
   JobSpec spec = SlurmSpec();
   spec.cpus_per_process = 8;
-  const std::string script = ScriptOf(spec);
+  const std::string script = MakeScript(spec);
   CHECK(script.find("#SBATCH --cpus-per-task=8\n") != script.npos);
   CHECK(script.find("\ncpus_per_process=8\n") != script.npos);
   CHECK(script.find("--exclusive") == script.npos);
@@ -90,11 +90,11 @@ TEST_CASE("job_spec: cores of a process that are given are asked of Slurm") {
 TEST_CASE("job_spec: what $( begins in a flag is no variable of Kubernetes") {
   JobSpec spec = KubernetesSpec();
   spec.train = {"--data=/scratch/$(HOME).txt"};
-  CHECK(JobSetOf(spec).find("'--data=/scratch/$$(HOME).txt'") != std::string::npos);
+  CHECK(MakeJobSet(spec).find("'--data=/scratch/$$(HOME).txt'") != std::string::npos);
 }
 
-TEST_CASE("job_spec: refusals name the flag and the mend") {
-  const proto::Plan plan = PlanOf({{"data", 8}}, {1000});
+TEST_CASE("job_spec: refusals name the flag and the correction") {
+  const proto::Plan plan = MakePlan({{"data", 8}}, {1000});
   const auto refused = [&](const std::function<void(JobSpec&)>& change, const std::string& words) {
     JobSpec spec = SlurmSpec();
     change(spec);
@@ -142,19 +142,19 @@ TEST_CASE("job_spec: refusals name the flag and the mend") {
 
 TEST_CASE("job_spec: the memory of a node is that of its ranks' stages") {
   // Ranks 0 to 3 are of stage 0, 4 to 7 of stage 1.
-  const proto::Plan plan = PlanOf({{"pipe", 2}, {"data", 4}}, {100, 7});
+  const proto::Plan plan = MakePlan({{"pipe", 2}, {"data", 4}}, {100, 7});
   CHECK(*LargestHostBytes(plan, 1) == 428);
   CHECK(*LargestHostBytes(plan, 2) == 400);
   CHECK(*LargestHostBytes(plan, 8) == 100);
   // On GPUs a host has what is pinned.
-  proto::Plan cuda = PlanOf({{"pipe", 2}, {"data", 4}}, {100, 7, 20, 30});
+  proto::Plan cuda = MakePlan({{"pipe", 2}, {"data", 4}}, {100, 7, 20, 30});
   cuda.set_device_kind(proto::CUDA);
   CHECK(*LargestHostBytes(cuda, 2) == 120);
 }
 
 TEST_CASE("job_spec: engines have names") {
   for (const Engine engine : {Engine::kSlurm, Engine::kLocal, Engine::kKubernetes}) {
-    CHECK(*ParseEngine(NameOf(engine)) == engine);
+    CHECK(*ParseEngine(EngineName(engine)) == engine);
   }
   CHECK(!ParseEngine("").ok());
 }

@@ -42,14 +42,14 @@ std::string PodScript(const JobSpec& spec) {
 }
 
 // The folder that the volume is mounted at: the first of the job's path.
-std::string MountOf(const JobSpec& spec) {
+std::string MountPath(const JobSpec& spec) {
   const size_t first = spec.job_dir.find('/', 1);
   return spec.job_dir.substr(0, first);
 }
 
 }  // namespace
 
-std::string JobSetOf(const JobSpec& spec) {
+std::string MakeJobSet(const JobSpec& spec) {
   constexpr std::string_view kManifest =
 #include "tools/oneflow/job/jobset_yaml.inc"
       ;
@@ -65,7 +65,7 @@ std::string JobSetOf(const JobSpec& spec) {
        {"@script@", Quoted(PodScript(spec))},
        {"@memory@", absl::StrCat(((spec.memory_bytes + kBesideArenas) >> 20) + 1)},
        {"@cpu@", cpu},
-       {"@mount@", MountOf(spec)},
+       {"@mount@", MountPath(spec)},
        {"@volume_claim@", Quoted(spec.volume_claim)}});
 }
 

@@ -102,7 +102,7 @@ absl::Status Logs(const Arguments& args) {
 }  // namespace
 
 Verb LogsVerb() {
-  return {verbs::kLogs, "show what the processes of a submitted job wrote",
+  return {verbs::kLogs, "show the logs of a submitted job",
           "oneflow logs --job_dir=run/job\n"
           "oneflow logs --job_dir=run/job --attempt=2 --process=0 --lines=0\n",
           Logs};

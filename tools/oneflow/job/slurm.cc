@@ -35,7 +35,7 @@ std::vector<std::vector<std::string>> Table(std::string_view text, size_t least)
 }
 
 // The number that a text begins with: Slurm writes "2000+" of several.
-int64_t NumberOf(const std::string& text) {
+int64_t ParseNumber(const std::string& text) {
   int64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
@@ -69,7 +69,8 @@ std::vector<std::string> SqueueCommand(const std::vector<std::string>& jobs) {
 std::vector<SlurmJob> ParseSqueue(std::string_view text) {
   std::vector<SlurmJob> jobs;
   for (const auto& fields : Table(text, 3)) {
-    jobs.push_back({fields[0], fields[1], NumberOf(fields[2]), fields.size() > 3 ? fields[3] : ""});
+    jobs.push_back(
+        {fields[0], fields[1], ParseNumber(fields[2]), fields.size() > 3 ? fields[3] : ""});
   }
   return jobs;
 }
@@ -86,7 +87,7 @@ std::vector<NodeGroup> ParseSinfo(std::string_view text) {
   std::vector<NodeGroup> groups;
   for (const auto& fields : Table(text, 4)) {
     groups.push_back(
-        {fields[0], fields[1].ends_with('*'), NumberOf(fields[2]), NumberOf(fields[3])});
+        {fields[0], fields[1].ends_with('*'), ParseNumber(fields[2]), ParseNumber(fields[3])});
   }
   return groups;
 }

@@ -5,7 +5,7 @@ step+=(--cpus-per-task="$cpus_per_process")
 
 job=$SLURM_JOB_ID
 told_to_stop=false
-trap 'told_to_stop=true' TERM  # Slurm ends the job: the step has been told, too, and is waited for.
+trap 'told_to_stop=true' TERM  # Slurm ends the job: the step has been signalled, too, and is waited for.
 
 # Slurm keeps a job whose first node dies or hangs, and with it all the others: nobody is left to run
 # this script. A task on the second node looks for that, and ends the job: its successor goes on.

@@ -63,14 +63,14 @@ TEST_CASE("slurm: room of a partition") {
 TEST_CASE("engine: the state of a job in a word") {
   const SlurmJob running = {"1", "RUNNING"}, pending = {"2", "PENDING"}, failed = {"1", "FAILED"};
   const nlohmann::ordered_json done = {{"state", "done"}}, foreign = {{"state", 7}};
-  CHECK(StateOf(Engine::kSlurm, {running, pending}, std::nullopt, false) == "running");
-  CHECK(StateOf(Engine::kSlurm, {running, pending}, std::nullopt, true) == "running");
-  CHECK(StateOf(Engine::kSlurm, {failed, pending}, std::nullopt, false) == "queued");
-  CHECK(StateOf(Engine::kSlurm, {failed}, std::nullopt, false) == "stopped");
-  CHECK(StateOf(Engine::kSlurm, {failed}, std::nullopt, true) == "cancelled");
-  CHECK(StateOf(Engine::kSlurm, {}, done, true) == "done");
-  CHECK(StateOf(Engine::kSlurm, {}, foreign, false) == "stopped");
-  CHECK(StateOf(Engine::kKubernetes, {}, std::nullopt, false) == "unknown");
+  CHECK(DescribeState(Engine::kSlurm, {running, pending}, std::nullopt, false) == "running");
+  CHECK(DescribeState(Engine::kSlurm, {running, pending}, std::nullopt, true) == "running");
+  CHECK(DescribeState(Engine::kSlurm, {failed, pending}, std::nullopt, false) == "queued");
+  CHECK(DescribeState(Engine::kSlurm, {failed}, std::nullopt, false) == "stopped");
+  CHECK(DescribeState(Engine::kSlurm, {failed}, std::nullopt, true) == "cancelled");
+  CHECK(DescribeState(Engine::kSlurm, {}, done, true) == "done");
+  CHECK(DescribeState(Engine::kSlurm, {}, foreign, false) == "stopped");
+  CHECK(DescribeState(Engine::kKubernetes, {}, std::nullopt, false) == "unknown");
 }
 
 }  // namespace

@@ -27,11 +27,11 @@ std::string Line(std::string name, std::string text) {
   return text + "\n";
 }
 
-std::string TextOf(const Json& value) {
+std::string FormatValue(const Json& value) {
   return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
-// Who waits for whom; the one that waits least is the one that the others wait for.
+// Waiting times of ranks; the rank that waits least is the one that the others wait for.
 std::string WaitsText(const Json& waits) {
   constexpr size_t kMostRanks = 32;
   std::string text, least;
@@ -61,20 +61,20 @@ std::string WaitsText(const Json& waits) {
 }
 
 std::string StatusText(const Json& status) {
-  std::string text = Line("state", TextOf(status.at("state")));
+  std::string text = Line("state", FormatValue(status.at("state")));
   for (const Json& job : status.at("jobs")) {
-    text += Line(absl::StrCat("job ", TextOf(job.at("id"))),
-                 absl::StrCat(TextOf(job.at("state")), "  ", TextOf(job.at("where"))));
+    text += Line(absl::StrCat("job ", FormatValue(job.at("id"))),
+                 absl::StrCat(FormatValue(job.at("state")), "  ", FormatValue(job.at("where"))));
   }
   for (const char* part : {"attempt", "checkpoint"}) {
-    if (status.contains(part)) text += Line(part, TextOf(status.at(part)));
+    if (status.contains(part)) text += Line(part, FormatValue(status.at(part)));
   }
   for (const char* part : {"training", "outcome", "final"}) {
     if (!status.contains(part)) continue;
     absl::StrAppend(&text, part, "\n");
     for (const auto& [name, value] : status.at(part).items()) {
       text += name == "wait_ms" && value.is_object() ? WaitsText(value)
-                                                     : Line("  " + name, TextOf(value));
+                                                     : Line("  " + name, FormatValue(value));
     }
   }
   return text;
@@ -87,8 +87,8 @@ absl::Status Status(const Arguments& /*args*/) {
   ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, JobsAtEngine(dir, record));
   const std::optional<Json> final_json = dir.Json("final.json");
   Json status = {{"job_dir", dir.path()},
-                 {"engine", NameOf(record.engine)},
-                 {"state", StateOf(record.engine, jobs, final_json, dir.Has("cancel"))},
+                 {"engine", EngineName(record.engine)},
+                 {"state", DescribeState(record.engine, jobs, final_json, dir.Has("cancel"))},
                  {"jobs", Json::array()}};
   for (const SlurmJob& job : jobs) {
     status["jobs"].push_back(
@@ -108,7 +108,7 @@ absl::Status Status(const Arguments& /*args*/) {
 }  // namespace
 
 Verb StatusVerb() {
-  return {verbs::kStatus, "tell how a submitted job stands",
+  return {verbs::kStatus, "show the state of a submitted job",
           "oneflow status --job_dir=run/job\n"
           "oneflow status --job_dir=run/job --format=json\n",
           Status};

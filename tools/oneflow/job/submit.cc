@@ -172,9 +172,9 @@ absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan&
     RETURN_IF_ERROR(MakeJobKeys(dir.File("keys")));
   }
   if (spec.engine == Engine::kKubernetes) {
-    RETURN_IF_ERROR(WriteFile(dir.File("jobset.yaml"), JobSetOf(spec)));
+    RETURN_IF_ERROR(WriteFile(dir.File("jobset.yaml"), MakeJobSet(spec)));
   } else {
-    RETURN_IF_ERROR(WriteFile(dir.File("job.sh"), ScriptOf(spec)));
+    RETURN_IF_ERROR(WriteFile(dir.File("job.sh"), MakeScript(spec)));
   }
   return dir.WriteRecord({.engine = spec.engine,
                           .submitted = Now(),
@@ -185,7 +185,7 @@ absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan&
 }
 
 absl::StatusOr<std::string> OutputOfSlurm(const std::vector<std::string>& words) {
-  const absl::StatusOr<std::string> output = OutputOf(words);
+  const absl::StatusOr<std::string> output = RunForOutput(words);
   if (!absl::IsNotFound(output.status())) return output;
   return InputError("--engine=slurm", ToStd(output.status().message()),
                     "run it where Slurm's commands are, or use another engine");
@@ -227,9 +227,9 @@ absl::StatusOr<std::vector<std::string>> Start(const JobDir& dir, const JobSpec&
 
 void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) {
   if (json) {
-    const nlohmann::ordered_json told = {
-        {"engine", NameOf(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}};
-    std::puts(JsonText(told).c_str());
+    const nlohmann::ordered_json result = {
+        {"engine", EngineName(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}};
+    std::puts(JsonText(result).c_str());
   } else if (spec.engine == Engine::kKubernetes) {
     std::printf("start it with: kubectl apply -f %s/jobset.yaml\n", spec.job_dir.c_str());
   } else {
@@ -262,7 +262,7 @@ absl::Status Submit(const Arguments& args) {
                stderr);
   }
   if (FLAGS_dry_run) {
-    std::fputs((spec.engine == Engine::kKubernetes ? JobSetOf(spec) : ScriptOf(spec)).c_str(),
+    std::fputs((spec.engine == Engine::kKubernetes ? MakeJobSet(spec) : MakeScript(spec)).c_str(),
                stdout);
     return absl::OkStatus();
   }
@@ -294,7 +294,7 @@ absl::Status Submit(const Arguments& args) {
 }  // namespace
 
 Verb SubmitVerb() {
-  return {verbs::kSubmit, "give a training job to Slurm, to this host or to Kubernetes",
+  return {verbs::kSubmit, "submit a training job to Slurm, to this host or to Kubernetes",
           "oneflow submit --engine=slurm --nodes=4 --spare_nodes=1 --job_dir=run/job "
           "--plan=gpt.plan --data=text.txt --steps=2000 --checkpoint_every=100\n"
           "oneflow submit --engine=local --job_dir=run/job --plan=gpt.plan --data=text.txt "

@@ -1,10 +1,10 @@
-// How the processes of a host share its cores: a pure function of what each of them may use.
+// Divides the cores of a host among its processes: a pure function of the cores that each may use.
 //
 //   const std::vector<CoreShare> shares = ShareCores({{"a", {0, 1}}, {"a", {0, 1}}});
 //   // process 0 takes core 0, process 1 takes core 1
 //
 // Processes of a host that may use the same cores divide them, where there are enough: whoever
-// started them has not. A process that was given cores of its own (Slurm, process 0 of
+// started them has not. A process that was given exclusive cores (Slurm, process 0 of
 // --processes=N) keeps them.
 #pragma once
 

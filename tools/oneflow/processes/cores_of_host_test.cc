@@ -15,7 +15,7 @@ TEST_CASE("processes that may use the same cores of a host divide them") {
         std::vector<CoreShare>{{{0}, 1}, {{2, 4}, 1}});
 }
 
-TEST_CASE("processes keep cores of their own") {
+TEST_CASE("processes keep exclusive cores") {
   CHECK(ShareCores({{"a", {0}}, {"a", {1}}}) == std::vector<CoreShare>{{{0}, 1}, {{1}, 1}});
 }
 

@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<std::string>> OwnArguments() {
   _exit(kNotStarted);
 }
 
-cpu_set_t SetOf(const std::vector<int>& cores) {
+cpu_set_t MakeCpuSet(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(core, &set);
@@ -54,9 +54,9 @@ cpu_set_t SetOf(const std::vector<int>& cores) {
 }
 
 // The arguments of process `index` of `processes`: those of process 0 (as in main, with the
-// program's name) without its place, and with its own.
-std::vector<std::string> ArgumentsOf(const std::vector<std::string>& own, int index, int processes,
-                                     const std::string& coordinator) {
+// program's name) without the process index of this one, and with its own.
+std::vector<std::string> ChildArguments(const std::vector<std::string>& own, int index,
+                                        int processes, const std::string& coordinator) {
   std::vector<std::string> arguments;
   bool skip = false;
   for (const std::string& argument : own) {
@@ -92,7 +92,7 @@ std::vector<int> CoresOfThread() {
 }
 
 void UseCores(const std::vector<int>& cores) {
-  const cpu_set_t set = SetOf(cores);
+  const cpu_set_t set = MakeCpuSet(cores);
   sched_setaffinity(0, sizeof(set), &set);
 }
 
@@ -110,11 +110,11 @@ absl::StatusOr<Children> Children::Start(int processes, const std::string& coord
   setenv(kChild, absl::StrCat(getpid()).c_str(), 1);
   Children children({});
   for (int index = 1; index < processes; ++index) {
-    std::vector<std::string> arguments = ArgumentsOf(own, index, processes, coordinator);
+    std::vector<std::string> arguments = ChildArguments(own, index, processes, coordinator);
     std::vector<char*> pointers;
     for (std::string& argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
-    const cpu_set_t share = SetOf(ShareOfCores(cores, index, processes));
+    const cpu_set_t share = MakeCpuSet(ShareOfCores(cores, index, processes));
     const pid_t pid = fork();
     if (pid == 0) Become(pointers.data(), share);
     if (pid < 0) {

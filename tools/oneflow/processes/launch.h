@@ -4,9 +4,10 @@
 //   ... join, train ...
 //   children.Await();
 //
-// Each is this program with the same arguments and a place of its own, on a share of the cores that
-// this process may use, where there are enough. They find out by themselves when the run is over
-// or lost. It is no supervisor: whoever ends early has told the coordinator, or is missed by it.
+// Each is this program with the same arguments and its own process index, on a share of the cores
+// that this process may use, where there are enough. They find out by themselves when the run is
+// over or lost. It is not a supervisor: a process that ends early has reported to the coordinator,
+// or is missed by it.
 #pragma once
 
 #include <sys/types.h>
@@ -38,9 +39,9 @@ class Children {
   // Kills those that are there after Await, or if it was not called.
   ~Children();
 
-  // While they join: why one of them has not and never will. One that ends then has told why, but
-  // for one that a signal ended: the status is quiet where there is no more to tell.
-  // `host`: of this process, for the sentence.
+  // While they join: why one of them has not and never will. One that ends then has printed why,
+  // but for one that a signal ended: the status is quiet where there is no more to tell. `host`: of
+  // this process, for the sentence.
   absl::Status CheckJoining(const std::string& host);
   // Waits until all have ended, for so long at most.
   void Await(std::chrono::seconds patience);

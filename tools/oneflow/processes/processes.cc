@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.job = JobNumber(self->options_.member.token);
   network.attempt = static_cast<uint32_t>(self->options_.member.attempt);
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
-  // A core of its own: a thread that spins takes none from a kernel.
+  // A separate core: a thread that spins takes none from a kernel.
   network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
   auto opened = UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
     self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));

@@ -9,10 +9,10 @@
 //   RETURN_IF_ERROR(processes->Run("train", context, steps));      the same runs in all processes
 //   RETURN_IF_ERROR(processes->Leave());
 //
-// Where an exchange fails because another process is gone, all statuses say what happened there:
+// If an exchange fails because another process is gone, all statuses say what happened there:
 // Cause.
 //
-// It is no supervisor: nothing here starts an attempt again.
+// It is not a supervisor: nothing here restarts an attempt.
 #pragma once
 
 #include <cstdint>

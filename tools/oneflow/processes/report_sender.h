@@ -1,4 +1,4 @@
-// ReportSender: takes what a worker reports and hands it on from a thread of its own, because
+// ReportSender: takes the reports of a worker and passes them on from a separate thread, because
 // handing on allocates, and may wait for a lock.
 //
 //   ReportSender sender([&](uint64_t run, int64_t step, std::span<const double> values) { ... });

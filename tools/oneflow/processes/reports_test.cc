@@ -1,5 +1,5 @@
-// How numbers of a step get from the worker that reports them to process 0's listener: in order,
-// and without an allocation by the worker.
+// Tests the path of a step's numbers from the worker that reports them to process 0's listener: in
+// order, and without an allocation by the worker.
 #include <catch2/catch.hpp>
 
 #include <mutex>

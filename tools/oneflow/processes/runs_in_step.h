@@ -30,7 +30,7 @@ namespace oneflow {
 
 class RunsInStep {
  public:
-  // How this process speaks to the others. None of them waits.
+  // The calls by which this process sends to the others. None of them waits.
   struct Link {
     // It begins run number `run`.
     std::function<void(uint64_t run, std::string_view program, int64_t first_step, int64_t steps)>

@@ -63,7 +63,7 @@ fruitless() {
 }
 
 # outcome ATTEMPT LAUNCHED: 0 done, 1 starting again may help, 2 it cannot. The processes write it to
-# outcome.json. Where they could not, the launcher's exit code tells the rest.
+# outcome.json. If they could not, the launcher's exit code tells the rest.
 outcome() {
   local attempt code
   attempt=$(sed -n 's/.*"attempt": *\([0-9]*\).*/\1/p' "$job_dir/outcome.json" 2>/dev/null)

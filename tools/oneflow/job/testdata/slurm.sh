@@ -46,7 +46,7 @@ step+=(--cpus-per-task="$cpus_per_process")
 
 job=$SLURM_JOB_ID
 told_to_stop=false
-trap 'told_to_stop=true' TERM  # Slurm ends the job: the step has been told, too, and is waited for.
+trap 'told_to_stop=true' TERM  # Slurm ends the job: the step has been signalled, too, and is waited for.
 
 # Slurm keeps a job whose first node dies or hangs, and with it all the others: nobody is left to run
 # this script. A task on the second node looks for that, and ends the job: its successor goes on.
@@ -116,7 +116,7 @@ fruitless() {
 }
 
 # outcome ATTEMPT LAUNCHED: 0 done, 1 starting again may help, 2 it cannot. The processes write it to
-# outcome.json. Where they could not, the launcher's exit code tells the rest.
+# outcome.json. If they could not, the launcher's exit code tells the rest.
 outcome() {
   local attempt code
   attempt=$(sed -n 's/.*"attempt": *\([0-9]*\).*/\1/p' "$job_dir/outcome.json" 2>/dev/null)
