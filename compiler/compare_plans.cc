@@ -38,8 +38,8 @@ std::string MainProgram(const proto::Plan& plan) {
 }  // namespace
 
 bool ComparesPlans(const CompileOptions& options) {
-  return options.step_seconds != nullptr && options.mesh.devices() > 1 && options.cluster.level_size() > 0 &&
-         options.cluster.device().kind() != proto::Device::CPU;
+  return options.step_seconds != nullptr && options.mesh.devices() > 1 &&
+         options.cluster.level_size() > 0 && options.cluster.device().kind() != proto::Device::CPU;
 }
 
 CompileOptions WithoutCluster(const CompileOptions& options) {
@@ -63,9 +63,9 @@ absl::StatusOr<proto::Plan> FasterPlan(const CompileOptions& options,
     const absl::StatusOr<double> with = options.step_seconds(*known, program);
     const absl::StatusOr<double> without = options.step_seconds(*unknown, program);
     if (!with.ok() || !without.ok() || *with <= *without) return known;
-    note = absl::StrCat("compiled as for an unknown cluster: simulated on this one, its step takes ",
-                        TimeText(*without), ", and ", TimeText(*with),
-                        " with what is chosen for this one");
+    note = absl::StrCat(
+        "compiled as for an unknown cluster: simulated on this one, its step takes ",
+        TimeText(*without), ", and ", TimeText(*with), " with what is chosen for this one");
   }
   RETURN_IF_ERROR(PriceBoxing(options.cluster, &*unknown));
   unknown->mutable_facts()->add_note(note);

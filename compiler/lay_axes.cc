@@ -36,9 +36,9 @@ std::optional<Exchange> ExchangeOf(const Graph& graph, const Op& op) {
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
   if (op.kind == "transfer") {
     const int stage = graph.Producer(op.inputs[0]).stage;
-    return Exchange{TransferWork(graph.mesh, BoxedOf(to), to.sbp, stage, op.stage), {}};
+    return Exchange{TransferWork(graph.mesh, DescribeBoxed(to), to.sbp, stage, op.stage), {}};
   }
-  Exchange exchange{WorkBetween(graph.mesh, BoxedOf(from), from.sbp, to.sbp), {}};
+  Exchange exchange{WorkBetween(graph.mesh, DescribeBoxed(from), from.sbp, to.sbp), {}};
   for (const int axis : exchange.work.axes) {
     exchange.axes.push_back(graph.mesh.axes[axis].name);
   }

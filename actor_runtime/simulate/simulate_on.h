@@ -52,10 +52,12 @@ absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan
 inline constexpr int64_t kSkipAfter = int64_t{1} << 18;
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps,
-                                        int64_t skip_after = kSkipAfter);
+                                        int64_t skip_after = kSkipAfter,
+                                        int64_t most_firings = SimulateOptions::kMostFirings);
 
 // Seconds of a step of a program on the way of being compiled, of which offsets and proof are not
-// needed: for the compiler, to compare layouts. All processes are taken for one.
+// needed: for the compiler, to compare layouts and plans. All processes are taken for one.
+// RESOURCE_EXHAUSTED where more than 2^20 firings do not repeat themselves: it would take seconds.
 absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
                                             std::string_view program);
 

@@ -231,7 +231,7 @@ class PathSearch {
 
 }  // namespace
 
-BoxedTensor BoxedOf(const Tensor& tensor) {
+BoxedTensor DescribeBoxed(const Tensor& tensor) {
   return {tensor.shape.dims, static_cast<int64_t>(SizeOf(tensor.dtype)), tensor.dtype};
 }
 
@@ -268,7 +268,7 @@ double BytesTaken(const BoxingWork& work) {
   return work.primitive == "all_reduce" ? (work.members - 1) * work.written : work.received;
 }
 
-double SecondsOf(const BoxingPrices& prices, const BoxingWork& work) {
+double PriceWork(const BoxingPrices& prices, const BoxingWork& work) {
   if (prices.kernels != nullptr) {
     return BoxingTime(work, prices.mesh, prices.cluster, *prices.kernels).both();
   }
@@ -284,7 +284,7 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
   step.kind = primitive.kind;
   const BoxingWork work = WorkBetween(prices.mesh, tensor, from, to);
   step.bytes = std::llround(BytesTaken(work));
-  step.seconds = SecondsOf(prices, work);
+  step.seconds = PriceWork(prices, work);
   return step;
 }
 

@@ -36,7 +36,7 @@ struct BoxedTensor {
   int64_t element_bytes = 4;
   DType dtype = DType::kF32;  // measured copies may differ by it
 };
-BoxedTensor BoxedOf(const Tensor& tensor);
+BoxedTensor DescribeBoxed(const Tensor& tensor);
 
 struct BoxingStep {
   std::string_view kind;
@@ -56,7 +56,7 @@ BoxingWork TransferWork(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp
 double BytesTaken(const BoxingWork& work);
 
 // Seconds of one firing.
-double SecondsOf(const BoxingPrices& prices, const BoxingWork& work);
+double PriceWork(const BoxingPrices& prices, const BoxingWork& work);
 
 // The one primitive from `from` to `to`; its kind is "" where there is none.
 BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,

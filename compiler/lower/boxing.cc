@@ -15,10 +15,10 @@ namespace oneflow {
 namespace {
 
 // From another stage each device takes all it needs, from the device of its own coordinate.
-BoxingWork WorkOf(const Graph& graph, const Op& op) {
+BoxingWork FindWork(const Graph& graph, const Op& op) {
   const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
-  if (op.kind != "transfer") return WorkBetween(graph.mesh, BoxedOf(from), from.sbp, to.sbp);
-  return TransferWork(graph.mesh, BoxedOf(to), to.sbp, graph.Producer(op.inputs[0]).stage,
+  if (op.kind != "transfer") return WorkBetween(graph.mesh, DescribeBoxed(from), from.sbp, to.sbp);
+  return TransferWork(graph.mesh, DescribeBoxed(to), to.sbp, graph.Producer(op.inputs[0]).stage,
                       op.stage);
 }
 
@@ -60,10 +60,10 @@ void LowerBoxing(const Graph& graph, std::span<const Op* const> ops,
     SetReduction(primitive, from, boxing);
     if (op.kind == "zero_fill") SetFill(from, to, boxing);
   }
-  BoxingWork work = WorkOf(graph, op);
+  BoxingWork work = FindWork(graph, op);
   double bytes = BytesTaken(work);
   for (const Op* other : ops.subspan(1)) {
-    const BoxingWork more = WorkOf(graph, *other);
+    const BoxingWork more = FindWork(graph, *other);
     work.written += more.written;
     work.received += more.received;
     bytes += BytesTaken(more);

@@ -110,7 +110,7 @@ class BoxingInserter {
     const auto [known, fresh] =
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
-      known->second = BoxingPath(ways_, BoxedOf(tensor), tensor.sbp, to);
+      known->second = BoxingPath(ways_, DescribeBoxed(tensor), tensor.sbp, to);
     }
     return known->second;
   }
@@ -134,9 +134,9 @@ class BoxingInserter {
   // takes the least time. A split tensor is sliced before the link between stages, sent in parts,
   // and gathered behind it. No candidate sums.
   NdSbp SplitForTransfer(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
-    const BoxedTensor boxed = BoxedOf(tensor);
+    const BoxedTensor boxed = DescribeBoxed(tensor);
     const auto seconds = [&](const NdSbp& sent) {
-      double sum = SecondsOf(prices_, TransferWork(graph_->mesh, boxed, sent, from, need.stage));
+      double sum = PriceWork(prices_, TransferWork(graph_->mesh, boxed, sent, from, need.stage));
       for (const auto& [a, b] : {std::pair(&sbp, &sent), std::pair(&sent, &need.sbp)}) {
         for (const BoxingStep& step : BoxingPath(prices_, boxed, *a, *b)) sum += step.seconds;
       }

@@ -177,7 +177,7 @@ TEST_CASE("a transfer between stages has one price, too") {
       const Simulated simulated = Simulate(plan, cluster);
       REQUIRE(simulated.actors == 1);
       const BoxingWork work = TransferWork(mesh, {{512, 1024}}, all, 0, 1);
-      CHECK(simulated.charged == Approx(SecondsOf({cluster, mesh}, work)).epsilon(1e-9));
+      CHECK(simulated.charged == Approx(PriceWork({cluster, mesh}, work)).epsilon(1e-9));
       CHECK(simulated.took == Approx(simulated.charged).epsilon(1e-9));
     }
   }

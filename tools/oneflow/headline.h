@@ -4,8 +4,8 @@
 //   std::fputs(HeadlineText(headline).c_str(), stdout);
 //
 // The time of a step is that of `oneflow simulate` on the same cluster. It is left out, with the
-// reason, where a plan has no program train, is refused, or has more firings than are simulated in
-// about a second; then `oneflow simulate` tells it.
+// reason, where a plan has no program train, is refused, or has more firings that do not repeat
+// themselves than are simulated in about a second; then `oneflow simulate` tells it.
 #pragma once
 
 #include <cstdint>
