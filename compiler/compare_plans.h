@@ -21,10 +21,10 @@ bool ComparesPlans(const CompileOptions& options);
 // The options without the cluster: of it only the memory of a device and its kernel threads.
 CompileOptions WithoutCluster(const CompileOptions& options);
 
-// The faster plan; of equals `known`. `known`: compiled with `options`; `unknown`: with
-// WithoutCluster of them. If only one of them fits its devices, that one; an error is that of
-// `known`. A plan that was taken although the cluster was not known has a note for `explain`, and
-// its boxing the seconds of the cluster.
+// The faster plan; of equals, and where a step cannot be simulated, `known`. `known`: compiled with
+// `options`; `unknown`: with WithoutCluster of them. If only one of them fits its devices, that
+// one; an error is that of `known`. A plan that was taken although the cluster was not known has a
+// note for `explain`, and its boxing the seconds of the cluster.
 absl::StatusOr<proto::Plan> FasterPlan(const CompileOptions& options,
                                        absl::StatusOr<proto::Plan> known,
                                        absl::StatusOr<proto::Plan> unknown);

@@ -17,9 +17,6 @@
 namespace oneflow {
 namespace {
 
-// All are kept, with when they began and ended: a few gigabytes.
-constexpr int64_t kMostFirings = int64_t{1} << 27;
-
 // All axes but that of the stages shrunk to one device.
 StageMesh OneDeviceAStage(StageMesh mesh) {
   for (size_t axis = 0; axis < mesh.mesh.axes.size(); ++axis) {
@@ -48,7 +45,7 @@ class Clock {
   absl::Status Run() {
     for (Worker& worker : at_.workers) FireNext(&worker);
     while (!at_.events.empty()) {
-      if (Begun() > kMostFirings) return TooMany();
+      if (Begun() > run_.options.most_firings) return TooMany();
       if (at_.events.front().time > at_.now) SkipPeriods();
       at_.now = at_.events.front().time;
       while (!at_.events.empty() && at_.events.front().time == at_.now) {
@@ -91,10 +88,12 @@ class Clock {
   int64_t Begun() const { return static_cast<int64_t>(run_.order.size()); }
 
   absl::Status TooMany() const {
-    return InputError(absl::StrCat("program ", net_.program),
-                      absl::StrCat("has more than ", kMostFirings, " firings in ",
-                                   run_.options.steps, " steps that do not repeat themselves"),
-                      "simulate fewer steps, or fewer micro-batches");
+    const absl::Status told =
+        InputError(absl::StrCat("program ", net_.program),
+                   absl::StrCat("has more than ", run_.options.most_firings, " firings in ",
+                                run_.options.steps, " steps that do not repeat themselves"),
+                   "simulate fewer steps, or fewer micro-batches");
+    return absl::ResourceExhaustedError(told.message());
   }
 
   // If the state of now was there before, all that follows from it follows once more.
@@ -362,7 +361,7 @@ absl::Status CheckFirings(const ActorNet& net, const SimulateOptions& options) {
   }
   const bool skips = options.skip_after != SimulateOptions::kNeverSkip;
   const int64_t stored = std::max<int64_t>(1, skips ? at_least : a_step);
-  const int64_t most = std::max<int64_t>(1, kMostFirings / stored);
+  const int64_t most = std::max<int64_t>(1, SimulateOptions::kMostFirings / stored);
   if (options.steps <= most) return absl::OkStatus();
   return InputError(absl::StrCat("--steps=", options.steps),
                     absl::StrCat("are too many to simulate: one takes ", a_step, " firings"),

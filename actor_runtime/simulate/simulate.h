@@ -48,8 +48,12 @@ struct SimulateOptions {
   bool worker_a_device = false;
   // Periods are skipped after this many firings; a shorter run is stored firing by firing.
   int64_t skip_after = kNeverSkip;
+  // A run that plays more than these is RESOURCE_EXHAUSTED; what periods skip does not count. All
+  // are kept, with when they began and ended: the most take a few gigabytes.
+  int64_t most_firings = kMostFirings;
 
   static constexpr int64_t kNeverSkip = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kMostFirings = int64_t{1} << 27;
 };
 
 // The activity of an actor while it fires.

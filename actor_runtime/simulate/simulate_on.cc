@@ -204,8 +204,8 @@ absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const p
 }  // namespace
 
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
-                                        std::string_view program, int64_t steps,
-                                        int64_t skip_after) {
+                                        std::string_view program, int64_t steps, int64_t skip_after,
+                                        int64_t most_firings) {
   RETURN_IF_ERROR(VerifyPlan(plan));
   RETURN_IF_ERROR(CheckDevices(cluster, plan));
   RETURN_IF_ERROR(FindProgramByFlag(plan, program).status());
@@ -214,13 +214,15 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
   if (processes > 1) {
     ASSIGN_OR_RETURN(far, FindFarTraffic(plan, program, processes));
   }
-  return SimulateLive(cluster, plan, program, far, {.steps = steps, .skip_after = skip_after});
+  return SimulateLive(cluster, plan, program, far,
+                      {.steps = steps, .skip_after = skip_after, .most_firings = most_firings});
 }
 
 absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
                                             std::string_view program) {
   ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateLive(cluster, plan, program, {}, {.steps = 2, .skip_after = 0}));
+                   SimulateLive(cluster, plan, program, {},
+                                {.steps = 2, .skip_after = 0, .most_firings = int64_t{1} << 20}));
   return run.StepSeconds();
 }
 

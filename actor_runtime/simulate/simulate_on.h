@@ -52,10 +52,12 @@ absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan
 inline constexpr int64_t kSkipAfter = int64_t{1} << 18;
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps,
-                                        int64_t skip_after = kSkipAfter);
+                                        int64_t skip_after = kSkipAfter,
+                                        int64_t most_firings = SimulateOptions::kMostFirings);
 
 // The seconds of a step of a program during compilation, without offsets and proof: the compiler
-// compares layouts with it. It assumes one process.
+// compares layouts and plans with it. It assumes one process. RESOURCE_EXHAUSTED if more than 2^20
+// firings have no period: they would take seconds.
 absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
                                             std::string_view program);
 

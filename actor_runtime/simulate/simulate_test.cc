@@ -234,6 +234,10 @@ TEST_CASE("options out of range are refused") {
                       .message()),
       Catch::Contains("--steps=1099511627776: are too many"));
   CHECK(Simulate(plan, "eval", {.steps = 1}).status().code() == absl::StatusCode::kNotFound);
+  const absl::Status played =
+      Simulate(plan, "train", {.steps = 9, .actor_seconds = {1, 1, 1}, .most_firings = 5}).status();
+  CHECK(played.code() == absl::StatusCode::kResourceExhausted);
+  CHECK_THAT(std::string(played.message()), Catch::Contains("has more than 5 firings in 9 steps"));
 }
 
 }  // namespace

@@ -184,6 +184,16 @@ TEST_CASE("ten times the micro-batches store no more firings") {
   }
 }
 
+TEST_CASE("firings that are skipped are not counted among the most that a run may play") {
+  const proto::Plan plan = CompileSmall(Small("1f1b", /*stages=*/2, /*micro_batches=*/800));
+  SimulateOptions options{.steps = 2};
+  options.actor_seconds.assign(Train(plan).actor_size(), 1);
+  const SimulatedRun run = Run(plan, options, /*skip_after=*/0);
+  options.most_firings = static_cast<int64_t>(run.order.size());
+  CHECK(Run(plan, options, /*skip_after=*/0).step_ends == run.step_ends);
+  CHECK(Simulate(plan, "train", options).status().code() == absl::StatusCode::kResourceExhausted);
+}
+
 TEST_CASE("periods are skipped after as many firings as are asked for") {
   const proto::Plan plan = CompileSmall(Small("1f1b", /*stages=*/2, /*micro_batches=*/64));
   SimulateOptions options{.steps = 2};

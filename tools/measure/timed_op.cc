@@ -33,7 +33,8 @@ absl::StatusOr<Graph> MakeGraph(const TimedOp& op) {
 }
 
 double TensorBytes(const Tensor& tensor) {
-  return static_cast<double>(tensor.shape.elements()) * static_cast<double>(ElementBytes(tensor.dtype));
+  return static_cast<double>(tensor.shape.elements()) *
+         static_cast<double>(ElementBytes(tensor.dtype));
 }
 
 }  // namespace

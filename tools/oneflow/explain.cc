@@ -34,14 +34,15 @@ absl::StatusOr<std::string> MakePage(const Arguments& args, const proto::Plan& p
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  ASSIGN_OR_RETURN(summary.rates, FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
+  ASSIGN_OR_RETURN(summary.rates,
+                   FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
   summary.sharing = FindCoreSharing(cluster, plan);
   return ExplainPage(plan, DescribeProof(plan), summary);
 }
 
 // The bytes that a step of --program sends between --processes; empty if none are given.
 absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Arguments& args,
-                                                            const proto::Plan& plan) {
+                                                                      const proto::Plan& plan) {
   if (!args.Given("processes")) return std::nullopt;
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "plan"));
   ASSIGN_OR_RETURN(ProcessTraffic traffic,

@@ -4,8 +4,8 @@
 //   std::fputs(HeadlineText(headline).c_str(), stdout);
 //
 // The time of a step is that of `oneflow simulate` on the same cluster. It is omitted, with the
-// reason, if a plan has no program train, is refused, or has more firings than are simulated in
-// about a second; then `oneflow simulate` computes it.
+// reason, if a plan has no program train, is refused, or has more firings without a period than
+// are simulated in about a second; then `oneflow simulate` computes it.
 #pragma once
 
 #include <cstdint>
