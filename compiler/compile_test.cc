@@ -380,7 +380,7 @@ proto::Cluster Nodes() {
   return cluster;
 }
 
-std::string MeshText(const proto::Mesh& mesh) {
+std::string PrintMesh(const proto::Mesh& mesh) {
   std::string text;
   for (const auto& axis : mesh.axis()) {
     text += (text.empty() ? "" : ",") + axis.name() + "=" + std::to_string(axis.size());
@@ -398,8 +398,8 @@ TEST_CASE("axes are laid on the topology: what exchanges most is inside a node")
     REQUIRE(plan.ok());
     const bool noted =
         plan->facts().note(0).find("the axes that exchange most") != std::string::npos;
-    CHECK(noted == (ToString(*ParseMesh(mesh)) != MeshText(plan->mesh())));
-    return MeshText(plan->mesh());
+    CHECK(noted == (ToString(*ParseMesh(mesh)) != PrintMesh(plan->mesh())));
+    return PrintMesh(plan->mesh());
   };
   CHECK(mesh_of("tensor=4,data=2", false) == "data=2,tensor=4");
   CHECK(mesh_of("tensor=4,data=2", true) == "tensor=4,data=2");
@@ -421,7 +421,7 @@ TEST_CASE("how axes are laid does not depend on the order they are written in") 
     const auto plan = Compile(graph, "gpt", options);
     INFO(mesh << ": " << plan.status().ToString());
     REQUIRE(plan.ok());
-    CHECK(MeshText(plan->mesh()).ends_with("tensor=4"));
+    CHECK(PrintMesh(plan->mesh()).ends_with("tensor=4"));
   }
 }
 

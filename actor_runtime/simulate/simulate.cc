@@ -88,12 +88,12 @@ class Clock {
   int64_t Begun() const { return static_cast<int64_t>(run_.order.size()); }
 
   absl::Status TooMany() const {
-    const absl::Status told =
+    const absl::Status error =
         InputError(absl::StrCat("program ", net_.program),
                    absl::StrCat("has more than ", run_.options.most_firings, " firings in ",
-                                run_.options.steps, " steps that do not repeat themselves"),
+                                run_.options.steps, " steps that have no period"),
                    "simulate fewer steps, or fewer micro-batches");
-    return absl::ResourceExhaustedError(told.message());
+    return absl::ResourceExhaustedError(error.message());
   }
 
   // If the state of now was there before, all that follows from it follows once more.

@@ -97,8 +97,8 @@ Simulated Simulate(const proto::Plan& plan, const proto::Cluster& cluster) {
   for (size_t a = 0; a < run->net.specs.size(); ++a) {
     const proto::Actor& actor = program.actor(run->net.specs[a].actor);
     if (!actor.has_boxing()) continue;
-    REQUIRE(run->FiringsOf(static_cast<int32_t>(a)) == 1);
-    const SimulatedRun::Span span = run->SpanOf(static_cast<int32_t>(a), 0);
+    REQUIRE(run->CountFirings(static_cast<int32_t>(a)) == 1);
+    const SimulatedRun::Span span = run->FindSpan(static_cast<int32_t>(a), 0);
     simulated.charged += (*times)[actor.id()].both();
     simulated.took += span.end - span.begin;
     ++simulated.actors;
@@ -126,7 +126,7 @@ TEST_CASE("a boxing's price is the time that the simulator charges, also of ragg
             if (all[i] == all[j]) continue;
             const BoxingCase c{mesh, dims, all[i], {all[j]}, cluster};
             INFO(name << ", " << text << ": " << ToString(all[i]) << " to " << ToString(all[j]));
-            const proto::Plan plan = PlanOf(c);
+            const proto::Plan plan = MakeBoxingPlan(c);
             const Simulated simulated = Simulate(plan, cluster);
             CHECK(simulated.actors > 0);
             CHECK(simulated.charged == Approx(PathSeconds(c)).epsilon(1e-9));
@@ -153,7 +153,7 @@ TEST_CASE("the search's price of a change on one axis is that time, where parts 
         for (const NdSbp& from : AllSbps(mesh, 2)) {
           for (const NdSbp& to : AllSbps(mesh, 2)) {
             if (from == to || (from[0].partial() && to[0].partial())) continue;
-            const proto::Plan plan = PlanOf({mesh, dims, from, {to}, cluster});
+            const proto::Plan plan = MakeBoxingPlan({mesh, dims, from, {to}, cluster});
             INFO(name << ", " << text << ": " << ToString(from) << " to " << ToString(to));
             const double bytes = 4 * static_cast<double>(Product(dims));
             CHECK(prices.Seconds(from[0], to[0], bytes, DType::kF32) ==
@@ -173,7 +173,7 @@ TEST_CASE("a transfer between stages has one price, too") {
     for (const Sbp sbp : {S(0), P()}) {  // B is sent in parts over slow links
       INFO(name << ": " << ToString(sbp));
       const NdSbp all = {B(), sbp};
-      const proto::Plan plan = PlanOf({mesh, {512, 1024}, all, {all}, cluster});
+      const proto::Plan plan = MakeBoxingPlan({mesh, {512, 1024}, all, {all}, cluster});
       const Simulated simulated = Simulate(plan, cluster);
       REQUIRE(simulated.actors == 1);
       const BoxingWork work = TransferWork(mesh, {{512, 1024}}, all, 0, 1);
