@@ -47,7 +47,7 @@ void AddProducts(const Sizes& s, std::vector<KernelSample>& all) {
 
 void AddBlocks(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
-  const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab};
+  const SampleTensor x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab};
   all.insert(
       all.end(),
       {{"embedding", {{{vocab, c}}, ids}, {}},
@@ -77,11 +77,11 @@ void AddUnfused(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
   for (const bool narrow : {false, true}) {
     const auto in = [narrow](Dims dims, double low = -1, double high = 1) {
-      return SampleInput{std::move(dims), 0, low, high, false, narrow};
+      return SampleTensor{std::move(dims), 0, low, high, false, narrow};
     };
-    const SampleInput head = in({b, h, t, d}), scores = in({b, h, t, t}, -3, 3);
-    const SampleInput weights = in({b, h, t, t}, 0, 1), x = in({b, t, c});
-    SampleInput mask{{b, t, c}};
+    const SampleTensor head = in({b, h, t, d}), scores = in({b, h, t, t}, -3, 3);
+    const SampleTensor weights = in({b, h, t, t}, 0, 1), x = in({b, t, c});
+    SampleTensor mask{{b, t, c}};
     mask.mask = true;
     const AttrMap scale{{"scale", 0.5}}, rate{{"rate", 0.3}};
     all.insert(all.end(), {{"split_heads", {in({b, t, 3, h, d})}, {}},
@@ -102,8 +102,8 @@ void AddUnfused(const Sizes& s, std::vector<KernelSample>& all) {
 
 void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
-  const SampleInput logits{{b, t, vocab}, 0, -3, 3}, max{{b, t}, 0, 1, 3}, ids{{b, t}, vocab};
-  const SampleInput positive{{b, t}, 0, 0.5, 2}, wide{{}, 0, 0, 1, true}, w{{c, o}};
+  const SampleTensor logits{{b, t, vocab}, 0, -3, 3}, max{{b, t}, 0, 1, 3}, ids{{b, t}, vocab};
+  const SampleTensor positive{{b, t}, 0, 0.5, 2}, wide{{}, 0, 0, 1, true}, w{{c, o}};
   all.insert(all.end(),
              {{"row_max", {logits}, {}},
               {"row_sum_exp", {logits, max}, {}},
@@ -121,13 +121,13 @@ void AddLoss(const Sizes& s, std::vector<KernelSample>& all) {
 // Samples of kernels with tensors that may be stored narrow.
 void AddNarrow(const Sizes& s, std::vector<KernelSample>& all) {
   const auto [b, t, c, o, h, d, vocab] = s;
-  const SampleInput x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab}, max = positive;
-  const auto narrow = [](SampleInput input) {
+  const SampleTensor x{{b, t, c}}, positive{{b, t}, 0, 0.5, 2}, ids{{b, t}, vocab}, max = positive;
+  const auto narrow = [](SampleTensor input) {
     input.narrow = true;
     return input;
   };
-  const SampleInput nx = narrow(x), logits = narrow({{b, t, vocab}, 0, -3, 3});
-  const SampleInput steep = narrow({{b, t, c}, 0, -4, 4});
+  const SampleTensor nx = narrow(x), logits = narrow({{b, t, vocab}, 0, -3, 3});
+  const SampleTensor steep = narrow({{b, t, c}, 0, -4, 4});
   const AttrMap bf16{{"dtype", std::string("bf16")}};
   all.insert(
       all.end(),
@@ -189,7 +189,7 @@ const std::vector<KernelSample>& LargeSamples() {
 
 std::string ToString(const KernelSample& sample) {
   std::string text = sample.kind;
-  for (const SampleInput& input : sample.in) {
+  for (const SampleTensor& input : sample.in) {
     text += (input.narrow ? " bf16" : " ") + ToString(input.dims);
   }
   return text;
@@ -197,7 +197,7 @@ std::string ToString(const KernelSample& sample) {
 
 namespace {
 
-DType FindType(const SampleInput& input, DType dtype) {
+DType FindType(const SampleTensor& input, DType dtype) {
   if (input.ids > 0) return DType::kI32;
   if (input.mask) return DType::kU8;
   if (input.wide) return DType::kF64;
@@ -229,7 +229,7 @@ Graph MakeSampleGraph(const KernelSample& sample, DType dtype) {
 
 std::vector<Values> InputValues(const KernelSample& sample) {
   std::vector<Values> values;
-  for (const SampleInput& input : sample.in) {
+  for (const SampleTensor& input : sample.in) {
     const int64_t n = Product(input.dims);
     const uint64_t seed = 1000 * (values.size() + 1) + static_cast<uint64_t>(n);
     const int64_t ids = input.mask ? 2 : input.ids;

@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-struct SampleInput {
+struct SampleTensor {
   Dims dims;
   int64_t ids = 0;  // > 0: i32 ids below this; else floating point
   double low = -1, high = 1;
@@ -20,7 +20,7 @@ struct SampleInput {
 
 struct KernelSample {
   std::string kind;
-  std::vector<SampleInput> in;
+  std::vector<SampleTensor> in;
   AttrMap attrs;
 };
 

@@ -151,7 +151,7 @@ TEST_CASE("fused kernels give the bits of the two that they replace") {
         of_first.push_back(in[fused.bias]);
       }
       KernelHarness product = Called(first, of_first);
-      SampleInput y{product.setup().out[0].dims};
+      SampleTensor y{product.setup().out[0].dims};
       y.narrow = product.setup().out[0].dtype == DType::kBF16;
       KernelSample second{fused.second, {y}, {}};
       std::vector<Values> of_second = {product.Output(0)};

@@ -24,21 +24,22 @@ std::vector<int> Descending(size_t n, Key key) {
   return order;
 }
 
-int64_t PieceBytes(const Piece& piece) {
+int64_t PieceBytes(const ArenaPiece& piece) {
   int64_t bytes = 0;
-  for (const Piece::Part& part : piece.parts) bytes = std::max(bytes, part.offset + part.bytes);
+  for (const ArenaPiece::Part& part : piece.parts)
+    bytes = std::max(bytes, part.offset + part.bytes);
   return bytes;
 }
 
 // The parts of all pieces, in one row.
 class Parts {
  public:
-  Parts(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart)
+  Parts(const std::vector<ArenaPiece>& pieces, const std::vector<std::pair<int, int>>& apart)
       : meets_(0) {
     std::vector<Spans> spans;
-    for (const Piece& piece : pieces) {
+    for (const ArenaPiece& piece : pieces) {
       first_.push_back(size());
-      for (const Piece::Part& part : piece.parts) {
+      for (const ArenaPiece::Part& part : piece.parts) {
         parts_.push_back(&part);
         spans.push_back(part.spans);
       }
@@ -54,7 +55,7 @@ class Parts {
   int size() const { return static_cast<int>(parts_.size()); }
   int first(int piece) const { return first_[piece]; }
   int end(int piece) const { return first_[piece + 1]; }
-  const Piece::Part& operator[](int part) const { return *parts_[part]; }
+  const ArenaPiece::Part& operator[](int part) const { return *parts_[part]; }
   bool Meets(int a, int b) const { return meets_.Contains(a, b); }
 
  private:
@@ -71,7 +72,7 @@ class Parts {
     meets_.Add(first(exclusive), met);
   }
 
-  std::vector<const Piece::Part*> parts_;
+  std::vector<const ArenaPiece::Part*> parts_;
   std::vector<int> first_;  // by piece, and the end
   Pairs meets_;
 };
@@ -127,10 +128,10 @@ class FirstFit {
 };
 
 // The most bytes that hold something at one moment.
-int64_t MostAtOnce(const std::vector<Piece>& pieces) {
+int64_t MostAtOnce(const std::vector<ArenaPiece>& pieces) {
   std::vector<int64_t> change;  // by moment
-  for (const Piece& piece : pieces) {
-    for (const Piece::Part& part : piece.parts) {
+  for (const ArenaPiece& piece : pieces) {
+    for (const ArenaPiece::Part& part : piece.parts) {
       if (part.spans.empty()) continue;
       change.resize(std::max<size_t>(change.size(), part.spans.back().second + 2), 0);
       for (const auto& [first, last] : part.spans) {
@@ -170,7 +171,7 @@ int64_t Common(const Spans& a, const Spans& b) {
 
 // Disjoint couples of `apart` of the same bytes, those that have most moments in common first: what
 // is exchanged takes the bytes of what had been exchanged before it.
-Couples FindCouples(const std::vector<Piece>& pieces, const Couples& apart) {
+Couples FindCouples(const std::vector<ArenaPiece>& pieces, const Couples& apart) {
   std::vector<std::pair<int64_t, std::pair<int, int>>> ranked;
   for (const auto& [a, b] : apart) {
     if (PieceBytes(pieces[a]) != PieceBytes(pieces[b])) continue;
@@ -191,12 +192,12 @@ Couples FindCouples(const std::vector<Piece>& pieces, const Couples& apart) {
 
 // `pieces` with one for both of each couple.
 struct Joined {
-  std::vector<Piece> pieces;
+  std::vector<ArenaPiece> pieces;
   Couples apart;
   std::vector<int> piece_of;  // by piece that was given
 };
 
-Joined Join(const std::vector<Piece>& pieces, const Couples& apart, const Couples& couples) {
+Joined Join(const std::vector<ArenaPiece>& pieces, const Couples& apart, const Couples& couples) {
   Joined joined;
   std::vector<int> other(pieces.size(), -1);
   for (const auto& [a, b] : couples) other[a] = b, other[b] = a;
@@ -212,7 +213,7 @@ Joined Join(const std::vector<Piece>& pieces, const Couples& apart, const Couple
     members.push_back({i});
     if (other[i] < 0) continue;
     members.back().push_back(other[i]);
-    Piece& both = joined.pieces.back();
+    ArenaPiece& both = joined.pieces.back();
     both.spans = both.parts[0].spans = UniteSpans(pieces[i].spans, pieces[other[i]].spans);
   }
   const std::set<std::pair<int, int>> known(apart.begin(), apart.end());
@@ -233,10 +234,10 @@ Joined Join(const std::vector<Piece>& pieces, const Couples& apart, const Couple
   return joined;
 }
 
-Packing PackInOrders(const std::vector<Piece>& pieces, const Couples& apart, int64_t enough) {
+Packing PackInOrders(const std::vector<ArenaPiece>& pieces, const Couples& apart, int64_t enough) {
   const Parts parts(pieces, apart);
   std::vector<int64_t> bytes, lengths;
-  for (const Piece& piece : pieces) {
+  for (const ArenaPiece& piece : pieces) {
     bytes.push_back(PieceBytes(piece));
     lengths.push_back(TotalLength(piece.spans));
   }
@@ -266,7 +267,7 @@ Packing PackInOrders(const std::vector<Piece>& pieces, const Couples& apart, int
 
 }  // namespace
 
-Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart,
+Packing Pack(const std::vector<ArenaPiece>& pieces, const std::vector<std::pair<int, int>>& apart,
              int64_t bound) {
   const int64_t most = MostAtOnce(pieces);
   Packing best = PackInOrders(pieces, apart, Enough(most));

@@ -13,7 +13,7 @@ namespace oneflow {
 
 // A piece gets one offset. Its parts may hold something at different times. Between the parts, and
 // outside their times, its bytes are free.
-struct Piece {
+struct ArenaPiece {
   struct Part {
     int64_t offset = 0, bytes = 0;  // in the piece
     Spans spans;
@@ -38,7 +38,8 @@ struct Packing {
 // `apart`: pairs of pieces of one part that never hold something at once, whatever their spans say.
 // `bound`: bytes that any packing needs. If the packing exceeds the bound by more than 2 %, pairs
 // of `apart` that have the same bytes are also tried as one piece.
-Packing Pack(const std::vector<Piece>& pieces, const std::vector<std::pair<int, int>>& apart = {},
+Packing Pack(const std::vector<ArenaPiece>& pieces,
+             const std::vector<std::pair<int, int>>& apart = {},
              int64_t bound = std::numeric_limits<int64_t>::max());
 
 }  // namespace oneflow

@@ -33,11 +33,11 @@ struct Layout {
 // Most parts of a piece. A piece with more gets larger parts instead: packing checks every pair.
 constexpr int64_t kMostParts = 8192;
 
-Piece MakePiece(const Lifetime& life) { return {life.spans, {{0, life.bytes(), life.spans}}}; }
+ArenaPiece MakePiece(const Lifetime& life) { return {life.spans, {{0, life.bytes(), life.spans}}}; }
 
 // Adds one frame, which a step fills once: a part for each member, or one part for all of them.
 void AddFrame(const StageLifetimes& stage, const FrameLayout& frames, int64_t buffer,
-              bool by_member, Piece* piece) {
+              bool by_member, ArenaPiece* piece) {
   const int64_t begin = buffer * frames.bytes;
   Spans any;
   for (const FrameLayout::Member& member : frames.members) {
@@ -56,12 +56,12 @@ void AddFrame(const StageLifetimes& stage, const FrameLayout& frames, int64_t bu
 // All frames of a layout as one piece. If a step fills each buffer once, each frame has its own
 // lifetime. Otherwise a buffer belongs to another micro-batch in each step, so the lifetime of any
 // frame is that of all.
-Piece MakePiece(const StageLifetimes& stage, const FrameLayout& frames) {
+ArenaPiece MakePiece(const StageLifetimes& stage, const FrameLayout& frames) {
   if (!frames.once || frames.buffers > kMostParts) {
     return {frames.spans, {{0, frames.buffers * frames.bytes, frames.spans}}, true};
   }
   const bool by_member = frames.buffers * std::ssize(frames.members) <= kMostParts;
-  Piece piece{frames.spans};
+  ArenaPiece piece{frames.spans};
   for (int64_t buffer = 0; buffer < frames.buffers; ++buffer) {
     AddFrame(stage, frames, buffer, by_member, &piece);
   }
@@ -95,7 +95,7 @@ Layout AssignOffsets(const StageLifetimes& stage, const std::vector<FrameLayout>
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<bool> framed(lives.size(), false);
   std::vector<int> piece_of(lives.size(), -1);
-  std::vector<Piece> pieces;
+  std::vector<ArenaPiece> pieces;
   for (const FrameLayout& frame : frames) {
     pieces.push_back(MakePiece(stage, frame));
     for (const FrameLayout::Member& member : frame.members) framed[member.life] = true;

@@ -197,7 +197,7 @@ TEST_CASE("packing keeps apart what meets, and comes close to what is held at on
   std::mt19937 random(3);
   double over = 0;
   for (int i = 0; i < 100; ++i) {
-    std::vector<Piece> pieces;
+    std::vector<ArenaPiece> pieces;
     std::vector<int64_t> held(100, 0);  // by moment
     for (int n = 0; n < 30; ++n) {
       const auto below = [&](int n) { return static_cast<int64_t>(random() % n); };
@@ -207,7 +207,7 @@ TEST_CASE("packing keeps apart what meets, and comes close to what is held at on
       for (int64_t at = first; at <= spans[0].second; ++at) held[at] += bytes;
     }
     std::vector<Spans> spans;
-    for (const Piece& piece : pieces) spans.push_back(piece.spans);
+    for (const ArenaPiece& piece : pieces) spans.push_back(piece.spans);
     const Pairs meetings = FindOverlaps(spans);
     const Packing packing = Pack(pieces);
     for (size_t j = 0; j < pieces.size(); ++j) {
@@ -228,10 +228,10 @@ TEST_CASE("packing keeps apart what meets, and comes close to what is held at on
 TEST_CASE("a piece uses bytes that parts of another leave free, unless it is exclusive") {
   const Spans all = {{0, 9}}, early = {{0, 4}}, late = {{5, 9}};
   for (const bool exclusive : {false, true}) {
-    const std::vector<Piece> pieces = {{all, {{0, 8, early}, {8, 8, all}, {20, 8, late}}},
-                                       {late, {{0, 8, late}}, exclusive},
-                                       {all, {{0, 4, all}}},
-                                       {early, {{0, 8, early}}}};
+    const std::vector<ArenaPiece> pieces = {{all, {{0, 8, early}, {8, 8, all}, {20, 8, late}}},
+                                            {late, {{0, 8, late}}, exclusive},
+                                            {all, {{0, 4, all}}},
+                                            {early, {{0, 8, early}}}};
     const Packing packing = Pack(pieces);
     CHECK(packing.offsets == std::vector<int64_t>{0, exclusive ? 28 : 0, 16, 20});
   }
@@ -239,7 +239,7 @@ TEST_CASE("a piece uses bytes that parts of another leave free, unless it is exc
 
 TEST_CASE("pieces that are never there at once share bytes, whatever their spans say") {
   const Spans all = {{0, 9}};
-  const std::vector<Piece> pieces(4, {all, {{0, 8, all}}});
+  const std::vector<ArenaPiece> pieces(4, {all, {{0, 8, all}}});
   CHECK(Pack(pieces).bytes == 32);
   const Packing packing = Pack(pieces, {{3, 0}, {1, 3}});
   CHECK(packing.bytes == 24);
@@ -254,7 +254,7 @@ TEST_CASE("pieces that are never there at once may be packed as one") {
   int64_t apart_only = 0, as_one = 0;
   for (int round = 0; round < 20; ++round) {
     constexpr int kSums = 12, kEnd = 2 * kSums;
-    std::vector<Piece> pieces;
+    std::vector<ArenaPiece> pieces;
     std::vector<std::pair<int, int>> apart;
     const auto add = [&](int64_t bytes, int64_t first, int64_t last) {
       pieces.push_back({{{first, last}}, {{0, bytes, {{first, last}}}}});
@@ -271,7 +271,7 @@ TEST_CASE("pieces that are never there at once may be packed as one") {
     apart_only += Pack(pieces, apart).bytes;
     as_one += packing.bytes;
     std::vector<Spans> spans;
-    for (const Piece& piece : pieces) spans.push_back(piece.spans);
+    for (const ArenaPiece& piece : pieces) spans.push_back(piece.spans);
     Pairs meetings = FindOverlaps(spans);
     for (const auto& [a, b] : apart) meetings.Remove(a, b);
     for (size_t j = 0; j < pieces.size(); ++j) {

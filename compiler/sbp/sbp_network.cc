@@ -117,9 +117,9 @@ class TermBuilder {
 
   // The port of an input or output of an op on axis k; `sbp_in` takes its SBP from a row.
   template <typename SbpIn>
-  Port MakePort(OpId op, int k, SbpIn sbp_in) const {
+  TensorPort MakePort(OpId op, int k, SbpIn sbp_in) const {
     const int group = space_.GroupIndex(op);
-    Port port{{problem_.Variable(group, k)}, {}};
+    TensorPort port{{problem_.Variable(group, k)}, {}};
     for (int l = 0; l < space_.option_count(group, k); ++l) {
       port.sbps.push_back({sbp_in(space_.Row(op, k, l))});
     }
@@ -171,10 +171,10 @@ class TermBuilder {
   }
 
   // The writer's layout of `t` on axis k; of the axes before, only whether they split it.
-  Port MakeWriterPort(TensorId t, int k) const {
+  TensorPort MakeWriterPort(TensorId t, int k) const {
     const Tensor& tensor = graph_.tensors[t];
     const int group = space_.GroupIndex(tensor.producer);
-    Port writer;
+    TensorPort writer;
     for (int j = 0; j <= k; ++j) writer.variables.push_back(problem_.Variable(group, j));
     std::vector<int> combination(k + 1, 0);
     do {
@@ -226,8 +226,8 @@ class TermBuilder {
 
   // The layout of `t` that readers of a phase find. A tensor that is gathered once a step is
   // replicated by then.
-  Port MakeSourcePort(TensorId t, Phase phase, int k) const {
-    Port writer = MakeWriterPort(t, k);
+  TensorPort MakeSourcePort(TensorId t, Phase phase, int k) const {
+    TensorPort writer = MakeWriterPort(t, k);
     if (IsOnceAStep(phase)) return writer;
     const std::vector<bool> once = GatheredOnce(graph_.Producer(t));
     for (NdSbp& sbps : writer.sbps) {
@@ -243,7 +243,7 @@ class TermBuilder {
     const double bytes = BytesBefore(t);
     const DType dtype = ElementType(t);
     const double fires = Fires(phase);
-    std::vector<Port> ports;
+    std::vector<TensorPort> ports;
     ports.push_back(MakeSourcePort(t, phase, k));
     for (const Use& use : uses) {
       ports.push_back(MakePort(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
@@ -280,7 +280,7 @@ class TermBuilder {
     const bool reader = mirror.reader >= 0;
     const OpId chooser = space_.Original(reader ? mirror.reader : of.producer);
     for (int k = 0; k < axes(); ++k) {
-      std::vector<Port> both;  // the tensor, its gradient
+      std::vector<TensorPort> both;  // the tensor, its gradient
       both.push_back(MakePort(chooser, k, [&](const Signature& row) {
         if (reader && IsReplicated(row)) return PMax();
         return reader ? row.in[mirror.input] : row.out[of.output];

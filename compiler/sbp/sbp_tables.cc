@@ -9,9 +9,9 @@ namespace {
 constexpr double kMostCells = 1 << 15;  // of the table of one tensor
 
 // Of the readers (all ports but the first) that have one fixed layout, keeps one for each layout.
-void DropDuplicates(std::vector<Port>* ports) {
+void DropDuplicates(std::vector<TensorPort>* ports) {
   std::vector<NdSbp> seen;
-  const auto repeated = [&](const Port& port) {
+  const auto repeated = [&](const TensorPort& port) {
     if (!port.variables.empty()) return false;
     if (std::find(seen.begin(), seen.end(), port.sbps[0]) != seen.end()) return true;
     seen.push_back(port.sbps[0]);
@@ -27,7 +27,7 @@ size_t IndexIn(const std::vector<int>& scope, int variable) {
 }  // namespace
 
 // Removes variables that make no difference.
-void SbpTables::Reduce(Port* port) const {
+void SbpTables::Reduce(TensorPort* port) const {
   int64_t inner = 1;  // combinations of the variables after i
   for (size_t i = port->variables.size(); i-- > 0;) {
     const int64_t values = network_->domain_size(port->variables[i]);
@@ -50,9 +50,9 @@ void SbpTables::Reduce(Port* port) const {
   }
 }
 
-std::vector<int> SbpTables::FindScope(const std::vector<Port>& ports) const {
+std::vector<int> SbpTables::FindScope(const std::vector<TensorPort>& ports) const {
   std::vector<int> scope;
-  for (const Port& port : ports) {
+  for (const TensorPort& port : ports) {
     scope.insert(scope.end(), port.variables.begin(), port.variables.end());
   }
   std::sort(scope.begin(), scope.end());
@@ -60,14 +60,15 @@ std::vector<int> SbpTables::FindScope(const std::vector<Port>& ports) const {
   return scope;
 }
 
-void SbpTables::Add(std::vector<Port> ports, std::vector<int64_t> facts, const CostOfPorts& cost) {
-  for (Port& port : ports) Reduce(&port);
+void SbpTables::Add(std::vector<TensorPort> ports, std::vector<int64_t> facts,
+                    const CostOfPorts& cost) {
+  for (TensorPort& port : ports) Reduce(&port);
   AddReduced(ports, std::move(facts), cost);
 }
 
-void SbpTables::AddShared(std::vector<Port> ports, std::vector<int64_t> facts,
+void SbpTables::AddShared(std::vector<TensorPort> ports, std::vector<int64_t> facts,
                           const CostOfTransition& cost) {
-  for (Port& port : ports) Reduce(&port);
+  for (TensorPort& port : ports) Reduce(&port);
   DropDuplicates(&ports);
   double cells = 1;
   for (const int v : FindScope(ports)) cells *= network_->domain_size(v);
@@ -83,11 +84,11 @@ void SbpTables::AddShared(std::vector<Port> ports, std::vector<int64_t> facts,
   });
 }
 
-void SbpTables::AddReduced(const std::vector<Port>& ports, std::vector<int64_t> key,
+void SbpTables::AddReduced(const std::vector<TensorPort>& ports, std::vector<int64_t> key,
                            const CostOfPorts& cost) {
   std::vector<int> scope = FindScope(ports);
   for (const int v : scope) key.push_back(network_->domain_size(v));
-  for (const Port& port : ports) {
+  for (const TensorPort& port : ports) {
     key.push_back(-static_cast<int64_t>(port.variables.size()));
     for (const int v : port.variables) key.push_back(static_cast<int64_t>(IndexIn(scope, v)));
     for (const NdSbp& sbps : port.sbps) {
@@ -100,7 +101,7 @@ void SbpTables::AddReduced(const std::vector<Port>& ports, std::vector<int64_t> 
 }
 
 std::shared_ptr<const CostTable> SbpTables::Fill(const std::vector<int>& scope,
-                                                 const std::vector<Port>& ports,
+                                                 const std::vector<TensorPort>& ports,
                                                  const CostOfPorts& cost) const {
   CostTable table;
   for (const int v : scope) table.sizes.push_back(network_->domain_size(v));
@@ -124,7 +125,7 @@ std::shared_ptr<const CostTable> SbpTables::Fill(const std::vector<int>& scope,
 
 // For each needed layout: a chain of auxiliary variables along the readers, each 1 if a reader up
 // to here needs that layout.
-void SbpTables::AddChains(const std::vector<Port>& ports, const CostOfTransition& cost) {
+void SbpTables::AddChains(const std::vector<TensorPort>& ports, const CostOfTransition& cost) {
   std::vector<NdSbp> needs;
   for (size_t i = 1; i < ports.size(); ++i) {
     for (const NdSbp& sbps : ports[i].sbps) {
@@ -134,7 +135,7 @@ void SbpTables::AddChains(const std::vector<Port>& ports, const CostOfTransition
   for (const NdSbp& need : needs) {
     int last = -1;
     for (size_t i = 1; i < ports.size(); ++i) last = AddLink(ports[i], need, last);
-    const Port& writer = ports.front();
+    const TensorPort& writer = ports.front();
     std::vector<int> scope = writer.variables;
     CostTable table;
     for (const int v : scope) table.sizes.push_back(network_->domain_size(v));
@@ -149,7 +150,7 @@ void SbpTables::AddChains(const std::vector<Port>& ports, const CostOfTransition
 }
 
 // A variable that must be 1 where the one before it is, or where `reader` needs `need`.
-int SbpTables::AddLink(const Port& reader, const NdSbp& need, int before) {
+int SbpTables::AddLink(const TensorPort& reader, const NdSbp& need, int before) {
   const int link = network_->AddVariable(2);
   std::vector<int> scope = reader.variables;
   if (before >= 0) scope.push_back(before);

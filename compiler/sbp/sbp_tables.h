@@ -15,7 +15,7 @@ namespace oneflow {
 
 // One port of a tensor: the variables that determine its layout, ascending, and the layout for each
 // combination of their values, the last variable fastest. A port without variables has one layout.
-struct Port {
+struct TensorPort {
   std::vector<int> variables;
   std::vector<NdSbp> sbps;
 };
@@ -27,24 +27,25 @@ class SbpTables {
   // Adds a term over the variables of `ports`, the first of which is the writer. `cost` may depend
   // on `facts` and on the layouts only, so equal tensors share a table.
   using CostOfPorts = std::function<Cost(const std::vector<NdSbp>& sbps)>;
-  void Add(std::vector<Port> ports, std::vector<int64_t> facts, const CostOfPorts& cost);
+  void Add(std::vector<TensorPort> ports, std::vector<int64_t> facts, const CostOfPorts& cost);
 
   // The same, but readers share: `cost` counts once for each layout that some reader needs. If one
   // table over all ports would be too large, auxiliary variables are added to the network instead;
   // so add all other variables before.
   using CostOfTransition = std::function<Cost(const NdSbp& from, const NdSbp& need)>;
-  void AddShared(std::vector<Port> ports, std::vector<int64_t> facts, const CostOfTransition& cost);
+  void AddShared(std::vector<TensorPort> ports, std::vector<int64_t> facts,
+                 const CostOfTransition& cost);
 
  private:
-  void Reduce(Port* port) const;
-  std::vector<int> FindScope(const std::vector<Port>& ports) const;
-  void AddReduced(const std::vector<Port>& ports, std::vector<int64_t> key,
+  void Reduce(TensorPort* port) const;
+  std::vector<int> FindScope(const std::vector<TensorPort>& ports) const;
+  void AddReduced(const std::vector<TensorPort>& ports, std::vector<int64_t> key,
                   const CostOfPorts& cost);
   std::shared_ptr<const CostTable> Fill(const std::vector<int>& scope,
-                                        const std::vector<Port>& ports,
+                                        const std::vector<TensorPort>& ports,
                                         const CostOfPorts& cost) const;
-  void AddChains(const std::vector<Port>& ports, const CostOfTransition& cost);
-  int AddLink(const Port& reader, const NdSbp& need, int before);
+  void AddChains(const std::vector<TensorPort>& ports, const CostOfTransition& cost);
+  int AddLink(const TensorPort& reader, const NdSbp& need, int before);
 
   ChoiceNetwork* network_;
   std::map<std::vector<int64_t>, std::shared_ptr<const CostTable>> tables_;

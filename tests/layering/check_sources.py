@@ -7,9 +7,11 @@
 4. Tests do not sleep; sources leave no work markers behind.
 5. CUDA sources run on the emulated GPU, too, and give the same bits every time (GPU_RULES).
 6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
-6. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
+7. No two headers define a type of one name in one namespace: linked together, one would get the functions of the other.
+8. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
 """
 
+import collections
 import pathlib
 import re
 import sys
@@ -61,6 +63,8 @@ GPU_RULES = [
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{$(.*?)^\}  // namespace \1$", re.MULTILINE | re.DOTALL)
+TYPE = re.compile(r"^(?:class|struct|enum(?: class)?) (\w+)\b[^;\n]*\{", re.MULTILINE)
 WALK_ITEM = re.compile(r"^\d+\. \[[^\]]+\]\(([^)]+)\)", re.MULTILINE)
 
 
@@ -202,6 +206,21 @@ def file_problems(root, path, max_lines):
             yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
 
 
+def type_problems(root, paths):
+    """Types that two headers define under one name in one namespace."""
+    where = collections.defaultdict(list)
+    for path in paths:
+        if path.suffix != ".h":
+            continue
+        text = (root / path).read_text(encoding="utf-8")
+        for namespace, body in NAMESPACE.findall(text):
+            for name in TYPE.findall(body):
+                where[f"{namespace}::{name}"].append(str(path))
+    for name, headers in sorted(where.items()):
+        if len(headers) > 1:
+            yield f"{headers[1]}: {headers[0]} has a type {name}, too; rename one of them"
+
+
 def golden_problems(root):
     """Golden files that are too long or too wide to be read."""
     for path in sorted((root / "tests").rglob("*.golden")):
@@ -254,6 +273,7 @@ def problems(root):
         found += file_problems(root, path, MAX_LINES)
     found += folder_cycles(root)
     found += golden_problems(root)
+    found += type_problems(root, source_files(root))
     found += walk_problems(root)
     for path in sorted(allowed):
         if not (root / path).exists():

@@ -125,9 +125,17 @@ class CheckSourcesTest(unittest.TestCase):
     def test_golden_files(self):
         name = "tests/golden/fuse/a.golden"
         line = "×" * check_sources.GOLDEN_COLUMNS + "\n"
-        self.assertEqual([], problems_of({name: line * check_sources.GOLDEN_LINES}))
-        self.assert_one(problems_of({name: line * (check_sources.GOLDEN_LINES + 1)}), name, "61 lines, more than 60")
-        self.assert_one(problems_of({name: "\nx" + line}), f"{name}:2", "121 columns, more than 120")
+        self.assertEqual([], find_problems({name: line * check_sources.GOLDEN_LINES}))
+        self.assert_one(find_problems({name: line * (check_sources.GOLDEN_LINES + 1)}), name, "61 lines, more than 60")
+        self.assert_one(find_problems({name: "\nx" + line}), f"{name}:2", "121 columns, more than 120")
+
+    def test_types_of_one_name(self):
+        header = "namespace oneflow {{\nstruct {} {{\n  int a;\n}};\n}}  // namespace oneflow\n"
+        one = {"compiler/a.h": header.format("Port"), "actor_runtime/b.h": header.format("Socket")}
+        self.assertEqual([], find_problems({**one, "tools/c.cc": header.format("Port")}))
+        self.assert_one(find_problems({**one, "tools/c.h": header.format("Port")}), "tools/c.h: compiler/a.h", "oneflow::Port")
+        other = header.format("Port").replace("oneflow", "oneflow::cuda")
+        self.assertEqual([], find_problems({**one, "tools/c.h": other}))
 
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"

@@ -83,14 +83,14 @@ absl::Status Complaints() { return absl::OkStatus(); }
 
 #endif
 
-SampleInput Narrow(SampleInput input) {
+SampleTensor Narrow(SampleTensor input) {
   input.narrow = true;
   return input;
 }
 
 // Samples beside the CPU's, for kernels that treat larger tensors differently here.
 std::vector<KernelSample> OwnSamples() {
-  const SampleInput wide{{3, 9001}, 0, -3, 3}, of_row{{3}, 0, 0.5, 2}, ids{{3}, 9001};
+  const SampleTensor wide{{3, 9001}, 0, -3, 3}, of_row{{3}, 0, 0.5, 2}, ids{{3}, 9001};
   std::vector<KernelSample> samples = {
       {"causal_attention", {{{2, 130, 3, 1, 128}, 0, -2, 2}}, {}},
       {"causal_attention_grad",
@@ -111,7 +111,7 @@ std::vector<KernelSample> OwnSamples() {
       {"cached_attention", {{{1, 2, 2, 300, 64}}, {{1, 5, 3, 2, 64}, 0, -2, 2}, {{1}, 290}}, {}}};
   for (const int64_t d : {64, 128}) {
     samples.push_back({"causal_attention", {Narrow({{2, 200, 3, 1, d}, 0, -2, 2})}, {}});
-    const SampleInput out = Narrow({{1, 200, 1, d}});
+    const SampleTensor out = Narrow({{1, 200, 1, d}});
     samples.push_back({"causal_attention_grad",
                        {out, Narrow({{1, 200, 3, 1, d}}), out, {{1, 1, 200}, 0, 4, 5}},
                        {}});

@@ -38,9 +38,9 @@ std::vector<KernelSample> FullVectors() {
   std::vector<KernelSample> all;
   for (const bool narrow : {false, true}) {
     const auto in = [narrow](Dims dims, double low = -1, double high = 1) {
-      return SampleInput{std::move(dims), 0, low, high, false, narrow};
+      return SampleTensor{std::move(dims), 0, low, high, false, narrow};
     };
-    const SampleInput x = in({3, 5, 24}), w = in({24, 16}), bias{{16}};
+    const SampleTensor x = in({3, 5, 24}), w = in({24, 16}), bias{{16}};
     all.insert(all.end(),
                {{"linear", {x, w, bias}, {}},
                 {"linear_gelu", {x, w, bias}, {}},
@@ -77,7 +77,7 @@ TEST_CASE("a bf16 bias is added before the product is rounded") {
 
 // A product of bf16 with a bias of f32.
 KernelSample WithWideBias(int64_t m, int64_t k, int64_t n) {
-  SampleInput x{{m, k}}, w{{k, n}};
+  SampleTensor x{{m, k}}, w{{k, n}};
   x.narrow = w.narrow = true;
   return {"linear_gelu", {x, w, {{n}}}, {}};
 }
