@@ -16,10 +16,10 @@
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
 #include "compiler/front_end.h"
-#include "compiler/lay_axes.h"
 #include "compiler/lower/groups.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/order_axes.h"
 #include "compiler/passes/fold_stages.h"
 #include "compiler/programs.h"
 #include "compiler/schedule/order_file.h"
@@ -108,8 +108,8 @@ absl::StatusOr<Mesh> MeshOnCluster(const GraphSource& source, CompileOptions opt
   RETURN_IF_ERROR(
       Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
                absl::StrCat("program ", first.lower.name)));
-  return LaidAxes(first.graph, cluster, first.lower.micro_batches,
-                  first.lower.overlap ? options.bucket_bytes : 0);
+  return OrderAxes(first.graph, cluster, first.lower.micro_batches,
+                   first.lower.overlap ? options.bucket_bytes : 0);
 }
 
 // The note for `explain` where the axes were given another order.
@@ -124,10 +124,10 @@ void StateLayouts(const std::vector<ProgramDraft>& drafts, proto::Graph* graph) 
   const google::protobuf::RepeatedPtrField<proto::OpLayout> stated = graph->layout();
   graph->clear_layout();
   for (const proto::OpLayout& layout : stated) {
-    const bool again = std::any_of(drafts.begin(), drafts.end(), [&](const ProgramDraft& draft) {
+    const bool replaced = std::any_of(drafts.begin(), drafts.end(), [&](const ProgramDraft& draft) {
       return draft.lower.name == layout.program();
     });
-    if (!again) *graph->add_layout() = layout;
+    if (!replaced) *graph->add_layout() = layout;
   }
   for (const ProgramDraft& draft : drafts) graph->MergeFrom(draft.layouts);
 }
@@ -259,23 +259,24 @@ absl::StatusOr<Schedule> ScheduleFor(const CompileOptions& options) {
 }
 
 // The options with the axes of the mesh in the order that suits the cluster.
-absl::StatusOr<CompileOptions> Laid(const GraphSource& source, const CompileOptions& options,
-                                    const Schedule& schedule) {
-  CompileOptions laid = options;
-  if (options.keep_axis_order || options.cluster.level_size() < 2) return laid;
-  ASSIGN_OR_RETURN(laid.mesh, MeshOnCluster(source, options, schedule));
-  return laid;
+absl::StatusOr<CompileOptions> WithOrderedAxes(const GraphSource& source,
+                                               const CompileOptions& options,
+                                               const Schedule& schedule) {
+  CompileOptions ordered = options;
+  if (options.keep_axis_order || options.cluster.level_size() < 2) return ordered;
+  ASSIGN_OR_RETURN(ordered.mesh, MeshOnCluster(source, options, schedule));
+  return ordered;
 }
 
 // The plan that the options' cluster gives, compared with no other one's.
 absl::StatusOr<proto::Plan> CompileAlone(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
-  ASSIGN_OR_RETURN(const CompileOptions laid, Laid(source, options, schedule));
-  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, laid);
+  ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
+  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, ordered);
   absl::StatusOr<proto::Plan> fastest;
   for (const ComparedLayouts& one : compared) {
     absl::StatusOr<proto::Plan> plan =
-        CompileOnMesh(source, laid, schedule, options.mesh, compared, one);
+        CompileOnMesh(source, ordered, schedule, options.mesh, compared, one);
     // Others may need less memory.
     if (plan.ok() || !absl::IsResourceExhausted(plan.status())) return plan;
     if (&one == &compared.front()) fastest = std::move(plan);
@@ -307,14 +308,14 @@ absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOp
                       absl::StrCat("use ", absl::StrJoin(names, ", ")));
   }
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
-  ASSIGN_OR_RETURN(const CompileOptions laid, Laid(source, options, schedule));
+  ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
   const bool front = found - names.begin() < std::ssize(FrontEndPasses());
-  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, laid);
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, laid, schedule, compared.front().search,
+  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, ordered);
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, ordered, schedule, compared.front().search,
                                              program, front ? pass : ""));
   const ProgramDraft& draft = boxed.drafts.back();
   if (front) return ToText(draft.graph, {.why = true});
-  const int stages = laid.mesh.stages();
+  const int stages = ordered.mesh.stages();
   BackEndState state{boxed.plan, draft, boxed.ids, schedule, stages, draft.lower.micro_batches};
   RETURN_IF_ERROR(RunBackEnd(&state, pass));
   *boxed.plan.add_program() = state.lowered.program;

@@ -63,7 +63,7 @@ struct CompileOptions {
   bool split_positions = false;
   AnnotateOptions::Shard shard = AnnotateOptions::kNone;  // of variables, over data axes
   // True: the axes of `mesh` keep their order. False: on a cluster of several levels, the axes that
-  // exchange most become the innermost (lay_axes.h), and the plan's mesh has that order.
+  // exchange most become the innermost (order_axes.h), and the plan's mesh has that order.
   bool keep_axis_order = false;
   // True: exchanges of a stage overlap its computation (lower/overlap.h). nullopt: they do, except
   // on CPU devices, where they would take the cores that compute.

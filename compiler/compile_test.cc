@@ -281,7 +281,7 @@ TEST_CASE("a plan does not grow with symmetric axes nor with micro-batches") {
   CHECK(small->ByteSizeLong() + 256 > large->ByteSizeLong());
 }
 
-TEST_CASE("all programs share the registers that train laid out") {
+TEST_CASE("all programs share the registers of train") {
   // The head is split over tensor: eval and generate read the very registers that train writes.
   const auto plan = Compile(SmallGpt(), "gpt", OptionsFor("tensor=2", 8, 2));
   int split = 0;
@@ -316,10 +316,10 @@ TEST_CASE("weights split over data are gathered where they are read") {
   for (const std::string mesh : {"data=2", "pipe=2,data=2", "data=2,tensor=2"}) {
     INFO("mesh " << mesh);
     const auto plan = Compile(graph, "gpt", OptionsFor(mesh, 16, 4));
-    const auto whole = Compile(SmallGpt(), "gpt", OptionsFor(mesh, 16, 4));
+    const auto replicated = Compile(SmallGpt(), "gpt", OptionsFor(mesh, 16, 4));
     INFO(plan.status().ToString());
     REQUIRE(plan.ok());
-    CHECK(plan->memory(0).persistent_bytes() < 0.7 * whole->memory(0).persistent_bytes());
+    CHECK(plan->memory(0).persistent_bytes() < 0.7 * replicated->memory(0).persistent_bytes());
     bool gathers = false;
     for (const proto::Actor& a : Program(*plan, "train").actor())
       gathers |= a.kernel() == "all_gather";
@@ -388,7 +388,7 @@ std::string PrintMesh(const proto::Mesh& mesh) {
   return text;
 }
 
-TEST_CASE("axes are laid on the topology: what exchanges most is inside a node") {
+TEST_CASE("axes are ordered for the topology: those that exchange most are inside a node") {
   const auto mesh_of = [](const std::string& mesh, bool keep) {
     CompileOptions options = OptionsFor(mesh, 8, 2);
     options.cluster = Nodes();
@@ -407,7 +407,7 @@ TEST_CASE("axes are laid on the topology: what exchanges most is inside a node")
   CHECK(mesh_of("tensor=2,pipe=4,data=2", false).starts_with("pipe=4"));
 }
 
-TEST_CASE("how axes are laid does not depend on the order they are written in") {
+TEST_CASE("the order of axes does not depend on the order in which they are written") {
   GptConfig config;  // large enough to be boxed otherwise where an axis crosses slow links
   config.layers = 2;
   config.sequence = 256;
@@ -430,13 +430,13 @@ TEST_CASE(
   CompileOptions options = OptionsFor("tensor=2", 2, 2);
   options.cluster.add_level()->set_size(2);  // messages cost nothing: no tensor is too small
   options.cluster.mutable_device()->set_firing_seconds(1e-15);
-  const auto whole = Compile(SmallGpt(), "gpt", options);
+  const auto replicated = Compile(SmallGpt(), "gpt", options);
   options.split_positions = true;
   const auto split = Compile(SmallGpt(), "gpt", options);
-  REQUIRE(whole.ok());
+  REQUIRE(replicated.ok());
   INFO(split.status().ToString());
   REQUIRE(split.ok());
-  CHECK(split->memory(0).register_bytes() < whole->memory(0).register_bytes());
+  CHECK(split->memory(0).register_bytes() < replicated->memory(0).register_bytes());
   for (const proto::Register& r : Program(*split, "train").register_()) {
     if (r.name() != "h.1.attn.add" && r.name() != "h.0.ln_2") continue;
     REQUIRE(r.layout().split_size() == 1);

@@ -44,9 +44,9 @@ absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
     Schedule tried = schedule;
     tried.extra_in_flight = (best.extra_in_flight + too_many) / 2;
     if (times) tried = Fitted(*times, tried);
-    proto::Plan whole = plan;
-    RETURN_IF_ERROR(AddPrograms(drafts, ids, tried, stages, &whole));
-    if (CheckCapacity(whole, capacity).ok()) {
+    proto::Plan filled = plan;
+    RETURN_IF_ERROR(AddPrograms(drafts, ids, tried, stages, &filled));
+    if (CheckCapacity(filled, capacity).ok()) {
       best = tried;
     } else {
       too_many = tried.extra_in_flight;

@@ -63,10 +63,10 @@ absl::Status ChooseSbp(FrontEndState* s) {
 absl::Status Box(FrontEndState* s) {
   Graph& graph = s->draft.graph;
   s->unboxed = graph.outputs;
-  ASSIGN_OR_RETURN(const RecomputePolicy again, ParseRecompute(s->plan.train().recompute()));
+  ASSIGN_OR_RETURN(const RecomputePolicy policy, ParseRecompute(s->plan.train().recompute()));
   const proto::Cluster alike;  // that says nothing
   const bool known = s->draft.search.prices == LayoutSearch::kCluster;
-  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, again.gather,
+  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, policy.gather,
                       known ? nullptr : &alike);
 }
 

@@ -44,7 +44,7 @@ CompileOptions OnSlowLinks(CompileOptions options) {
   return options;
 }
 
-proto::Graph Laid(const proto::Graph& graph, const CompileOptions& options) {
+proto::Graph StateLayouts(const proto::Graph& graph, const CompileOptions& options) {
   const absl::StatusOr<proto::Plan> plan = Compile(graph, "gpt", options);
   INFO(plan.status().ToString());
   REQUIRE(plan.ok());
@@ -69,27 +69,27 @@ TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
   for (const std::string mesh : {"tensor=2", "data=2,tensor=2"}) {
     INFO(mesh);
     const CompileOptions options = OptionsFor(mesh), slow = OnSlowLinks(options);
-    const proto::Graph laid = Laid(SmallGpt(), options);
-    CHECK(laid.layout_size() > 0);
-    CHECK(MessageDifferencer::Equals(Laid(laid, options), laid));
-    CHECK(!MessageDifferencer::Equals(Laid(SmallGpt(), slow), laid));
-    CHECK(MessageDifferencer::Equals(Laid(laid, slow), laid));
+    const proto::Graph stated = StateLayouts(SmallGpt(), options);
+    CHECK(stated.layout_size() > 0);
+    CHECK(MessageDifferencer::Equals(StateLayouts(stated, options), stated));
+    CHECK(!MessageDifferencer::Equals(StateLayouts(SmallGpt(), slow), stated));
+    CHECK(MessageDifferencer::Equals(StateLayouts(stated, slow), stated));
     CompileOptions pipe = OnSlowLinks(OptionsFor("pipe=2," + mesh));
     pipe.train.set_schedule("zero_bubble");
     pipe.train.set_recompute("full");
-    CHECK(MessageDifferencer::Equals(Laid(laid, pipe), laid));
+    CHECK(MessageDifferencer::Equals(StateLayouts(stated, pipe), stated));
   }
 }
 
 TEST_CASE("what is stated of the programs of a plan that generates stands beside the others") {
   CompileOptions options = OptionsFor("tensor=2");
-  const proto::Graph trains = Laid(SmallGpt(), options);
+  const proto::Graph trains = StateLayouts(SmallGpt(), options);
   options.train.set_batch(2);
   options.train.set_micro_batches(1);
   options.generate = true;
-  const proto::Graph laid = Laid(trains, options);
+  const proto::Graph stated = StateLayouts(trains, options);
   int before = 0, prefill = 0, decode = 0;
-  for (const proto::OpLayout& layout : laid.layout()) {
+  for (const proto::OpLayout& layout : stated.layout()) {
     prefill += layout.program() == "prefill" ? 1 : 0;
     decode += layout.program() == "decode" ? 1 : 0;
     before +=
@@ -100,19 +100,19 @@ TEST_CASE("what is stated of the programs of a plan that generates stands beside
   CHECK(before == trains.layout_size());
   CHECK(prefill > 0);
   CHECK(decode > 0);
-  CHECK(MessageDifferencer::Equals(Laid(laid, OnSlowLinks(options)), laid));
+  CHECK(MessageDifferencer::Equals(StateLayouts(stated, OnSlowLinks(options)), stated));
 }
 
 TEST_CASE("ops of blocks that lie alike are named once") {
-  proto::Graph laid = Laid(SmallGpt(), OptionsFor("tensor=2"));
-  CHECK_THAT(Find(&laid, "attn.core").ops(), Contains("h.*.attn.core"));
-  for (const proto::OpLayout& layout : laid.layout()) CHECK_THAT(layout.ops(), !Contains("h.0"));
+  proto::Graph stated = StateLayouts(SmallGpt(), OptionsFor("tensor=2"));
+  CHECK_THAT(Find(&stated, "attn.core").ops(), Contains("h.*.attn.core"));
+  for (const proto::OpLayout& layout : stated.layout()) CHECK_THAT(layout.ops(), !Contains("h.0"));
 }
 
 TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
   const CompileOptions options = OptionsFor("tensor=2");
-  const proto::Graph laid = Laid(SmallGpt(), options);
-  proto::Graph wrong = laid;
+  const proto::Graph stated = StateLayouts(SmallGpt(), options);
+  proto::Graph wrong = stated;
   std::string* ops = Find(&wrong, "h.*.mlp.gelu").mutable_ops();
   ops->replace(ops->find("h.*.mlp.gelu"), 12, "h.1.mlp.gelu");
   CHECK_THAT(
@@ -121,11 +121,11 @@ TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
           Contains("--layouts_out"));
   CompileOptions few = OptionsFor("tensor=4");
   few.train.set_micro_batches(8);  // of two sequences each
-  wrong = laid;
+  wrong = stated;
   Find(&wrong, "h.*.attn.core").set_signature("(S(0)) -> S(0), S(0)");
   CHECK_THAT(Refusal(wrong, few), Contains("op h.0.attn.core: (S(0)) -> S(0), S(0) on axis tensor "
                                            "leaves some of its 4 devices without an element"));
-  wrong = laid;
+  wrong = stated;
   Find(&wrong, "h.*.attn.core").set_signature("(S(1)) -> S(1), S(1)");
   CHECK_THAT(Refusal(wrong, options),
              Contains("op h.0.attn.core: a layout of axis tensor says (S(1)) -> S(1), S(1), which "

@@ -166,17 +166,17 @@ std::vector<int64_t> Replicated(const Graph& graph, TensorId t) {
   return axes;
 }
 
-// Fetches output i, which bore `name` and was tensor `raw` before boxing resolved it.
-void Fetch(ProgramDraft* draft, TensorId whole, TensorId raw, const std::string& name,
+// Fetches output i, which bore `name` and was tensor `as_produced` before boxing resolved it.
+void Fetch(ProgramDraft* draft, TensorId resolved, TensorId as_produced, const std::string& name,
            bool with_raw) {
   draft->lower.outputs.push_back(
       {"fetch",
        name + ".fetch",
-       {whole},
-       {{"name", name}, {"raw", false}, {"replicated_axes", Replicated(draft->graph, whole)}}});
+       {resolved},
+       {{"name", name}, {"raw", false}, {"replicated_axes", Replicated(draft->graph, resolved)}}});
   if (!with_raw) return;
   draft->lower.outputs.push_back(
-      {"fetch", name + ".fetch_raw", {raw}, {{"name", name}, {"raw", true}}});
+      {"fetch", name + ".fetch_raw", {as_produced}, {{"name", name}, {"raw", true}}});
 }
 
 }  // namespace
@@ -233,11 +233,11 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
   return drafts;
 }
 
-void AddHostOutputs(const std::vector<std::string>& names, const std::vector<TensorId>& raw,
+void AddHostOutputs(const std::vector<std::string>& names, const std::vector<TensorId>& as_produced,
                     ProgramDraft* draft) {
   if (draft->loss) ReportLoss(draft);
-  for (size_t i = 0; i < raw.size(); ++i) {
-    Fetch(draft, draft->graph.outputs[i], raw[i], names[i], draft->lower.name == "run");
+  for (size_t i = 0; i < as_produced.size(); ++i) {
+    Fetch(draft, draft->graph.outputs[i], as_produced[i], names[i], draft->lower.name == "run");
   }
 }
 

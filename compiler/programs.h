@@ -52,8 +52,8 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const UpdateRule& rule);
 
 // What leaves a boxed program for the host: the loss, and its outputs. `names`: of the outputs;
-// `raw`: their tensors before boxing resolved them.
-void AddHostOutputs(const std::vector<std::string>& names, const std::vector<TensorId>& raw,
+// `as_produced`: their tensors before boxing resolved them.
+void AddHostOutputs(const std::vector<std::string>& names, const std::vector<TensorId>& as_produced,
                     ProgramDraft* draft);
 
 }  // namespace oneflow

@@ -8,14 +8,14 @@ std::string DescribeWait(const ActorNet& net, const StreamOrder& stream, int32_t
                          const ActorStates& states) {
   const ActorTable& table = stream.table;
   std::string text =
-      absl::StrCat(net.NameOf(stream.actors[index]), ", firing ", states.counts[index].issued);
+      absl::StrCat(net.ActorName(stream.actors[index]), ", firing ", states.counts[index].issued);
   if (CanFire(states, index)) return text + ", may fire";
   absl::string_view separator = ", waits for ";
   for (const FiringWait& wait : FindWaits(table, states, index)) {
     const ActorPeer& peer = table.far_ends[wait.peer];
     absl::StrAppend(&text, separator, wait.for_return ? "return " : "fill ", wait.need, " of ",
-                    net.NameOf(net.Find(stream.rank, peer.actor)), " (has ", wait.have, "; slot ",
-                    wait.slot, ")");
+                    net.ActorName(net.Find(stream.rank, peer.actor)), " (has ", wait.have,
+                    "; slot ", wait.slot, ")");
     separator = " and ";
   }
   return text;

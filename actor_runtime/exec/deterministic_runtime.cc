@@ -152,7 +152,7 @@ class Game {
       EnterExchange(seat, s, index, launch);
     } else if (!program_.actors.empty()) {
       const absl::Status status = program_.actors[s][index].Run(launch);
-      if (!status.ok()) return Annotate(status, net_.NameOf(stream.actors[index]));
+      if (!status.ok()) return Annotate(status, net_.ActorName(stream.actors[index]));
     }
     ++firings_;
     p.issued.push_back(index);
@@ -236,7 +236,7 @@ class Game {
       const int32_t s = net_.stream_of[a];
       if (IsDrained(net_.streams[s].table, states_[s], net_.index_in_stream[a])) continue;
       return absl::InternalError(absl::StrCat("program ", net_.program, " ended, but ",
-                                              net_.NameOf(static_cast<int32_t>(a)),
+                                              net_.ActorName(static_cast<int32_t>(a)),
                                               " is not back at the initial marking"));
     }
     return absl::OkStatus();
@@ -246,7 +246,7 @@ class Game {
     const StreamOrder& stream = net_.streams[s];
     const Position& p = positions_[s];
     if (!p.issued.empty()) {  // nothing else is left uncompleted
-      return net_.NameOf(stream.actors[p.issued.front()]) + ", has entered its exchange";
+      return net_.ActorName(stream.actors[p.issued.front()]) + ", has entered its exchange";
     }
     return DescribeWait(net_, stream, stream.firings.IndexAt(p.next), states_[s]);
   }

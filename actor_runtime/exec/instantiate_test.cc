@@ -95,7 +95,7 @@ TEST_CASE("a process makes the actors of its ranks, and the groups that they are
   CHECK(net.groups[0].ranks == ranks);
   CHECK(net.FindMember(net.exchanges[0], 3) == net.Find(19, 1));
   CHECK(net.FindMember(net.exchanges[0], 8) == -1);
-  CHECK(net.NameOf(net.exchanges[0], 8) == "actor g.sum at rank 272");
+  CHECK(net.ActorName(net.exchanges[0], 8) == "actor g.sum at rank 272");
 
   const ActorNet receiver = MakeNet(TwoStagesPlan(), 1, {1, 2});
   REQUIRE(receiver.exchanges.size() == 2);

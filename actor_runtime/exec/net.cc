@@ -6,11 +6,11 @@
 
 namespace oneflow {
 
-std::string ActorNet::NameOf(int32_t actor) const {
+std::string ActorNet::ActorName(int32_t actor) const {
   return absl::StrCat("actor ", names[specs[actor].actor], " at rank ", specs[actor].rank);
 }
 
-std::string ActorNet::NameOf(const NetExchange& exchange, int32_t member) const {
+std::string ActorNet::ActorName(const NetExchange& exchange, int32_t member) const {
   return absl::StrCat("actor ", names[exchange.actors[member > 0]], " at rank ",
                       groups[exchange.group].ranks[member]);
 }

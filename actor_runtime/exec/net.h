@@ -99,8 +99,8 @@ struct ActorNet {
   }
   int32_t FindReceiver(const Message& m) const { return Find(m.to_rank, m.actor); }
   // "actor h.0.fc at rank 3", for a concrete actor, or for a member of an exchange.
-  std::string NameOf(int32_t actor) const;
-  std::string NameOf(const NetExchange& exchange, int32_t member) const;
+  std::string ActorName(int32_t actor) const;
+  std::string ActorName(const NetExchange& exchange, int32_t member) const;
 };
 
 // The most messages that a worker may have unread at once, if it drives the given streams of a net.

@@ -263,7 +263,7 @@ struct Runtime::Impl {
       if (status.ok() && !ahead &&
           !IsDrained(net.streams[s].table, states[program][s], net.index_in_stream[a])) {
         status = absl::InternalError(absl::StrCat("program ", net.program, " ended, but ",
-                                                  net.NameOf(static_cast<int32_t>(a)),
+                                                  net.ActorName(static_cast<int32_t>(a)),
                                                   " is not back at the initial marking"));
       }
     }

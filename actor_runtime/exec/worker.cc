@@ -387,7 +387,7 @@ void Worker::Fail(const Position& position, int32_t index, const Launch& launch,
   const int64_t step = run_.first_step + launch.firing / net.firings[actor];
   absl::Status failure =
       Annotate(status, absl::StrCat("program ", net.program, ", step ", step, ", ",
-                                    net.NameOf(actor), ", firing ", launch.firing));
+                                    net.ActorName(actor), ", firing ", launch.firing));
   const std::string suspects = position.on_device < 0 ? "" : Suspects();
   board_->Fail(suspects.empty()
                    ? failure
@@ -410,7 +410,7 @@ std::string Worker::Suspects() const {
   for (const Position& position : positions_) {
     if (queues_->InFlight(position.on_device) == 0) continue;
     const int32_t index = queues_->Oldest(position.on_device).index;
-    absl::StrAppend(&list, list.empty() ? "" : ", ", net.NameOf(position.order->actors[index]),
+    absl::StrAppend(&list, list.empty() ? "" : ", ", net.ActorName(position.order->actors[index]),
                     ", firing ", position.states->counts[index].completed);
   }
   if (list.empty()) return "";

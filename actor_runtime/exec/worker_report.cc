@@ -16,11 +16,11 @@ std::string EnteredText(const ProgramRun& run, int32_t actor) {
   const NetExchange& exchange = net.exchanges[member.exchange];
   const Communicator& communicator =
       *run.communicators[run.program->communicator_of[exchange.group]];
-  std::string text = absl::StrCat(net.NameOf(actor), " has entered its exchange");
+  std::string text = absl::StrCat(net.ActorName(actor), " has entered its exchange");
   absl::string_view separator = ", waits for ";
   for (int other = 0; other < net.members(exchange); ++other) {
     if (communicator.HasEntered(other, member.index)) continue;
-    absl::StrAppend(&text, separator, net.NameOf(exchange, other), ", which has not");
+    absl::StrAppend(&text, separator, net.ActorName(exchange, other), ", which has not");
     separator = " and ";
   }
   return text;
@@ -32,7 +32,7 @@ std::string Sentence(const ProgramRun& run, const Snapshot::Stream& at) {
   const std::string head = stream.name + ": ";
   if (at.over) return head + "has done all its steps";
   if (at.given >= 0) {
-    return absl::StrCat(head, net.NameOf(stream.actors[at.given]), ", firing ",
+    return absl::StrCat(head, net.ActorName(stream.actors[at.given]), ", firing ",
                         at.states.counts[at.given].completed, ", runs on the device");
   }
   if (at.entered) return head + EnteredText(run, stream.actors[at.index]);
@@ -88,7 +88,7 @@ std::vector<std::string> Sentences(const ProgramRun& run, const Worker& worker,
   if (!snapshot) {
     const int32_t actor = worker.last_actor();
     return {actor < 0 ? "has not begun"
-                      : absl::StrCat("inside the kernel of ", run.program->net.NameOf(actor))};
+                      : absl::StrCat("inside the kernel of ", run.program->net.ActorName(actor))};
   }
   std::vector<std::string> sentences;
   for (const Snapshot::Stream& stream : snapshot->streams) {

@@ -231,12 +231,12 @@ TEST_CASE("boxing path: on accelerators a step takes a firing and the slowest of
   const auto seconds = [&](const NdSbp& from, const NdSbp& to) {
     return BoxingStepBetween({cluster, mesh}, {{8, 8}, 4}, from, to).seconds;
   };
-  const NdSbp whole = {B(), B(), B()};
-  CHECK(seconds({B(), B(), S(0)}, whole) == Approx(3e-6 + 1e-6 + 128 / 1e11));
-  CHECK(seconds({B(), S(0), B()}, whole) == Approx(3e-6 + 5e-6 + 128 / 1e9));
+  const NdSbp replicated = {B(), B(), B()};
+  CHECK(seconds({B(), B(), S(0)}, replicated) == Approx(3e-6 + 1e-6 + 128 / 1e11));
+  CHECK(seconds({B(), S(0), B()}, replicated) == Approx(3e-6 + 5e-6 + 128 / 1e9));
   // Nothing is received: a kernel that copies.
-  CHECK(seconds(whole, {B(), S(0), B()}) == Approx(3e-6 + 2 * 128 / 1e10));
-  CHECK(seconds({S(0), B(), B()}, whole) == Approx(3e-6 + 2 * 256 / 1e10));
+  CHECK(seconds(replicated, {B(), S(0), B()}) == Approx(3e-6 + 2 * 128 / 1e10));
+  CHECK(seconds({S(0), B(), B()}, replicated) == Approx(3e-6 + 2 * 256 / 1e10));
 }
 
 TEST_CASE("boxing path: in a process of CPUs a step takes a firing and its copy or sum") {
@@ -247,12 +247,12 @@ TEST_CASE("boxing path: in a process of CPUs a step takes a firing and its copy 
   const auto seconds = [&](const NdSbp& from, const NdSbp& to) {
     return BoxingStepBetween({cluster, mesh}, {{8, 8}, 4}, from, to).seconds;
   };
-  const NdSbp whole = {B(), B()};
-  CHECK(seconds({B(), S(0)}, whole) == Approx(3e-6 + 2 * 256 / 1e10));
-  CHECK(seconds({S(0), B()}, whole) == Approx(3e-6 + 2 * 256 / 1e10));
-  CHECK(seconds({B(), P()}, whole) == Approx(3e-6 + 3 * 256 / 1e10));
+  const NdSbp replicated = {B(), B()};
+  CHECK(seconds({B(), S(0)}, replicated) == Approx(3e-6 + 2 * 256 / 1e10));
+  CHECK(seconds({S(0), B()}, replicated) == Approx(3e-6 + 2 * 256 / 1e10));
+  CHECK(seconds({B(), P()}, replicated) == Approx(3e-6 + 3 * 256 / 1e10));
   CHECK(seconds({P(), B()}, {S(0), B()}) == Approx(3e-6 + 3 * 128 / 1e10));
-  CHECK(seconds(whole, {B(), S(0)}) == Approx(3e-6 + 2 * 128 / 1e10));
+  CHECK(seconds(replicated, {B(), S(0)}) == Approx(3e-6 + 2 * 128 / 1e10));
 }
 
 TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even") {
@@ -335,7 +335,7 @@ TEST_CASE("boxing path: no intermediate part is empty unless one at an end is") 
 }
 
 TEST_CASE("boxing path: what crosses nodes is split inside of them first") {
-  // Each of the four devices of a node would fetch the whole from the other node: split, each
+  // Each of the four devices of a node would fetch all of it from the other node: split, each
   // fetches a quarter, and they exchange quarters over their fast links.
   const Mesh mesh = *ParseMesh("data=2,tensor=4");
   const proto::Cluster cluster = Nodes(4, proto::Device::CUDA);

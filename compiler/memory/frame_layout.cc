@@ -103,7 +103,7 @@ struct Core {
 struct Key {
   int64_t slots = 1;
   int64_t fills_a_step = 0;
-  bool whole_step = false;
+  bool entire_step = false;
   auto operator<=>(const Key&) const = default;
 };
 
@@ -128,8 +128,8 @@ Groups FindGroups(const StageLifetimes& stage, const std::vector<bool>& on_ring)
 }
 
 bool MayJoin(const Key& more, const Key& fewer) {
-  return more.slots > fewer.slots && more.fills_a_step == fewer.fills_a_step && !more.whole_step &&
-         !fewer.whole_step;
+  return more.slots > fewer.slots && more.fills_a_step == fewer.fills_a_step && !more.entire_step &&
+         !fewer.entire_step;
 }
 
 // True if a join may save bytes. Registers that are over before the last joined register begins, or

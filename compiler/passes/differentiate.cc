@@ -93,7 +93,7 @@ class Differentiator {
     return absl::OkStatus();
   }
 
-  bool SamePlace(OpId a, OpId b) const {
+  bool SameStageAndChunk(OpId a, OpId b) const {
     return graph_->ops[a].stage == graph_->ops[b].stage &&
            graph_->ops[a].chunk == graph_->ops[b].chunk;
   }
@@ -113,7 +113,7 @@ class Differentiator {
     const OpId producer = graph_->tensors[t].producer;
     for (const Contribution& part : parts) {
       grads.push_back(part.grad);
-      if (!SamePlace(part.use.op, at)) at = producer;
+      if (!SameStageAndChunk(part.use.op, at)) at = producer;
     }
     const std::string name = FreeName(*graph_, graph_->tensors[t].name + ".grad");
     const OpId sum = graph_->AddOp("add_n", name, std::move(grads), {});

@@ -107,7 +107,7 @@ Op Fused(Op product, const Op& second, const char* kind) {
 }
 
 // The fused op of a product and its only reader, at the position of the reader.
-Op InTheirPlace(const Op& product, const Op& second) {
+Op FuseInto(const Op& product, const Op& second) {
   const bool adds = second.kind == "add";
   Op op = Fused(product, second, adds ? "linear_add" : "linear_gelu_grad_input");
   op.name = second.name;
@@ -168,7 +168,7 @@ std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
       unmade.push_back(op.outputs[0]);
       continue;
     } else if (product_of[id] >= 0) {
-      op = InTheirPlace(graph->ops[product_of[id]], op);
+      op = FuseInto(graph->ops[product_of[id]], op);
     }
     ops.push_back(std::move(op));
   }

@@ -181,7 +181,7 @@ class Narrower {
     const bool prepared = IsVariable(producer);
     op.phase = prepared ? Phase::kPrepare : at.phase;
     op.stage = producer.stage;
-    if (!prepared) std::tie(op.chunk, op.stage) = PlaceFor(t, want, at);
+    if (!prepared) std::tie(op.chunk, op.stage) = ChooseStage(t, want, at);
     op.outputs = {AddTensor(graph_, op.name)};
     // A copy of a variable has its layout.
     if (prepared) graph_->tensors[op.outputs[0]].constraint = graph_->tensors[t].constraint;
@@ -193,7 +193,7 @@ class Narrower {
 
   // The (chunk, stage) of the reader that comes first in the phase, of all that share the cast:
   // there is one cast at any pipe degree, and nothing flows back.
-  std::pair<int, int> PlaceFor(TensorId t, Want want, const Op& reader) const {
+  std::pair<int, int> ChooseStage(TensorId t, Want want, const Op& reader) const {
     std::pair chunk_and_stage(reader.chunk, reader.stage);
     for (const Use& use : uses_[t]) {
       const Op& other = graph_->ops[use.op];

@@ -119,7 +119,7 @@ absl::Status CheckInputs(const Graph& graph, const Op& op) {
   return absl::OkStatus();
 }
 
-absl::Status CheckWhole(const Graph& graph, TensorId t) {
+absl::Status CheckNotPartial(const Graph& graph, TensorId t) {
   for (Sbp sbp : graph.tensors[t].sbp) {
     if (sbp.partial()) return Refuse(graph.Producer(t), "a partial value leaves the graph");
   }
@@ -134,8 +134,8 @@ absl::Status VerifyGraph(const Graph& graph) {
     RETURN_IF_ERROR(CheckInputs(graph, op));
     RETURN_IF_ERROR(IsBoxing(op.kind) ? CheckBoxing(graph, op) : CheckSignature(graph, op));
   }
-  for (TensorId t : graph.outputs) RETURN_IF_ERROR(CheckWhole(graph, t));
-  if (graph.loss >= 0) RETURN_IF_ERROR(CheckWhole(graph, graph.loss));
+  for (TensorId t : graph.outputs) RETURN_IF_ERROR(CheckNotPartial(graph, t));
+  if (graph.loss >= 0) RETURN_IF_ERROR(CheckNotPartial(graph, graph.loss));
   return absl::OkStatus();
 }
 

@@ -205,12 +205,12 @@ TEST_CASE("infer_sbp: what the note says is proved is so by the model that it na
     CHECK_THAT(note, Catch::StartsWith("axis x: of all layouts none has a smaller sum of the "
                                        "seconds of kernels and exchanges, one after another, by "
                                        "the cluster's prices: "));
-    const double told = ReadSeconds(note);
+    const double reported = ReadSeconds(note);
     // Costs are integer picoseconds.
     const double margin = 1e-12 * static_cast<double>(4 * graph.ops.size());
-    CHECK(told == Approx(SumSeconds(graph, *choice, options.cluster)).margin(margin));
+    CHECK(reported == Approx(SumSeconds(graph, *choice, options.cluster)).margin(margin));
     REQUIRE_FALSE(sums.empty());
-    CHECK(told <= *std::min_element(sums.begin(), sums.end()) + margin);
+    CHECK(reported <= *std::min_element(sums.begin(), sums.end()) + margin);
     tried += sums.size() > 1 ? 1 : 0;
   }
   CHECK(tried > 12);
@@ -285,7 +285,7 @@ TEST_CASE("infer_sbp: all axes are chosen together, the cheapest of all ways") {
   CHECK(TryAllAxes("x=2,y=2,z=2", 2, 40, 13) > 10);
 }
 
-TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many are told so") {
+TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many are reported so") {
   const auto note_of = [](const char* mesh, int layers) {
     std::mt19937 random(14);
     Graph graph = Draw(layers, *ParseMesh(mesh), &random);

@@ -43,7 +43,7 @@ StageOrder ForwardOrder(int chunks, int64_t micro_batches) {
 
 // The tasks of a stage in one step: P, then those of the schedule, then U. If weights lag, the
 // round contains P and U itself.
-StageOrder WholeStep(const StageOrder& scheduled, const UpdateRule& rule) {
+StageOrder AddUpdates(const StageOrder& scheduled, const UpdateRule& rule) {
   if (!rule.synchronous()) return scheduled;
   StageOrder order = {{{{Part::kPrepare}}, 1}};
   Append(scheduled, &order);
@@ -142,7 +142,7 @@ void AddStreams(Lowered* lowered, int stages, const Schedule& schedule) {
   const UpdateRule rule = trains ? schedule.rule : UpdateRule();
   const SegmentIndex index = IndexSegments(*lowered);
   for (int stage = 0; stage < stages; ++stage) {
-    StreamBuilder builder(lowered, index, stage, WholeStep(scheduled[stage], rule));
+    StreamBuilder builder(lowered, index, stage, AddUpdates(scheduled[stage], rule));
     for (const LaneInfo& lane : kLanes) builder.AddLane(lane);
   }
 }

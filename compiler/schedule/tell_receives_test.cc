@@ -73,8 +73,8 @@ std::string Tokens(const proto::Program& program) {
 }
 
 // With slots counted, and tokens.
-proto::Program Told(const proto::Plan& plan, const std::vector<SegmentInfo>& segments,
-                    const std::vector<double>& seconds) {
+proto::Program Notified(const proto::Plan& plan, const std::vector<SegmentInfo>& segments,
+                        const std::vector<double>& seconds) {
   Lowered lowered{plan.program(0), segments};
   REQUIRE(SetSlots(plan, &lowered.program).ok());
   const std::string before = Begun(plan, lowered.program, seconds);
@@ -108,9 +108,9 @@ TEST_CASE("what comes back for a micro-batch is told of the send that went for i
   const proto::Plan plan = e.b.Finish();
   // Stage 1 takes longer: both sends are over before the first gradient is there.
   const std::vector<double> seconds = {1, 2, 3, 6, 0.5, 0.5, 0.5, 0.5};
-  CHECK_THAT(Begun(plan, Told(plan, e.segments, seconds), seconds),
+  CHECK_THAT(Begun(plan, Notified(plan, e.segments, seconds), seconds),
              Catch::StartsWith("h.send h h.send h d.send d "));
-  CHECK(Tokens(Told(plan, e.segments, seconds)) ==
+  CHECK(Tokens(Notified(plan, e.segments, seconds)) ==
         "d.send -> h slots=3 turns=2\n"
         "h.send -> d slots=2 turns=0\n");
 }
@@ -122,7 +122,7 @@ TEST_CASE("in an update the first receive after a large send is told of it") {
   e.Update("back", 1, 1 << 20);  // 6 to 8
   e.Update("norm", 1, 16);       // 9 to 11
   const proto::Plan plan = e.b.Finish();
-  CHECK(Tokens(Told(plan, e.segments, {1, 2, 2, 1, 1, 1, 5, 2, 2, 20, 1, 1})) ==
+  CHECK(Tokens(Notified(plan, e.segments, {1, 2, 2, 1, 1, 1, 5, 2, 2, 20, 1, 1})) ==
         "grad.send -> back slots=1 turns=0\n");
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("in a round of several steps a large send may be over only for a later
   e.Update("back", 1, 1 << 20, 2);  // 3 to 5
   const proto::Plan plan = e.b.Finish();
   // "back" comes before "grad" goes: that no receive waits, it must be told of the step before.
-  CHECK(Tokens(Told(plan, e.segments, {5, 0.5, 0.5, 4, 0.5, 0.5})) ==
+  CHECK(Tokens(Notified(plan, e.segments, {5, 0.5, 0.5, 4, 0.5, 0.5})) ==
         "back.send -> grad slots=1 turns=0\n"
         "grad.send -> back slots=2 turns=1\n");
 }

@@ -129,7 +129,7 @@ absl::StatusOr<std::vector<int>> ChosenStages(const Graph& graph, int blocks, in
 
 // What stands before the blocks is on stage 0 (the embedding), what reads of them on the last (the
 // head).
-void PlaceOps(const std::vector<int>& stage_of, int stages, Graph* graph) {
+void AssignStages(const std::vector<int>& stage_of, int stages, Graph* graph) {
   std::vector<bool> from_block(graph->ops.size());
   for (Op& op : graph->ops) {
     std::string_view rest;
@@ -161,7 +161,7 @@ absl::Status SetStages(Graph* graph, int blocks, int pipe, const AnnotateOptions
   ASSIGN_OR_RETURN(const std::vector<int> stage_of,
                    layers.empty() ? ChosenStages(*graph, blocks, pipe, options.chunks)
                                   : WrittenStages(layers, blocks, stages));
-  PlaceOps(stage_of, stages, graph);
+  AssignStages(stage_of, stages, graph);
   return absl::OkStatus();
 }
 

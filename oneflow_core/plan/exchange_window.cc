@@ -16,7 +16,7 @@ constexpr int64_t kMostWindow = 4 << 20;
 // Pieces that are on their way while one is summed.
 constexpr int64_t kAhead = 1;
 
-std::vector<int> AxesThatCut(const Layout& layout, int dim) {
+std::vector<int> SplitAxes(const Layout& layout, int dim) {
   std::vector<int> axes;
   for (const Layout::Split& split : layout.splits) {
     if (split.dim == dim) axes.push_back(split.axis);
@@ -44,7 +44,7 @@ ExchangeWindow MakeWindow(const Layout& from, const Layout& to, const Mesh& mesh
   bool strided = false;
   int64_t outer = 1;
   for (int dim = 0; dim < static_cast<int>(from.dims.size()); ++dim) {
-    const bool covered = BeginsWith(AxesThatCut(to, dim), AxesThatCut(from, dim));
+    const bool covered = BeginsWith(SplitAxes(to, dim), SplitAxes(from, dim));
     own = own && covered;
     strided = strided || (!covered && outer > 1);
     outer *= largest.size[dim];

@@ -73,7 +73,7 @@ class Transition {
     if (same && of_.copies == of_.members && of_.members > 1) {  // all_reduce
       return of_.accumulates ? Aligned(out_bytes_) : 0;
     }
-    const int dim = OneCut();
+    const int dim = OneSplit();
     if (dim >= 0 && of_.copies == 1) return GatherBytes(dim);
     if (dim >= 0 && of_.copies == of_.members) return ScatterBytes(dim);
     return MessageBytes();
@@ -82,7 +82,7 @@ class Transition {
  private:
   // The dimension that the members of the group split in equal parts, in their order, where one of
   // the layouts splits it by the group and the other does not, and nothing else changes; else -1.
-  int OneCut() const {
+  int OneSplit() const {
     int found = -1;
     for (int d = 0; d < std::ssize(dims_); ++d) {
       const DimCuts& dim = dims_[d];

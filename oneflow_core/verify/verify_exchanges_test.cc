@@ -33,7 +33,7 @@ PlanBuilder::Pair Sent(PlanBuilder& b, const std::string& name, int from, int to
 
 }  // namespace
 
-TEST_CASE("a cycle through two stages is told as a story") {
+TEST_CASE("a cycle through two stages is reported as a story") {
   // 0 sends h, 1 sends back d, for which 0 waits before it makes h, or after it.
   const auto plan = [](bool early) {
     PlanBuilder b({{"pipe", 2}});
@@ -352,9 +352,9 @@ TEST_CASE("sends and receives") {
     Act(p, 2).add_output(4);
   };
   const Plan good = TwoSends({{{2, 4}, 2}}, {{{3, 5}, 2}});
-  Plan told = good;
-  control(told, 0);
-  CHECK(Verdict(told) == "good");
+  Plan reported = good;
+  control(reported, 0);
+  CHECK(Verdict(reported) == "good");
   CheckEach(
       good,
       {{[](Plan& p) { Act(p, 2).mutable_exchange()->clear_partner(); },

@@ -273,16 +273,16 @@ TEST_CASE("who comes back to frames must know of all who had them in between") {
   for (const bool hears : {false, true}) {
     PlanBuilder b;
     const int x = b.Register("x", 0, 2), y = b.Register("y", 0, 2), w = b.Register("w");
-    const int told = b.Register("told", 0, 2);
+    const int reported = b.Register("reported", 0, 2);
     for (int id : {x, y}) b.At(id).set_buffers(2), b.At(id).set_stride(128);
     b.At(x).set_offset(0), b.At(y).set_offset(64), b.At(w).set_offset(0);
-    b.At(told).set_slot_bytes(0);
+    b.At(reported).set_slot_bytes(0);
     std::vector<PlanBuilder::In> hear;
-    if (hears) hear.push_back({told, 1, 1});
+    if (hears) hear.push_back({reported, 1, 1});
     const int f = b.Segment("F", 0, {b.Actor("f", 0, hear, {x})});
     const int c = b.Segment("C", 0,
                             {b.Actor("take", 0, {{x}}, {}), b.Actor("write", 0, {}, {w}),
-                             b.Actor("read", 0, {{w}}, {}), b.Actor("back", 0, {}, {y, told})});
+                             b.Actor("read", 0, {{w}}, {}), b.Actor("back", 0, {}, {y, reported})});
     b.Stream("compute", 0, {{{f}, 5}});
     b.Stream("copy", 0, {{{c}, 5}});
     if (hears) {

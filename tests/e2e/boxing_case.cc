@@ -32,8 +32,8 @@ Coordinate On(const NdSbp& sbp, Sbp::Kind kind, Coordinate c) {
 // The tensor that pieces stand for: over the axes that are Pmax the maximum of, over those that are
 // P, the sums of their parts. `piece(rank)`: the local values on a rank of `stage`. Ranks that
 // should hold the same are required to.
-template <typename PieceOf>
-Values Gather(const BoxingCase& c, const NdSbp& sbp, int stage, PieceOf piece) {
+template <typename FindPiece>
+Values Gather(const BoxingCase& c, const NdSbp& sbp, int stage, FindPiece piece) {
   const int64_t n = Product(c.dims);
   const Layout layout = MakeLayout(c.dims, sbp);
   std::map<std::pair<Coordinate, Coordinate>, Values> parts;  // by coordinate on Pmax, on P

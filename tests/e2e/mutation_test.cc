@@ -54,15 +54,15 @@ class Mutator {
       case 3: return a.set_kernel(AnyKernel());
       case 4: return DropAttr(a);
       case 5: return SetAttr(a, AnyAttrName(a));
-      case 6: return ChangeDim(RegisterOf(a));
-      case 7: return ChangeSlot(RegisterOf(a));
-      case 8: return ChangeCut(RegisterOf(a));
-      case 9: return RegisterOf(a).set_dtype(static_cast<proto::DataType>(Below(6)));
+      case 6: return ChangeDim(PickRegister(a));
+      case 7: return ChangeSlot(PickRegister(a));
+      case 8: return ChangeSplit(PickRegister(a));
+      case 9: return PickRegister(a).set_dtype(static_cast<proto::DataType>(Below(6)));
       case 10: return Below(2) ? a.clear_workspace() : a.set_workspace(AnyRegister());
       case 11: return Redirect(a);
       case 12: return a.has_boxing() ? a.clear_boxing() : (void)a.mutable_boxing();
       case 13: return SwapInputs(a);
-      case 14: return RegisterOf(a).set_fill_mode(static_cast<proto::Register::Mode>(Below(3)));
+      case 14: return PickRegister(a).set_fill_mode(static_cast<proto::Register::Mode>(Below(3)));
       case 15: return plan_->set_kernel_threads(Below(4000));
       default: return ChangeBoxing(a);
     }
@@ -85,7 +85,7 @@ class Mutator {
     if (id < plan_->persistent_size()) return *plan_->mutable_persistent(id);
     return *program_->mutable_register_(id - plan_->persistent_size());
   }
-  proto::Register& RegisterOf(const proto::Actor& a) {
+  proto::Register& PickRegister(const proto::Actor& a) {
     std::vector<int> ids(a.output().begin(), a.output().end());
     for (const proto::Input& input : a.input()) ids.push_back(input.register_());
     if (a.has_workspace() && Known(a.workspace())) ids.push_back(a.workspace());
@@ -138,7 +138,7 @@ class Mutator {
     const int64_t sizes[] = {0, 64, bytes - 64, bytes + 64, bytes * 2, -64};
     r.set_slot_bytes(sizes[Below(std::size(sizes))]);
   }
-  void ChangeCut(proto::Register& r) {
+  void ChangeSplit(proto::Register& r) {
     auto* splits = r.mutable_layout()->mutable_split();
     if (splits->empty() || Below(3) == 0) {
       proto::Layout::Split* split = splits->Add();

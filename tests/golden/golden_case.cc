@@ -45,7 +45,7 @@ constexpr std::string_view kAlone[] = {"remove_dropout", "cache_attention", "che
                                        "order_update", "hide_exchanges"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
-absl::StatusOr<int> IndexOf(const std::string& file, const std::string& pass) {
+absl::StatusOr<int> FindPass(const std::string& file, const std::string& pass) {
   const std::vector<std::string> passes = Passes();
   auto it = std::find(passes.begin(), passes.end(), pass);
   if (it == passes.end()) return InputError(file, "there is no pass \"" + pass + "\"");
@@ -68,10 +68,10 @@ absl::StatusOr<std::vector<std::string>> ParsePasses(const std::string& file, st
       range = true;
       continue;
     }
-    ASSIGN_OR_RETURN(const int index, IndexOf(file, word));
+    ASSIGN_OR_RETURN(const int index, FindPass(file, word));
     int first = index;
     if (range && !passes.empty()) {
-      ASSIGN_OR_RETURN(const int last, IndexOf(file, passes.back()));
+      ASSIGN_OR_RETURN(const int last, FindPass(file, passes.back()));
       first = last + 1;
     }
     for (int i = first; i <= index; ++i) {
@@ -192,7 +192,7 @@ std::string PrintGraph(const Graph& graph, const Graph& before, const GoldenCase
 }
 
 // What a line of PlanText tells of, in the words of `show`.
-std::string_view KindOf(const std::string& line) {
+std::string_view FindKind(const std::string& line) {
   if (line.rfind("memory ", 0) == 0) return "memory";
   if (line.rfind("persistent:", 0) == 0 || line.rfind("  r", 0) == 0) return "registers";
   if (line.rfind("  a", 0) == 0) return "actors";
@@ -213,7 +213,7 @@ std::string PrintPlan(const proto::Plan& plan, const GoldenCase& golden) {
     }
     keeps = false;
     if (i < 2) continue;  // the plan's header: facts of the whole plan
-    const std::string_view kind = KindOf(line);
+    const std::string_view kind = FindKind(line);
     if (!kind.empty() && !golden.show.empty() && !Has(golden.show, kind)) continue;
     const bool named = line.rfind("  r", 0) == 0 || line.rfind("  a", 0) == 0;
     const auto& names = named ? golden.names : golden.segments;

@@ -34,7 +34,7 @@ std::string Read(const std::string& path) {
 }
 
 // "fuse/plain.golden" of the path ".../fuse/plain.golden".
-std::string NameOf(const std::filesystem::path& path) {
+std::string CaseName(const std::filesystem::path& path) {
   return (path.parent_path().filename() / path.filename()).string();
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("golden: every case prints what it expects") {
   const std::vector<std::string> files = GoldenFiles(update ? update : "tests/golden");
   REQUIRE(files.size() >= 40);
   for (const std::string& file : files) {
-    const std::string name = NameOf(file);
+    const std::string name = CaseName(file);
     INFO(name);
     const auto golden = ParseGoldenCase(name, Read(file));
     INFO(golden.status().ToString());
@@ -70,8 +70,8 @@ TEST_CASE("golden: no interleaving of a case's plan sticks") {
   int runs = 0;
   for (const std::string& file : GoldenFiles("tests/golden")) {
     if (Fails(file)) continue;
-    INFO(NameOf(file));
-    const auto golden = ParseGoldenCase(NameOf(file), Read(file));
+    INFO(CaseName(file));
+    const auto golden = ParseGoldenCase(CaseName(file), Read(file));
     REQUIRE(golden.ok());
     if (!CanTrain(*golden)) continue;
     const absl::Status status = RunDry(*golden);

@@ -173,7 +173,8 @@ def held_out_words(root):
 
 def word_problems(root, path, rows):
     """Words of words.txt in a file; a member's underscore at the end does not count."""
-    rows = [row for row in rows if find_folder(path) in row[3]]
+    folders = {"*", path.parts[0], find_folder(path)}
+    rows = [row for row in rows if not folders.isdisjoint(row[3])]
     for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines() if rows else [], 1):
         text = set(IDENTIFIER.findall(line))
         code = set(IDENTIFIER.findall(COMMENT_OR_STRING.sub(" ", line)))

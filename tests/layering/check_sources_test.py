@@ -64,6 +64,9 @@ class CheckSourcesTest(unittest.TestCase):
             with self.subTest(line=line):
                 self.assert_one(find_problems({**listing, "oneflow_core/plan/a.cc": "\n" + line + "\n"}),
                                 "oneflow_core/plan/a.cc:2", f'"{word}"')
+        for folders in ["*", "oneflow_core"]:
+            rows = {"tests/layering/words.txt": f"places? | buffer | code | {folders}\n"}
+            self.assert_one(find_problems({**rows, "oneflow_core/net/a.cc": "int place;\n"}), '"place"')
         with self.assertRaisesRegex(ValueError, "place: .*neither"):
             find_problems({"tests/layering/words.txt": "place | buffer | names | proto\n"})
 

@@ -67,8 +67,8 @@ class Member {
       const std::string address = Read(hub_);
       if (p != self) CHECK_EQ(network_->Connect(p, address), absl::OkStatus());
     }
-    scatter_ = WorkOf({P()}, {S(0)});
-    gather_ = WorkOf({S(0)}, {B()});
+    scatter_ = MakeWork({P()}, {S(0)});
+    gather_ = MakeWork({S(0)}, {B()});
     FarGroup group{1, {}, self, 1, 0};
     for (int p = 0; p < job.processes; ++p) group.process.push_back(p);
     communicator_ = network_->MakeCommunicator(group);
@@ -113,7 +113,7 @@ class Member {
     Read(hub_);
   }
 
-  Made WorkOf(const NdSbp& from, const NdSbp& to) const {
+  Made MakeWork(const NdSbp& from, const NdSbp& to) const {
     const Mesh mesh{{{"x", job_.processes}}};
     const Dims dims = {job_.elements};
     const bool sums = from[0].partial();

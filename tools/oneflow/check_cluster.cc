@@ -50,7 +50,7 @@ class Numbers {
 
   absl::Status CheckNumber(const Message& message, const FieldDescriptor& field,
                            const std::string& name) const {
-    const double value = ValueOf(message, field);
+    const double value = ReadValue(message, field);
     if (IsShare(field)) {
       if (value > 0 && value <= 1) return absl::OkStatus();
       return InputError(where_, absl::StrCat(name, " is ", value),
@@ -96,7 +96,7 @@ class Numbers {
   }
 
   // 0 of what is no number.
-  static double ValueOf(const Message& message, const FieldDescriptor& field) {
+  static double ReadValue(const Message& message, const FieldDescriptor& field) {
     const Reflection& reflection = *message.GetReflection();
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_DOUBLE: return reflection.GetDouble(message, &field);

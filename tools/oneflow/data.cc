@@ -79,13 +79,13 @@ constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
 constexpr std::string_view kFiles[] = {kTrain,      "train.idx", "train.meta.json",
                                        kValidation, "val.idx",   "val.meta.json"};
 
-std::string PathOf(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
+std::string OutputPath(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
 
 // The folder is there, or is made; nothing in it is lost that is read.
 absl::Status MakeFolder(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/data");
   for (const std::string_view file : kFiles) {
-    RETURN_IF_ERROR(CheckNotRead(args, "--out=" + FLAGS_out, PathOf(file)));
+    RETURN_IF_ERROR(CheckNotRead(args, "--out=" + FLAGS_out, OutputPath(file)));
   }
   std::error_code error;
   std::filesystem::create_directories(FLAGS_out, error);
@@ -200,7 +200,7 @@ absl::Status Data(const Arguments& args) {
   for (const auto& [part, name] :
        {std::pair(&split.train, kTrain), {&split.validation, kValidation}}) {
     if (part->pieces.empty()) continue;
-    const std::string path = PathOf(name);
+    const std::string path = OutputPath(name);
     ASSIGN_OR_RETURN(EncodedText encoded, EncodeText(*part, tokenizer, path, options));
     RETURN_IF_ERROR(CheckEncoded(encoded, texts, path));
     parts.push_back({*part, path, std::move(encoded)});
@@ -211,7 +211,7 @@ absl::Status Data(const Arguments& args) {
     files.push_back({path, part.bytes(), encoded.file.tokens(), encoded.file.token_bytes()});
   }
   // One of an earlier text may be there.
-  if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(PathOf(kValidation)));
+  if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidation)));
   format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
   return absl::OkStatus();
 }

@@ -25,12 +25,12 @@ class Graph {
         awaited_by_(ranks + stalls.size()) {
     for (size_t p = 0; p < stalls.size(); ++p) {
       for (const proto::WorkerStall& worker : stalls[p].worker()) {
-        const int node = NodeOf(static_cast<int>(p), worker.rank());
-        if (node < 0 || ProcessOf(node) != static_cast<int>(p)) continue;
+        const int node = FindNode(static_cast<int>(p), worker.rank());
+        if (node < 0 || FindProcess(node) != static_cast<int>(p)) continue;
         worker_[node] = &worker;
         if (!worker.inside().empty() || worker.may_go_on()) continue;
         for (const int32_t rank : worker.waits_for()) {
-          const int other = NodeOf(static_cast<int>(p), rank);
+          const int other = FindNode(static_cast<int>(p), rank);
           if (other < 0 || other == node) continue;
           waits_[node].push_back(other);
           awaited_by_[other].push_back(node);
@@ -59,11 +59,11 @@ class Graph {
   }
 
  private:
-  int NodeOf(int process, int rank) const {
+  int FindNode(int process, int rank) const {
     if (rank == kHost) return ranks_ + process;
     return rank >= 0 && rank < ranks_ ? rank : -1;
   }
-  int ProcessOf(int node) const { return node < ranks_ ? node / each_ : node - ranks_; }
+  int FindProcess(int node) const { return node < ranks_ ? node / each_ : node - ranks_; }
 
   // Among those that as many wait for: who is inside a kernel, who could go on, who is silent.
   int Weight(int node) const {
@@ -92,7 +92,7 @@ class Graph {
   }
 
   std::string WorkerName(int node) const {
-    const int process = ProcessOf(node);
+    const int process = FindProcess(node);
     const std::string& host = stalls_[process].host();
     const std::string where =
         host.empty() ? absl::StrCat(" of process ", process) : absl::StrCat(" on host ", host);
@@ -121,7 +121,7 @@ class Graph {
     std::vector<int> path;
     while (std::find(path.begin(), path.end(), node) == path.end()) {
       path.push_back(node);
-      node = FollowingOf(node);
+      node = FindFollowing(node);
       if (node < 0) return absl::StrCat("rank ", path[0], " waits, and for whom is not known");
     }
     path.erase(path.begin(), std::find(path.begin(), path.end(), node));
@@ -134,7 +134,7 @@ class Graph {
   }
 
   // One of the workers that it waits for that waits, too.
-  int FollowingOf(int node) const {
+  int FindFollowing(int node) const {
     for (const int other : waits_[node]) {
       if (!waits_[other].empty()) return other;
     }

@@ -17,7 +17,7 @@ size_t SequenceLength(unsigned char first) {
 }
 
 // The position before a last character that is not complete; text.size() if it is.
-size_t WholeCharacters(std::string_view text) {
+size_t CompleteCharacters(std::string_view text) {
   for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
     if ((byte & 0xc0) == 0x80) continue;  // in the middle of a character
@@ -60,7 +60,7 @@ std::string TextStream::Push(std::string_view bytes) {
   }
   stopped_ = end != std::string::npos;
   const std::string_view held = held_;
-  const size_t ready = stopped_ ? end : WholeCharacters(held.substr(0, held.size() - maybe));
+  const size_t ready = stopped_ ? end : CompleteCharacters(held.substr(0, held.size() - maybe));
   std::string text = Valid(held.substr(0, ready));
   held_.erase(0, stopped_ ? std::string::npos : ready);
   return text;

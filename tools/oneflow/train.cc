@@ -234,8 +234,8 @@ struct Training {
 };
 
 // Said at the end, to whoever reads.
-void TellTook(const Runtime& runtime, const Promise& promise, const StepTimes& times, bool text,
-              JobReport* report) {
+void ReportTook(const Runtime& runtime, const Promise& promise, const StepTimes& times, bool text,
+                JobReport* report) {
   const Took took = TookOfRun(runtime, times);
   if (text) std::fputs(TookText(promise, took).c_str(), stdout);
   report->AddToOutcome(TookJson(promise, took));
@@ -298,7 +298,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps(), training.plan);
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
-  if (promise) TellTook(*runtime, *promise, times, text, training.report);
+  if (promise) ReportTook(*runtime, *promise, times, text, training.report);
   if (log) RETURN_IF_ERROR(CheckLoss(log->last_loss()));
   if (text && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
@@ -317,7 +317,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
 // The attempt of this process, for any training.
 struct Attempt {
   const Arguments& args;
-  const JobPlacement& place;
+  const JobPlacement& placement;
   Resume resume;
   JobReport& report;
   JobWatch& watch;
@@ -346,8 +346,8 @@ absl::Status TrainPrepared(const Attempt& attempt, const PreparedTraining& prepa
   if (processes != nullptr) {
     const auto may_write = [=] { return processes->AwaitMayWrite(); };
     training.log.may_write = may_write;
-    training.loop.writer = {.attempt = attempt.place.attempt,
-                            .process = attempt.place.process,
+    training.loop.writer = {.attempt = attempt.placement.attempt,
+                            .process = attempt.placement.process,
                             .ranks = processes->ranks(),
                             .may_write = may_write};
   }
@@ -372,7 +372,7 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTrainin
 }
 
 // `joins`: whether it has come so far that it joins the others.
-absl::Status TrainAt(const JobPlacement& place, const Arguments& args, JobReport& report,
+absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobReport& report,
                      bool* joins) {
   RETURN_IF_ERROR(CheckTrainNumbers(!FLAGS_checkpoint_dir.empty()));
   RETURN_IF_ERROR(CheckPredict());
@@ -380,12 +380,12 @@ absl::Status TrainAt(const JobPlacement& place, const Arguments& args, JobReport
   RETURN_IF_ERROR(CheckJobDir());
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
-  if (place.processes > 1 && FLAGS_logical_devices) {
+  if (placement.processes > 1 && FLAGS_logical_devices) {
     return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
                       "leave it out, or start one process");
   }
   std::optional<PreparedTraining> prepared;
-  if (!PlanIsElsewhere(place)) {
+  if (!PlanIsElsewhere(placement)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
     ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
   }
@@ -394,9 +394,9 @@ absl::Status TrainAt(const JobPlacement& place, const Arguments& args, JobReport
     ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(prepared->plan));
     ranks = mesh.ranks();
   }
-  JobWatch watch(place.processes, ranks, &report);
-  const Attempt attempt{args, place, resume, report, watch};
-  if (place.processes == 1) {
+  JobWatch watch(placement.processes, ranks, &report);
+  const Attempt attempt{args, placement, resume, report, watch};
+  if (placement.processes == 1) {
     report.Begin();
     return LeaveTogether({}, TrainPrepared(attempt, *prepared, nullptr), report);
   }
@@ -405,7 +405,7 @@ absl::Status TrainAt(const JobPlacement& place, const Arguments& args, JobReport
                    FactsOfRun(args, FlagsOfVerb(verbs::kTrain),
                               prepared ? prepared->plan.fingerprint() : "", isa));
   *joins = true;
-  ASSIGN_OR_RETURN(Together together, JoinFromFlags(place, prepared ? &prepared->plan : nullptr,
+  ASSIGN_OR_RETURN(Together together, JoinFromFlags(placement, prepared ? &prepared->plan : nullptr,
                                                     std::move(facts), report, &watch));
   const absl::Status trained = TrainTogether(attempt, std::move(prepared), together);
   return LeaveTogether(std::move(together), trained, report);
@@ -415,11 +415,11 @@ absl::Status Train(const Arguments& args) {
   if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
-  ASSIGN_OR_RETURN(const JobPlacement place, PlacementFromFlags());
-  JobReport report(FLAGS_job_dir, place.attempt);
+  ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags());
+  JobReport report(FLAGS_job_dir, placement.attempt);
   bool joins = false;
-  absl::Status status = TrainAt(place, args, report, &joins);
-  if (!status.ok() && !joins) status = TellOthers(place, status);
+  absl::Status status = TrainAt(placement, args, report, &joins);
+  if (!status.ok() && !joins) status = TellOthers(placement, status);
   if (!status.ok()) ReportFailure(status, report);
   return status;
 }

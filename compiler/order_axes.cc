@@ -1,4 +1,4 @@
-#include "compiler/lay_axes.h"
+#include "compiler/order_axes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -121,8 +121,8 @@ std::vector<std::vector<Mesh::Axis>> Groups(const Mesh& mesh) {
 
 }  // namespace
 
-Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-              int64_t bucket_bytes) {
+Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+               int64_t bucket_bytes) {
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(graph.mesh);
   if (groups.size() > kMostGroups) return graph.mesh;
   const std::vector<Exchange> exchanges = CollectExchanges(graph, micro_batches, bucket_bytes);

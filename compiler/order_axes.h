@@ -19,7 +19,7 @@ namespace oneflow {
 // compile boxes for links that are all alike.
 //
 // bucket_bytes: of gradients that are exchanged together; 0: each alone.
-Mesh LaidAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-              int64_t bucket_bytes);
+Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+               int64_t bucket_bytes);
 
 }  // namespace oneflow
