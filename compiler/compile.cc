@@ -12,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "compiler/back_end.h"
 #include "compiler/compare_layouts.h"
-#include "compiler/compare_plans.h"
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
 #include "compiler/front_end.h"
@@ -268,8 +267,9 @@ absl::StatusOr<CompileOptions> WithOrderedAxes(const GraphSource& source,
   return ordered;
 }
 
-// The plan that the options' cluster gives, compared with no other one's.
-absl::StatusOr<proto::Plan> CompileAlone(const GraphSource& source, const CompileOptions& options) {
+}  // namespace
+
+absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
   const std::vector<ComparedLayouts> compared = LayoutsToTry(source, ordered);
@@ -282,14 +282,6 @@ absl::StatusOr<proto::Plan> CompileAlone(const GraphSource& source, const Compil
     if (&one == &compared.front()) fastest = std::move(plan);
   }
   return fastest;
-}
-
-}  // namespace
-
-absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
-  absl::StatusOr<proto::Plan> plan = CompileAlone(source, options);
-  if (!ComparesPlans(options)) return plan;
-  return FasterPlan(options, std::move(plan), CompileAlone(source, WithoutCluster(options)));
 }
 
 std::vector<std::string> PassNames() {

@@ -15,11 +15,11 @@
 namespace oneflow {
 namespace {
 
-// Nodes of four GPUs, or processes of four CPU devices, with rates such as those of H100s.
-proto::Cluster Nodes(proto::Device::Kind kind = proto::Device::CUDA) {
+// Nodes of four GPUs, with rates such as those of H100s.
+proto::Cluster Nodes() {
   proto::Cluster cluster;
   proto::Device* device = cluster.mutable_device();
-  device->set_kind(kind);
+  device->set_kind(proto::Device::CUDA);
   device->set_peak_flops(67e12);
   device->set_peak_flops_bf16(989e12);
   device->set_memory_bandwidth(3.35e12);
@@ -39,15 +39,11 @@ struct Case {
   int64_t micro_batches = 1;
   proto::DataType precision = proto::BF16;
   int64_t hidden = 768;
-  const char* schedule = "1f1b";
-  int chunks = 0;  // as the schedule has it
-  int layers = 2;
 };
 
-proto::Plan Compiled(const Case& c, bool for_cluster,
-                     proto::Device::Kind kind = proto::Device::CUDA) {
+proto::Plan Compiled(const Case& c, bool for_cluster) {
   GptConfig config;
-  config.layers = c.layers;
+  config.layers = 2;
   config.hidden = c.hidden;
   config.sequence = 512;
   config.vocab = 4096;
@@ -55,14 +51,12 @@ proto::Plan Compiled(const Case& c, bool for_cluster,
   options.train.set_batch(16);
   options.train.set_micro_batches(c.micro_batches);
   options.train.set_precision(c.precision);
-  options.train.set_schedule(c.schedule);
-  options.train.set_chunks(c.chunks);
   options.device_kind = proto::CUDA;
   options.split_positions = c.split_positions;
   if (for_cluster) {
-    options.cluster = Nodes(kind);
-    options.step_seconds = [kind](const proto::Plan& plan, std::string_view program) {
-      return SimulatedStepSeconds(Nodes(kind), plan, program);
+    options.cluster = Nodes();
+    options.step_seconds = [](const proto::Plan& plan, std::string_view program) {
+      return SimulatedStepSeconds(Nodes(), plan, program);
     };
   }
   absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
@@ -78,9 +72,10 @@ double StepSeconds(const proto::Plan& plan) {
   return run->StepSeconds();
 }
 
-bool HasNote(const proto::Plan& plan, const char* text) {
-  return std::any_of(plan.facts().note().begin(), plan.facts().note().end(),
-                     [&](const auto& note) { return note.find(text) != std::string::npos; });
+bool WasCompared(const proto::Plan& plan) {
+  return std::any_of(plan.facts().note().begin(), plan.facts().note().end(), [](const auto& note) {
+    return note.find("layouts compared by the simulator") != std::string::npos;
+  });
 }
 
 TEST_CASE("a plan compiled for a cluster is simulated there no slower than one compiled without") {
@@ -99,7 +94,7 @@ TEST_CASE("a plan compiled for a cluster is simulated there no slower than one c
   int compared = 0;
   for (const Case& c : cases) {
     const proto::Plan known = Compiled(c, true);
-    compared += HasNote(known, "layouts compared by the simulator") ? 1 : 0;
+    compared += WasCompared(known) ? 1 : 0;
     const double with = StepSeconds(known), without = StepSeconds(Compiled(c, false));
     INFO(c.mesh << (c.split_positions ? ", positions split" : "") << ": " << with << " s, without "
                 << without << " s");
@@ -108,35 +103,10 @@ TEST_CASE("a plan compiled for a cluster is simulated there no slower than one c
   CHECK(compared >= 3);
 }
 
-TEST_CASE("pipelines are no slower either, with any schedule, layout and precision") {
-  std::vector<Case> cases;
-  for (const bool split : {false, true}) {
-    for (const auto precision : {proto::BF16, proto::F32}) {
-      for (const char* schedule : {"1f1b", "zero_bubble"}) {
-        cases.push_back({"pipe=2,tensor=2", split, 4, precision, 768, schedule, 0, 3});
-        cases.push_back({"pipe=4,data=2", split, 8, precision, 768, schedule, 0, 4});
-        cases.push_back({"tensor=4,pipe=2", split, 4, precision, 768, schedule, 0, 3});
-      }
-      cases.push_back({"pipe=2,tensor=2", split, 4, precision, 768, "interleaved", 2, 4});
-    }
-  }
-  int unknown = 0;
-  for (const Case& c : cases) {
-    const proto::Plan known = Compiled(c, true);
-    unknown += HasNote(known, "compiled as for an unknown cluster") ? 1 : 0;
-    const double with = StepSeconds(known), without = StepSeconds(Compiled(c, false));
-    INFO(c.mesh << ", " << c.schedule << (c.split_positions ? ", positions split" : "") << ": "
-                << with << " s, without " << without << " s");
-    CHECK(with <= without * (1 + 1e-9));
-  }
-  CHECK(unknown >= 1);
-  CHECK(unknown < static_cast<int>(cases.size()) / 2);
-}
-
-TEST_CASE("on CPUs the layouts that are taken are the same at any pipe degree") {
+TEST_CASE("the layouts that are taken are the same at any pipe degree") {
   const auto lines = [](const char* mesh) {
     std::vector<std::string> compared;
-    const proto::Plan plan = Compiled({mesh, true, 4}, true, proto::Device::CPU);
+    const proto::Plan plan = Compiled({mesh, true, 4}, true);
     for (const std::string& note : plan.facts().note()) {
       if (note.find("layouts compared") != std::string::npos) compared.push_back(note);
     }
