@@ -1,10 +1,11 @@
-// Which layouts make the shortest step? infer_sbp finds the least sum of what kernels and exchanges
-// take one after the other. A step may be shorter than that sum, since exchanges go on while
-// devices compute, and kernels are fused after layouts are chosen. So the optima of several
+// Compares layouts by the step that they give. infer_sbp finds the least sum of what kernels and
+// exchanges take one after the other. A step may be shorter than that sum, since exchanges go on
+// while devices compute, and kernels are fused after layouts are chosen. So the optima of several
 // searches are compared by the simulator itself (CompileOptions::step_seconds). Part of compile.
 //
 // They are compared as one stage with all layers: the choice is then the same at any pipe degree
-// and with any schedule, and so are the bits (law 6).
+// and with any schedule, and so are the bits (law 6), unless the plan of the fastest does not fit
+// its devices: then the next one is taken.
 #pragma once
 
 #include <functional>

@@ -5,9 +5,8 @@
 //   2. A writer and CommitParts only use paths below the folder of their attempt, so they fail once
 //      that folder has another name. A process of an older attempt that wakes up late finds nothing
 //      to write to and nothing to rename.
-//   3. A folder of an attempt is renamed atomically before the first of its files is removed:
-//   nobody
-//      renames half of a checkpoint.
+//   3. A folder of an attempt is renamed atomically before the first of its files is removed, so
+//      nobody renames half of a checkpoint.
 #include "actor_runtime/checkpoint/attempt.h"
 
 #include <sys/stat.h>

@@ -1,9 +1,8 @@
 // Invariants:
 //   1. `fn` and the shares change only while the loop is closed and no other thread is inside it.
 //   2. `state` = open bit | threads inside. A thread of the pool enters only by incrementing it
-//   while
-//      the bit is set; the caller leaves ParallelFor only after it has cleared the bit and seen no
-//      thread inside. A thread that wakes up late costs nothing: it finds the loop closed.
+//      while the bit is set; the caller leaves ParallelFor only after it has cleared the bit and
+//      seen no thread inside. A thread that wakes up late costs nothing: it finds the loop closed.
 //   3. A task is run once, by the thread that takes it from its share.
 //   4. `epoch` changes once a loop and once at the end; the pool's threads park on it alone.
 #include "actor_runtime/device/thread_pool.h"

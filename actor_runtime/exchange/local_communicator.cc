@@ -1,6 +1,6 @@
 // Invariants, with k = exchanges that a member has entered before the present one:
-//   1. All have entered k before any enters k + 1, so entered_ reaches k * members before it goes
-//   on.
+//   1. All have entered k before any enters k + 1, so entered_ reaches k * members before it
+//      continues.
 //   2. taken_ names the newest exchange that all have entered, and the next piece of it that nobody
 //      has taken. The last member to enter moves it to an exchange, after all entries are written.
 //      Once it is closed it stays.

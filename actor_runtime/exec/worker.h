@@ -9,9 +9,8 @@
 //  2. It reads its mailbox between any two firings, so no stream starves another of messages.
 //  3. Nothing is allocated between Prepare and the end of Drive.
 //  4. On an asynchronous device, a firing is issued when its actor may fire and its stream has
-//  room,
-//     an exchange also only in its turn; it completes when the device says so. The worker waits for
-//     neither.
+//     room, an exchange also only in its turn; it completes when the device says so. The worker
+//     waits for neither.
 #pragma once
 
 #include <atomic>

@@ -56,7 +56,7 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         int64_t most_firings = SimulateOptions::kMostFirings);
 
 // The seconds of a step of a program during compilation, without offsets and proof: the compiler
-// compares layouts and plans with it. It assumes one process. RESOURCE_EXHAUSTED if more than 2^20
+// compares layouts with it. It assumes one process. RESOURCE_EXHAUSTED if more than 2^20
 // firings have no period: they would take seconds.
 absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
                                             std::string_view program);

@@ -6,10 +6,9 @@
 
 namespace oneflow {
 
-// Of the search of layouts. A cluster that says nothing of its links and of what its devices
-// compute and read is taken for one of accelerators with links that are all alike (1 us an
-// exchange, 10 GB/s), memory twenty times as fast, and 0.1 us a firing: the layouts suit most
-// clusters.
+// For the search of layouts. An unknown cluster, without links and rates of devices, is taken for
+// accelerators with equal links (1 us an exchange, 10 GB/s), memory twenty times as fast, and
+// 0.1 us a firing: the layouts suit most clusters.
 inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   const proto::Device& device = cluster.device();
   const bool known = cluster.level_size() > 0 || device.peak_flops() > 0 ||
@@ -28,8 +27,8 @@ inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   return alike;
 }
 
-// Of the way from one layout to another: a firing of a CPU device takes 1 us where nobody says so,
-// lest a small sum be taken in pieces.
+// For the path between two layouts. A firing of a CPU device of unknown rate takes 1 us, so that a
+// small sum is not taken in pieces.
 inline proto::Cluster ClusterForBoxing(proto::Cluster cluster) {
   proto::Device* device = cluster.mutable_device();
   if (device->kind() == proto::Device::CPU && device->firing_seconds() == 0) {

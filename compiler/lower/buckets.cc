@@ -38,8 +38,7 @@ struct Bucket {
 //  1. An op of depth d waits for others of at most depth d, and for exchanges of less than d.
 //     So no bucket waits for itself.
 //  2. A bucket's position is not before that of any bucket that it waits for, and its depth is
-//  greater. So
-//     issued by position, then by depth, no bucket waits for one behind it.
+//     greater. So issued by position, then by depth, no bucket waits for one behind it.
 class Bucketing {
  public:
   Bucketing(const Graph& graph, const std::vector<Lane>& lanes, int64_t bytes)

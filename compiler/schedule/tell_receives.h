@@ -3,10 +3,9 @@
 // message of that leaves the other device. So a control token from the send informs the receive,
 // and through it the readers of the received tensor, that the send is complete.
 //
-//   forward, backward   from the last send of a micro-batch to the first receive of the same stage
-//   and
-//                       chunk, from the stage that it was sent to; the receive of one micro-batch
-//                       may wait for the send of an earlier one
+//   forward, backward   from the last send of a micro-batch to the first receive of the same
+//                       stage and chunk, from the stage that it was sent to; the receive of one
+//                       micro-batch may wait for the send of an earlier one
 //   update              from each large send to the first receive after it
 //
 // A play by the clock determines which send precedes which receive, and by how many turns. So there

@@ -6,7 +6,7 @@
 namespace oneflow {
 namespace {
 
-// Of a packet, and packets of a member that are asked for at once: where nobody has counted them.
+// Assumed bytes of a packet, and packets in flight to a member, if they are not counted.
 constexpr double kPacketBytes = 256 << 10, kFlights = 2;
 
 bool IsCpu(const proto::Cluster& cluster) { return cluster.device().kind() == proto::Device::CPU; }

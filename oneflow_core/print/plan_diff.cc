@@ -247,8 +247,8 @@ std::string NamesText(const std::string& title, const std::vector<std::string>& 
   return text;
 }
 
-// A value of a fact. An order of many single actors, with those of equal layers as one: "h.*.fc.to1
-// (12)".
+// A value of a fact. In an order of many single actors, those of equal layers are one:
+// "h.*.fc.to1 (12)".
 std::string FactText(const std::string& what, const std::string& order) {
   const std::vector<std::string> words = absl::StrSplit(order, ' ');
   const bool repeats = order.find('(') != std::string::npos;

@@ -8,12 +8,11 @@
 //     happens-before in that order, all legal orders agree on them, so one order proves all.
 //  2. A cell of cell_owner_ is the register that wrote its bytes last.
 //  3. Two steps are enough, although the buffer that a step begins with may drift from step to
-//  step,
-//     because nothing depends on it. A register gains and loses all its buffers together, with two
-//     exceptions. Members of the same frames (frames.h) drift equally and share a frame among
-//     themselves; any other register gains a byte of the frames only when all members have lost all
-//     of theirs, and the other way round. And where a step fills each buffer once, nothing drifts,
-//     so each buffer is gained and lost alone.
+//     step, because nothing depends on it. A register gains and loses all its buffers together,
+//     with two exceptions. Members of the same frames (frames.h) drift equally and share a frame
+//     among themselves; any other register gains a byte of the frames only when all members have
+//     lost all of theirs, and the other way round. And where a step fills each buffer once, nothing
+//     drifts, so each buffer is gained and lost alone.
 //
 // The game is a value: a copy is a second game in the same state.
 #pragma once

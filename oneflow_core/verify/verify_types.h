@@ -18,16 +18,14 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan);
 //  1. every register has at least one slot, holds its largest part, and is inside its arena
 //     region;
 //  2. every register that is read is written or persistent; only a persistent one is updated in
-//  place
-//     or read before its first fill;
+//     place or read before its first fill;
 //  3. an edge with data stays on its stage, except into a boxing actor without peers (a transfer);
 //  4. data of peers is read only by boxing actors, whose sources cover exactly what they write;
 //  5. rates are consistent (verify_rates.h);
 //  6. every actor stands in exactly one segment of its stage, every segment in one stream's order;
 //     stages exist;
 //  7. a workspace is a register of its actor's stage and program, with one buffer, that nobody
-//  reads
-//     (that it exists and has one writer is MakePlanNet's to check).
+//     reads (that it exists and has one writer is MakePlanNet's to check).
 absl::Status VerifyProgramTypes(const PlanNet& net);
 
 // Both checks of all programs: a plan that passes is well-formed. All that its ids, axes and stages

@@ -1,8 +1,7 @@
 // Draws the next token from its logits.
 //
 //   1. temperature t > 0 divides the logits; t = 0 takes the largest logit (the lowest id of
-//   equals)
-//      and looks at nothing else.
+//      equals) and looks at nothing else.
 //   2. top_k > 0 keeps the k largest logits (of equals those of lower ids); 0 keeps all.
 //   3. top_p < 1 keeps of these, in order of falling probability (softmax over those kept), the
 //      fewest that add up to at least p; 1 keeps all.

@@ -1,9 +1,9 @@
 // Explains why a job stands still: combines the states of the workers of all its processes, and
 // finds the one that the others wait for. Pure: it uses no clock and no process.
 //
-//   StandstillBoard board(/*processes=*/4, /*ranks=*/8); board.Put(now, stall);
-//   of a process, whenever its state changes if (auto text = board.Look(now)) ... "rank 5 on host c
-//   is inside the kernel of h.3.fc ..."
+//   StandstillBoard board(/*processes=*/4, /*ranks=*/8);
+//   board.Put(now, stall);                // whenever the state of a process changes
+//   if (auto text = board.Look(now)) ...  // "rank 5 on host c is inside the kernel of h.3.fc ..."
 #pragma once
 
 #include <optional>
