@@ -28,9 +28,11 @@ bool HasBatch(const Graph& graph) {
 absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
   const int64_t batch = train.batch(), m = train.micro_batches();
   if (batch < 1)
-    return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence");
+    return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence",
+                      "use --batch=1 or more");
   if (m < 1)
-    return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch");
+    return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch",
+                      "use --micro_batches=1 or more");
   if (m > kMostMicroBatches) {
     return InputError(absl::StrCat("micro-batches ", m), "are too many",
                       absl::StrCat("use at most ", kMostMicroBatches));

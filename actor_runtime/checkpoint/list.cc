@@ -27,6 +27,10 @@ absl::StatusOr<std::vector<ListedCheckpoint>> ListCheckpoints(const std::string&
     found.push_back(
         {step, entry->path().string(), fs::exists(entry->path() / "manifest.json", ignored)});
   }
+  if (error == std::errc::not_a_directory) {
+    return InputError(dir, "is a file, and a checkpoint is a folder",
+                      "give the folder that --checkpoint_dir of `oneflow train` named");
+  }
   if (error) {
     return absl::NotFoundError(absl::StrCat(dir, ": ", error.message(), "; check the path"));
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/token_file_meta.h"
 #include "glog/logging.h"
+#include "oneflow_core/base/file_kind.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -221,6 +222,9 @@ absl::StatusOr<TokenFile> OpenBin(MappedFile file) {
 }
 
 absl::StatusOr<TokenFile> OpenText(MappedFile file) {
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  if (text.starts_with(kPlanMagic)) return RefuseOtherKind(text, file.path(), "training data");
   if (IsMegatronIndex(file.bytes())) {
     return InputError(file.path(), "is an index of Megatron's, which holds no tokens",
                       "give the .bin beside it");

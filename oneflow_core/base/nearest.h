@@ -7,8 +7,9 @@
 
 namespace oneflow {
 
-// The element of `known` with the smallest edit distance to `name`; the first of equals. Empty if
-// none is close: more than a third of the name's letters (at least two) would have to change.
+// The element of `known` with the smallest edit distance to `name`, whatever the case of letters;
+// the first of equals. Empty if none is close: more than a third of the name's letters (at least
+// two) would have to change.
 std::string Nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace oneflow

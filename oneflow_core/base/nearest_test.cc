@@ -12,6 +12,11 @@ TEST_CASE("the nearest name is the one with the fewest edits") {
   CHECK(Nearest("add", kinds) == "add");
 }
 
+TEST_CASE("the case of letters does not count") {
+  CHECK(Nearest("H100", {"a100", "h100", "h200"}) == "h100");
+  CHECK(Nearest("TRAIN", {"diff", "train"}) == "train");
+}
+
 TEST_CASE("nothing is suggested when nothing is close") {
   CHECK(Nearest("convolution", {"linear", "gelu"}) == "");
   CHECK(Nearest("x", {"y"}) == "");

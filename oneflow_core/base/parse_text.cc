@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "oneflow_core/base/file_kind.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/utf8.h"
 
@@ -77,6 +78,7 @@ absl::Status ParseText(std::string_view text, std::string_view file, std::string
   parser.RecordErrorsTo(&error);
   if (locations != nullptr) parser.WriteLocationsTo(locations);
   if (!parser.ParseFromString(std::string(text), message)) {
+    RETURN_IF_ERROR(RefuseOtherKind(text, file, noun));
     if (text.find('\0') != text.npos) {  // the parser would stumble over its first byte
       return InputError(file, "is binary, and no " + std::string(noun) + ", which is text",
                         "give a textproto");

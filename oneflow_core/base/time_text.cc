@@ -1,5 +1,7 @@
 #include "oneflow_core/base/time_text.h"
 
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 
 namespace oneflow {
@@ -9,6 +11,10 @@ std::string TimeText(double seconds) {
   if (seconds >= 1) return absl::StrFormat("%.3f s", seconds);
   if (seconds >= 1e-3) return absl::StrFormat("%.3f ms", seconds * 1e3);
   return absl::StrFormat("%.2f us", seconds * 1e6);
+}
+
+std::string NumberText(double value) {
+  return std::isnan(value) ? "nan" : absl::StrFormat("%#.5g", value);
 }
 
 std::string PercentText(double part) { return absl::StrFormat("%.1f %%", 100 * part); }

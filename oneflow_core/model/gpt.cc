@@ -5,6 +5,7 @@
 
 #include <glog/logging.h>
 
+#include "absl/strings/match.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_builder.h"
@@ -133,11 +134,16 @@ absl::StatusOr<GptConfig> GptPreset(std::string_view name) {
   for (const Preset& p : kPresets) {
     if (name == p.name) return GptConfig{p.name, p.layers, p.heads, p.hidden, p.sequence, p.vocab};
   }
-  std::string hint = "use";
-  for (const Preset& preset : kPresets) hint += std::string(" ") + preset.name;
-  const std::string nearest = Nearest(name, GptPresets());
-  if (!nearest.empty()) hint = "did you mean " + nearest + "?";
-  return InputError("--preset=" + std::string(name), "no such preset", hint);
+  std::string nearest = Nearest(name, GptPresets()), all;
+  for (const Preset& preset : kPresets) {
+    // "gpt3" is short for gpt3-175b.
+    if (nearest.empty() && absl::StartsWithIgnoreCase(preset.name, ToAbsl(name)))
+      nearest = preset.name;
+    all += (all.empty() ? "" : ", ") + std::string(preset.name);
+  }
+  return InputError(
+      "--preset=" + std::string(name), "no such preset",
+      (nearest.empty() ? "" : "did you mean " + nearest + "? ") + "use one of " + all);
 }
 
 absl::Status CheckGptConfig(const GptConfig& config) {

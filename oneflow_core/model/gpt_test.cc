@@ -192,7 +192,8 @@ TEST_CASE("bad configurations name the flag") {
   CHECK(ToStd(GptPreset("gpt2-125m").status().message()) ==
         "--preset=gpt2-125m: no such preset; did you mean gpt2-124m?");
   CHECK(ToStd(GptPreset("llama").status().message()) ==
-        "--preset=llama: no such preset; use tiny small gpt2-124m gpt2-350m gpt2-774m gpt2-1.5b "
+        "--preset=llama: no such preset; use one of tiny, small, gpt2-124m, gpt2-350m, gpt2-774m, "
+        "gpt2-1.5b, "
         "gpt3-175b");
 }
 

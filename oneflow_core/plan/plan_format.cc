@@ -9,6 +9,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/file_kind.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/fingerprint.h"
@@ -19,7 +20,6 @@
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kMagic("\x89oneflow", 8);
 constexpr size_t kHeader = 40;  // magic 8, version 4, reserved (0) 4, length 8, checksum 16
 
 void AppendInt(std::string& out, uint64_t value, int bytes) {
@@ -68,7 +68,7 @@ class Silent : public google::protobuf::io::ErrorCollector {
 
 std::string SerializePlan(const proto::Plan& plan) {
   const std::string payload = Payload(plan);
-  std::string out(kMagic);
+  std::string out(kPlanMagic);
   AppendInt(out, kPlanVersion, 4);
   AppendInt(out, 0, 4);
   AppendInt(out, payload.size(), 8);
@@ -77,7 +77,8 @@ std::string SerializePlan(const proto::Plan& plan) {
 }
 
 absl::StatusOr<proto::Plan> ParsePlan(std::string_view bytes, std::string_view where) {
-  if (bytes.size() < kMagic.size() || bytes.substr(0, kMagic.size()) != kMagic) {
+  if (!bytes.starts_with(kPlanMagic)) {
+    RETURN_IF_ERROR(RefuseOtherKind(bytes, where, "plan"));
     return InputError(where, "is no plan", "give a file that `oneflow compile` wrote");
   }
   if (bytes.size() < kHeader)
@@ -123,7 +124,11 @@ absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   if (!IsText(path)) return ParsePlan(bytes, path);
   proto::Plan plan;
-  const absl::Status parsed = ParseText(bytes, path, "plan in text form", &plan);
+  if (bytes.starts_with(kPlanMagic)) {
+    return InputError(path, "is a plan in binary form, and its name says text",
+                      "rename it to *.plan: the text form is *.textproto");
+  }
+  const absl::Status parsed = ParseText(bytes, path, "plan", &plan);
   if (parsed.ok()) {
     // It may have been edited since it was written, and no checksum tells.
     plan.set_fingerprint(Fingerprint(plan));
@@ -134,8 +139,8 @@ absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path) {
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&silent);
   parser.AllowUnknownField(true);
-  const bool other = parser.ParseFromString(bytes, &plan) && plan.version() != kPlanVersion;
-  return other ? OtherVersion(path, plan.version()) : parsed;
+  const bool known = parser.ParseFromString(bytes, &plan) && plan.version() != 0;
+  return known && plan.version() != kPlanVersion ? OtherVersion(path, plan.version()) : parsed;
 }
 
 }  // namespace oneflow

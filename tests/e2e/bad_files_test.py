@@ -91,8 +91,25 @@ class BadFilesTest(BadInputCase):
         _, error = run("train", "--plan=round2.plan", *data, "--steps=2", "--resume", cwd=self.dir)
         self.assertIn("nothing to do", error)
 
+    def test_a_new_run_loses_nothing_of_an_earlier_one(self):
+        run_flags = ["train", "--plan=gpt.plan", "--data=text.txt", "--checkpoint_dir=again", "--metrics=again.jsonl"]
+        run(*run_flags, "--steps=2", cwd=self.dir)
+        with open(self.dir + "/again.jsonl", "rb") as file:
+            metrics = file.read()
+        error = run(*run_flags, "--steps=1", cwd=self.dir)[1]
+        self.assertIn("the metrics of an earlier run are moved to", error)
+        self.assertIn("the checkpoints of an earlier run are moved to again/old-1\n", error)
+        with open(self.dir + "/again.jsonl.old-1", "rb") as file:
+            self.assertEqual(file.read(), metrics)
+        self.assertEqual(os.listdir(self.dir + "/again/old-1"), ["step-00000002"])
+        self.assertNotIn("moved", run(*run_flags, "--steps=3", "--resume", cwd=self.dir)[1])
+        with open(self.dir + "/again.jsonl", encoding="utf-8") as file:
+            self.assertEqual([json.loads(line)["step"] for line in file], [0, 1, 2])
+
     def test_weights_that_are_not_finite(self):
-        run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--learning_rate=1e30", "--checkpoint_dir=wild", cwd=self.dir, code=1)
+        out, _ = run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--learning_rate=1e30", "--checkpoint_dir=wild",
+                     cwd=self.dir, code=1)
+        self.assertIn("loss nan ", out)  # whatever the sign of the NaN
         self.refuse(["--checkpoint=wild", "not finite"], "generate", "--checkpoint=wild", "--prompt=abc", "--tokens=4")
         run("compile", "--graph=gpt.textproto", "--batch=4", "--global_norm=false", "--clip=0", "--out=no_norm.plan", cwd=self.dir)
         _, error = run("train", "--plan=no_norm.plan", "--data=text.txt", "--steps=4", "--learning_rate=1e30", cwd=self.dir, code=1)
@@ -145,7 +162,7 @@ class BadFilesTest(BadInputCase):
         self.train(["/dev/null", "no regular file"], "--data=/dev/null")
         self.train(["--checkpoint_every", "--checkpoint_dir"], "--data=text.txt", "--checkpoint_every=1")
         self.train(["--keep", "--checkpoint_dir"], "--data=text.txt", "--keep=1")
-        self.train(["--keep", "negative"], "--data=text.txt", "--keep=-1", "--checkpoint_dir=ckpt")
+        self.train(["--keep=-1", "use 1 or more"], "--data=text.txt", "--keep=-1", "--checkpoint_dir=ckpt")
         for resume in ["--resume", "--resume=auto"]:
             self.train(["--resume", "add --checkpoint_dir=DIR"], "--data=text.txt", resume)
         self.train(["--resume=maybe", "use true, false or auto"], "--data=text.txt", "--resume=maybe", "--checkpoint_dir=ckpt")
@@ -275,7 +292,7 @@ class BadFilesTest(BadInputCase):
     def test_plans(self):
         with open(self.dir + "/gpt.plan", "rb") as file:
             plan = file.read()
-        self.refuse(["gpt.plan: is binary, and no graph"], "compile", "--graph=gpt.plan", "--out=x.plan")
+        self.refuse(["gpt.plan: is a plan, and no graph"], "compile", "--graph=gpt.plan", "--out=x.plan")
         self.write("short.plan", plan[:-10])
         self.refuse(["short.plan", "truncated"], "verify", "--plan=short.plan")
         self.write("flipped.plan", plan[:200] + bytes([plan[200] ^ 4]) + plan[201:])

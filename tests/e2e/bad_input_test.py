@@ -1,5 +1,6 @@
 """Graphs, flags and small text files that are wrong: exit code 2, and what, where and how to mend it."""
 import os
+import shutil
 import unittest
 
 from tests.e2e.bad_input import SMALL, BadInputCase
@@ -59,7 +60,6 @@ class BadInputTest(BadInputCase):
         self.refuse(["no verb"])
         self.refuse(["tran"], "tran")
         self.refuse(["--grahp", "--graph"], "compile", "--grahp=x")
-        self.refuse(["--batch=many", "int64"], "compile", "--batch=many")
         self.refuse(["--out"], "model", "gpt", *SMALL)
         self.refuse(["heads", "hidden"], "model", "gpt", "--layers=1", "--heads=3", "--hidden=16", "--sequence=8",
                     "--vocab=8", "--out=x")
@@ -70,19 +70,116 @@ class BadInputTest(BadInputCase):
         self.refuse(["gpt9", "gpt2-124m"], "model", "gpt", "--preset=gpt9", "--out=x")
         self.refuse(["absent.textproto"], "compile", "--graph=absent.textproto", "--out=x.plan")
         self.refuse(["gpt.plan", "no flag"], "explain", "gpt.plan")
-        self.compile(["--threads=-2", "negative"], "--threads=-2", "--batch=4")
         self.train(["--instruction_set=avx9", "no such", "baseline"], "--data=text.txt", "--instruction_set=avx9")
         self.compile(["--threads=5000", "1024"], "--threads=5000", "--batch=4")
 
-    def test_watchdog(self):
-        for seconds in ["-1", "nan"]:
-            self.train(["--stall_seconds", "negative"], "--data=text.txt", "--stall_seconds=" + seconds)
+    def test_values_that_are_none(self):
+        for flag, words in {
+                "--batch=many": "is no whole number; write it in digits, e.g. --batch=8",
+                "--batch=1.5": "is no whole number", "--batch=1e3": "is no whole number", "--batch=1,000": "is no whole number",
+                "--micro_batches=4x": "is no whole number; write it in digits, e.g. --micro_batches=1",
+                "--batch=99999999999999999999": "is out of range; use at most 2^63 - 1",
+                "--batch=0": "batch 0: a step needs at least one sequence; use --batch=1 or more",
+                "--micro_batches=-1": "use --micro_batches=1 or more",
+                "--threads=99999999999": "is out of range; use at most 2147483647",
+                "--learning_rate=fast": "is no number; write a number, e.g. --learning_rate=3e-4",
+                "--learning_rate=1e400": "is too large a number",
+                "--fuse=maybe": "is neither true nor false; write --fuse=true or --fuse=false",
+                "--recompute=,": '"" is not known; use none', "--recompute=full,": '"" is not known',
+                # 0 and -1 stand for "not given" inside; nobody means something by them.
+                "--threads=0": "is out of range; use 1 or more, or leave it out; the default: the cores of the machine",
+                "--threads=-2": "is out of range", "--chunks=0": "the default: 2 where the schedule interleaves, else 1",
+                "--steps_a_round=0": "use 1 or more"}.items():
+            with self.subTest(flag):
+                self.compile([words, flag.split("=")[0]], flag)
+        for flag, words in {
+                "--seed=-1": "is negative; use 0 or more", "--seed=99999999999999999999": "use at most 2^64 - 1",
+                "--keep=0": "use 1 or more, or leave it out; the default: all", "--eval_every=0": "the default: only at the end",
+                "--checkpoint_every=0": "the default: only at the end", "--processes=0": "use 1 or more",
+                "--process_index=-1": "use 0 or more", "--stall_seconds=-1": "must not be negative; use e.g. 60",
+                "--stall_seconds=nan": "must not be negative", "--eval_fraction=nan": "must be at least 0 and below 1"}.items():
+            with self.subTest(flag):
+                self.train([flag + ": ", words], "--data=text.txt", flag)
+        self.train(["--eval_batches: there is nothing to validate on", "--eval_data"], "--data=text.txt", "--eval_batches=2")
+        prompt = ["generate", "--checkpoint=ckpt", "--prompt=a"]
+        self.refuse(["--temperature=-1.5: "], *prompt, "--temperature=-1.5")
+        self.refuse(["--top_p=1.5: "], *prompt, "--top_p=1.5")
+        self.refuse(["--val_fraction=1.5: "], "data", "--text=text.txt", "--out=d", "--val_fraction=1.5")
+        self.refuse(["--devices=-1: ", "use 1 or more"], "calibrate", "--out=c", "--devices=-1")
+        self.refuse(["--process=-1: ", "use 0 or more"], "logs", "--job_dir=absent", "--process=-1")
+        self.refuse(["--partition=a b: ", "use letters, digits"], "submit", "--engine=slurm", "--job_dir=j", "--plan=gpt.plan",
+                    "--data=text.txt", "--steps=1", "--dry_run", "--partition=a b")
+
+    def test_words_without_their_flag(self):
+        for words, *command in [
+                (['"gpt.plan" belongs to no flag; write --plan=gpt.plan'], "verify", "gpt.plan"),
+                (["write --graph=gpt.textproto"], "compile", "gpt.textproto", "--out=x.plan"),
+                (["write --plan=absent.plan"], "train", "absent.plan"),
+                (["write --data=text.txt"], "train", "text.txt"),
+                (["write --text=text.txt"], "data", "text.txt"),
+                (["write --checkpoint=ckpt"], "generate", "ckpt"),
+                (["write --job_dir=ckpt"], "status", "ckpt"),
+                (["write flags as --flag=value; see `oneflow verify --help`"], "verify", "nothing"),
+                (["a flag begins with two dashes; write --graph=x"], "compile", "-graph=x"),
+                (["write --resume=auto"], "train", "--plan=gpt.plan", "--resume", "auto"),
+                (["write --fuse=false"], "compile", "--graph=gpt.textproto", "--fuse", "false"),
+                (["--out: has no value"], "compile", "--out", "--graph=gpt.textproto"),
+                (["did you mean train?"], "TRAIN"),
+                (['there is no family "llama"; there is one, gpt', "gpt2-124m"], "model", "llama", "--out=x"),
+                (["--preset=gpt2-124m"], "model", "gpt2", "--out=x"),
+                (["lacks the family", "oneflow model gpt"], "model", "--out=x"),
+                (["did you mean gpt3-175b?"], "model", "gpt", "--preset=GPT3", "--out=x"),
+                (["random weights", "--resume", "other programs"], "train", "--init_from=gpt2")]:
+            with self.subTest(command):
+                self.refuse(words, *command)
+
+    def test_files_of_another_kind(self):
+        cluster = os.path.abspath("examples/clusters/h100.textproto")
+        shutil.copy(self.dir + "/gpt.textproto", self.dir + "/graph.plan")
+        shutil.copy(self.dir + "/gpt.plan", self.dir + "/binary.textproto")
+        run("compile", "--graph=gpt.textproto", "--batch=4", "--out=text.plan.textproto", cwd=self.dir)
+        self.write("order.textproto", b'stage { task: "F0 B0" }')
+        training = "ckpt/step-00000001/train.textproto"
+        for words, *command in [
+                (["gpt.textproto: is a graph, and no plan; --graph takes it", "oneflow compile"], "verify", "--plan=gpt.textproto"),
+                (["graph.plan: is a graph, and no plan"], "train", "--plan=graph.plan", "--data=text.txt"),
+                (["is a graph, and no plan"], "diff", "gpt.textproto", "gpt.plan"),
+                (["is a cluster, and no plan"], "verify", "--plan=" + cluster),
+                (["is a pipeline order, and no plan"], "verify", "--plan=order.textproto"),
+                (["is a training configuration, and no plan"], "verify", "--plan=" + training),
+                (["is a plan in binary form", "rename it"], "verify", "--plan=binary.textproto"),
+                (["is a cluster, and no graph; --cluster takes it", "oneflow model"], "compile", "--graph=" + cluster, "--out=x.plan"),
+                (["is a plan, and no graph"], "compile", "--graph=text.plan.textproto", "--out=x.plan"),
+                (["is a graph, and no cluster", "calibrate"], "simulate", "--plan=gpt.plan", "--cluster=gpt.textproto"),
+                (["is a plan, and no cluster"], "simulate", "--plan=gpt.plan", "--cluster=gpt.plan"),
+                (["is a cluster, and no pipeline order", "schedules.md"], "compile", "--graph=gpt.textproto", "--order=" + cluster,
+                 "--out=x.plan"),
+                (["gpt.plan: is a plan, and no training data", "oneflow data"], "train", "--plan=gpt.plan", "--data=gpt.plan"),
+                (["gpt.plan: is a plan, and no text"], "data", "--text=gpt.plan", "--out=d"),
+                (["gpt.plan: is a file, and a checkpoint is a folder"], "generate", "--checkpoint=gpt.plan", "--prompt=a")]:
+            with self.subTest(command):
+                self.refuse(words, *command)
+
+    def test_flags_that_act_on_nothing(self):
+        def warnings(*flags):
+            return run("compile", "--graph=gpt.textproto", "--out=idle.plan", "--batch=4", *flags, cwd=self.dir)[1]
+
+        for flag in ["--shard=weights", "--shard=states", "--overlap=true", "--bucket_bytes=1MB", "--sequence_parallel", "--keep_axis_order",
+                     "--recompute=gather"]:
+            name = flag.split("=")[0]
+            for mesh in ["--mesh=", "--mesh=data=1,tensor=1"]:
+                self.assertRegex(warnings(flag, mesh), rf"^oneflow: warning: {name}\S* acts on nothing in this plan: .+\n$")
+        self.assertIn("--overlap=true", warnings("--bucket_bytes=1MB", "--mesh=data=2"))
+        self.assertEqual("", warnings("--shard=weights", "--overlap=true", "--bucket_bytes=1MB", "--sequence_parallel", "--keep_axis_order",
+                                      "--recompute=gather", "--mesh=data=2,tensor=2"))
+        self.assertEqual("", warnings("--shard=none", "--overlap=false"))
+        for words, *flags in [(["--steps", "--format=html"], "--steps=3"), (["--full", "acts on nothing"], "--full", "--format=json")]:
+            self.refuse(words, "explain", "--plan=gpt.plan", *flags)
 
     def test_simulate(self):
         for words, *flags in [(["--steps=0", "not positive"], "--steps=0"),
                               (["--program=tran", "no such program", "train, eval"], "--program=tran"),
                               (["absent.textproto"], "--cluster=absent.textproto"),
-                              (["gpt.textproto:", "Cluster", "op"], "--cluster=gpt.textproto"),
                               (["--format=dot", "text or json"], "--format=dot"),
                               (["--trace", "absent/trace"], "--trace=absent/trace")]:
             self.refuse(words, "simulate", "--plan=gpt.plan", *flags)
@@ -153,8 +250,7 @@ class BadInputTest(BadInputCase):
         self.refuse(["--format=html"], "diff", "gpt.plan", "gpt.plan", "--format=html")
 
     def test_calibrate(self):
-        for devices in ["-1", "5000"]:
-            self.refuse(["--devices=" + devices, "do not fit"], "calibrate", "--out=x.textproto", "--devices=" + devices)
+        self.refuse(["--devices=5000", "do not fit"], "calibrate", "--out=x.textproto", "--devices=5000")
         self.refuse(["--out"], "calibrate")
         self.refuse(["absent/c.textproto"], "calibrate", "--out=absent/c.textproto")
         self.refuse(["--out=/tmp", "cannot be written"], "calibrate", "--out=/tmp")

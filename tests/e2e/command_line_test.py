@@ -163,6 +163,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual((told["step_seconds"], told["devices"]), (step, 4))
         self.assertAlmostEqual(told["tokens_a_second"], 16 * 16 / step, delta=1)
         self.assertEqual(told["parameters"], int(re.search(r"gpt: ([\d,]+) ", head)[1].replace(",", "")))
+        self.assertNotIn("AVX512", self.compile("--device=cuda", "--precision=bf16"))  # what computes is a GPU
         gpu = self.compile("--device=cuda").split("\n\n")[0]
         self.assertIn("predicted: no time of a step: --cluster: is missing", gpu)
 

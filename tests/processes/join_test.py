@@ -73,8 +73,8 @@ class JoinTest(unittest.TestCase):
 
     def test_flags_that_do_not_fit_together(self):
         for flags, sentence in [
-            (["--processes=-1"], "--processes: -1 is out of range; use 1 to 1048576"),
-            (["--processes=2", "--process_index=-5"], "--process_index: -5 is out of range; use 0 to 1048576"),
+            (["--processes=-1"], "--processes=-1: is out of range; use 1 or more"),
+            (["--processes=2", "--process_index=-5"], "--process_index=-5: is out of range; use 0 or more"),
             (["--process_index=0"], "--process_index: does not say of how many; give --processes, too"),
             (["--processes=2", "--process_index=2", "--coordinator=h:1"], "--process_index: 2 is not below --processes=2; "),
             (["--processes=2", "--process_index=1"], "--coordinator: is not given; give --coordinator=HOST:PORT "),

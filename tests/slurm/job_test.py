@@ -233,7 +233,7 @@ class JobTest(unittest.TestCase):
         self.refuse(["--eval_data=", "cannot be read"], "--eval_data=absent.txt")
         self.refuse(["absent.plan"], "--plan=absent.plan")
         self.refuse(["--steps=-4", "at least 1"], "--steps=-4")
-        self.refuse(["--checkpoint_every", "must not be negative"], "--checkpoint_every=-1", engine="slurm")
+        self.refuse(["--checkpoint_every=-1", "use 1 or more"], "--checkpoint_every=-1", engine="slurm")
         self.refuse(["--eval_every", "nothing to validate on"], "--eval_every=1")
         self.refuse(["--job_dir=", "a b", "characters"], "--job_dir=a b")
         self.refuse(["--checkpoint_dir", "no such flag"], "--checkpoint_dir=ckpt")
@@ -253,8 +253,8 @@ class JobTest(unittest.TestCase):
         self.wait_until_over()
         for flag, sentence in [("--process=7", "has no log of process 7 of attempt 1"),
                                ("--attempt=2", "--attempt=2: there is no such attempt; the newest is 1"),
-                               ("--attempt=-1", "--attempt: must not be negative"),
-                               ("--lines=-1", "--lines: must not be negative"), ("--process=-2", "--process: is no process")]:
+                               ("--attempt=-1", "--attempt=-1: is out of range; use 1 or more"),
+                               ("--lines=-1", "--lines: must not be negative"), ("--process=-2", "--process=-2: is out of range")]:
             self.assertIn(sentence, run("logs", "--job_dir=job", flag, cwd=self.dir, code=2)[1])
         os.remove(self.job + "/attempts")
         os.remove(self.job + "/logs/local.log")

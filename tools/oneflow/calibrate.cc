@@ -118,7 +118,7 @@ absl::Status TryPath(const std::string& path) {
 
 absl::StatusOr<int> DevicesFromFlags(int threads) {
   const int most = std::max(1, Cores() / threads);
-  if (FLAGS_devices >= 0 && FLAGS_devices <= most) return FLAGS_devices > 0 ? FLAGS_devices : most;
+  if (FLAGS_devices <= most) return FLAGS_devices > 0 ? FLAGS_devices : most;
   return InputError(absl::StrCat("--devices=", FLAGS_devices), "do not fit this machine",
                     absl::StrCat("of ", threads, " threads each there is room for 1 to ", most));
 }
@@ -132,7 +132,7 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.devices, DevicesFromFlags(options.threads));
   if (args.Given("processes")) {
-    if (FLAGS_processes < 1 || options.devices % FLAGS_processes != 0) {
+    if (options.devices % FLAGS_processes != 0) {
       return InputError(absl::StrCat("--processes=", FLAGS_processes),
                         absl::StrCat("the ", options.devices,
                                      " devices cannot be divided evenly among so many processes"),
@@ -153,7 +153,7 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
 absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
   int gpus = 0;
   while (backend.facts_of(gpus).ok()) ++gpus;
-  if (FLAGS_devices >= 0 && FLAGS_devices <= gpus) return FLAGS_devices > 0 ? FLAGS_devices : gpus;
+  if (FLAGS_devices <= gpus) return FLAGS_devices > 0 ? FLAGS_devices : gpus;
   return InputError(absl::StrCat("--devices=", FLAGS_devices), "do not fit this machine",
                     absl::StrCat("it has 1 to ", gpus, " GPUs"));
 }

@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/data/mapped_file.h"
 #include "actor_runtime/data/token_file_writer.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/file_kind.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
@@ -70,6 +72,8 @@ absl::StatusOr<Texts> OpenTexts() {
   for (const MappedFile& file : texts.files) {
     texts.documents.emplace_back(reinterpret_cast<const char*>(file.bytes().data()),
                                  file.bytes().size());
+    const std::string_view text = texts.documents.back();
+    if (text.starts_with(kPlanMagic)) RETURN_IF_ERROR(RefuseOtherKind(text, file.path(), "text"));
   }
   return texts;
 }
@@ -96,7 +100,7 @@ absl::Status MakeFolder(const Arguments& args) {
 }
 
 absl::StatusOr<TextSplit> Split(const Texts& texts, const Tokenizer& tokenizer) {
-  const std::string where = "--val_fraction=" + std::to_string(FLAGS_val_fraction);
+  const std::string where = absl::StrCat("--val_fraction=", FLAGS_val_fraction);
   if (!(FLAGS_val_fraction >= 0 && FLAGS_val_fraction < 1)) {
     return InputError(where, "must be at least 0 and below 1", "use a number such as 0.1");
   }

@@ -57,6 +57,19 @@ std::string JsonWith(const std::string& json, const std::optional<ProcessTraffic
   return JsonText(all) + "\n";
 }
 
+// Refuses flags that the format does not use.
+absl::Status CheckFlagsOfFormat(const Arguments& args, const std::string& format) {
+  if (args.Given("steps") && format != "html") {
+    return InputError("--steps", "acts on nothing with --format=" + format,
+                      "leave it out, or add --format=html, which simulates steps");
+  }
+  if (args.Given("full") && format != "text" && format != "dot") {
+    return InputError("--full", "acts on nothing with --format=" + format,
+                      "leave it out; it is for --format=text and dot");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Explain(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format,
                    FormatFromFlags({"text", "json", "dot", "html", "memory"}));
@@ -69,6 +82,7 @@ absl::Status Explain(const Arguments& args) {
     std::fputs(text.c_str(), stdout);
     return absl::OkStatus();
   }
+  RETURN_IF_ERROR(CheckFlagsOfFormat(args, format));
   // The text shows what is wrong with a plan; the other forms are of plans that are well-formed.
   ASSIGN_OR_RETURN(const proto::Plan plan,
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));

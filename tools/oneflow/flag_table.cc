@@ -180,11 +180,10 @@ absl::Status CheckValue(const FlagRow& row, const std::string& value) {
   if (choices.empty()) return absl::OkStatus();
   const bool list = row.value.find('[') != std::string_view::npos;
   const std::vector<std::string> words =
-      list ? std::vector<std::string>(absl::StrSplit(value, ',', absl::SkipEmpty()))
-           : std::vector<std::string>{value};
+      list ? std::vector<std::string>(absl::StrSplit(value, ',')) : std::vector<std::string>{value};
   for (const std::string& word : words) {
     if (std::find(choices.begin(), choices.end(), word) != choices.end()) continue;
-    const std::string nearest = NearestChoice(word, choices);
+    const std::string nearest = word.empty() ? "" : NearestChoice(word, choices);
     return InputError(absl::StrCat("--", std::string(row.name), "=", value),
                       list ? absl::StrCat("\"", word, "\" is not known") : "is not known",
                       absl::StrCat(nearest.empty() ? "" : "did you mean " + nearest + "? ", "use ",

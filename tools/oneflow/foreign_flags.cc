@@ -150,7 +150,9 @@ constexpr Pair kAdvice[] = {
     {"train_samples", "write --steps=N, in steps of --batch sequences"},
     {"load", kLoad},
     {"load_checkpoint", kLoad},
-    {"init_from", kLoad},
+    {"init_from",
+     "a run begins with random weights, and continues with --checkpoint_dir=FOLDER --resume; "
+     "weights of other programs cannot be read"},
     {"data_path", kData},
     {"train_data", kData},
     {"dataset_path", kData},

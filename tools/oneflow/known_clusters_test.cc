@@ -34,6 +34,7 @@ TEST_CASE("known clusters: of another name the error lists them") {
   CHECK(Error("h10") ==
         "--cluster=h10: is neither a known cluster nor a file; did you mean h100? known are a100, "
         "h100, h200; or write the path of a textproto");
+  CHECK_THAT(Error("H100"), Contains("did you mean h100?"));
   CHECK_THAT(Error("xyzzy"), Contains("known are a100") && !Contains("did you mean"));
   CHECK_THAT(Error("absent.textproto"),
              Contains("absent.textproto") && Contains("No such file") && Contains("a100, h100"));

@@ -29,6 +29,7 @@
 #include "tools/oneflow/check_cluster.h"
 #include "tools/oneflow/flag_table.h"
 #include "tools/oneflow/flags.h"
+#include "tools/oneflow/idle_flags.h"
 #include "tools/oneflow/known_clusters.h"
 
 namespace oneflow {
@@ -225,9 +226,7 @@ absl::StatusOr<int> ThreadsFromFlags() {
     return InputError("--threads=" + std::to_string(FLAGS_threads), "is too many",
                       "use at most " + std::to_string(kMaxKernelThreads));
   }
-  if (FLAGS_threads >= 0) return FLAGS_threads > 0 ? FLAGS_threads : Cores();
-  return InputError("--threads=" + std::to_string(FLAGS_threads), "is negative",
-                    "use 1 or more, or 0 for the machine's cores");
+  return FLAGS_threads > 0 ? FLAGS_threads : Cores();
 }
 
 absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allowed) {
@@ -319,6 +318,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
     ASSIGN_OR_RETURN(options.mesh, MeshFromProto(graph.mesh()));
   }
   WarnOfAxes(graph, options.mesh);
+  WarnOfIdleFlags(args, options.mesh);
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
   ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
   options.fill_memory = FLAGS_fill_memory;

@@ -13,6 +13,7 @@
 
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/time_text.h"
 
 namespace oneflow {
 namespace {
@@ -43,6 +44,26 @@ absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
   return kept == text ? absl::OkStatus() : WriteFile(path, kept);
 }
 
+// The file of another run is moved to FILE.old-N, as its checkpoints are to old-N. A device or a
+// pipe keeps nothing.
+absl::Status SetAside(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::is_empty(path, error)) return absl::OkStatus();
+  const fs::path file = fs::canonical(path, error);  // a link stays one
+  fs::path aside;
+  for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) {
+    aside = file.string() + ".old-" + std::to_string(n);
+  }
+  if (!error) fs::rename(file, aside, error);
+  if (error) {
+    return WriteError("--metrics=" + path, "is of an earlier run and cannot be moved aside",
+                      error.value(), "give another file");
+  }
+  std::fprintf(stderr, "oneflow: the metrics of an earlier run are moved to %s\n", aside.c_str());
+  return absl::OkStatus();
+}
+
 constexpr size_t kStepsOfMfu = 8;
 
 // JSON has no NaN and no infinity.
@@ -61,6 +82,7 @@ void FlushProgress() {
 }
 
 std::string ExactDouble(double value) {
+  if (std::isnan(value)) return "nan";  // its sign says nothing
   char text[32];
   const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
   return std::string(text, end);
@@ -73,7 +95,8 @@ MetricsLog::~MetricsLog() = default;
 
 absl::Status MetricsLog::Open(int64_t first_step) {
   if (options_.path.empty() || !MayWrite()) return absl::OkStatus();
-  if (first_step > 0) RETURN_IF_ERROR(KeepStepsBefore(options_.path, first_step));
+  RETURN_IF_ERROR(first_step > 0 ? KeepStepsBefore(options_.path, first_step)
+                                 : SetAside(options_.path));
   errno = 0;
   file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
   if (!file_) file_error_ = errno;
@@ -169,7 +192,7 @@ absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
 void MetricsLog::Evaluated(int64_t steps_done, double eval_loss) const {
   const char* format = options_.json ? "{\"steps_done\": %lld, \"eval_loss\": %s}\n"
                                      : "after step %lld: validation loss %s\n";
-  const std::string loss = options_.json ? JsonNumber(eval_loss) : ExactDouble(eval_loss);
+  const std::string loss = options_.json ? JsonNumber(eval_loss) : NumberText(eval_loss);
   std::printf(format, static_cast<long long>(steps_done), loss.c_str());
 }
 
@@ -218,7 +241,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   }
   const bool last = step + 1 == options_.last_step;
   if (!terminal_ && !last && !eval_loss && step % 10 != 0) return;  // a log file wants fewer lines
-  const std::string loss = ExactDouble(entry.loss);
+  const std::string loss = NumberText(entry.loss);
   std::printf("%sstep %lld/%lld  loss %s  %.0f tokens/s", terminal_ ? "\r\033[K" : "",
               static_cast<long long>(step) + 1, static_cast<long long>(options_.last_step),
               loss.c_str(), rate);
@@ -226,7 +249,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
     std::printf("  MFU %.0f%%", 100 * mfu);
   }
   if (options_.worked) std::printf("  host %.0f%%", 100 * entry.host_seconds / seconds);
-  if (eval_loss) std::printf("  validation loss %s", ExactDouble(*eval_loss).c_str());
+  if (eval_loss) std::printf("  validation loss %s", NumberText(*eval_loss).c_str());
   std::printf(
       "  left %s",
       Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());

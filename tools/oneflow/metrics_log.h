@@ -51,8 +51,9 @@ class MetricsLog {
   explicit MetricsLog(MetricsOptions options);
   ~MetricsLog();
 
-  // Creates the file, or, if the first step to come is not 0, goes on with one: lines of steps that
-  // will be made again go.
+  // Creates the file; one that is there is moved to FILE.old-N, and a line on stderr says so. If
+  // the first step to come is not 0, goes on with the file: lines of steps that will be made again
+  // go.
   absl::Status Open(int64_t first_step);
   // Makes room for `steps` records of steps first .. first + steps - 1 and starts their clock.
   void StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates);

@@ -1,7 +1,9 @@
 #include "tools/oneflow/metrics_log.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -53,6 +55,41 @@ TEST_CASE("MFU is the rate of the last few steps over the machine's") {
     const double rate = static_cast<double>(i + 1 - first) * flops / seconds;
     CHECK(lines[i]["mfu"].get<double>() == Approx(rate / machine).epsilon(1e-9));
   }
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("a new run moves the metrics of an earlier one aside, through a link, too") {
+  const TemporaryDirectory dir;
+  const std::string path = dir.path() + "/m.jsonl", link = dir.path() + "/link";
+  std::filesystem::create_symlink("m.jsonl", link);
+  const auto open = [](const std::string& name, int64_t step) {
+    MetricsOptions options;
+    options.path = name;
+    return MetricsLog(options).Open(step);
+  };
+  REQUIRE(open(path, 0).ok());
+  CHECK_FALSE(std::filesystem::exists(path + ".old-1"));
+  REQUIRE(open(path, 0).ok());  // nothing is lost with an empty file
+  CHECK_FALSE(std::filesystem::exists(path + ".old-1"));
+  for (const std::string& name : {path, link}) {
+    std::ofstream(path) << "{\"step\": 0, \"run\": \"" + name + "\"}\n";
+    REQUIRE(open(name, 1).ok());
+    CHECK_THAT(ReadAll(path), Catch::Contains(name));
+    REQUIRE(open(name, 0).ok());
+    CHECK(ReadAll(path).empty());
+  }
+  CHECK_THAT(ReadAll(path + ".old-1"), Catch::Contains(path));
+  CHECK_THAT(ReadAll(path + ".old-2"), Catch::Contains(link));
+  CHECK(std::filesystem::is_symlink(link));
+  REQUIRE(open("/dev/null", 0).ok());
+}
+
+TEST_CASE("a number that is none has no sign") {
+  CHECK(ExactDouble(-std::numeric_limits<double>::quiet_NaN()) == "nan");
 }
 
 TEST_CASE("without a rate of the machine there is no MFU") {

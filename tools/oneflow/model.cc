@@ -1,6 +1,8 @@
 // oneflow model gpt: writes the logical graph of a GPT.
 #include <cstdio>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -39,11 +41,33 @@ absl::StatusOr<GptConfig> ConfigFromFlags(const Arguments& args) {
   return config;
 }
 
-absl::Status Model(const Arguments& args) {
-  if (args.positional != std::vector<std::string>{"gpt"}) {
-    return InputError("oneflow model", "wants the family of the model",
-                      "write `oneflow model gpt ...`");
+// `oneflow model gpt`: the only family there is.
+absl::Status CheckFamily(const std::vector<std::string>& words) {
+  if (words == std::vector<std::string>{"gpt"}) return absl::OkStatus();
+  if (words.empty()) {
+    return InputError("oneflow model", "lacks the family of the model",
+                      "there is one: write `oneflow model gpt ...`");
   }
+  const std::string word = words[0] == "gpt" ? words[1] : words[0];
+  const std::vector<std::string> presets = GptPresets();
+  const std::string where = "oneflow model " + absl::StrJoin(words, " ");
+  for (const std::string& preset : presets) {
+    const bool is_preset = absl::EqualsIgnoreCase(word, preset) || preset.starts_with(word + "-");
+    if (!is_preset || word == "gpt") continue;
+    return InputError(where, "\"" + word + "\" is a preset, not a family",
+                      "write `oneflow model gpt --preset=" + preset + "`");
+  }
+  if (words[0] == "gpt") {
+    return InputError(where, "\"" + word + "\" belongs to no flag", "see `oneflow model --help`");
+  }
+  return InputError(where, "there is no family \"" + word + "\"",
+                    "there is one, gpt, of GPT-2 and GPT-3: write `oneflow model gpt ...` with "
+                    "--preset=NAME, of " +
+                        absl::StrJoin(presets, ", ") + ", or --layers=N ...");
+}
+
+absl::Status Model(const Arguments& args) {
+  RETURN_IF_ERROR(CheckFamily(args.positional));
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.textproto");
   ASSIGN_OR_RETURN(const GptConfig config, ConfigFromFlags(args));
   const proto::Graph graph = BuildGpt(config);

@@ -37,14 +37,14 @@ absl::StatusOr<std::string> MoveAside(const std::string& dir,
 
 }  // namespace
 
-absl::Status SetCheckpointsAside(const std::string& dir) {
-  if (!LatestCheckpoint(dir).ok()) return absl::OkStatus();
+absl::StatusOr<std::string> SetCheckpointsAside(const std::string& dir) {
+  if (!LatestCheckpoint(dir).ok()) return "";
   std::error_code error;
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(dir, error)) {
     if (IsOfStep(entry.path())) entries.push_back(entry.path());
   }
-  return MoveAside(dir, entries).status();
+  return MoveAside(dir, entries);
 }
 
 absl::StatusOr<std::string> SetLaterAside(const std::string& dir, int64_t step) {

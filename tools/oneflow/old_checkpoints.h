@@ -11,8 +11,9 @@
 namespace oneflow {
 
 // For a run that begins in a folder of another run's checkpoints: they are moved to DIR/old-N, so
-// that nothing is lost and "the latest" is never another run's.
-absl::Status SetCheckpointsAside(const std::string& dir);
+// that nothing is lost and "the latest" is never another run's. Returns that folder; empty if there
+// are none.
+absl::StatusOr<std::string> SetCheckpointsAside(const std::string& dir);
 
 // For a run that went back to the checkpoint of `step`, since later ones are damaged: those are
 // moved to DIR/old-N, or they would be taken for the newest. Returns that folder; empty if there

@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// A line for people, of kernels that compute with `isa`; "" for a plan in f32.
+// A line for people, of kernels that compute with `isa`; "" for a plan in f32 or of GPUs.
 std::string PrecisionText(const proto::Plan& plan, Isa isa = BestIsa());
 
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/random/random.h"
 #include "oneflow_core/base/status.h"
 
@@ -51,7 +52,7 @@ void KeepTopP(double p, std::vector<Candidate>* candidates) {
 
 absl::Status CheckSampling(const SamplingOptions& options) {
   if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
-    return InputError("--temperature=" + std::to_string(options.temperature),
+    return InputError(absl::StrCat("--temperature=", options.temperature),
                       "must be a number that is not negative", "use 0 for the most likely token");
   }
   if (options.top_k < 0) {
@@ -59,7 +60,7 @@ absl::Status CheckSampling(const SamplingOptions& options) {
                       "use 0 to keep all tokens");
   }
   if (!(options.top_p > 0 && options.top_p <= 1)) {
-    return InputError("--top_p=" + std::to_string(options.top_p), "must be above 0 and at most 1",
+    return InputError(absl::StrCat("--top_p=", options.top_p), "must be above 0 and at most 1",
                       "use 1 to keep all tokens");
   }
   return absl::OkStatus();

@@ -374,7 +374,7 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTrainin
 // `joins`: whether it has come so far that it joins the others.
 absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobReport& report,
                      bool* joins) {
-  RETURN_IF_ERROR(CheckTrainNumbers(!FLAGS_checkpoint_dir.empty()));
+  RETURN_IF_ERROR(CheckTrainNumbers(args, !FLAGS_checkpoint_dir.empty()));
   RETURN_IF_ERROR(CheckPredict());
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
   RETURN_IF_ERROR(CheckJobDir());

@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/data/token_dataset.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
@@ -23,30 +24,32 @@ absl::Status CheckSteps(const std::string& flag, int64_t steps) {
 
 }  // namespace
 
-absl::Status CheckTrainNumbers(bool has_checkpoint_dir) {
+absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir) {
   RETURN_IF_ERROR(CheckSteps("--steps=", FLAGS_steps));
-  if (FLAGS_eval_every < 0 || FLAGS_checkpoint_every < 0) {
-    return InputError("--eval_every, --checkpoint_every", "must not be negative");
-  }
   if (FLAGS_checkpoint_every > 0 && !has_checkpoint_dir) {
     return InputError("--checkpoint_every", "there is no folder to write to",
                       "add --checkpoint_dir=DIR");
   }
-  if (FLAGS_keep < 0) return InputError("--keep", "must not be negative", "0 keeps all");
   if (FLAGS_keep > 0 && !has_checkpoint_dir) {
     return InputError("--keep", "there are no checkpoints to keep", "add --checkpoint_dir=DIR");
   }
-  if (!(FLAGS_stall_seconds >= 0)) return InputError("--stall_seconds", "must not be negative");
+  if (!(FLAGS_stall_seconds >= 0)) {
+    return InputError(absl::StrCat("--stall_seconds=", FLAGS_stall_seconds), "must not be negative",
+                      "use e.g. 60, or 0 for never");
+  }
   RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
-  if (FLAGS_eval_every > 0 && FLAGS_eval_data.empty() && FLAGS_eval_fraction == 0) {
-    return InputError("--eval_every", "there is nothing to validate on",
+  for (const char* flag : {"eval_every", "eval_batches"}) {
+    if (!args.Given(flag) || !FLAGS_eval_data.empty() || FLAGS_eval_fraction != 0) continue;
+    return InputError(std::string("--") + flag, "there is nothing to validate on",
                       "add --eval_data=FILE or --eval_fraction=0.1");
   }
   if (!FLAGS_eval_data.empty() && FLAGS_eval_fraction != 0) {
-    return InputError("--eval_fraction", "cannot be given together with --eval_data");
+    return InputError("--eval_fraction", "cannot be given together with --eval_data",
+                      "leave one of the two out");
   }
-  if (FLAGS_eval_fraction < 0 || FLAGS_eval_fraction >= 1) {
-    return InputError("--eval_fraction", "must be at least 0 and below 1");
+  if (!(FLAGS_eval_fraction >= 0 && FLAGS_eval_fraction < 1)) {
+    return InputError(absl::StrCat("--eval_fraction=", FLAGS_eval_fraction),
+                      "must be at least 0 and below 1", "use a number such as 0.1");
   }
   return absl::OkStatus();
 }

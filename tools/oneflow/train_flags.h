@@ -5,12 +5,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tools/oneflow/resume.h"
+#include "tools/oneflow/verb.h"
 
 namespace oneflow {
 
 // Refuses numbers that are out of range or do not fit together. `has_checkpoint_dir`: false where
 // checkpoints have no folder to go to.
-absl::Status CheckTrainNumbers(bool has_checkpoint_dir);
+absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir);
 
 // Refuses a --job_dir that is no folder that can be written to: the outcome goes there at the end,
 // and a run must not find out then.

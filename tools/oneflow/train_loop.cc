@@ -129,7 +129,11 @@ class Loop {
       const std::string& dir = options_.checkpoint_dir;
       if (!dir.empty() && IsFirst()) {
         RETURN_IF_ERROR(MayWrite());
-        RETURN_IF_ERROR(SetCheckpointsAside(dir));
+        ASSIGN_OR_RETURN(const std::string aside, SetCheckpointsAside(dir));
+        if (!aside.empty()) {
+          std::fprintf(stderr, "oneflow: the checkpoints of an earlier run are moved to %s\n",
+                       aside.c_str());
+        }
       }
       RETURN_IF_ERROR(Run("init", context, 1));
       return 0;

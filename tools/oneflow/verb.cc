@@ -5,15 +5,20 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "gflags/gflags.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/flag_value.h"
 #include "tools/oneflow/foreign_flags.h"
+#include "tools/oneflow/stray_word.h"
 
 namespace oneflow {
 namespace {
 
 constexpr std::string_view kMayRepeat[] = {"feed", "fetch", "stop", "sbatch_option"};
+
+bool MayRepeat(std::string_view flag) {
+  return std::find(std::begin(kMayRepeat), std::end(kMayRepeat), flag) != std::end(kMayRepeat);
+}
 
 std::string SeeHelp(const Verb& verb) {
   return absl::StrCat("see `oneflow ", std::string(verb.name()), " --help`");
@@ -77,10 +82,15 @@ std::string FlagOfWord(const Verb& verb, std::string name) {
   return FindFlag(verb.id, meant) != nullptr ? meant : name;
 }
 
+// True of "--graph=x", where the verb takes it: then it is not the value of the flag before it.
+bool IsFlag(const Verb& verb, std::string_view word) {
+  if (!word.starts_with("--")) return false;
+  return FindFlag(verb.id, FlagOfWord(verb, std::string(word.substr(2, word.find('=') - 2)))) !=
+         nullptr;
+}
+
 absl::Status CheckOnce(const Arguments& args, const std::string& name, const std::string& word) {
-  const bool repeats =
-      std::find(std::begin(kMayRepeat), std::end(kMayRepeat), name) != std::end(kMayRepeat);
-  if (repeats || !args.Given(name)) return absl::OkStatus();
+  if (MayRepeat(name) || !args.Given(name)) return absl::OkStatus();
   return InputError(
       word,
       absl::StrCat("is given twice: --", name, "=", args.Repeated(name)[0], " stands before it"),
@@ -117,12 +127,12 @@ bool Arguments::Given(std::string_view flag) const { return !Repeated(flag).empt
 
 absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv) {
   Arguments args;
+  std::string switch_before;  // that stands alone, just before the word
   for (size_t i = 0; i < argv.size(); ++i) {
     std::string_view text = argv[i];
-    if (text.substr(0, 2) != "--") {
-      if (verb.words.empty()) {
-        return InputError(absl::StrCat("oneflow ", std::string(verb.name()), " ", argv[i]),
-                          "the last word belongs to no flag", SeeHelp(verb));
+    if (!text.starts_with("--")) {
+      if (verb.words.empty() || text.starts_with('-')) {
+        return StrayWord(verb, argv[i], switch_before);
       }
       args.positional.emplace_back(text);
       continue;
@@ -133,13 +143,14 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     std::string name = FlagOfWord(verb, word);
     const FlagRow* row = FindFlag(verb.id, name);
     if (row == nullptr) return NoSuchFlag(verb, name);
-    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name.c_str());
+    const bool alone = equals == std::string_view::npos && MayStandAlone(*row);
+    switch_before = alone ? name : "";
     std::string value;
     if (equals != std::string_view::npos) {
       value = text.substr(equals + 1);
-    } else if (info.type == "bool" || name == "resume") {  // which may be auto, too
+    } else if (alone) {
       value = "true";
-    } else if (i + 1 < argv.size()) {
+    } else if (i + 1 < argv.size() && !(IsFlag(verb, argv[i + 1]) && !MayRepeat(name))) {
       value = argv[++i];
     } else {
       return InputError("--" + name, "has no value", "write --" + name + "=VALUE");
@@ -150,10 +161,7 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     if (value.empty() && name != "prompt" && name != "mesh") {
       return InputError("--" + name + "=", "is empty", "give it a value, or leave it out");
     }
-    RETURN_IF_ERROR(CheckValue(*row, value));
-    if (gflags::SetCommandLineOption(name.c_str(), value.c_str()).empty()) {
-      return InputError(absl::StrCat("--", name, "=", value), "is not a valid " + info.type);
-    }
+    RETURN_IF_ERROR(SetFlag(*row, value));
     args.flags.emplace_back(std::move(name), std::move(value));
   }
   return args;

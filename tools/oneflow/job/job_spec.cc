@@ -32,7 +32,7 @@ absl::Status CheckPath(std::string_view flag, const std::string& path) {
   if (path.find_first_not_of(kPlain) == path.npos) return absl::OkStatus();
   return InputError(absl::StrCat("--", ToAbsl(flag), "=", path),
                     "has characters that a job's script cannot hold",
-                    "use a path of letters, digits and _-+=./,:@");
+                    "use letters, digits and _-+=./,:@ alone");
 }
 
 absl::Status CheckOneLine(std::string_view flag, const std::string& value) {

@@ -46,9 +46,7 @@ std::vector<Log> LoopLogs(const JobDir& dir) {
 }
 
 absl::Status CheckNumbers() {
-  if (FLAGS_attempt < 0) return InputError("--attempt", "must not be negative", "0: the newest");
   if (FLAGS_lines < 0) return InputError("--lines", "must not be negative", "0: all");
-  if (FLAGS_process < -1) return InputError("--process", "is no process", "-1: all");
   return absl::OkStatus();
 }
 

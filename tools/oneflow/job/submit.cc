@@ -244,7 +244,7 @@ absl::Status Submit(const Arguments& args) {
   ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
   const JobDir dir(spec.job_dir);
   if (FLAGS_data.empty()) return InputError("--data", "is missing", "write --data=text.txt");
-  RETURN_IF_ERROR(CheckTrainNumbers(/*has_checkpoint_dir=*/true));
+  RETURN_IF_ERROR(CheckTrainNumbers(args, /*has_checkpoint_dir=*/true));
   RETURN_IF_ERROR(CheckFiles("data", FLAGS_data));
   if (!FLAGS_eval_data.empty()) RETURN_IF_ERROR(CheckFiles("eval_data", FLAGS_eval_data));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));

@@ -1,0 +1,46 @@
+#include "tools/oneflow/idle_flags.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "tools/oneflow/flags.h"
+
+namespace oneflow {
+namespace {
+
+// True if an axis of that name, or a factor of it (data.0), has two positions or more.
+bool Has(const Mesh& mesh, std::string_view name) {
+  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [&](const Mesh::Axis& axis) {
+    return axis.size > 1 && axis.name.substr(0, axis.name.find('.')) == name;
+  });
+}
+
+}  // namespace
+
+void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
+  const auto warn = [&](const char* flag, bool idle, const char* why) {
+    if (!idle || !args.Given(flag)) return;
+    const std::string given = std::string(flag) + "=" + args.Repeated(flag)[0];
+    std::fprintf(stderr, "oneflow: warning: --%s acts on nothing in this plan: %s\n", given.c_str(),
+                 why);
+  };
+  const bool one = mesh.devices() == 1, data = Has(mesh, "data"), tensor = Has(mesh, "tensor");
+  const auto split = std::count_if(mesh.axes.begin(), mesh.axes.end(),
+                                   [](const Mesh::Axis& axis) { return axis.size > 1; });
+  const bool overlaps =
+      FLAGS_overlap == "true" || (FLAGS_overlap == "auto" && FLAGS_device == "cuda");
+  warn("shard", FLAGS_shard != "none" && !data, "the mesh has no axis data of 2 or more devices");
+  warn("sequence_parallel", FLAGS_sequence_parallel && !tensor,
+       "the mesh has no axis tensor of 2 or more devices");
+  warn("keep_axis_order", FLAGS_keep_axis_order && split < 2,
+       "the mesh has fewer than two axes of 2 or more devices");
+  warn("overlap", overlaps && one, "one device exchanges nothing");
+  warn("bucket_bytes", one, "one device exchanges nothing");
+  warn("bucket_bytes", !one && !overlaps, "exchanges are joined only with --overlap=true");
+  warn("recompute", FLAGS_recompute.ends_with("gather") && !data && !tensor,
+       "without an axis data or tensor of 2 or more devices the forward gathers nothing");
+}
+
+}  // namespace oneflow
