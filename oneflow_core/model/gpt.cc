@@ -141,9 +141,8 @@ absl::StatusOr<GptConfig> GptPreset(std::string_view name) {
       nearest = preset.name;
     all += (all.empty() ? "" : ", ") + std::string(preset.name);
   }
-  return InputError(
-      "--preset=" + std::string(name), "no such preset",
-      (nearest.empty() ? "" : "did you mean " + nearest + "? ") + "use one of " + all);
+  return InputError("--preset=" + std::string(name), "no such preset",
+                    nearest.empty() ? "use one of " + all : "did you mean " + nearest + "?");
 }
 
 absl::Status CheckGptConfig(const GptConfig& config) {

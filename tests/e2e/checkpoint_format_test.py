@@ -1,9 +1,13 @@
 """The Python of docs/checkpoints.md, as it stands there, reads what a run wrote and computes its first loss."""
 import array
+import math
+import operator
 import os
 import re
 import tempfile
 import unittest
+
+import xxhash
 
 from tests.e2e.cli import read_metrics, run
 
@@ -18,7 +22,17 @@ def functions():
     defined = {}
     for block in blocks:
         exec(block, defined)  # pylint: disable=exec-used
+    defined["xxhash"] = StrictXxhash
     return defined
+
+
+class StrictXxhash:
+    """As of version 4, which takes no strings."""
+    @staticmethod
+    def xxh3_64_intdigest(data, seed):
+        if isinstance(data, str):
+            raise TypeError("Strings must be encoded before hashing")
+        return xxhash.xxh3_64_intdigest(data, seed)
 
 
 class CheckpointFormatTest(unittest.TestCase):
@@ -48,6 +62,31 @@ class CheckpointFormatTest(unittest.TestCase):
         loss = read_metrics(self.dir + "/metrics.jsonl")[0]["loss"]
         self.assertAlmostEqual(loss, self.page["first_loss"](self.text, SEED, 4), delta=1e-5)
         self.assertGreater(abs(loss - self.page["first_loss"](self.text, SEED + 1, 4)), 1e-3)
+
+    def test_the_masks_of_dropout(self):
+        rate, batch, hidden, sequence = 0.25, 4, 64, 32
+        with open("examples/bigram.textproto", encoding="utf-8") as file:
+            graph = file.read()
+        graph = graph.replace('kind: "linear" input: "x"', 'kind: "linear" input: "dropped"') + (
+            f'op {{ name: "dropped" kind: "dropout" input: "x" attr {{ key: "rate" value {{ f: {rate} }} }} }}\n')
+        with open(self.dir + "/dropout.textproto", "w", encoding="utf-8") as file:
+            file.write(graph)
+        run("train", "--graph=dropout.textproto", "--mesh=data=2", f"--batch={batch}", "--micro_batches=2", "--data=text.txt", "--steps=2",
+            f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=dropout.jsonl", cwd=self.dir)
+        normal, kept, sample = self.page["normal"], self.page["kept"], self.page["sample"]
+        table, head = ([deviation * normal(SEED, name, i) for i in range(256 * hidden)] for name, deviation in [("table", 0.02), ("head", 0.1)])
+        columns = [head[v::256] for v in range(256)]
+        for step, line in enumerate(read_metrics(self.dir + "/dropout.jsonl")):
+            loss = 0
+            for s in range(batch):
+                tokens = sample(self.text, SEED, step, s, sequence)
+                for position in range(sequence):
+                    row = [table[hidden * tokens[position] + h] / (1 - rate) *
+                           kept(SEED, "dropped", step, (s * sequence + position) * hidden + h, rate) for h in range(hidden)]
+                    logits = [sum(map(operator.mul, row, column)) for column in columns]
+                    loss += math.log(sum(map(math.exp, logits))) - logits[tokens[position + 1]]
+            # One element more or less changes it by 1e-5 and more.
+            self.assertAlmostEqual(line["loss"], loss / (batch * sequence), delta=1e-6)
 
     def test_the_length_of_the_page_s_code(self):
         with open(PAGE, encoding="utf-8") as page:
