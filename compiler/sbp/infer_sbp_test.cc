@@ -328,8 +328,16 @@ TEST_CASE(
   CHECK(choice->op_inputs[graph.tensors[y].producer][0] == NdSbp{S(0), B()});
   // A layout of its own that leaves a device without an element is refused.
   graph.tensors[y].constraint = {{"a", S(0)}, {"b", S(0)}};
+  CHECK_THAT(
+      InferSbp(&graph).status().ToString(),
+      Catch::Contains("leaves some of its 2 devices without an element: the shape is [2,13], "
+                      "and axis b of 2 splits dimension 0, too; use"));
+  // Each of three axes is named that splits the dimension besides the refused one.
+  graph.mesh = *ParseMesh("a=2,b=2,c=2");
+  graph.tensors[y].constraint = {{"a", S(0)}, {"b", B()}, {"c", S(0)}};
+  graph.tensors[x].constraint = {};
   CHECK_THAT(InferSbp(&graph).status().ToString(),
-             Catch::Contains("leaves some of its 2 devices without an element"));
+             Catch::Contains("on axis a") && Catch::Contains("and axis c of 2 splits dimension 0"));
 }
 
 TEST_CASE("infer_sbp: products are priced at the rate of their type") {

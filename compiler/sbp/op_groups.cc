@@ -172,6 +172,30 @@ bool OpGroups::Fits(OpId op, const Signature& row) const {
   return true;
 }
 
+std::string OpGroups::OtherSplits(OpId op, const Signature& row) const {
+  const Op& o = graph_->ops[op];
+  const std::vector<Mesh::Axis>& axes = graph_->mesh.axes;
+  std::string text;
+  const auto add = [&](int axis, int dim) {
+    const std::string split = "axis " + axes[axis].name + " of " + std::to_string(axes[axis].size) +
+                              " splits dimension " + std::to_string(dim) + ", too";
+    if (text.find(split) == text.npos) text += ", and " + split;
+  };
+  for (int b = 0; b < static_cast<int>(axes.size()); ++b) {
+    if (axes[b].size == 1) continue;
+    for (size_t i = 0; b < axis_ && i < o.inputs.size(); ++i) {
+      if (row.in[i].split() && previous_->op_inputs[op][i][b] == row.in[i]) add(b, row.in[i].dim);
+    }
+    for (size_t i = 0; b != axis_ && i < o.outputs.size(); ++i) {
+      const Tensor& out = graph_->tensors[o.outputs[i]];
+      const auto stated = ConstraintOn(out, graph_->mesh, b);
+      if (!row.out[i].split()) continue;
+      if (b < axis_ ? out.sbp[b] == row.out[i] : stated == row.out[i]) add(b, row.out[i].dim);
+    }
+  }
+  return text;
+}
+
 absl::Status OpGroups::NoRow(OpId op, const std::vector<Signature>& all) const {
   const OpView view{*graph_, graph_->ops[op]};
   std::string asked;
@@ -185,11 +209,12 @@ absl::Status OpGroups::NoRow(OpId op, const std::vector<Signature>& all) const {
   std::string rows;
   for (const Signature& row : all) {
     if (MeetsConstraints(op, row)) {
-      return InputError(
-          Where(view.op),
-          asked + " on axis " + axis + " leaves some of its " + std::to_string(devices_) +
-              " devices without an element: the shape is " + ToString(view.out(0).shape),
-          "use a larger batch (or dimension) or a smaller axis");
+      return InputError(Where(view.op),
+                        asked + " on axis " + axis + " leaves some of its " +
+                            std::to_string(devices_) +
+                            " devices without an element: the shape is " +
+                            ToString(view.out(0).shape) + OtherSplits(op, row),
+                        "use a larger batch (or dimension) or a smaller axis");
     }
     rows += (rows.empty() ? "" : "; ") + RowText(row);
   }

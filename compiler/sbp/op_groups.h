@@ -54,6 +54,8 @@ class OpGroups {
   absl::Status FillTable();
   absl::Status FillRows(OpId op);
   absl::Status NoRow(OpId op, const std::vector<Signature>& all) const;
+  // ", and axis b of 2 splits dimension 0, too": of each other axis that shares what `row` splits.
+  std::string OtherSplits(OpId op, const Signature& row) const;
   absl::Status NoSuchRow(OpId op, const std::string& row, const std::vector<Signature>& all) const;
   void FillGroups();
   absl::Status FillOptions(Group* group);
