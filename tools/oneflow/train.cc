@@ -1,5 +1,7 @@
 // oneflow train: trains a plan, or a graph that it compiles first, in this process or in many.
 // First of the walk of README.md. Next: oneflow_core/model/gpt.h, the model that a graph describes.
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -413,6 +415,10 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobRe
 
 absl::Status Train(const Arguments& args) {
   if (!FLAGS_make_job_keys.empty()) return MakeJobKeys(FLAGS_make_job_keys);
+  // Large blocks, such as those that measure the machine, go back to the system when they are
+  // freed: by default the allocator learns to keep them, beside the plan's memory, for the whole
+  // run.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
   ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags());
