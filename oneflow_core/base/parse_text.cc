@@ -86,7 +86,10 @@ absl::Status ParseText(std::string_view text, std::string_view file, std::string
     const bool ends = error.message().ends_with("got: ");  // nothing: the text is over
     return InputError(std::string(file) + error.location(),
                       error.message().empty() ? "is no " + std::string(noun) : error.message(),
-                      ends ? "the text ends here: it was cut off, or lacks a brace" : "");
+                      ends ? "the text ends here: it was cut off, or lacks a brace"
+                      : error.message().find("has no field named") != std::string::npos
+                          ? message->GetDescriptor()->file()->name() + " lists the fields"
+                          : "");
   }
   if (FindBadString(*message, nullptr).field == nullptr) return absl::OkStatus();
   // Locations cost more than the message, so they are looked up only for an error.

@@ -368,8 +368,9 @@ class BadFilesTest(BadInputCase):
         for edited, words, flag in [(fed, ["actor out.fetch", "feed"], "--feed=out=x.npy"), (raw, ["--fetch=out"], "--fetch=out=out.npy")]:
             self.assertTrue(edited != plan, flag)
             self.write("edited.textproto", edited.encode())
-            self.refuse(words, "run", "--plan=edited.textproto", *feeds, flag, "--shards")
+            self.refuse(words, "run", "--plan=edited.textproto", *feeds, flag)
         self.refuse(["NAME=FILE"], "run", graph, "--feed=x.npy")
+        self.refuse(["--shards", "add --fetch="], "run", graph, *feeds, "--shards")
         self.refuse(["text.txt"], "run", graph, "--feed=x=text.txt", "--feed=w=good.npy")
 
 

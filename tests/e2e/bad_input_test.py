@@ -15,7 +15,7 @@ MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'
 GRAPHS = {
     "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", 'Expected ":"']),
     "cut_off": (HEAD + 'op { name: "y" kind:', ["bad.textproto:2:", "cut off", "brace"]),
-    "unknown_field": ('op {\n name: "x"\n colour: 3\n}\n', ["bad.textproto:3:", "colour"]),
+    "unknown_field": ('op {\n name: "x"\n colour: 3\n}\n', ["bad.textproto:3:", "colour", "proto/graph.proto lists the fields"]),
     "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\noutput: "y"\n', ["bad.textproto:2: op y", "matmull", "matmul"]),
     "unknown_attribute": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpos_b" value { b: true } }'),
                           ["y", "transpos_b"]),
@@ -173,6 +173,12 @@ class BadInputTest(BadInputCase):
         self.assertEqual("", warnings("--shard=weights", "--overlap=true", "--bucket_bytes=1MB", "--sequence_parallel", "--keep_axis_order",
                                       "--recompute=gather", "--mesh=data=2,tensor=2"))
         self.assertEqual("", warnings("--shard=none", "--overlap=false"))
+        self.assertIn("--interface acts on nothing", run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=1", "--interface=lo",
+                                                        cwd=self.dir)[1])
+        for verb in ["explain", "simulate"]:
+            self.refuse(["--threads", "acts on nothing"], verb, "--plan=gpt.plan", "--threads=1")
+        for form in ["text", "json", "dot", "memory", "html"]:  # a wrong cluster is not passed over
+            self.refuse(["--cluster=h300", "did you mean h100?"], "explain", "--plan=gpt.plan", "--cluster=h300", "--format=" + form)
         for words, *flags in [(["--steps", "--format=html"], "--steps=3"), (["--full", "acts on nothing"], "--full", "--format=json")]:
             self.refuse(words, "explain", "--plan=gpt.plan", *flags)
 

@@ -172,7 +172,7 @@ class TrainTest(unittest.TestCase):
         loss = rows[-1]["eval_loss"]
         out, error = run(*train, "--steps=3", "--resume", cwd=self.dir)
         self.assertIn("nothing to do", error)
-        self.assertIn(f"after step 3: validation loss {loss!r}\n", out)
+        self.assertIn(f"after step 3: validation loss {loss:.4f}\n", out)
         out = run(*train, "--steps=3", "--resume", "--format=json", cwd=self.dir)[0]
         self.assertEqual({"steps_done": 3, "eval_loss": loss}, json.loads(out))
         # If all batches are equal, the mean of any number of them is the same.

@@ -229,6 +229,12 @@ absl::StatusOr<int> ThreadsFromFlags() {
   return FLAGS_threads > 0 ? FLAGS_threads : Cores();
 }
 
+absl::Status CheckThreadsCompile(const Arguments& args) {
+  if (!args.Given("threads") || !args.Given("plan")) return absl::OkStatus();
+  return InputError("--threads", "acts on nothing: --plan is compiled, and is not run here",
+                    "leave it out; kernel_threads in the file of --cluster says it");
+}
+
 absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allowed) {
   std::string list;
   for (const std::string& a : allowed) {

@@ -70,6 +70,9 @@ absl::StatusOr<Isa> IsaFromFlags();
 // --threads, or all cores.
 absl::StatusOr<int> ThreadsFromFlags();
 
+// Refuses --threads of a verb that runs nothing, but for a graph that is compiled.
+absl::Status CheckThreadsCompile(const Arguments& args);
+
 // --format, refused unless it is one of `allowed`.
 absl::StatusOr<std::string> FormatFromFlags(const std::vector<std::string>& allowed);
 

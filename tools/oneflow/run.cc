@@ -102,6 +102,10 @@ absl::Status RunGraph(const Arguments& args) {
   if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Files feeds, ParseFiles(args, "feed"));
   ASSIGN_OR_RETURN(const Files fetches, ParseFiles(args, "fetch"));
+  if (FLAGS_shards && fetches.empty()) {
+    return InputError("--shards", "there is nothing to write parts of",
+                      "add --fetch=NAME=FILE.npy");
+  }
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   if (FindProgram(plan, "run") == nullptr) {
     return InputError(FLAGS_graph.empty() ? FLAGS_plan : FLAGS_graph, "the plan has no program run",

@@ -15,6 +15,7 @@ namespace {
 
 absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  RETURN_IF_ERROR(CheckThreadsCompile(args));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
   // A trace has every firing.

@@ -386,6 +386,11 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobRe
     return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
                       "leave it out, or start one process");
   }
+  for (const char* flag : {"interface", "trust_network"}) {
+    if (placement.processes > 1 || !args.Given(flag)) continue;
+    std::fprintf(stderr, "oneflow: warning: --%s acts on nothing: one process has no others\n",
+                 flag);
+  }
   std::optional<PreparedTraining> prepared;
   if (!PlanIsElsewhere(placement)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
