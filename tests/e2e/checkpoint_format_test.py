@@ -71,10 +71,11 @@ class CheckpointFormatTest(unittest.TestCase):
             f'op {{ name: "dropped" kind: "dropout" input: "x" attr {{ key: "rate" value {{ f: {rate} }} }} }}\n')
         with open(self.dir + "/dropout.textproto", "w", encoding="utf-8") as file:
             file.write(graph)
-        run("train", "--graph=dropout.textproto", "--mesh=data=2", f"--batch={batch}", "--micro_batches=2", "--data=text.txt", "--steps=2",
-            f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=dropout.jsonl", cwd=self.dir)
+        run("train", "--graph=dropout.textproto", "--mesh=data=2", f"--batch={batch}", "--micro_batches=2", "--data=text.txt",
+            "--steps=2", f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=dropout.jsonl", cwd=self.dir)
         normal, kept, sample = self.page["normal"], self.page["kept"], self.page["sample"]
-        table, head = ([deviation * normal(SEED, name, i) for i in range(256 * hidden)] for name, deviation in [("table", 0.02), ("head", 0.1)])
+        table, head = ([deviation * normal(SEED, name, i) for i in range(256 * hidden)]
+                       for name, deviation in [("table", 0.02), ("head", 0.1)])
         columns = [head[v::256] for v in range(256)]
         for step, line in enumerate(read_metrics(self.dir + "/dropout.jsonl")):
             loss = 0
