@@ -7,6 +7,7 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/cause.h"
 #include "oneflow_core/plan/exchange_window.h"
 
 namespace oneflow {
@@ -217,8 +218,9 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
       return absl::OkStatus();
     case FarMessage::kAbort:
       if (number > Number() + 1) return Refused(m, "it cannot be there yet");
-      Abort(absl::AbortedError(
-                absl::StrCat("member ", m.from, " of the group, in another process, has ended it")),
+      Abort(ConsequenceOf(group_.process[m.from],
+                          absl::AbortedError(absl::StrCat("process ", group_.process[m.from],
+                                                          " has ended the exchange"))),
             emit);
       return absl::OkStatus();
     default: return Refused(m, "it is no message without a payload");

@@ -93,7 +93,8 @@ struct Runtime::Impl {
   std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a complete run
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
-  std::function<int(int)> draw_worker;  // null: the workers have threads
+  std::function<int(int)> draw_worker;                      // null: the workers have threads
+  std::function<void(const absl::Status& why)> on_failure;  // of the run
 
   ~Impl() {
     if (board) board->Quit();
@@ -112,6 +113,7 @@ struct Runtime::Impl {
     const int n = loaded->ranks().size() + 1;
     bus.emplace(Capacities(loaded->programs(), assignments, n));
     board.emplace(n, [this](const absl::Status& failure) {
+      if (on_failure) on_failure(failure);
       for (const auto& communicator : communicators) communicator->Abort(failure);
       bus->WakeAll();
     });
@@ -319,6 +321,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   RETURN_IF_ERROR(impl_->MakeCommunicators());
   RETURN_IF_ERROR(impl_->StartClocks());
   impl_->Prepare(index, context, steps);
+  impl_->on_failure = options.on_failure;
   impl_->board->Start(options.gate, options.stop);
   if (impl_->draw_worker) impl_->DriveAll();
   int64_t reported = 0, done = 0;

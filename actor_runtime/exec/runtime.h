@@ -83,6 +83,9 @@ struct RunOptions {
   // Ends the run early, too, after a step on which processes agree; after EndAt call Wake. It is
   // open, or already held. null: none.
   StepGate* gate = nullptr;
+  // Called with the first failure, before members in other processes can notice it. It must not
+  // block, and calls nothing of the runtime. May be empty.
+  std::function<void(const absl::Status& why)> on_failure;
 };
 
 // The time that ranks of this process have waited for exchanges with others: from entering an

@@ -391,7 +391,7 @@ void Worker::Fail(const Position& position, int32_t index, const Launch& launch,
   const std::string suspects = position.on_device < 0 ? "" : Suspects();
   board_->Fail(suspects.empty()
                    ? failure
-                   : absl::Status(failure.code(), absl::StrCat(failure.message(), "; ", suspects)));
+                   : WithMessage(failure, absl::StrCat(failure.message(), "; ", suspects)));
 }
 
 void Worker::FailOldest(const Position& position, const absl::Status& status) {

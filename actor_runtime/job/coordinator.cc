@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -40,8 +41,8 @@ Coordinator::Coordinator(CoordinatorOptions options, JobTime now)
   parts_.resize(processes());
 }
 
-std::string Coordinator::Name(int process) const {
-  return DescribeProcess(processes_[process].host, process, processes_[process].ranks);
+ProcessName Coordinator::NameOf(int process) const {
+  return {processes_[process].host, process, processes_[process].ranks};
 }
 
 void Coordinator::Listen(JobTime now) {
@@ -77,15 +78,11 @@ void Coordinator::Close(uint64_t connection, JobTime now, Emit emit) {
   if (process < 0) return;
   processes_[process].connection.reset();
   if (connection != kLocalConnection) --others_there_;
-  if (ending_) {
-    TellLocal(emit);
-  } else if (hearsay_by_ == process) {  // It said why, and went.
-    End(hearsay_, emit);
-  } else {
-    End(absl::UnavailableError(absl::StrCat(
-            Name(process), ": its connection broke: it was killed, or exited without a word")),
-        emit);
-  }
+  if (ending_) return TellLocal(emit);
+  if (!processes_[process].noticed.ok()) return;  // it has said why, and waits for the cause
+  EndByLoss(FailureOf(NameOf(process), absl::StatusCode::kUnavailable,
+                      ": its connection broke: it was killed, or exited without a word"),
+            emit);
 }
 
 void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& message, JobTime now,
@@ -126,7 +123,7 @@ void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& messa
 }
 
 void Coordinator::Malformed(int process, const char* what, Emit emit) {
-  End(absl::InternalError(absl::StrCat(Name(process), " ", what)), emit);
+  End(FailureOf(NameOf(process), absl::StatusCode::kInternal, absl::StrCat(" ", what)), emit);
 }
 
 void Coordinator::Beats(int process, const proto::JobBeat& beat, Emit emit) {
@@ -156,8 +153,8 @@ void Coordinator::Begin(int process, const proto::JobBegin& begin, Emit emit) {
     const std::string ours =
         DescribeRun(begin.run(), begin.program(), begin.first_step(), begin.steps());
     const std::string theirs = DescribeRun(run.run, run.program, run.first_step, run.steps);
-    return End(absl::FailedPreconditionError(absl::StrCat(Name(process), " begins ", ours, "; ",
-                                                          Name(run.by), " begins ", theirs)),
+    return End(FailureOf(NameOf(process), absl::StatusCode::kFailedPrecondition,
+                         absl::StrCat(" begins ", ours, "; ", Name(run.by), " begins ", theirs)),
                emit);
   }
   ++run.begun;
@@ -197,8 +194,9 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
 void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   Posted& posted = posts_[post.key()];
   if (posted.complete || (posted.by >= 0 && posted.by != process)) {
-    return End(absl::InternalError(absl::StrCat(Name(process), " posts ", CleanText(post.key()),
-                                                ", which ", Name(posted.by), " has posted")),
+    return End(FailureOf(NameOf(process), absl::StatusCode::kInternal,
+                         absl::StrCat(" posts ", CleanText(post.key()), ", which ", Name(posted.by),
+                                      " has posted")),
                emit);
   }
   posted.by = process;
@@ -239,9 +237,9 @@ void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
     round_by_ = process;
     round_ = part.name();
   } else if (part.name() != round_) {
-    return End(absl::FailedPreconditionError(
-                   absl::StrCat(Name(process), " is in round ", CleanText(part.name()), ", ",
-                                Name(round_by_), " in round ", CleanText(round_))),
+    return End(FailureOf(NameOf(process), absl::StatusCode::kFailedPrecondition,
+                         absl::StrCat(" is in round ", CleanText(part.name()), ", ",
+                                      Name(round_by_), " in round ", CleanText(round_))),
                emit);
   }
   if (parts_[process].size() + part.part().size() > kMostJobBytes) {
@@ -286,12 +284,35 @@ void Coordinator::Leaves(int process, Emit emit) {
 }
 
 void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
-  const absl::Status named = NameProcess(why, Name(process));
-  if (!absl::IsUnavailable(why)) return End(named, emit);
-  if (!hearsay_.ok()) return;
-  hearsay_ = named;
-  hearsay_by_ = process;
-  hearsay_until_ = now_ + kGrace;
+  if (!CauseOf(why).is_consequence) return End(FailureOf(NameOf(process), why), emit);
+  absl::Status& noticed = processes_[process].noticed;
+  if (!noticed.ok()) return;
+  noticed = why;
+  if (++noticed_ == 1) {
+    first_noticed_ = process;
+    grace_until_ = now_ + kGrace;
+  }
+  if (noticed_ == processes()) EndByLoss(CauseOfConsequences(), emit);
+}
+
+// Nobody reports a failure of its own. From the first report on, each leads to the process that it
+// is about, as far as one that has noticed nothing, or is not known.
+absl::Status Coordinator::CauseOfConsequences() const {
+  int by = first_noticed_;
+  const auto about = [this](int process) {
+    const int of = CauseOf(processes_[process].noticed).process;
+    return of >= 0 && of < processes() && of != process ? of : -1;
+  };
+  for (int i = 0; i < processes(); ++i) {
+    const int next = about(by);
+    if (next < 0 || processes_[next].noticed.ok()) break;
+    by = i + 1 < processes() ? next : first_noticed_;  // they report each other
+  }
+  const absl::Status& noticed = processes_[by].noticed;
+  const int of = about(by);
+  if (of < 0) return FailureOf(NameOf(by), noticed.code(), absl::StrCat(": ", noticed.message()));
+  return FailureOf(NameOf(of), noticed.code(),
+                   absl::StrCat(", as ", Name(by), " reports: ", noticed.message()));
 }
 
 void Coordinator::Tick(JobTime now, Emit emit) {
@@ -311,7 +332,7 @@ void Coordinator::Tick(JobTime now, Emit emit) {
   }
   if (ending_) return TellLocal(emit);
   CheckSilence(emit);
-  if (!ending_ && !hearsay_.ok() && now_ >= hearsay_until_) End(hearsay_, emit);
+  if (!ending_ && noticed_ > 0 && now_ >= grace_until_) EndByLoss(CauseOfConsequences(), emit);
   if (!ending_ && !AllJoined() && now_ >= begun_ + options_.join) {
     std::string missing;
     size_t count = 0;
@@ -348,7 +369,7 @@ void Coordinator::CheckSilence(Emit emit) {
   }
   if (quietest < 0) return;
   const bool is_lost = longest >= options_.silence;
-  const bool explains = !hearsay_.ok() && now_ >= hearsay_until_ && longest > 3 * Beat();
+  const bool explains = noticed_ > 0 && now_ >= grace_until_ && longest > 3 * Beat();
   if (!is_lost && !explains) return;
   // A disconnected link silences all processes behind it within a beat or two.
   std::string others;
@@ -362,23 +383,27 @@ void Coordinator::CheckSilence(Emit emit) {
     if (++count < kMostNamed) absl::StrAppend(&others, ", ", Name(p));
   }
   if (count >= kMostNamed) absl::StrAppend(&others, " and ", count - kMostNamed + 1, " more");
-  std::string sentence = absl::StrCat(Name(quietest), others, count > 0 ? " have" : " has",
-                                      " been silent for ", Seconds(longest));
-  if (!is_lost) absl::StrAppend(&sentence, "; ", std::string(ToStd(hearsay_.message())));
-  End(absl::UnavailableError(sentence), emit);
+  std::string rest =
+      absl::StrCat(others, count > 0 ? " have" : " has", " been silent for ", Seconds(longest));
+  if (!is_lost) absl::StrAppend(&rest, "; ", CauseOfConsequences().message());
+  EndByLoss(FailureOf(NameOf(quietest), absl::StatusCode::kUnavailable, rest), emit);
+}
+
+// If this process had been stopped, that is the cause: the others have given it up, or it has not
+// heard them.
+void Coordinator::EndByLoss(const absl::Status& why, Emit emit) {
+  JobTime gap = now_ - ticked_;
+  if (gap < LongGap() && now_ - gap_until_ < options_.silence) gap = gap_;
+  if (!AllJoined() || gap < LongGap()) return End(why, emit);
+  End(FailureOf(NameOf(0), absl::StatusCode::kUnavailable,
+                absl::StrCat(" was stopped, or had no processor, for ", Seconds(gap),
+                             "; then: ", why.message())),
+      emit);
 }
 
 void Coordinator::End(const absl::Status& why, Emit emit) {
   if (ending_) return;
   status_ = why;
-  JobTime gap = now_ - ticked_;
-  if (gap < LongGap() && now_ - gap_until_ < options_.silence) gap = gap_;
-  if (AllJoined() && gap >= LongGap()) {
-    // The others' complaints are consequences: this process had been stopped.
-    status_ = absl::UnavailableError(
-        absl::StrCat(Name(0), " was stopped, or had no processor, for ", Seconds(gap),
-                     "; then: ", ToAbsl(ToStd(why.message()))));
-  }
   proto::JobToMember message;
   WriteError(status_, message.mutable_end());
   Finish(std::move(message), emit);

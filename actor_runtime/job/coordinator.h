@@ -19,7 +19,9 @@
 //  2. A process has at most one connection in an attempt. If that closes before all have left, the
 //     attempt is over: nobody comes back.
 //  3. An attempt ends once, with one sentence, the same for all. Process 0 hears it last: when the
-//     others have gone, or after kGrace.
+//     others have gone, or after kGrace. It is that of the first process that reports a failure of
+//     its own, or is lost. What processes notice of another one's (a consequence, cause.h) waits
+//     for that, until kGrace has passed or all have reported.
 //  4. Facts, programs, rounds and the end of a run are the same in all processes. Only this class
 //     compares or decides them; a process that differs is named.
 //  5. A process is silent if nothing has been heard of it for `silence` of the time in which this
@@ -72,8 +74,8 @@ class Coordinator {
   using Emit = absl::FunctionRef<void(CoordinatorAction)>;
 
   static constexpr uint64_t kLocalConnection = 0;
-  // The time for which process 0 waits for the others to hear of the end, and for which a process's
-  // report about another ("my peer is gone") waits for the actual cause.
+  // The time for which process 0 waits for the others to hear of the end, and for which a
+  // consequence waits for its cause.
   static constexpr JobTime kGrace = kJobSecond;
   // Runs by which a process may be ahead of another.
   static constexpr size_t kMostRunsAhead = 1 << 16;
@@ -101,11 +103,13 @@ class Coordinator {
  private:
   struct Process {
     std::optional<uint64_t> connection;
-    std::string host, ranks;
-    JobTime heard = 0;   // on the scale of listened_
-    JobTime echoed = 0;  // the newest of our beats that it has heard
-    uint64_t runs = 0;   // that it has begun
-    uint64_t parts = 0;  // of rounds, that it has sent completely
+    std::string host;
+    JobRanks ranks;
+    absl::Status noticed;  // a consequence that it has reported
+    JobTime heard = 0;     // on the scale of listened_
+    JobTime echoed = 0;    // the newest of our beats that it has heard
+    uint64_t runs = 0;     // that it has begun
+    uint64_t parts = 0;    // of rounds, that it has sent completely
     bool frozen = false, left = false;
   };
   struct Run {
@@ -124,7 +128,8 @@ class Coordinator {
 
   int processes() const { return options_.self.processes; }
   bool AllJoined() const { return joined_ == processes(); }
-  std::string Name(int process) const;
+  ProcessName NameOf(int process) const;
+  std::string Name(int process) const { return DescribeProcess(NameOf(process)); }
   void Listen(JobTime now);
   void Send(int process, proto::JobToMember message, Emit emit);
   void SendToAll(const proto::JobToMember& message, Emit emit);
@@ -144,6 +149,8 @@ class Coordinator {
   void Fails(int process, const absl::Status& why, Emit emit);
   void CheckSilence(Emit emit);
   void Malformed(int process, const char* what, Emit emit);
+  absl::Status CauseOfConsequences() const;
+  void EndByLoss(const absl::Status& why, Emit emit);
   void End(const absl::Status& why, Emit emit);
   void Finish(proto::JobToMember last, Emit emit);
   void TellLocal(Emit emit);
@@ -177,9 +184,8 @@ class Coordinator {
   int frozen_ = 0;
   StepPosition end_;
 
-  absl::Status hearsay_;  // a process's report about another, until the cause itself is known
-  int hearsay_by_ = -1;
-  JobTime hearsay_until_ = 0;
+  int first_noticed_ = -1, noticed_ = 0;  // the first process with a consequence, and how many
+  JobTime grace_until_ = 0;               // for the cause of it
   bool ending_ = false;
   absl::Status status_;
   int others_there_ = 0;  // connections of joined processes other than 0

@@ -20,6 +20,14 @@ bool SameSecret(const std::string& a, const std::string& b) {
   return difference == 0;
 }
 
+ProcessName NameIn(const proto::JobPresent& present) {
+  return {CleanText(present.host()), present.process(), ReadRanks(present.ranks())};
+}
+
+absl::Status Refusal(const ProcessName& who, const std::string& what, const char* mend) {
+  return FailureOf(who, absl::StatusCode::kInvalidArgument, absl::StrCat(": ", what, "; ", mend));
+}
+
 }  // namespace
 
 void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit) {
@@ -33,35 +41,34 @@ void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool retr
 
 absl::Status Coordinator::CheckFacts(const proto::JobPresent& present) const {
   const JobIdentity& self = options_.self;
-  const std::string who =
-      DescribeProcess(CleanText(present.host()), present.process(), CleanText(present.ranks()));
+  const ProcessName who = NameIn(present);
   const std::string zero = absl::StrCat("process 0 on host ", self.host);
   if (present.processes() != self.processes) {
-    return InputError(who,
-                      absl::StrCat("was started as one of ", present.processes(), " processes, ",
-                                   zero, " as one of ", self.processes),
-                      "start all with the same number");
+    return Refusal(who,
+                   absl::StrCat("was started as one of ", present.processes(), " processes, ", zero,
+                                " as one of ", self.processes),
+                   "start all with the same number");
   }
   const auto count = std::min<size_t>(self.facts.size(), present.fact_size());
   for (size_t i = 0; i < count; ++i) {
     const JoinFact& ours = self.facts[i];
     const proto::JobPresent::Fact& theirs = present.fact(i);
     if (theirs.name() != ours.name) {
-      return InputError(who,
-                        absl::StrCat("presents ", CleanText(theirs.name()), " where ", zero,
-                                     " presents ", ours.name),
-                        "start the same build everywhere");
+      return Refusal(who,
+                     absl::StrCat("presents ", CleanText(theirs.name()), " where ", zero,
+                                  " presents ", ours.name),
+                     "start the same build everywhere");
     }
     const bool open = theirs.value().empty() && present.process() != 0;
     if (!open && theirs.value() != ours.value) {
-      return InputError(who,
-                        absl::StrCat(ours.name, " ", CleanText(theirs.value()), ", ", zero, " has ",
-                                     CleanText(ours.value)),
-                        "start all processes with the same build, files and flags");
+      return Refusal(who,
+                     absl::StrCat(ours.name, " ", CleanText(theirs.value()), ", ", zero, " has ",
+                                  CleanText(ours.value)),
+                     "start all processes with the same build, files and flags");
     }
   }
   if (present.fact_size() != static_cast<int>(self.facts.size())) {
-    return InputError(
+    return Refusal(
         who,
         absl::StrCat("presents ", present.fact_size(), " facts, ", zero, " ", self.facts.size()),
         "start the same build everywhere");
@@ -73,18 +80,19 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   if (!SameSecret(present.token(), options_.self.token)) {
     return Refuse(connection, absl::PermissionDeniedError("refused"), false, emit);
   }
-  const std::string who =
-      DescribeProcess(CleanText(present.host()), present.process(), CleanText(present.ranks()));
+  const ProcessName who = NameIn(present);
   const int64_t attempt = options_.self.attempt;
   if (present.attempt() < attempt && !options_.policy.accept_older_attempts) {
     return Refuse(connection,
-                  absl::AbortedError(absl::StrCat(who, " is of attempt ", present.attempt(),
-                                                  "; attempt ", attempt, " is under way")),
+                  FailureOf(who, absl::StatusCode::kAborted,
+                            absl::StrCat(" is of attempt ", present.attempt(), "; attempt ",
+                                         attempt, " is under way")),
                   false, emit);
   }
   if (present.attempt() > attempt) {
-    const auto why = absl::AbortedError(
-        absl::StrCat("attempt ", attempt, " is over: ", who, " is of attempt ", present.attempt()));
+    const auto why =
+        absl::AbortedError(absl::StrCat("attempt ", attempt, " is over: ", DescribeProcess(who),
+                                        " is of attempt ", present.attempt()));
     Refuse(connection, why, true, emit);
     return End(why, emit);
   }
@@ -94,14 +102,13 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   }
   const int process = present.process();
   if (process < 0 || process >= std::max(processes(), present.processes())) {
-    return Refuse(
-        connection,
-        InputError(who, absl::StrCat("there is no such process among ", present.processes()),
-                   "number them from 0"),
-        false, emit);
+    return Refuse(connection,
+                  Refusal(who, absl::StrCat("there is no such process among ", present.processes()),
+                          "number them from 0"),
+                  false, emit);
   }
   if (present.has_failed()) {
-    const absl::Status failed = NameProcess(ReadError(present.failed()), who);
+    const absl::Status failed = FailureOf(who, ReadError(present.failed()));
     if (connection != kLocalConnection) Refuse(connection, failed, false, emit);
     if (!AllJoined() && !processes_[process % processes()].connection) End(failed, emit);
     // The other processes start at about the same time, and should find a coordinator that tells
@@ -119,15 +126,14 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   if (joins.connection.has_value()) {
     return Refuse(
         connection,
-        InputError(who,
-                   absl::StrCat("there is a process ", process, " already, on host ", joins.host),
-                   "give each process a different index"),
+        Refusal(who, absl::StrCat("there is a process ", process, " already, on host ", joins.host),
+                "give each process a different index"),
         false, emit);
   }
   connections_[connection].process = process;
   joins.connection = connection;
-  joins.host = CleanText(present.host());
-  joins.ranks = CleanText(present.ranks());
+  joins.host = who.host;
+  joins.ranks = who.ranks;
   joins.heard = listened_;
   joins.echoed = now_;  // it listens to us from the next message on
   if (connection != kLocalConnection) ++others_there_;
@@ -136,7 +142,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   message.mutable_accepted()->set_silence(options_.silence);
   message.mutable_accepted()->set_beat(Beat());
   message.mutable_accepted()->set_host(options_.self.host);
-  message.mutable_accepted()->set_ranks(options_.self.ranks);
+  WriteRanks(options_.self.ranks, message.mutable_accepted()->mutable_ranks());
   Send(process, std::move(message), emit);
   if (AllJoined()) WelcomeAll(emit);
 }

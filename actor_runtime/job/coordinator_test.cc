@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/job/member_state.h"
+#include "oneflow_core/base/cause.h"
 
 #include <catch2/catch.hpp>
 
@@ -26,7 +27,7 @@ JobIdentity Identity(int process, int processes) {
           .processes = processes,
           .attempt = 3,
           .host = absl::StrCat("h", process),
-          .ranks = absl::StrCat("rank ", process),
+          .ranks = {process, 1},
           .token = "secret",
           .facts = {{"plan", "41ad"}, {"build", "7"}}};
 }
@@ -313,30 +314,85 @@ TEST_CASE("A round takes all parts by process and gives all one answer") {
         "rank 2) in round commit 2");
 }
 
-TEST_CASE("Word of another waits for the cause") {
-  for (const bool cause_comes : {true, false}) {
-    JobFromMember hearsay;
-    WriteError(absl::UnavailableError("rank 2 does not answer"), hearsay.mutable_failed());
+JobFromMember Fails(const absl::Status& why) {
+  JobFromMember message;
+  WriteError(why, message.mutable_failed());
+  return message;
+}
+
+JobFromMember Notices(int of) {
+  return Fails(ConsequenceOf(of, absl::AbortedError("an exchange has ended")));
+}
+
+// A second passes in which all are heard.
+void PassGrace(Table& table) {
+  table.Tick(kJobSecond / 2);
+  CHECK(table.coordinator.status().ok());
+  for (const int p : {1, 2, 3}) {
+    JobFromMember beat;
+    beat.mutable_beat()->set_sent(1);
+    table.Say(p, beat);
+  }
+  table.Tick(kJobSecond / 2);
+}
+
+TEST_CASE("A failure wins over what others notice of it") {
+  for (const int after : {0, 1, 2, 3}) {  // so many reports of others
+    CAPTURE(after);
     Table table(4);
     table.JoinAll();
-    table.Say(1, hearsay);
+    if (after > 0) table.Say(1, Notices(2));
+    if (after > 1) table.Say(3, Notices(1));
+    if (after > 2) table.Say(0, Notices(-1));
     table.Tick(kJobSecond / 2);
     CHECK(table.coordinator.status().ok());
-    if (cause_comes) {
-      table.coordinator.Close(2, table.now, table.Emit());
-      CHECK(table.End(3) ==
-            "host h2 (process 2, rank 2): its connection broke: it was killed, or exited without a "
-            "word");
-      continue;
-    }
-    for (const int p : {1, 2, 3}) {
-      JobFromMember beat;
-      beat.mutable_beat()->set_sent(1);
-      table.Say(p, beat);
-    }
-    table.Tick(kJobSecond / 2);
-    CHECK(table.End(3) == "host h1 (process 1, rank 1): rank 2 does not answer");
+    table.Say(2, Fails(absl::UnavailableError("no space left")));  // whatever its code
+    CHECK(table.End(3) == "host h2 (process 2, rank 2): no space left");
+    const Cause cause = CauseOf(ReadError(table.Last(3).end()));
+    CHECK((cause.process == 2 && cause.rank == 2 && cause.host == "h2"));
   }
+  // A process that dies says nothing.
+  Table table(4);
+  table.JoinAll();
+  table.Say(1, Notices(2));
+  table.coordinator.Close(2, table.now, table.Emit());
+  CHECK(table.End(3) ==
+        "host h2 (process 2, rank 2): its connection broke: it was killed, or exited without a "
+        "word");
+}
+
+TEST_CASE("If nobody reports a failure, the process that the others report is the cause") {
+  const std::string two = "host h2 (process 2, rank 2), as host h1 (process 1, rank 1) reports: ";
+  const std::vector<std::pair<std::vector<std::pair<int, int>>, std::string>> cases = {
+      {{{1, 2}}, two},
+      {{{3, 1}, {1, 2}}, two},                       // 3 noticed what 1 did of it
+      {{{3, 77}}, "host h3 (process 3, rank 3): "},  // of an unknown one
+      {{{1, 2}, {2, 3}, {3, 0}, {0, 1}}, two},       // all: there is nothing to wait for
+  };
+  for (const auto& [notices, sentence] : cases) {
+    Table table(4);
+    table.JoinAll();
+    for (const auto& [by, of] : notices) table.Say(by, Notices(of));
+    if (notices.size() < 4) PassGrace(table);
+    CHECK(table.End(1) == sentence + "an exchange has ended");
+  }
+  // A process that has noticed something is not the cause, even if it goes.
+  Table table(4);
+  table.JoinAll();
+  table.Say(1, Notices(2));
+  table.coordinator.Close(1, table.now, table.Emit());
+  PassGrace(table);
+  CHECK(table.End(3) == two + "an exchange has ended");
+  CHECK(CauseOf(ReadError(table.Last(3).end())).rank == 2);
+}
+
+TEST_CASE("A process 0 that was stopped is no cause of another one's failure") {
+  Table table(3);
+  table.JoinAll();
+  table.Tick(kJobSecond / 4);
+  table.now += 8 * kJobSecond;
+  table.Say(1, Fails(absl::InternalError("a kernel failed")));
+  CHECK(table.End(2) == "host h1 (process 1, rank 1): a kernel failed");
 }
 
 TEST_CASE("A process 0 that was stopped says so, despite reports of others") {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,12 +33,17 @@ struct StepPosition {
   auto operator<=>(const StepPosition&) const = default;
 };
 
+// Consecutive ranks of a process; none: not known.
+struct JobRanks {
+  int first = 0, count = 0;
+};
+
 // The identity of a process, as all others know it and as messages name it.
 struct JobIdentity {
   int process = 0, processes = 1;
   int64_t attempt = 0;
   std::string host;
-  std::string ranks;  // "rank 3", "ranks 4 to 7"; may be empty
+  JobRanks ranks;
   std::string token;  // the job's secret
   std::vector<JoinFact> facts;
   absl::Status failed;  // why it cannot join: it presents itself only to say so
@@ -55,12 +61,21 @@ struct JobPolicy {
 // The name of this host; "unknown" if it has none.
 std::string HostName();
 
-// "host b (process 1, ranks 4 to 7)".
-std::string DescribeProcess(const std::string& host, int process, const std::string& ranks = "");
+struct ProcessName {
+  std::string host;
+  int process = 0;
+  JobRanks ranks;
+};
 
-// Prepends a process's name to its failure, unless the failure begins with the name of the process
-// that it is about.
-absl::Status NameProcess(const absl::Status& why, const std::string& name);
+// "host b (process 1, ranks 4 to 7)".
+std::string DescribeProcess(const ProcessName& name);
+
+// The failure of a process, as everybody reports it: the sentence that begins with its name and
+// goes on with `rest` (": no space left", " has been silent for 5.0 s"), and the process as its
+// cause.
+absl::Status FailureOf(const ProcessName& name, absl::StatusCode code, std::string_view rest);
+// "host b (process 1): why". Stays as it is if its sentence names a process already.
+absl::Status FailureOf(const ProcessName& name, const absl::Status& why);
 
 // Cleans a text of another process for a message: without control characters, and truncated if
 // long.
@@ -80,7 +95,11 @@ void ForJobPieces(const std::string& value, Fn fn) {
   } while (at < value.size());
 }
 
-// Statuses on the wire. A code out of range becomes UNKNOWN; so does OK, which is no error.
+void WriteRanks(const JobRanks& ranks, proto::JobRanks* message);
+JobRanks ReadRanks(const proto::JobRanks& message);
+
+// Statuses and their causes on the wire. A code out of range becomes UNKNOWN; so does OK, which is
+// no error.
 void WriteError(const absl::Status& status, proto::JobError* error);
 absl::Status ReadError(const proto::JobError& error);
 

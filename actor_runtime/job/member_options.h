@@ -19,7 +19,7 @@ struct MemberOptions {
   std::string token;
   std::vector<JoinFact> facts;  // process 0's are the measure
   std::string host;             // empty: this machine's name
-  std::string ranks;            // "ranks 4 to 7", for sentences; may be empty
+  JobRanks ranks;               // for sentences
   // Required, and then used, for a coordinator that is not on loopback. With keys `token` may be
   // empty, because the token of the keys is used.
   std::optional<JobKeys> keys;

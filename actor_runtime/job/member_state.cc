@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -27,11 +28,14 @@ double Seconds(JobTime t) { return static_cast<double>(t) / kJobSecond; }
 MemberState::MemberState(MemberStateOptions options, JobTime now)
     : options_(std::move(options)), begun_(now), now_(now), ticked_(now) {}
 
-std::string MemberState::Name() const {
-  return DescribeProcess(options_.self.host, options_.self.process, options_.self.ranks);
+ProcessName MemberState::Self() const {
+  return {options_.self.host, options_.self.process, options_.self.ranks};
 }
 
-std::string MemberState::Zero() const { return DescribeProcess(zero_host_, 0, zero_ranks_); }
+ProcessName MemberState::Zero() const { return {zero_host_, 0, zero_ranks_}; }
+
+// Whatever comes after a failure of this process comes of it.
+bool MemberState::HasFailed() const { return !failing_.ok() && !CauseOf(failing_).is_consequence; }
 
 void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
@@ -71,7 +75,7 @@ void MemberState::Connect(Emit emit) {
   present->set_process(self.process);
   present->set_processes(self.processes);
   present->set_host(self.host);
-  present->set_ranks(self.ranks);
+  WriteRanks(self.ranks, present->mutable_ranks());
   for (const JoinFact& fact : self.facts) {
     proto::JobPresent::Fact* added = present->add_fact();
     added->set_name(fact.name);
@@ -89,17 +93,16 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
   Listen(now);
   if (stream != stream_ || !connected_ || IsOver()) return;
   connected_ = false;
-  // The break explains a report that another process cannot be reached.
-  if (!failing_.ok() && !absl::IsUnavailable(failing_)) return End(failing_, emit);
+  if (HasFailed()) return End(FailureOf(Self(), failing_), emit);
   if (IsAccepted()) {
-    const auto why = absl::UnavailableError(
-        absl::StrCat(Zero(), ": its connection broke: it was killed, or exited without a word"));
+    const auto why = FailureOf(Zero(), absl::StatusCode::kUnavailable,
+                               ": its connection broke: it was killed, or exited without a word");
     const JobTime gap = std::max(now - ticked_, now - gap_until_ < silence_ ? gap_ : 0);
     if (gap < LongGap()) return End(why, emit);
     // The others may have given this process up.
-    return End(absl::UnavailableError(
-                   absl::StrFormat("%s was stopped, or had no processor, for %.1f s; then: %s",
-                                   Name(), Seconds(gap), std::string(ToStd(why.message())))),
+    return End(FailureOf(Self(), absl::StatusCode::kUnavailable,
+                         absl::StrFormat(" was stopped, or had no processor, for %.1f s; then: %s",
+                                         Seconds(gap), std::string(ToStd(why.message())))),
                emit);
   }
   last_break_ = why;
@@ -113,24 +116,28 @@ void MemberState::Tick(JobTime now, Emit emit) {
   ticked_ = std::max(now, ticked_);
   Listen(now);
   if (IsOver()) return;
-  if (!failing_.ok() && now_ >= failing_until_) return End(failing_, emit);
+  if (HasFailed() && now_ >= failing_until_) return End(FailureOf(Self(), failing_), emit);
   if (IsAccepted()) {
     if (gap >= LongGap()) {
       gap_ = gap;
       gap_until_ = now_;
     }
     if (gap >= silence_) {
-      const auto why = absl::UnavailableError(absl::StrFormat(
-          "%s was stopped, or had no processor, for %.1f s; after %.1f s the others give it up",
-          Name(), Seconds(gap), Seconds(silence_)));
+      const auto why = FailureOf(
+          Self(), absl::StatusCode::kUnavailable,
+          absl::StrFormat(
+              " was stopped, or had no processor, for %.1f s; after %.1f s the others give it up",
+              Seconds(gap), Seconds(silence_)));
       Fail(why, now, emit);
       return End(why, emit);
     }
     if (listened_ - heard_ >= silence_) {
-      const auto why = absl::UnavailableError(
-          absl::StrFormat("%s has been silent for %.1f s", Zero(), Seconds(listened_ - heard_)));
-      Fail(why, now, emit);
-      return End(why, emit);
+      const auto silent =
+          absl::StrFormat(" has been silent for %.1f s", Seconds(listened_ - heard_));
+      Fail(ConsequenceOf(0, absl::UnavailableError("process 0" + silent)), now, emit);
+      return End(HasFailed() ? FailureOf(Self(), failing_)
+                             : FailureOf(Zero(), absl::StatusCode::kUnavailable, silent),
+                 emit);
     }
     if (now_ < beat_at_) return;
     beat_at_ = now_ + beat_;
@@ -140,9 +147,10 @@ void MemberState::Tick(JobTime now, Emit emit) {
     return Send(std::move(message), emit);
   }
   if (now_ >= begun_ + options_.join) {
-    return End(absl::DeadlineExceededError(absl::StrFormat(
-                   "%s: no coordinator at %s within %.1f s: %s", Name(), options_.coordinator,
-                   Seconds(options_.join), last_break_.empty() ? "no answer" : last_break_)),
+    return End(FailureOf(Self(), absl::StatusCode::kDeadlineExceeded,
+                         absl::StrFormat(": no coordinator at %s within %.1f s: %s",
+                                         options_.coordinator, Seconds(options_.join),
+                                         last_break_.empty() ? "no answer" : last_break_)),
                emit);
   }
   if (phase_ == Phase::kConnecting && now_ >= connect_at_) Connect(emit);
@@ -157,7 +165,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
   if (phase_ == Phase::kPresented) {
     if (message.has_accepted()) return Accept(message.accepted(), emit);
     if (message.has_refused()) return Refused(message.refused(), emit);
-    if (message.has_end()) return End(ReadError(message.end()), emit);
+    if (message.has_end()) return EndAsDecided(message.end(), emit);
     return Foreign(emit);
   }
   switch (message.kind_case()) {
@@ -182,7 +190,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
                    .position = {message.stop_at().run(), message.stop_at().steps()}});
     case Message::kValue: return Value(message.value(), emit);
     case Message::kAnswer: return Answer(message.answer(), emit);
-    case Message::kEnd: return End(ReadError(message.end()), emit);
+    case Message::kEnd: return EndAsDecided(message.end(), emit);
     case Message::kFarewell:
       if (phase_ != Phase::kLeaving) return Foreign(emit);
       phase_ = Phase::kLeft;
@@ -205,7 +213,7 @@ void MemberState::Accept(const proto::JobAccepted& accepted, Emit emit) {
   silence_ = accepted.silence();
   beat_ = accepted.beat();
   zero_host_ = CleanText(accepted.host());
-  zero_ranks_ = CleanText(accepted.ranks());
+  zero_ranks_ = ReadRanks(accepted.ranks());
   beat_at_ = now_;
   ticked_ = now_;
   lease_ = presented_ + silence_;
@@ -219,10 +227,12 @@ void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
     connect_at_ = now_ + kRetry;
     return emit({.kind = MemberAction::kDisconnect, .stream = stream_});
   }
-  const absl::Status why = ReadError(refusal.error());
-  if (!absl::IsPermissionDenied(why)) return End(why, emit);
-  End(InputError(Name(), absl::StrCat("the coordinator at ", options_.coordinator, " refuses it"),
-                 "give all processes of the job the same token"),
+  if (!absl::IsPermissionDenied(ReadError(refusal.error()))) {
+    return EndAsDecided(refusal.error(), emit);
+  }
+  End(FailureOf(Self(), absl::StatusCode::kInvalidArgument,
+                absl::StrCat(": the coordinator at ", options_.coordinator,
+                             " refuses it; give all processes of the job the same token")),
       emit);
 }
 
@@ -252,7 +262,9 @@ void MemberState::Answer(const proto::JobAnswer& answer, Emit emit) {
   if (!round_.has_value() || answer.number() != rounds_) return Foreign(emit);
   MemberAction action = {.kind = MemberAction::kAnswer};
   if (answer.has_error()) {
+    // It failed in process 0, which says so itself.
     action.status = ReadError(answer.error());
+    if (options_.self.process != 0) action.status = ConsequenceOf(0, action.status);
   } else {
     answer_ += answer.answer();
     if (answer.more()) return;
@@ -265,10 +277,18 @@ void MemberState::Answer(const proto::JobAnswer& answer, Emit emit) {
 }
 
 void MemberState::Foreign(Emit emit) {
-  End(absl::InternalError(absl::StrCat(Name(), ": the coordinator at ", options_.coordinator,
-                                       " sends what does not belong here: it is none, or of "
-                                       "another build")),
+  End(FailureOf(Self(), absl::StatusCode::kInternal,
+                absl::StrCat(": the coordinator at ", options_.coordinator,
+                             " sends what does not belong here: it is none, or of another build")),
       emit);
+}
+
+// By process 0, which reports it.
+void MemberState::EndAsDecided(const proto::JobError& error, Emit emit) {
+  const absl::Status why = ReadError(error);
+  Cause cause = CauseOf(why);
+  cause.is_decided = true;
+  End(WithCause(why, cause), emit);
 }
 
 void MemberState::End(const absl::Status& why, Emit emit) {
@@ -360,8 +380,8 @@ void MemberState::Fail(const absl::Status& why, JobTime now, Emit emit) {
   Listen(now);
   CHECK(!why.ok());
   if (IsOver() || !failing_.ok()) return;
-  if (!IsAccepted()) return End(NameProcess(why, Name()), emit);
-  failing_ = NameProcess(why, Name());
+  if (!IsAccepted()) return End(FailureOf(Self(), why), emit);
+  failing_ = why;
   failing_until_ = now_ + kFailing;
   lease_ = 0;
   proto::JobFromMember message;

@@ -67,7 +67,7 @@ class MemberState {
   using Emit = absl::FunctionRef<void(MemberAction)>;
 
   // The time from a break before acceptance to the next stream, and the time that this process's
-  // report of its failure may take to come back as the end of the attempt.
+  // report of its own failure may take to come back as the end of the attempt.
   static constexpr JobTime kRetry = kJobSecond / 5;
   static constexpr JobTime kFailing = 5 * kJobSecond / 2;
 
@@ -111,8 +111,9 @@ class MemberState {
  private:
   enum class Phase { kConnecting, kPresented, kAccepted, kJoined, kLeaving, kLeft, kEnded };
 
-  std::string Name() const;
-  std::string Zero() const;
+  ProcessName Self() const;
+  ProcessName Zero() const;
+  bool HasFailed() const;
   JobTime LongGap() const { return silence_ - 2 * beat_; }
   bool IsAccepted() const { return phase_ >= Phase::kAccepted && !IsOver(); }
   void Listen(JobTime now);
@@ -124,6 +125,7 @@ class MemberState {
   void Value(const proto::JobPost& post, Emit emit);
   void Answer(const proto::JobAnswer& answer, Emit emit);
   void Foreign(Emit emit);
+  void EndAsDecided(const proto::JobError& error, Emit emit);
   void End(const absl::Status& why, Emit emit);
 
   const MemberStateOptions options_;
@@ -136,7 +138,8 @@ class MemberState {
   std::string last_break_;  // why the last stream broke
 
   JobTime silence_ = 0, beat_ = 0;
-  std::string zero_host_, zero_ranks_;
+  std::string zero_host_;
+  JobRanks zero_ranks_;
   JobTime heard_ = 0;  // on the scale of listened_
   JobTime beat_at_ = 0, echo_ = 0, lease_ = 0;
   JobTime gap_ = 0, gap_until_ = 0;  // the last gap between ticks that others may take for an end
@@ -149,7 +152,7 @@ class MemberState {
   std::string answer_;                          // the pieces that are here
   uint64_t rounds_ = 0;
   bool freezing_ = false;
-  absl::Status failing_;
+  absl::Status failing_;  // as it was reported
   JobTime failing_until_ = 0;
   absl::Status status_;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "oneflow_core/base/cause.h"
 
 #include <catch2/catch.hpp>
 
@@ -21,7 +22,7 @@ JobIdentity Identity(int process, int processes) {
   return {.process = process,
           .processes = processes,
           .host = "h" + std::to_string(process),
-          .ranks = "rank " + std::to_string(process),
+          .ranks = {process, 1},
           .token = "secret"};
 }
 
@@ -54,8 +55,10 @@ TEST_CASE("A process tries again until it is accepted, then never") {
   CHECK(member.LeaseUntil() == now + 5 * kJobSecond);
   member.Lose(6, "reset", now, emit);
   REQUIRE(actions.size() == 1);
-  CHECK(actions[0].status == absl::UnavailableError("host h0 (process 0): its connection broke: "
-                                                    "it was killed, or exited without a word"));
+  CHECK(std::string(actions[0].status.message()) ==
+        "host h0 (process 0): its connection broke: it was killed, or exited without a word");
+  CHECK(CauseOf(actions[0].status).process == 0);
+  CHECK_FALSE(CauseOf(actions[0].status).is_decided);
 }
 
 TEST_CASE("A process tells why the connection to process 0 broke, not what came of it") {
@@ -63,7 +66,7 @@ TEST_CASE("A process tells why the connection to process 0 broke, not what came 
   accepted.mutable_accepted()->set_silence(5 * kJobSecond);
   accepted.mutable_accepted()->set_beat(kJobSecond / 2);
   accepted.mutable_accepted()->set_host("h0");
-  accepted.mutable_accepted()->set_ranks("rank 0");
+  accepted.mutable_accepted()->mutable_ranks()->set_count(1);
   const std::string broke =
       "host h0 (process 0, rank 0): its connection broke: it was killed, or exited without a word";
   JobTime now = kStart;
@@ -80,7 +83,8 @@ TEST_CASE("A process tells why the connection to process 0 broke, not what came 
   };
   // A break explains a report about another process; a failure of this process stays the cause.
   CHECK(end_of([&](MemberState& member, auto& emit) {
-          member.Fail(absl::UnavailableError("the link to process 0 failed"), now, emit);
+          member.Fail(ConsequenceOf(0, absl::UnavailableError("the link to process 0 failed")), now,
+                      emit);
         }) == broke);
   CHECK(end_of([&](MemberState& member, auto& emit) {
           member.Fail(absl::DataLossError("a disk failed"), now, emit);
@@ -107,8 +111,9 @@ TEST_CASE("Nobody there: the address and the reason are named") {
   member.Start(kStart, emit);
   member.Lose(1, "connection refused", kStart, emit);
   member.Tick(kStart + 60 * kJobSecond, emit);
-  CHECK(end == absl::DeadlineExceededError("host h1 (process 1, rank 1): no coordinator at c:1 "
-                                           "within 60.0 s: connection refused"));
+  CHECK(end.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(std::string(end.message()) ==
+        "host h1 (process 1, rank 1): no coordinator at c:1 within 60.0 s: connection refused");
 }
 
 TEST_CASE("The other clock is known to half of a round trip") {

@@ -25,6 +25,7 @@
 #include "actor_runtime/network/shared_communicator.h"
 #include "actor_runtime/network/ucx_sides.h"
 #include "actor_runtime/network/wire.h"
+#include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -270,8 +271,9 @@ struct UcxNetwork::Impl {
     // A piece of which only a part arrived must not count: the communicator ends before it hears of
     // it.
     if (status != UCS_OK) {
-      landing->to->Abort(UcxError("a piece did not arrive", status));
-      Break(UcxError("a piece did not arrive", status));
+      const absl::Status why = ConsequenceOf(-1, UcxError("a piece did not arrive", status));
+      landing->to->Abort(why);
+      Break(why);
     }
     landing->to->Landed(landing->message);
     landing->to.reset();
@@ -325,7 +327,10 @@ struct UcxNetwork::Impl {
       broken_status = status;
     }
     if (sending->from != nullptr) {
-      if (status != UCS_OK) sending->from->Abort(UcxError("a piece was not sent", status));
+      if (status != UCS_OK) {
+        sending->from->Abort(
+            ConsequenceOf(sending->to_process, UcxError("a piece was not sent", status)));
+      }
       sending->from->Sent();
       sending->from.reset();
     }
@@ -349,8 +354,9 @@ struct UcxNetwork::Impl {
     }
     worked |= ucx.Progress();
     if (broken_process >= 0) {
-      Break(
-          UcxError(absl::StrCat("the link to process ", broken_process, " failed"), broken_status));
+      Break(ConsequenceOf(broken_process,
+                          UcxError(absl::StrCat("the link to process ", broken_process, " failed"),
+                                   broken_status)));
     }
     if (is_broken.load()) EndAll();
     return worked;

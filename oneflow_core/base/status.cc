@@ -5,11 +5,6 @@
 #include "absl/strings/cord.h"
 
 namespace oneflow {
-namespace {
-
-constexpr char kQuiet[] = "oneflow/quiet";
-
-}  // namespace
 
 absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint) {
   std::string message;
@@ -18,19 +13,20 @@ absl::Status InputError(std::string_view where, std::string_view what, std::stri
   return absl::InvalidArgumentError(message);
 }
 
+absl::Status WithMessage(const absl::Status& status, std::string_view message) {
+  absl::Status result(status.code(), ToAbsl(message));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    result.SetPayload(type, payload);
+  });
+  return result;
+}
+
 absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
   if (status.ok()) return status;
   std::string message(prefix);
   message.append(": ").append(ToStd(status.message()));
-  return absl::Status(status.code(), message);
+  return WithMessage(status, message);
 }
-
-absl::Status Quiet(absl::Status status) {
-  status.SetPayload(kQuiet, absl::Cord());  // nothing happens to one that is OK
-  return status;
-}
-
-bool IsQuiet(const absl::Status& status) { return status.GetPayload(kQuiet).has_value(); }
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {

@@ -19,16 +19,13 @@ namespace oneflow {
 // `hint`: how to mend it (may be empty). Code INVALID_ARGUMENT; message "where: what; hint".
 absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint = "");
 
-// The same status with "prefix: " before its message.
+// The same status with another message, and with "prefix: " before its message.
+absl::Status WithMessage(const absl::Status& status, std::string_view message);
 absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 
 // Exit code of the command line: 0 good, 2 bad input (INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE,
 // FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DATA_LOSS), 1 everything else.
 int ExitCode(const absl::Status& status);
-
-// The same status, marked as already reported: the command line exits by it and prints nothing.
-absl::Status Quiet(absl::Status status);
-bool IsQuiet(const absl::Status& status);
 
 }  // namespace oneflow
 

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "oneflow_core/base/cause.h"
 
 namespace oneflow::cluster {
 namespace {
@@ -77,8 +78,9 @@ std::map<int64_t, std::string> ReadLosses(const std::string& path) {
 
 const char* Cluster::LossName(Loss loss) {
   static const char* const names[] = {
-      "nothing",      "kill",  "a short stop", "a long stop",     "a short cut", "a long cut",
-      "one link cut", "power", "a signal",     "a failed kernel", "slowness",    "a late start"};
+      "nothing",     "kill",         "a short stop", "a long stop", "a short cut",
+      "a long cut",  "one link cut", "power",        "a signal",    "a failed kernel",
+      "a full disk", "slowness",     "a late start"};
   return names[loss];
 }
 
@@ -106,7 +108,38 @@ Cluster::Cluster(const Training& training, const Reference& reference, const std
                     if (process.outcome().ok()) return;
                     given_up_.emplace(process.attempt(), simulation_.now());
                   }},
-      coverage_(coverage) {}
+      coverage_(coverage) {
+  disk_.SetFull([this] {
+    return std::any_of(processes_.begin(), processes_.end(),
+                       [](const auto& process) { return process->MeetsFullDisk(); });
+  });
+}
+
+// Of a process that has failed by itself, or was killed.
+void Cluster::CheckCause() {
+  if (loss_ == kNothing) return;
+  const Process& victim = At(victim_);
+  const bool killed = loss_ == kKill && all_had_joined_;
+  if (victim.failure().empty() && !killed) return;
+  const std::string name =
+      absl::StrCat("host h", victim.host(), " (process ", victim_, ", rank ", victim_, "): ");
+  const std::string what =
+      killed ? "its connection broke: it was killed, or exited without a word" : victim.failure();
+  ++coverage_->causes[LossName(loss_)];
+  for (int p = 0; p < training_.processes; ++p) {
+    const Process& process = At(p);
+    if (process.killed() || !process.over() || process.outcome().ok()) continue;
+    const Cause cause = CauseOf(process.outcome());
+    const std::string sentence(process.outcome().message());
+    if (cause.process == victim_ && cause.rank == victim_ &&
+        cause.host == absl::StrCat("h", victim.host()) && sentence.starts_with(name) &&
+        sentence.find(what) != sentence.npos) {
+      continue;
+    }
+    simulation_.Violate(
+        absl::StrCat(process.Name(), " reports: ", sentence, "; the cause is ", name, what));
+  }
+}
 
 Cluster::~Cluster() {
   for (const auto& process : processes_) process->Kill();
@@ -182,6 +215,8 @@ void Cluster::Happen(const Planned& planned) {
   if (victim.over()) return;
   loss_ = planned.loss;
   victim_ = planned.process;
+  all_had_joined_ = true;
+  for (int p = 0; p < training_.processes; ++p) all_had_joined_ &= At(p).joined();
   ++coverage_->losses[LossName(loss_)];
   simulation_.Note(absl::StrCat(LossName(loss_), " at ", victim.Name()));
   switch (planned.loss) {
@@ -224,6 +259,10 @@ void Cluster::Happen(const Planned& planned) {
     case kFailKernel:
       victim.FailNextKernel();
       control_.slower = 2 * kJobSecond;
+      expects_error_ = true;
+      return;
+    case kFullDisk:
+      victim.FillDisk();
       expects_error_ = true;
       return;
     case kSlow: return victim.Slow(10);
@@ -362,6 +401,7 @@ void Cluster::CheckAttempt() {
                                        At(p).Name(), " has failed"));
     }
   }
+  CheckCause();
   const std::map<int64_t, std::string> losses = ReadLosses(At(0).metrics());
   if (!losses.empty() && losses.begin()->first > 0) ++coverage_->resumed;
   for (const auto& [step, loss] : losses) {

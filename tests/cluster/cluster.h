@@ -11,7 +11,9 @@
 //  5. After a signal all processes end after the same step, with a checkpoint of it.
 //  6. A process that the others have given up may not write.
 //  7. A failed kernel ends the runs of all by the network of exchanges alone.
-//  8. The training ends.
+//  8. All that end report one cause: a process that failed by itself, with what failed there, or
+//     that was killed, whatever the others notice first.
+//  9. The training ends.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +59,7 @@ class Cluster {
     kPower,
     kSignal,
     kFailKernel,
+    kFullDisk,
     kSlow,
     kLateStart,
     kLosses
@@ -77,6 +80,7 @@ class Cluster {
   void MustEndIn(JobTime limit, const std::string& why);
   bool AttemptIsOver();
   void CheckAttempt();
+  void CheckCause();
   void CheckDisk();
   void OnDisk(Process& process);
   void MayWrite(Process& process);
@@ -102,6 +106,7 @@ class Cluster {
   JobTime began_ = 0;
   Loss loss_ = kNothing;  // of this attempt, once it has happened
   int victim_ = -1;
+  bool all_had_joined_ = false;  // when it happened
   bool expects_error_ = false;
   std::vector<Planned> on_disk_;
   int64_t disk_operations_ = 0;

@@ -23,6 +23,8 @@ TEST_CASE("whatever is lost, the training ends with the bits of an undisturbed r
     REQUIRE(wrong.empty());
   }
   for (const auto& [loss, times] : coverage.losses) UNSCOPED_INFO(loss << ": " << times);
+  for (const auto& [loss, times] : coverage.causes)
+    UNSCOPED_INFO("cause " << loss << ": " << times);
   UNSCOPED_INFO(coverage.attempts << " attempts, " << coverage.resumed << " resumed; "
                                   << coverage.foreign << " messages of older ones dropped, "
                                   << coverage.painted << " buffers painted");

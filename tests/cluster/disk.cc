@@ -66,11 +66,15 @@ Disk::Inode& Disk::Hold(int fd, ino_t number) {
   return inode;
 }
 
-int Disk::Sync(int fd) {
-  if (may_sync_ && !may_sync_()) {
-    errno = EIO;
+ssize_t Disk::WriteAt(int fd, const void* bytes, size_t count, off_t offset) {
+  if (is_full_ && is_full_()) {
+    errno = ENOSPC;
     return -1;
   }
+  return syscall(SYS_pwrite64, fd, bytes, count, offset);
+}
+
+int Disk::Sync(int fd) {
   struct stat status = {};
   PCHECK(fstat(fd, &status) == 0);
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
@@ -169,7 +173,12 @@ void Disk::TakeAsSynced(const std::string& path) {
 
 }  // namespace oneflow::cluster
 
-// Replaces the C library's.
+// They replace the C library's.
+extern "C" ssize_t pwrite(int fd, const void* bytes, size_t count, off_t offset) {
+  if (auto* disk = oneflow::cluster::Disk::Current())
+    return disk->WriteAt(fd, bytes, count, offset);
+  return syscall(SYS_pwrite64, fd, bytes, count, offset);
+}
 extern "C" int fsync(int fd) {
   if (auto* disk = oneflow::cluster::Disk::Current()) return disk->Sync(fd);
   return static_cast<int>(syscall(SYS_fsync, fd));

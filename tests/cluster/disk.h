@@ -6,8 +6,8 @@
 //   ... CheckpointWriter and others write below it ...
 //   disk.LosePower(simulation);
 //
-// It replaces fsync in the program, for paths below the folder of the one disk that exists; there
-// costs no time. It does not simulate disks that report a sync falsely, or that fail.
+// It replaces fsync and pwrite in the program, while a disk exists. It does not simulate disks that
+// report a sync falsely.
 #pragma once
 
 #include <sys/types.h>
@@ -28,12 +28,13 @@ class Disk {
   Disk(const Disk&) = delete;
 
   const std::string& folder() const { return folder_; }
-  // Called before each sync takes effect: whether it does. A process may be killed meanwhile.
-  void SetBeforeSync(std::function<bool()> may_sync) { may_sync_ = std::move(may_sync); }
+  // Asked before each write: true if there is no space left for it.
+  void SetFull(std::function<bool()> is_full) { is_full_ = std::move(is_full); }
   void LosePower(Simulation& simulation);
 
-  // Implements fsync: its result and errno.
+  // Implement fsync and pwrite: their results and errno.
   int Sync(int fd);
+  ssize_t WriteAt(int fd, const void* bytes, size_t count, off_t offset);
   // The one that exists; null: none.
   static Disk* Current();
 
@@ -56,7 +57,7 @@ class Disk {
   void TakeAsSynced(const std::string& path);
 
   const std::string folder_;
-  std::function<bool()> may_sync_;
+  std::function<bool()> is_full_;
   std::map<ino_t, Inode> inodes_;
   // As it is when power is lost: names of folders, bytes of files.
   std::map<ino_t, std::map<std::string, ino_t>> names_now_;

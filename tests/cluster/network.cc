@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/network/shared_communicator.h"
+#include "oneflow_core/base/cause.h"
 
 namespace oneflow::cluster {
 namespace {
@@ -203,8 +204,11 @@ void Endpoint::Break(const absl::Status& why) {
   }
 }
 
-void Endpoint::LinkFails(int process, const absl::Status& why) {
+void Endpoint::LinkFails(int process, const char* how) {
   if (broken() || gone_ || !spoken_to_[process]) return;
+  const absl::Status why = ConsequenceOf(
+      process,
+      absl::UnavailableError(absl::StrCat("the link to process ", process, " failed: ", how)));
   Break(why);
   if (!closing_) on_broken_(process, why);
 }
@@ -220,10 +224,8 @@ void Endpoint::Disappear() {
     if (!other->spoken_to_[process_]) continue;
     const JobTime notice = network_.simulation().Between(
         0, Reaches(*other) ? network_.delays().notice : network_.delays().keepalive);
-    other->life_.After(notice, [other, from = process_] {
-      other->LinkFails(from, absl::UnavailableError(absl::StrCat("the link to process ", from,
-                                                                 " failed: connection reset")));
-    });
+    other->life_.After(notice,
+                       [other, from = process_] { other->LinkFails(from, "connection reset"); });
   }
 }
 

@@ -63,7 +63,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   int process() const { return process_; }
   uint32_t attempt() const { return attempt_; }
   // The link to a process has failed.
-  void LinkFails(int process, const absl::Status& why);
+  void LinkFails(int process, const char* how);
   // The process is gone: its memory is read and written no more, and the others will notice.
   void Disappear();
 

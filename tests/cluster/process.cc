@@ -46,7 +46,8 @@ std::unique_ptr<RunsInStep> Process::MakeRuns() {
   link.report = [this](uint64_t run, int64_t step, std::span<const double> values) {
     control_->Report(run, step, values);
   };
-  link.fail = [this](const absl::Status& why) { return Fail(why); };
+  link.fails = [this](const absl::Status& why) { control_->Fail(why); };
+  link.await_end = [this] { return control_->status(); };
   link.let_go = [this](const absl::Status& why) { endpoint_->Break(why); };
   return std::make_unique<RunsInStep>(
       index_ == 0, std::move(link),
@@ -88,10 +89,7 @@ void Process::Signal() {
 
 void Process::LinkFails(int process) {
   if (endpoint_ == nullptr || over_) return;
-  life_.After(0, [this, process] {
-    endpoint_->LinkFails(process, absl::UnavailableError(absl::StrCat(
-                                      "the link to process ", process, " failed: timed out")));
-  });
+  life_.After(0, [this, process] { endpoint_->LinkFails(process, "timed out"); });
 }
 
 // Its memory, files and links are gone at once; what is left of it unwinds without any effect.
@@ -130,7 +128,7 @@ void Process::Main() {
     if (good) {
       control_->Leave();
     } else {
-      trained = Fail(trained);
+      control_->Fail(trained);
     }
     thread_.WaitFor([this] { return control_->over() || killed_; });
     if (!control_->status().ok()) trained = control_->status();
@@ -147,6 +145,7 @@ absl::Status Process::Train() {
                   .processes = around_.training.processes,
                   .attempt = attempt_,
                   .host = absl::StrCat("h", host()),
+                  .ranks = {index_, 1},
                   .token = "token",
                   .facts = {{"plan", around_.training.plan.fingerprint()}}};
   options.coordinator = "h0:1";
@@ -233,13 +232,6 @@ absl::Status Process::TrainOn(Runtime& runtime) {
   }
   return TrainLoop(around_.training.plan, runtime, around_.training.tokens, nullptr,
                    log ? &*log : nullptr, loop);
-}
-
-// As Processes::Fail.
-absl::Status Process::Fail(const absl::Status& why) {
-  control_->Fail(why);
-  const absl::Status cause = control_->status();
-  return cause.ok() ? why : cause;
 }
 
 void Process::End(const absl::Status& why) {
@@ -340,7 +332,8 @@ absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {
     ++progress_;
     if (std::exchange(fail_next_kernel_, false)) {
       failed_at_ = around_.simulation.now();
-      return absl::ResourceExhaustedError("a kernel failed");
+      failure_ = "a kernel failed";
+      return absl::ResourceExhaustedError(failure_);
     }
     return kernel(call);
   });
@@ -356,10 +349,10 @@ bool Process::MayWrite() {
   return may;
 }
 
-bool Process::MaySync() {
-  if (killed_) return false;
-  thread_.Pause(around_.simulation.Between(0, 10 * kMillisecond));
-  return !killed_;
+bool Process::MeetsFullDisk() {
+  if (!disk_is_full_ || ControlThread::Current() != &thread_) return false;
+  failure_ = "No space left on device";
+  return true;
 }
 
 }  // namespace oneflow::cluster

@@ -33,6 +33,7 @@ struct Faults {
 // Counts of events, over all runs of a test.
 struct Coverage {
   std::map<std::string, int> losses;  // by kind
+  std::map<std::string, int> causes;  // of them: whose sentences were compared
   int attempts = 0, resumed = 0;
   int64_t foreign = 0;  // messages of older attempts, dropped
   int64_t painted = 0;  // inputs and outputs of exchanges
@@ -82,8 +83,10 @@ class Process final : public ProcessGroup {
   void Slow(int64_t times) { slower_ = times; }
   // A link of the network of exchanges has failed.
   void LinkFails(int process);
-  // The C library's fsync: whether it takes effect.
-  bool MaySync();
+  // From now on there is no space left for what it writes.
+  void FillDisk() { disk_is_full_ = true; }
+  // True if it writes now, and there is none.
+  bool MeetsFullDisk();
 
   int index() const { return index_; }
   int64_t attempt() const { return attempt_; }
@@ -96,6 +99,8 @@ class Process final : public ProcessGroup {
   const absl::Status& outcome() const { return outcome_; }  // once it is over
   JobTime over_at() const { return over_at_; }
   bool joined() const { return control_ != nullptr && control_->joined(); }
+  // Why it has failed by itself, once it has.
+  const std::string& failure() const { return failure_; }
   // When a kernel was made to fail, and until when its workers have waited in vain for half a
   // second or longer. 0: never.
   JobTime failed_at() const { return failed_at_; }
@@ -115,7 +120,6 @@ class Process final : public ProcessGroup {
   void Main();
   absl::Status Train();
   absl::Status TrainOn(Runtime& runtime);
-  absl::Status Fail(const absl::Status& why);
   absl::Status Killed() const { return absl::AbortedError("killed"); }
   std::unique_ptr<Communicator> MakeCommunicator(const GroupAcross& across);
   absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
@@ -141,7 +145,8 @@ class Process final : public ProcessGroup {
   absl::Status outcome_;
   JobTime went_on_ = 0;
   JobTime over_at_ = 0, failed_at_ = 0, waited_until_ = 0;
-  bool fail_next_kernel_ = false;
+  bool fail_next_kernel_ = false, disk_is_full_ = false;
+  std::string failure_;
   int64_t slower_ = 1;
 
   // The workers take turns.

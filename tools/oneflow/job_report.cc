@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -32,24 +31,6 @@ absl::Status FileError(const std::string& path) {
 }
 
 }  // namespace
-
-NamedProcess ProcessNamedIn(std::string_view sentence) {
-  constexpr std::string_view kHost = "host ", kProcess = " (process ";
-  const size_t process = sentence.find(kProcess);
-  if (process == std::string_view::npos) return {};
-  const size_t host = sentence.rfind(kHost, process);
-  if (host == std::string_view::npos) return {};
-  NamedProcess named;
-  named.host = sentence.substr(host + kHost.size(), process - host - kHost.size());
-  const char* const end = sentence.data() + sentence.size();
-  const char* digits = sentence.data() + process + kProcess.size();
-  std::string_view rest(digits, end - digits);
-  rest.remove_prefix(std::from_chars(digits, end, named.process).ptr - digits);
-  for (const std::string_view rank : {std::string_view(", rank "), std::string_view(", ranks ")}) {
-    if (rest.starts_with(rank)) std::from_chars(rest.data() + rank.size(), end, named.rank);
-  }
-  return named;
-}
 
 std::string JobReport::Path() const { return absl::StrCat(dir_, "/outcome-", attempt_, ".json"); }
 

@@ -18,7 +18,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "nlohmann/json.hpp"
@@ -33,15 +32,6 @@ struct JobOutcome {
   int rank = -1;     // the first of the process that failed
   std::string sentence;
 };
-
-// The host, the index and the first rank of the process that a sentence names as DescribeProcess
-// does; -1: it names none.
-struct NamedProcess {
-  std::string host;
-  int process = -1;
-  int rank = -1;
-};
-NamedProcess ProcessNamedIn(std::string_view sentence);
 
 class JobReport {
  public:
@@ -59,8 +49,6 @@ class JobReport {
   void Waits(const proto::ProcessWaits& waits);
   // Any thread. Why nothing goes on; empty: it goes on. Writes at once.
   void Standstill(const std::string& why);
-  // From now on End does nothing: the attempt is not this process's to tell of.
-  void LeaveToOthers() { dir_.clear(); }
   // Before End, on its thread: members that the outcome has, too.
   void AddToOutcome(nlohmann::ordered_json members) { members_ = std::move(members); }
   // Any process of the attempt. An outcome of a later attempt stays.
@@ -70,7 +58,7 @@ class JobReport {
   std::string Path() const;  // of the attempt's outcome
   void Write();              // under mutex_
 
-  std::string dir_;
+  const std::string dir_;
   const int64_t attempt_;
   std::mutex mutex_;
   nlohmann::ordered_json members_;                      // of the outcome; null: none

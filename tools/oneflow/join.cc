@@ -19,6 +19,7 @@
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "actor_runtime/network/devices.h"
+#include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -59,26 +60,33 @@ absl::StatusOr<int> CountRanks(const proto::Plan& plan) {
   return mesh.ranks();
 }
 
-JobOutcome MakeOutcome(const absl::Status& status) {
-  const std::string sentence = status.ok() ? "done" : std::string(status.message());
-  const NamedProcess named = ProcessNamedIn(sentence);
-  return {.code = ExitCode(status), .host = named.host, .rank = named.rank, .sentence = sentence};
+// Leaves the outcome with `report`. Returns what this process prints: no message where another one
+// prints it.
+absl::Status Conclude(absl::Status outcome, int process, const Processes* joined,
+                      JobReport& report) {
+  const Cause cause = CauseOf(outcome);
+  // An attempt that has refused this process may go on without it.
+  if (joined != nullptr || process == 0 || !cause.is_decided) {
+    const absl::Status reported =
+        report.End({.code = ExitCode(outcome),
+                    .step = joined == nullptr ? 0 : joined->steps_done(),
+                    .host = cause.host,
+                    .rank = cause.rank,
+                    .sentence = outcome.ok() ? "done" : std::string(outcome.message())});
+    if (outcome.ok()) outcome = reported;
+  }
+  // If all write to one terminal or file, it is process 0, or, where that is gone, the next.
+  const bool is_printed_here =
+      !IsChild() || (!cause.is_decided && (process == 1 || process == cause.process));
+  return is_printed_here ? outcome : absl::Status(outcome.code(), "");
 }
 
-// Leaves the outcome with `report`; returns it, quiet where another process tells it.
-absl::Status Tell(Together& together, absl::Status outcome, JobReport& report) {
+absl::Status Conclude(absl::Status outcome, Together& together, JobReport& report) {
   const Processes* const processes = together.processes.get();
-  JobOutcome end = MakeOutcome(outcome);
-  end.step = processes == nullptr ? 0 : processes->steps_done();
-  if (const absl::Status reported = report.End(end); outcome.ok()) outcome = reported;
+  outcome = Conclude(outcome, processes == nullptr ? 0 : processes->index(), processes, report);
   // After a failure one of them may never end without a signal.
   if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
-  if (processes == nullptr) return outcome;
-  // Each prints it once. If all write to one terminal or file, it is the first, or, where that is
-  // gone, the next.
-  if (!together.children && !IsChild()) return outcome;
-  const int named = ProcessNamedIn(end.sentence).process;
-  return processes->index() == (named == 0 ? 1 : 0) ? outcome : Quiet(outcome);
+  return outcome;
 }
 
 // But for what is known of the plan, and of the network.
@@ -120,25 +128,13 @@ absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, Memb
   return device;
 }
 
-// Process 0 tells why an attempt did not begin; others only that they have not reached it, or lost
-// it.
-absl::Status NotJoined(const JobPlacement& placement, const absl::Status& status,
-                       JobReport& report) {
-  if (placement.process == 0) return status;
-  const int named = ProcessNamedIn(ToStd(status.message())).process;
-  const bool is_alone =
-      named == 0 || (absl::IsDeadlineExceeded(status) && named == placement.process);
-  if (!is_alone) report.LeaveToOthers();
-  return IsChild() && !(is_alone && placement.process == 1) ? Quiet(status) : status;
-}
-
 // All reports are sent and written. Whoever would take down links and libraries in order now may
 // wait for a process that hangs.
 [[noreturn]] void EndAtOnce(Together& together, const absl::Status& outcome) {
   together.children.reset();
   std::fflush(stdout);
-  if (!IsQuiet(outcome)) {
-    std::fprintf(stderr, "oneflow: error: %s\n", std::string(outcome.message()).c_str());
+  if (const std::string message(outcome.message()); !message.empty()) {
+    std::fprintf(stderr, "oneflow: error: %s\n", message.c_str());
   }
   std::_Exit(ExitCode(outcome));
 }
@@ -179,8 +175,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
     ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
     RETURN_IF_ERROR(CheckDivides(placement.processes, ranks));
     const int each = ranks / placement.processes, first = placement.process * each;
-    options.member.ranks = each == 1 ? absl::StrCat("rank ", first)
-                                     : absl::StrCat("ranks ", first, " to ", first + each - 1);
+    options.member.ranks = {first, each};
   }
   options.member.facts = std::move(facts);
   absl::Status started;
@@ -194,20 +189,16 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
       if (children.ok()) together.children.emplace(*std::move(children));
     };
   }
-  absl::Status missing;
   options.while_joining = [&] {
-    if (missing.ok() && together.children) missing = together.children->CheckJoining(HostName());
-    if (missing.ok() && !IsParentAlive()) {
-      missing = absl::AbortedError(DescribeProcess(HostName(), 0) +
-                                   " was killed, or exited without a word, before all had joined");
-    }
-    return missing;
+    if (together.children) return together.children->CheckJoining();
+    if (IsParentAlive()) return absl::OkStatus();
+    return FailureOf({HostName(), 0}, absl::StatusCode::kAborted,
+                     " was killed, or exited without a word, before all had joined");
   };
   cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
-  RETURN_IF_ERROR(started);
-  if (!processes.ok())
-    return NotJoined(placement, missing.ok() ? processes.status() : missing, report);
+  if (!started.ok()) return Conclude(started, placement.process, nullptr, report);
+  if (!processes.ok()) return Conclude(processes.status(), placement.process, nullptr, report);
   if (placement.process == 0) report.Begin();
   together.processes = *std::move(processes);
   return together;
@@ -238,20 +229,19 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
   return received;
 }
 
-absl::Status TellOthers(const JobPlacement& placement, const absl::Status& status) {
-  // Process 0 sees what becomes of its children.
-  if (placement.processes == 1 || placement.starts_others || IsChild()) return status;
-  const absl::Status named = NameProcess(status, DescribeProcess(HostName(), placement.process));
-  absl::StatusOr<MemberOptions> member = MemberFromFlags(placement);
-  if (!member.ok() || !NetworkFromFlags(placement, &*member).ok()) return named;
-  member->failed = named;
-  member->join_seconds = kTellSeconds;
-  (void)Member::Join(*std::move(member), {});
-  return named;
-}
-
-void ReportFailure(const absl::Status& status, JobReport& report) {
-  (void)report.End(MakeOutcome(status));  // the failure itself is reported
+absl::Status CannotJoin(const JobPlacement& placement, absl::Status status, JobReport& report) {
+  if (placement.processes > 1 && !placement.starts_others) {
+    status = FailureOf({HostName(), placement.process}, status);
+    absl::StatusOr<MemberOptions> member = MemberFromFlags(placement);
+    if (member.ok() && NetworkFromFlags(placement, &*member).ok()) {
+      member->failed = status;
+      member->join_seconds = kTellSeconds;
+      Cause cause = CauseOf(status);
+      cause.is_decided = CauseOf(Member::Join(*std::move(member), {}).status()).is_decided;
+      status = WithCause(status, cause);
+    }
+  }
+  return Conclude(status, placement.process, nullptr, report);
 }
 
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report) {
@@ -263,7 +253,7 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
     const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
     if (!left.ok()) outcome = left;
   }
-  outcome = Tell(together, outcome, report);
+  outcome = Conclude(outcome, together, report);
   if (processes != nullptr && !outcome.ok() && !absl::IsCancelled(outcome)) {
     EndAtOnce(together, outcome);
   }
@@ -284,7 +274,7 @@ LastResort::LastResort(Together& together, JobReport& report)
           ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
           if (stop.stop_requested()) return;
         }
-        EndAtOnce(together, Tell(together, member.status(), report));
+        EndAtOnce(together, Conclude(member.status(), together, report));
       }) {}
 
 }  // namespace oneflow

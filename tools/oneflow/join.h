@@ -38,9 +38,8 @@ absl::StatusOr<JobPlacement> PlacementFromFlags(
 bool PlanIsElsewhere(const JobPlacement& placement);
 
 // Joins the others; where nobody else has started them (--processes=N alone), starts them. `plan`:
-// null if it is elsewhere. Requires several processes. If joining is refused, the attempt may go on
-// without it: `report` says nothing of it then. `watch`: takes what the processes note; it outlives
-// them.
+// null if it is elsewhere. Requires several processes. An error is reported as by CannotJoin.
+// `watch`: takes what the processes note; it outlives them.
 absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,
                                        JobWatch* watch);
@@ -50,9 +49,9 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
 absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const proto::Plan* plan);
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
-// of all, which `report` has now. If processes write to one terminal or file, it is quiet in all
-// but one. After a loss it does not return: it prints the outcome and ends the process, for what is
-// left of links may wait for a process that hangs.
+// of all, which `report` has now. If processes write to one terminal or file, it has no message in
+// all but one. After a loss it does not return: it prints the outcome and ends the process, for
+// what is left of links may wait for a process that hangs.
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report);
 
 // A library may wait for a process which is gone, and nothing of ours wakes it: one of devices, or
@@ -69,10 +68,8 @@ class LastResort {
 };
 
 // This process cannot join: those that wait for it hear why, if they are there within some seconds.
-// Returns `status` with the process's name.
-absl::Status TellOthers(const JobPlacement& placement, const absl::Status& status);
-
-// An end that LeaveTogether has not reported.
-void ReportFailure(const absl::Status& status, JobReport& report);
+// Returns `status` with the process's name, and leaves it with `report`, but if process 0 does so,
+// or goes on without this one. It has no message if another process prints it at the same place.
+absl::Status CannotJoin(const JobPlacement& placement, absl::Status status, JobReport& report);
 
 }  // namespace oneflow

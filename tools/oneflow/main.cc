@@ -99,8 +99,8 @@ int main(int argc, char** argv) {
   absl::Status status = oneflow::Dispatch({argv + 1, argv + argc});
   const absl::Status printed = oneflow::FinishOutput();
   if (status.ok()) status = printed;
-  if (!status.ok() && !oneflow::IsQuiet(status)) {
-    const std::string message(status.message());
+  // Another process of the run prints an error that has no message here.
+  if (const std::string message(status.message()); !message.empty()) {
     std::fprintf(stderr, "oneflow: error: %s\n", message.c_str());
   }
   return oneflow::ExitCode(status);

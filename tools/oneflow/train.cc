@@ -373,7 +373,8 @@ absl::Status TrainTogether(const Attempt& attempt, std::optional<PreparedTrainin
   return TrainPrepared(attempt, *prepared, &processes);
 }
 
-// `joins`: whether it has come so far that it joins the others.
+// `joins`: whether it has come so far that it joins the others, or begins alone. From then on the
+// end is reported.
 absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobReport& report,
                      bool* joins) {
   RETURN_IF_ERROR(CheckTrainNumbers(args, !FLAGS_checkpoint_dir.empty()));
@@ -404,6 +405,7 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobRe
   JobWatch watch(placement.processes, ranks, &report);
   const Attempt attempt{args, placement, resume, report, watch};
   if (placement.processes == 1) {
+    *joins = true;
     report.Begin();
     return LeaveTogether({}, TrainPrepared(attempt, *prepared, nullptr), report);
   }
@@ -429,10 +431,8 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags());
   JobReport report(FLAGS_job_dir, placement.attempt);
   bool joins = false;
-  absl::Status status = TrainAt(placement, args, report, &joins);
-  if (!status.ok() && !joins) status = TellOthers(placement, status);
-  if (!status.ok()) ReportFailure(status, report);
-  return status;
+  const absl::Status status = TrainAt(placement, args, report, &joins);
+  return status.ok() || joins ? status : CannotJoin(placement, status, report);
 }
 
 }  // namespace

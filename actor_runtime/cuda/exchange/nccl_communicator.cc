@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "actor_runtime/cuda/status.h"
+#include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow::cuda {
@@ -128,7 +129,8 @@ class NcclCommunicator final : public Communicator {
     ncclResult_t result = ncclSuccess;
     RETURN_IF_ERROR(
         nccl_.ToStatus(nccl_.CommGetAsyncError(member.comm, &result), "ncclCommGetAsyncError"));
-    return nccl_.ToStatus(result, "an exchange");
+    const absl::Status status = nccl_.ToStatus(result, "an exchange");
+    return result == ncclRemoteError ? ConsequenceOf(-1, status) : status;
   }
 
   const Nccl& nccl_;

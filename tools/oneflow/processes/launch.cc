@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "actor_runtime/job/job.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/processes/cores_of_host.h"
@@ -127,20 +128,20 @@ absl::StatusOr<Children> Children::Start(int processes, const std::string& coord
   return children;
 }
 
-absl::Status Children::CheckJoining(const std::string& host) {
+absl::Status Children::CheckJoining() {
   for (size_t i = 0; i < pids_.size(); ++i) {
     int status = 0;
     if (pids_[i] == 0 || waitpid(pids_[i], &status, WNOHANG) == 0) continue;
     pids_[i] = 0;
-    const std::string who = absl::StrCat("host ", host, " (process ", i + 1, ")");
-    if (WIFSIGNALED(status)) {
-      return absl::AbortedError(
-          absl::StrCat(who, " was ended by signal ", WTERMSIG(status), " before it had joined"));
-    }
+    const ProcessName who{HostName(), static_cast<int>(i) + 1, {}};
     const int code = WEXITSTATUS(status);
-    if (code == kNotStarted) return absl::AbortedError(who + " could not be started");
-    const std::string what = absl::StrCat("ended with exit code ", code, " before it had joined");
-    return Quiet(code == 2 ? InputError(who, what) : absl::AbortedError(who + " " + what));
+    const std::string what = WIFSIGNALED(status)
+                                 ? absl::StrCat(" was ended by signal ", WTERMSIG(status))
+                             : code == kNotStarted ? " could not be started"
+                                                   : absl::StrCat(" ended with exit code ", code);
+    return FailureOf(who,
+                     code == 2 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted,
+                     what + " before it had joined");
   }
   return absl::OkStatus();
 }

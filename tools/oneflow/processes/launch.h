@@ -39,10 +39,9 @@ class Children {
   // Kills those that are there after Await, or if it was not called.
   ~Children();
 
-  // While they join: why one of them has not and never will. One that ends then has printed why,
-  // but for one that a signal ended: the status is quiet where there is no more to tell. `host`: of
-  // this process, for the sentence.
-  absl::Status CheckJoining(const std::string& host);
+  // While they join: that one of them has not and never will. One that ends by itself has said why
+  // to the coordinator, if it could.
+  absl::Status CheckJoining();
   // Waits until all have ended, for so long at most.
   void Await(std::chrono::seconds patience);
 

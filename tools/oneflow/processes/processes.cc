@@ -36,7 +36,8 @@ Processes::Processes(ProcessesOptions options)
                             int64_t steps) { member_->Begins(run, program, first_step, steps); },
            .report = [this](uint64_t run, int64_t step,
                             std::span<const double> values) { sender_.Report(run, step, values); },
-           .fail = [this](const absl::Status& why) { return Fail(why); },
+           .fails = [this](const absl::Status& why) { member_->Fail(why); },
+           .await_end = [this] { return member_->AwaitEnd(); },
            .let_go =
                [this](const absl::Status& why) {
                  if (started_) network_->LetGo(why);
@@ -73,9 +74,8 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
   // A separate core: a thread that spins takes none from a kernel.
   network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
-  auto opened = UcxNetwork::Open(network, [self](int process, const absl::Status& why) {
-    self->member_->Fail(process < 0 ? why : Annotate(why, absl::StrCat("process ", process)));
-  });
+  auto opened =
+      UcxNetwork::Open(network, [self](int, const absl::Status& why) { self->member_->Fail(why); });
   if (!opened.ok()) return made->Fail(opened.status());
   made->network_ = *std::move(opened);
   self->member_->Post(AddressKey(self->self_), self->network_->address());
@@ -171,8 +171,8 @@ absl::StatusOr<std::string> Processes::Round(const std::string& name, std::strin
 
 absl::Status Processes::Fail(const absl::Status& status) {
   member_->Fail(status);
-  const absl::Status cause = member_->AwaitEnd();
-  return cause.ok() ? status : cause;
+  const absl::Status end = member_->AwaitEnd();
+  return end.ok() ? status : end;
 }
 
 absl::Status Processes::Leave() {

@@ -55,8 +55,8 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
     }
   }
   const LeaveReports leave{is_first_ ? &reports_ : nullptr};
-  const absl::Status status =
-      runtime_->Run(program, context, steps, {.gate = reports > 0 ? gate : nullptr});
+  const absl::Status status = runtime_->Run(
+      program, context, steps, {.gate = reports > 0 ? gate : nullptr, .on_failure = link_.fails});
   // The last step that began may not be done.
   if (program == "train") {
     const int64_t begun = stop_.begun();
@@ -65,7 +65,9 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
   }
   if (!status.ok()) {
     failed_ = status;
-    return link_.fail(status);
+    link_.fails(status);
+    const absl::Status end = link_.await_end();
+    return end.ok() ? status : end;
   }
   stopped_ = stop_.StopHere();
   RETURN_IF_ERROR(Ended());

@@ -30,17 +30,18 @@ namespace oneflow {
 
 class RunsInStep {
  public:
-  // The calls by which this process sends to the others. None of them waits.
+  // The calls by which this process sends to the others. None of them waits, but for the last two.
   struct Link {
     // It begins run number `run`.
     std::function<void(uint64_t run, std::string_view program, int64_t first_step, int64_t steps)>
         begins;
     // To process 0's Deliver.
     std::function<void(uint64_t run, int64_t step, std::span<const double> values)> report;
-    // It cannot go on. Returns why the attempt ended.
-    std::function<absl::Status(const absl::Status& why)> fail;
+    // It cannot go on.
+    std::function<void(const absl::Status& why)> fails;
+    // After `fails`: returns why the attempt ended, as far as it is known.
+    std::function<absl::Status()> await_end;
     // After a run that has failed: when it returns, the network touches no memory of the runtime.
-    // It may wait.
     std::function<void(const absl::Status& why)> let_go;
   };
   RunsInStep(bool is_first, Link link, const WaitUntil& wait = WaitOnThread);
