@@ -218,9 +218,9 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
       return absl::OkStatus();
     case FarMessage::kAbort:
       if (number > Number() + 1) return Refused(m, "it cannot be there yet");
-      Abort(ConsequenceOf(group_.process[m.from],
-                          absl::AbortedError(absl::StrCat("process ", group_.process[m.from],
-                                                          " has ended the exchange"))),
+      Abort(MarkConsequence(group_.process[m.from],
+                            absl::AbortedError(absl::StrCat("process ", group_.process[m.from],
+                                                            " has ended the exchange"))),
             emit);
       return absl::OkStatus();
     default: return Refused(m, "it is no message without a payload");

@@ -41,7 +41,7 @@ Coordinator::Coordinator(CoordinatorOptions options, JobTime now)
   parts_.resize(processes());
 }
 
-ProcessName Coordinator::NameOf(int process) const {
+ProcessName Coordinator::FullName(int process) const {
   return {processes_[process].host, process, processes_[process].ranks};
 }
 
@@ -80,8 +80,8 @@ void Coordinator::Close(uint64_t connection, JobTime now, Emit emit) {
   if (connection != kLocalConnection) --others_there_;
   if (ending_) return TellLocal(emit);
   if (!processes_[process].noticed.ok()) return;  // it has said why, and waits for the cause
-  EndByLoss(FailureOf(NameOf(process), absl::StatusCode::kUnavailable,
-                      ": its connection broke: it was killed, or exited without a word"),
+  EndByLoss(MakeFailure(FullName(process), absl::StatusCode::kUnavailable,
+                        ": its connection broke: it was killed, or exited without a word"),
             emit);
 }
 
@@ -123,7 +123,7 @@ void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& messa
 }
 
 void Coordinator::Malformed(int process, const char* what, Emit emit) {
-  End(FailureOf(NameOf(process), absl::StatusCode::kInternal, absl::StrCat(" ", what)), emit);
+  End(MakeFailure(FullName(process), absl::StatusCode::kInternal, absl::StrCat(" ", what)), emit);
 }
 
 void Coordinator::Beats(int process, const proto::JobBeat& beat, Emit emit) {
@@ -153,8 +153,8 @@ void Coordinator::Begin(int process, const proto::JobBegin& begin, Emit emit) {
     const std::string ours =
         DescribeRun(begin.run(), begin.program(), begin.first_step(), begin.steps());
     const std::string theirs = DescribeRun(run.run, run.program, run.first_step, run.steps);
-    return End(FailureOf(NameOf(process), absl::StatusCode::kFailedPrecondition,
-                         absl::StrCat(" begins ", ours, "; ", Name(run.by), " begins ", theirs)),
+    return End(MakeFailure(FullName(process), absl::StatusCode::kFailedPrecondition,
+                           absl::StrCat(" begins ", ours, "; ", Name(run.by), " begins ", theirs)),
                emit);
   }
   ++run.begun;
@@ -194,9 +194,9 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
 void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   Posted& posted = posts_[post.key()];
   if (posted.complete || (posted.by >= 0 && posted.by != process)) {
-    return End(FailureOf(NameOf(process), absl::StatusCode::kInternal,
-                         absl::StrCat(" posts ", CleanText(post.key()), ", which ", Name(posted.by),
-                                      " has posted")),
+    return End(MakeFailure(FullName(process), absl::StatusCode::kInternal,
+                           absl::StrCat(" posts ", CleanText(post.key()), ", which ",
+                                        Name(posted.by), " has posted")),
                emit);
   }
   posted.by = process;
@@ -237,9 +237,9 @@ void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
     round_by_ = process;
     round_ = part.name();
   } else if (part.name() != round_) {
-    return End(FailureOf(NameOf(process), absl::StatusCode::kFailedPrecondition,
-                         absl::StrCat(" is in round ", CleanText(part.name()), ", ",
-                                      Name(round_by_), " in round ", CleanText(round_))),
+    return End(MakeFailure(FullName(process), absl::StatusCode::kFailedPrecondition,
+                           absl::StrCat(" is in round ", CleanText(part.name()), ", ",
+                                        Name(round_by_), " in round ", CleanText(round_))),
                emit);
   }
   if (parts_[process].size() + part.part().size() > kMostJobBytes) {
@@ -284,23 +284,32 @@ void Coordinator::Leaves(int process, Emit emit) {
 }
 
 void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
-  if (!CauseOf(why).is_consequence) return End(FailureOf(NameOf(process), why), emit);
+  if (!FindCause(why).is_consequence) return End(MakeFailure(FullName(process), why), emit);
   absl::Status& noticed = processes_[process].noticed;
   if (!noticed.ok()) return;
   noticed = why;
-  if (++noticed_ == 1) {
+  if (first_noticed_ < 0) {
     first_noticed_ = process;
-    grace_until_ = now_ + kGrace;
+    noticed_at_ = now_;
   }
-  if (noticed_ == processes()) EndByLoss(CauseOfConsequences(), emit);
+  CheckConsequences(emit);
+}
+
+// A process that is silent is lost in a while.
+void Coordinator::CheckConsequences(Emit emit) {
+  if (ending_ || first_noticed_ < 0) return;
+  for (const Process& process : processes_) {
+    if (process.connection && process.noticed.ok() && process.echoed <= noticed_at_) return;
+  }
+  EndByLoss(ExplainConsequences(), emit);
 }
 
 // Nobody reports a failure of its own. From the first report on, each leads to the process that it
 // is about, as far as one that has noticed nothing, or is not known.
-absl::Status Coordinator::CauseOfConsequences() const {
+absl::Status Coordinator::ExplainConsequences() const {
   int by = first_noticed_;
   const auto about = [this](int process) {
-    const int of = CauseOf(processes_[process].noticed).process;
+    const int of = FindCause(processes_[process].noticed).process;
     return of >= 0 && of < processes() && of != process ? of : -1;
   };
   for (int i = 0; i < processes(); ++i) {
@@ -310,9 +319,10 @@ absl::Status Coordinator::CauseOfConsequences() const {
   }
   const absl::Status& noticed = processes_[by].noticed;
   const int of = about(by);
-  if (of < 0) return FailureOf(NameOf(by), noticed.code(), absl::StrCat(": ", noticed.message()));
-  return FailureOf(NameOf(of), noticed.code(),
-                   absl::StrCat(", as ", Name(by), " reports: ", noticed.message()));
+  if (of < 0)
+    return MakeFailure(FullName(by), noticed.code(), absl::StrCat(": ", noticed.message()));
+  return MakeFailure(FullName(of), noticed.code(),
+                     absl::StrCat(", as ", Name(by), " reports: ", noticed.message()));
 }
 
 void Coordinator::Tick(JobTime now, Emit emit) {
@@ -332,7 +342,7 @@ void Coordinator::Tick(JobTime now, Emit emit) {
   }
   if (ending_) return TellLocal(emit);
   CheckSilence(emit);
-  if (!ending_ && noticed_ > 0 && now_ >= grace_until_) EndByLoss(CauseOfConsequences(), emit);
+  CheckConsequences(emit);
   if (!ending_ && !AllJoined() && now_ >= begun_ + options_.join) {
     std::string missing;
     size_t count = 0;
@@ -367,26 +377,20 @@ void Coordinator::CheckSilence(Emit emit) {
       quietest = p;
     }
   }
-  if (quietest < 0) return;
-  const bool is_lost = longest >= options_.silence;
-  const bool explains = noticed_ > 0 && now_ >= grace_until_ && longest > 3 * Beat();
-  if (!is_lost && !explains) return;
+  if (quietest < 0 || longest < options_.silence) return;
   // A disconnected link silences all processes behind it within a beat or two.
   std::string others;
   size_t count = 0;
   for (int p = 0; p < processes(); ++p) {
     if (p == quietest || processes_[p].connection.value_or(0) == kLocalConnection) continue;
-    if (listened_ - processes_[p].heard < longest - 2 * Beat() ||
-        listened_ - processes_[p].heard < 3 * Beat()) {
-      continue;
-    }
+    if (listened_ - processes_[p].heard < longest - 2 * Beat()) continue;
     if (++count < kMostNamed) absl::StrAppend(&others, ", ", Name(p));
   }
   if (count >= kMostNamed) absl::StrAppend(&others, " and ", count - kMostNamed + 1, " more");
-  std::string rest =
-      absl::StrCat(others, count > 0 ? " have" : " has", " been silent for ", Seconds(longest));
-  if (!is_lost) absl::StrAppend(&rest, "; ", CauseOfConsequences().message());
-  EndByLoss(FailureOf(NameOf(quietest), absl::StatusCode::kUnavailable, rest), emit);
+  EndByLoss(MakeFailure(FullName(quietest), absl::StatusCode::kUnavailable,
+                        absl::StrCat(others, count > 0 ? " have" : " has", " been silent for ",
+                                     Seconds(longest))),
+            emit);
 }
 
 // If this process had been stopped, that is the cause: the others have given it up, or it has not
@@ -395,9 +399,9 @@ void Coordinator::EndByLoss(const absl::Status& why, Emit emit) {
   JobTime gap = now_ - ticked_;
   if (gap < LongGap() && now_ - gap_until_ < options_.silence) gap = gap_;
   if (!AllJoined() || gap < LongGap()) return End(why, emit);
-  End(FailureOf(NameOf(0), absl::StatusCode::kUnavailable,
-                absl::StrCat(" was stopped, or had no processor, for ", Seconds(gap),
-                             "; then: ", why.message())),
+  End(MakeFailure(FullName(0), absl::StatusCode::kUnavailable,
+                  absl::StrCat(" was stopped, or had no processor, for ", Seconds(gap),
+                               "; then: ", why.message())),
       emit);
 }
 

@@ -21,7 +21,8 @@
 //  3. An attempt ends once, with one sentence, the same for all. Process 0 hears it last: when the
 //     others have gone, or after kGrace. It is that of the first process that reports a failure of
 //     its own, or is lost. What processes notice of another one's (a consequence, cause.h) waits
-//     for that, until kGrace has passed or all have reported.
+//     for that. It is the cause itself once all others have heard us since, and have reported
+//     nothing: a process reports its failure before anybody can notice it.
 //  4. Facts, programs, rounds and the end of a run are the same in all processes. Only this class
 //     compares or decides them; a process that differs is named.
 //  5. A process is silent if nothing has been heard of it for `silence` of the time in which this
@@ -74,8 +75,7 @@ class Coordinator {
   using Emit = absl::FunctionRef<void(CoordinatorAction)>;
 
   static constexpr uint64_t kLocalConnection = 0;
-  // The time for which process 0 waits for the others to hear of the end, and for which a
-  // consequence waits for its cause.
+  // The time for which process 0 waits for the others to hear of the end.
   static constexpr JobTime kGrace = kJobSecond;
   // Runs by which a process may be ahead of another.
   static constexpr size_t kMostRunsAhead = 1 << 16;
@@ -128,8 +128,8 @@ class Coordinator {
 
   int processes() const { return options_.self.processes; }
   bool AllJoined() const { return joined_ == processes(); }
-  ProcessName NameOf(int process) const;
-  std::string Name(int process) const { return DescribeProcess(NameOf(process)); }
+  ProcessName FullName(int process) const;
+  std::string Name(int process) const { return DescribeProcess(FullName(process)); }
   void Listen(JobTime now);
   void Send(int process, proto::JobToMember message, Emit emit);
   void SendToAll(const proto::JobToMember& message, Emit emit);
@@ -149,7 +149,8 @@ class Coordinator {
   void Fails(int process, const absl::Status& why, Emit emit);
   void CheckSilence(Emit emit);
   void Malformed(int process, const char* what, Emit emit);
-  absl::Status CauseOfConsequences() const;
+  void CheckConsequences(Emit emit);
+  absl::Status ExplainConsequences() const;
   void EndByLoss(const absl::Status& why, Emit emit);
   void End(const absl::Status& why, Emit emit);
   void Finish(proto::JobToMember last, Emit emit);
@@ -184,8 +185,8 @@ class Coordinator {
   int frozen_ = 0;
   StepPosition end_;
 
-  int first_noticed_ = -1, noticed_ = 0;  // the first process with a consequence, and how many
-  JobTime grace_until_ = 0;               // for the cause of it
+  int first_noticed_ = -1;  // the first process that has reported a consequence, and when
+  JobTime noticed_at_ = 0;
   bool ending_ = false;
   absl::Status status_;
   int others_there_ = 0;  // connections of joined processes other than 0

@@ -25,7 +25,7 @@ ProcessName NameIn(const proto::JobPresent& present) {
 }
 
 absl::Status Refusal(const ProcessName& who, const std::string& what, const char* mend) {
-  return FailureOf(who, absl::StatusCode::kInvalidArgument, absl::StrCat(": ", what, "; ", mend));
+  return MakeFailure(who, absl::StatusCode::kInvalidArgument, absl::StrCat(": ", what, "; ", mend));
 }
 
 }  // namespace
@@ -84,9 +84,9 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   const int64_t attempt = options_.self.attempt;
   if (present.attempt() < attempt && !options_.policy.accept_older_attempts) {
     return Refuse(connection,
-                  FailureOf(who, absl::StatusCode::kAborted,
-                            absl::StrCat(" is of attempt ", present.attempt(), "; attempt ",
-                                         attempt, " is under way")),
+                  MakeFailure(who, absl::StatusCode::kAborted,
+                              absl::StrCat(" is of attempt ", present.attempt(), "; attempt ",
+                                           attempt, " is under way")),
                   false, emit);
   }
   if (present.attempt() > attempt) {
@@ -108,7 +108,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
                   false, emit);
   }
   if (present.has_failed()) {
-    const absl::Status failed = FailureOf(who, ReadError(present.failed()));
+    const absl::Status failed = MakeFailure(who, ReadError(present.failed()));
     if (connection != kLocalConnection) Refuse(connection, failed, false, emit);
     if (!AllJoined() && !processes_[process % processes()].connection) End(failed, emit);
     // The other processes start at about the same time, and should find a coordinator that tells

@@ -23,16 +23,16 @@ std::string DescribeProcess(const ProcessName& name) {
   return text + ")";
 }
 
-absl::Status FailureOf(const ProcessName& name, absl::StatusCode code, std::string_view rest) {
+absl::Status MakeFailure(const ProcessName& name, absl::StatusCode code, std::string_view rest) {
   return WithCause(absl::Status(code, absl::StrCat(DescribeProcess(name), ToAbsl(rest))),
                    {.process = name.process,
                     .rank = name.ranks.count > 0 ? name.ranks.first : -1,
                     .host = name.host});
 }
 
-absl::Status FailureOf(const ProcessName& name, const absl::Status& why) {
-  if (!CauseOf(why).host.empty()) return why;
-  return FailureOf(name, why.code(), absl::StrCat(": ", why.message()));
+absl::Status MakeFailure(const ProcessName& name, const absl::Status& why) {
+  if (!FindCause(why).host.empty()) return why;
+  return MakeFailure(name, why.code(), absl::StrCat(": ", why.message()));
 }
 
 std::string CleanText(const std::string& text) {
@@ -50,7 +50,7 @@ JobRanks ReadRanks(const proto::JobRanks& message) { return {message.first(), me
 void WriteError(const absl::Status& status, proto::JobError* error) {
   error->set_code(static_cast<int>(status.code()));
   error->set_message(std::string(ToStd(status.message())));
-  const Cause cause = CauseOf(status);
+  const Cause cause = FindCause(status);
   error->mutable_cause()->set_process(cause.process);
   error->mutable_cause()->set_rank(cause.rank);
   error->mutable_cause()->set_is_consequence(cause.is_consequence);

@@ -73,9 +73,9 @@ std::string DescribeProcess(const ProcessName& name);
 // The failure of a process, as everybody reports it: the sentence that begins with its name and
 // goes on with `rest` (": no space left", " has been silent for 5.0 s"), and the process as its
 // cause.
-absl::Status FailureOf(const ProcessName& name, absl::StatusCode code, std::string_view rest);
+absl::Status MakeFailure(const ProcessName& name, absl::StatusCode code, std::string_view rest);
 // "host b (process 1): why". Stays as it is if its sentence names a process already.
-absl::Status FailureOf(const ProcessName& name, const absl::Status& why);
+absl::Status MakeFailure(const ProcessName& name, const absl::Status& why);
 
 // Cleans a text of another process for a message: without control characters, and truncated if
 // long.

@@ -35,7 +35,9 @@ ProcessName MemberState::Self() const {
 ProcessName MemberState::Zero() const { return {zero_host_, 0, zero_ranks_}; }
 
 // Whatever comes after a failure of this process comes of it.
-bool MemberState::HasFailed() const { return !failing_.ok() && !CauseOf(failing_).is_consequence; }
+bool MemberState::HasFailed() const {
+  return !failing_.ok() && !FindCause(failing_).is_consequence;
+}
 
 void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
@@ -93,17 +95,18 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
   Listen(now);
   if (stream != stream_ || !connected_ || IsOver()) return;
   connected_ = false;
-  if (HasFailed()) return End(FailureOf(Self(), failing_), emit);
+  if (HasFailed()) return End(MakeFailure(Self(), failing_), emit);
   if (IsAccepted()) {
-    const auto why = FailureOf(Zero(), absl::StatusCode::kUnavailable,
-                               ": its connection broke: it was killed, or exited without a word");
+    const auto why = MakeFailure(Zero(), absl::StatusCode::kUnavailable,
+                                 ": its connection broke: it was killed, or exited without a word");
     const JobTime gap = std::max(now - ticked_, now - gap_until_ < silence_ ? gap_ : 0);
     if (gap < LongGap()) return End(why, emit);
     // The others may have given this process up.
-    return End(FailureOf(Self(), absl::StatusCode::kUnavailable,
-                         absl::StrFormat(" was stopped, or had no processor, for %.1f s; then: %s",
-                                         Seconds(gap), std::string(ToStd(why.message())))),
-               emit);
+    return End(
+        MakeFailure(Self(), absl::StatusCode::kUnavailable,
+                    absl::StrFormat(" was stopped, or had no processor, for %.1f s; then: %s",
+                                    Seconds(gap), std::string(ToStd(why.message())))),
+        emit);
   }
   last_break_ = why;
   phase_ = Phase::kConnecting;
@@ -116,14 +119,14 @@ void MemberState::Tick(JobTime now, Emit emit) {
   ticked_ = std::max(now, ticked_);
   Listen(now);
   if (IsOver()) return;
-  if (HasFailed() && now_ >= failing_until_) return End(FailureOf(Self(), failing_), emit);
+  if (HasFailed() && now_ >= failing_until_) return End(MakeFailure(Self(), failing_), emit);
   if (IsAccepted()) {
     if (gap >= LongGap()) {
       gap_ = gap;
       gap_until_ = now_;
     }
     if (gap >= silence_) {
-      const auto why = FailureOf(
+      const auto why = MakeFailure(
           Self(), absl::StatusCode::kUnavailable,
           absl::StrFormat(
               " was stopped, or had no processor, for %.1f s; after %.1f s the others give it up",
@@ -134,9 +137,9 @@ void MemberState::Tick(JobTime now, Emit emit) {
     if (listened_ - heard_ >= silence_) {
       const auto silent =
           absl::StrFormat(" has been silent for %.1f s", Seconds(listened_ - heard_));
-      Fail(ConsequenceOf(0, absl::UnavailableError("process 0" + silent)), now, emit);
-      return End(HasFailed() ? FailureOf(Self(), failing_)
-                             : FailureOf(Zero(), absl::StatusCode::kUnavailable, silent),
+      Fail(MarkConsequence(0, absl::UnavailableError("process 0" + silent)), now, emit);
+      return End(HasFailed() ? MakeFailure(Self(), failing_)
+                             : MakeFailure(Zero(), absl::StatusCode::kUnavailable, silent),
                  emit);
     }
     if (now_ < beat_at_) return;
@@ -147,10 +150,10 @@ void MemberState::Tick(JobTime now, Emit emit) {
     return Send(std::move(message), emit);
   }
   if (now_ >= begun_ + options_.join) {
-    return End(FailureOf(Self(), absl::StatusCode::kDeadlineExceeded,
-                         absl::StrFormat(": no coordinator at %s within %.1f s: %s",
-                                         options_.coordinator, Seconds(options_.join),
-                                         last_break_.empty() ? "no answer" : last_break_)),
+    return End(MakeFailure(Self(), absl::StatusCode::kDeadlineExceeded,
+                           absl::StrFormat(": no coordinator at %s within %.1f s: %s",
+                                           options_.coordinator, Seconds(options_.join),
+                                           last_break_.empty() ? "no answer" : last_break_)),
                emit);
   }
   if (phase_ == Phase::kConnecting && now_ >= connect_at_) Connect(emit);
@@ -230,9 +233,9 @@ void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
   if (!absl::IsPermissionDenied(ReadError(refusal.error()))) {
     return EndAsDecided(refusal.error(), emit);
   }
-  End(FailureOf(Self(), absl::StatusCode::kInvalidArgument,
-                absl::StrCat(": the coordinator at ", options_.coordinator,
-                             " refuses it; give all processes of the job the same token")),
+  End(MakeFailure(Self(), absl::StatusCode::kInvalidArgument,
+                  absl::StrCat(": the coordinator at ", options_.coordinator,
+                               " refuses it; give all processes of the job the same token")),
       emit);
 }
 
@@ -262,9 +265,7 @@ void MemberState::Answer(const proto::JobAnswer& answer, Emit emit) {
   if (!round_.has_value() || answer.number() != rounds_) return Foreign(emit);
   MemberAction action = {.kind = MemberAction::kAnswer};
   if (answer.has_error()) {
-    // It failed in process 0, which says so itself.
     action.status = ReadError(answer.error());
-    if (options_.self.process != 0) action.status = ConsequenceOf(0, action.status);
   } else {
     answer_ += answer.answer();
     if (answer.more()) return;
@@ -277,16 +278,17 @@ void MemberState::Answer(const proto::JobAnswer& answer, Emit emit) {
 }
 
 void MemberState::Foreign(Emit emit) {
-  End(FailureOf(Self(), absl::StatusCode::kInternal,
-                absl::StrCat(": the coordinator at ", options_.coordinator,
-                             " sends what does not belong here: it is none, or of another build")),
+  End(MakeFailure(
+          Self(), absl::StatusCode::kInternal,
+          absl::StrCat(": the coordinator at ", options_.coordinator,
+                       " sends what does not belong here: it is none, or of another build")),
       emit);
 }
 
 // By process 0, which reports it.
 void MemberState::EndAsDecided(const proto::JobError& error, Emit emit) {
   const absl::Status why = ReadError(error);
-  Cause cause = CauseOf(why);
+  Cause cause = FindCause(why);
   cause.is_decided = true;
   End(WithCause(why, cause), emit);
 }
@@ -380,7 +382,7 @@ void MemberState::Fail(const absl::Status& why, JobTime now, Emit emit) {
   Listen(now);
   CHECK(!why.ok());
   if (IsOver() || !failing_.ok()) return;
-  if (!IsAccepted()) return End(FailureOf(Self(), why), emit);
+  if (!IsAccepted()) return End(MakeFailure(Self(), why), emit);
   failing_ = why;
   failing_until_ = now_ + kFailing;
   lease_ = 0;

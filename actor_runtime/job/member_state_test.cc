@@ -57,8 +57,8 @@ TEST_CASE("A process tries again until it is accepted, then never") {
   REQUIRE(actions.size() == 1);
   CHECK(std::string(actions[0].status.message()) ==
         "host h0 (process 0): its connection broke: it was killed, or exited without a word");
-  CHECK(CauseOf(actions[0].status).process == 0);
-  CHECK_FALSE(CauseOf(actions[0].status).is_decided);
+  CHECK(FindCause(actions[0].status).process == 0);
+  CHECK_FALSE(FindCause(actions[0].status).is_decided);
 }
 
 TEST_CASE("A process tells why the connection to process 0 broke, not what came of it") {
@@ -83,8 +83,8 @@ TEST_CASE("A process tells why the connection to process 0 broke, not what came 
   };
   // A break explains a report about another process; a failure of this process stays the cause.
   CHECK(end_of([&](MemberState& member, auto& emit) {
-          member.Fail(ConsequenceOf(0, absl::UnavailableError("the link to process 0 failed")), now,
-                      emit);
+          member.Fail(MarkConsequence(0, absl::UnavailableError("the link to process 0 failed")),
+                      now, emit);
         }) == broke);
   CHECK(end_of([&](MemberState& member, auto& emit) {
           member.Fail(absl::DataLossError("a disk failed"), now, emit);

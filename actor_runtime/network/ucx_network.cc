@@ -271,7 +271,7 @@ struct UcxNetwork::Impl {
     // A piece of which only a part arrived must not count: the communicator ends before it hears of
     // it.
     if (status != UCS_OK) {
-      const absl::Status why = ConsequenceOf(-1, UcxError("a piece did not arrive", status));
+      const absl::Status why = MarkConsequence(-1, UcxError("a piece did not arrive", status));
       landing->to->Abort(why);
       Break(why);
     }
@@ -329,7 +329,7 @@ struct UcxNetwork::Impl {
     if (sending->from != nullptr) {
       if (status != UCS_OK) {
         sending->from->Abort(
-            ConsequenceOf(sending->to_process, UcxError("a piece was not sent", status)));
+            MarkConsequence(sending->to_process, UcxError("a piece was not sent", status)));
       }
       sending->from->Sent();
       sending->from.reset();
@@ -354,8 +354,8 @@ struct UcxNetwork::Impl {
     }
     worked |= ucx.Progress();
     if (broken_process >= 0) {
-      Break(ConsequenceOf(broken_process,
-                          UcxError(absl::StrCat("the link to process ", broken_process, " failed"),
+      Break(MarkConsequence(
+          broken_process, UcxError(absl::StrCat("the link to process ", broken_process, " failed"),
                                    broken_status)));
     }
     if (is_broken.load()) EndAll();

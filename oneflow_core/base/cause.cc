@@ -22,7 +22,7 @@ absl::Status WithCause(absl::Status status, const Cause& cause) {
   return status;
 }
 
-Cause CauseOf(const absl::Status& status) {
+Cause FindCause(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload) return {};
   const std::string text(*payload);
@@ -38,7 +38,7 @@ Cause CauseOf(const absl::Status& status) {
   return cause;
 }
 
-absl::Status ConsequenceOf(int process, absl::Status status) {
+absl::Status MarkConsequence(int process, absl::Status status) {
   return WithCause(std::move(status), {.process = process, .is_consequence = true});
 }
 

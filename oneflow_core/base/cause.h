@@ -2,8 +2,8 @@
 // processes, to whoever reports the end of a run. A status without one is a failure that began
 // here.
 //
-//   return ConsequenceOf(3, absl::AbortedError("process 3 has ended the exchange"));
-//   if (CauseOf(status).is_consequence) ... process 3 may say what happened ...
+//   return MarkConsequence(3, absl::AbortedError("process 3 has ended the exchange"));
+//   if (FindCause(status).is_consequence) ... process 3 may say what happened ...
 #pragma once
 
 #include <string>
@@ -24,10 +24,10 @@ struct Cause {
 
 // The status with this cause instead of the one that it has. An OK status stays as it is.
 absl::Status WithCause(absl::Status status, const Cause& cause);
-Cause CauseOf(const absl::Status& status);
+Cause FindCause(const absl::Status& status);
 
 // What this process notices of another one's failure: an exchange that the other has ended, a link
 // to it that is broken or on which nothing arrives. -1: not known of which.
-absl::Status ConsequenceOf(int process, absl::Status status);
+absl::Status MarkConsequence(int process, absl::Status status);
 
 }  // namespace oneflow

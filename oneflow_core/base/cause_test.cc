@@ -10,20 +10,20 @@ namespace oneflow {
 
 TEST_CASE("a status carries its cause wherever it goes") {
   const absl::Status failed = absl::UnavailableError("the link failed");
-  CHECK(CauseOf(failed).process == -1);
-  CHECK_FALSE(CauseOf(failed).is_consequence);
-  const Cause noticed = CauseOf(Annotate(ConsequenceOf(3, failed), "step 7"));
+  CHECK(FindCause(failed).process == -1);
+  CHECK_FALSE(FindCause(failed).is_consequence);
+  const Cause noticed = FindCause(Annotate(MarkConsequence(3, failed), "step 7"));
   CHECK(noticed.process == 3);
   CHECK(noticed.is_consequence);
   CHECK(noticed.host.empty());
   const Cause named =
-      CauseOf(WithCause(failed, {.process = 2, .rank = 8, .is_decided = true, .host = "a host"}));
+      FindCause(WithCause(failed, {.process = 2, .rank = 8, .is_decided = true, .host = "a host"}));
   CHECK(named.process == 2);
   CHECK(named.rank == 8);
   CHECK_FALSE(named.is_consequence);
   CHECK(named.is_decided);
   CHECK(named.host == "a host");
-  CHECK(ConsequenceOf(3, absl::OkStatus()).ok());
+  CHECK(MarkConsequence(3, absl::OkStatus()).ok());
 }
 
 }  // namespace oneflow

@@ -129,7 +129,7 @@ void Cluster::CheckCause() {
   for (int p = 0; p < training_.processes; ++p) {
     const Process& process = At(p);
     if (process.killed() || !process.over() || process.outcome().ok()) continue;
-    const Cause cause = CauseOf(process.outcome());
+    const Cause cause = FindCause(process.outcome());
     const std::string sentence(process.outcome().message());
     if (cause.process == victim_ && cause.rank == victim_ &&
         cause.host == absl::StrCat("h", victim.host()) && sentence.starts_with(name) &&

@@ -206,7 +206,7 @@ void Endpoint::Break(const absl::Status& why) {
 
 void Endpoint::LinkFails(int process, const char* how) {
   if (broken() || gone_ || !spoken_to_[process]) return;
-  const absl::Status why = ConsequenceOf(
+  const absl::Status why = MarkConsequence(
       process,
       absl::UnavailableError(absl::StrCat("the link to process ", process, " failed: ", how)));
   Break(why);

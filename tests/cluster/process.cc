@@ -274,6 +274,7 @@ absl::StatusOr<std::string> Process::Round(const std::string& name, std::string 
                                      : control_->status();
     }
     const absl::StatusOr<std::string> merged = merge(*parts);
+    if (!merged.ok()) control_->Fail(merged.status());
     if (name == "checkpoint" && merged.ok() && !killed_) around_.on_commit(*merged);
     control_->AnswerRound(merged);
   }

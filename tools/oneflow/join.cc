@@ -60,11 +60,19 @@ absl::StatusOr<int> CountRanks(const proto::Plan& plan) {
   return mesh.ranks();
 }
 
+// If all write to one terminal or file, process 0 prints what all have agreed upon or it has
+// decided, and the next one that it is gone.
+bool IsPrintedHere(const Cause& cause, int process, bool has_joined) {
+  if (!IsChild()) return true;
+  if (cause.is_decided) return false;
+  return cause.process == 0 ? process == 1 : !has_joined || cause.process == process;
+}
+
 // Leaves the outcome with `report`. Returns what this process prints: no message where another one
 // prints it.
 absl::Status Conclude(absl::Status outcome, int process, const Processes* joined,
                       JobReport& report) {
-  const Cause cause = CauseOf(outcome);
+  const Cause cause = FindCause(outcome);
   // An attempt that has refused this process may go on without it.
   if (joined != nullptr || process == 0 || !cause.is_decided) {
     const absl::Status reported =
@@ -75,10 +83,8 @@ absl::Status Conclude(absl::Status outcome, int process, const Processes* joined
                     .sentence = outcome.ok() ? "done" : std::string(outcome.message())});
     if (outcome.ok()) outcome = reported;
   }
-  // If all write to one terminal or file, it is process 0, or, where that is gone, the next.
-  const bool is_printed_here =
-      !IsChild() || (!cause.is_decided && (process == 1 || process == cause.process));
-  return is_printed_here ? outcome : absl::Status(outcome.code(), "");
+  return IsPrintedHere(cause, process, joined != nullptr) ? outcome
+                                                          : absl::Status(outcome.code(), "");
 }
 
 absl::Status Conclude(absl::Status outcome, Together& together, JobReport& report) {
@@ -161,9 +167,10 @@ bool PlanIsElsewhere(const JobPlacement& placement) {
          !std::filesystem::exists(FLAGS_plan, error);
 }
 
-absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
-                                       std::vector<JoinFact> facts, JobReport& report,
-                                       JobWatch* watch) {
+namespace {
+
+absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* plan,
+                              std::vector<JoinFact> facts, JobWatch* watch) {
   Together together;
   ProcessesOptions options;
   ASSIGN_OR_RETURN(options.member, MemberFromFlags(placement));
@@ -192,15 +199,25 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
   options.while_joining = [&] {
     if (together.children) return together.children->CheckJoining();
     if (IsParentAlive()) return absl::OkStatus();
-    return FailureOf({HostName(), 0}, absl::StatusCode::kAborted,
-                     " was killed, or exited without a word, before all had joined");
+    return MakeFailure({HostName(), 0}, absl::StatusCode::kAborted,
+                       " was killed, or exited without a word, before all had joined");
   };
   cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
-  if (!started.ok()) return Conclude(started, placement.process, nullptr, report);
-  if (!processes.ok()) return Conclude(processes.status(), placement.process, nullptr, report);
-  if (placement.process == 0) report.Begin();
+  RETURN_IF_ERROR(started);
+  RETURN_IF_ERROR(processes.status());
   together.processes = *std::move(processes);
+  return together;
+}
+
+}  // namespace
+
+absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
+                                       std::vector<JoinFact> facts, JobReport& report,
+                                       JobWatch* watch) {
+  absl::StatusOr<Together> together = Join(placement, plan, std::move(facts), watch);
+  if (!together.ok()) return Conclude(together.status(), placement.process, nullptr, report);
+  if (placement.process == 0) report.Begin();
   return together;
 }
 
@@ -231,13 +248,13 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
 
 absl::Status CannotJoin(const JobPlacement& placement, absl::Status status, JobReport& report) {
   if (placement.processes > 1 && !placement.starts_others) {
-    status = FailureOf({HostName(), placement.process}, status);
+    status = MakeFailure({HostName(), placement.process}, status);
     absl::StatusOr<MemberOptions> member = MemberFromFlags(placement);
     if (member.ok() && NetworkFromFlags(placement, &*member).ok()) {
       member->failed = status;
       member->join_seconds = kTellSeconds;
-      Cause cause = CauseOf(status);
-      cause.is_decided = CauseOf(Member::Join(*std::move(member), {}).status()).is_decided;
+      Cause cause = FindCause(status);
+      cause.is_decided = FindCause(Member::Join(*std::move(member), {}).status()).is_decided;
       status = WithCause(status, cause);
     }
   }

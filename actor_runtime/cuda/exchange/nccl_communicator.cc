@@ -130,7 +130,7 @@ class NcclCommunicator final : public Communicator {
     RETURN_IF_ERROR(
         nccl_.ToStatus(nccl_.CommGetAsyncError(member.comm, &result), "ncclCommGetAsyncError"));
     const absl::Status status = nccl_.ToStatus(result, "an exchange");
-    return result == ncclRemoteError ? ConsequenceOf(-1, status) : status;
+    return result == ncclRemoteError ? MarkConsequence(-1, status) : status;
   }
 
   const Nccl& nccl_;

@@ -139,9 +139,9 @@ absl::Status Children::CheckJoining() {
                                  ? absl::StrCat(" was ended by signal ", WTERMSIG(status))
                              : code == kNotStarted ? " could not be started"
                                                    : absl::StrCat(" ended with exit code ", code);
-    return FailureOf(who,
-                     code == 2 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted,
-                     what + " before it had joined");
+    return MakeFailure(who,
+                       code == 2 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kAborted,
+                       what + " before it had joined");
   }
   return absl::OkStatus();
 }

@@ -31,7 +31,7 @@ class ProcessGroup {
   virtual bool stopped() const = 0;
 
   // All call it, in the same order. process 0's function makes of the parts, by process, what all
-  // get.
+  // get. Its error is a failure of process 0, and ends all.
   using Merge = std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)>;
   virtual absl::StatusOr<std::string> Round(const std::string& name, std::string part,
                                             const Merge& merge) = 0;

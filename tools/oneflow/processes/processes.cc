@@ -166,7 +166,12 @@ absl::Status Processes::Run(std::string_view program, RunContext context, int64_
 
 absl::StatusOr<std::string> Processes::Round(const std::string& name, std::string part,
                                              const Merge& merge) {
-  return member_->Round(name, std::move(part), merge);
+  return member_->Round(name, std::move(part), [&](std::span<const std::string> parts) {
+    absl::StatusOr<std::string> answer = merge(parts);
+    // Before the others get it, and take it for theirs.
+    if (!answer.ok()) member_->Fail(answer.status());
+    return answer;
+  });
 }
 
 absl::Status Processes::Fail(const absl::Status& status) {
