@@ -9,101 +9,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/job/coordinator_for_test.h"
 #include "actor_runtime/job/member_state.h"
-#include "oneflow_core/base/cause.h"
 
 #include <catch2/catch.hpp>
 
 namespace oneflow {
 namespace {
-
-using proto::JobFromMember;
-using proto::JobToMember;
-
-constexpr JobTime kStart = 50 * kJobSecond;
-
-JobIdentity Identity(int process, int processes) {
-  return {.process = process,
-          .processes = processes,
-          .attempt = 3,
-          .host = absl::StrCat("h", process),
-          .ranks = {process, 1},
-          .token = "secret",
-          .facts = {{"plan", "41ad"}, {"build", "7"}}};
-}
-
-JobFromMember Presents(const JobIdentity& self) {
-  JobFromMember message;
-  MemberState({.self = self, .coordinator = "c:1"}, kStart).Start(kStart, [&](MemberAction action) {
-    if (action.kind == MemberAction::kSend) message = action.message;
-  });
-  return message;
-}
-
-// A coordinator and what it has said on each connection; connection p is process p's.
-class Table {
- public:
-  explicit Table(int processes)
-      : processes_(processes), coordinator({.self = Identity(0, processes)}, kStart) {}
-
-  void Open(uint64_t connection) { coordinator.Open(connection, now); }
-  void Say(uint64_t connection, const JobFromMember& message) {
-    coordinator.Receive(connection, message, now, Emit());
-  }
-  void Join(int process) { Present(process, Identity(process, processes_)); }
-  void Present(uint64_t connection, const JobIdentity& self) {
-    Open(connection);
-    Say(connection, Presents(self));
-  }
-  void JoinAll() {
-    for (int p = 0; p < processes_; ++p) Join(p);
-    for (int p = 0; p < processes_; ++p) REQUIRE(Last(p).has_welcome());
-  }
-  void Tick(JobTime later) {
-    now += later;
-    coordinator.Tick(now, Emit());
-  }
-  const JobToMember& Last(uint64_t connection) {
-    REQUIRE_FALSE(said[connection].empty());
-    return said[connection].back();
-  }
-  std::string Refusal(uint64_t connection) {
-    REQUIRE(Last(connection).has_refused());
-    CHECK(closed[connection]);
-    return Last(connection).refused().error().message();
-  }
-  std::string End(uint64_t connection) {
-    REQUIRE(Last(connection).has_end());
-    return Last(connection).end().message();
-  }
-  Coordinator::Emit Emit() { return emit_; }
-
-  JobTime now = kStart;
-  std::map<uint64_t, std::vector<JobToMember>> said;
-  std::map<uint64_t, bool> closed;
-  std::vector<CoordinatorAction> rounds;
-
- private:
-  void Take(CoordinatorAction action) {
-    switch (action.kind) {
-      case CoordinatorAction::kSend:
-        CHECK_FALSE(closed[action.connection]);
-        return said[action.connection].push_back(action.message);
-      case CoordinatorAction::kClose: closed[action.connection] = true; return;
-      case CoordinatorAction::kRound: return rounds.push_back(std::move(action));
-      case CoordinatorAction::kReport:
-      case CoordinatorAction::kNote: return;
-    }
-  }
-
-  const int processes_;
-  const std::function<void(CoordinatorAction)> emit_ = [this](CoordinatorAction action) {
-    Take(std::move(action));
-  };
-
- public:
-  Coordinator coordinator;
-};
 
 TEST_CASE("A connection without the token learns and changes nothing") {
   Table table(2);
@@ -312,83 +224,6 @@ TEST_CASE("A round takes all parts by process and gives all one answer") {
   CHECK(table.End(2) ==
         "host h1 (process 1, rank 1) is in round outcome, host h2 (process 2, "
         "rank 2) in round commit 2");
-}
-
-JobFromMember Fails(const absl::Status& why) {
-  JobFromMember message;
-  WriteError(why, message.mutable_failed());
-  return message;
-}
-JobFromMember Notices(int of) {
-  return Fails(MarkConsequence(of, absl::AbortedError("an exchange has ended")));
-}
-
-// All four hear the coordinator, and say so.
-void HearAll(Table& table) {
-  for (const int p : {1, 3, 2, 0}) {
-    table.Tick(kJobSecond / 2);
-    CHECK(table.coordinator.status().ok());
-    JobFromMember beat;
-    beat.mutable_beat()->set_echo(table.now);
-    table.Say(p, beat);
-  }
-  table.Tick(kJobSecond / 2);
-}
-
-TEST_CASE("A failure wins over what others notice of it") {
-  for (const int after : {0, 1, 2, 3}) {  // so many reports of others
-    CAPTURE(after);
-    Table table(4);
-    table.JoinAll();
-    if (after > 0) table.Say(1, Notices(2));
-    if (after > 1) table.Say(3, Notices(1));
-    if (after > 2) table.Say(0, Notices(-1));
-    table.Tick(kJobSecond / 2);
-    CHECK(table.coordinator.status().ok());
-    table.Say(2, Fails(absl::UnavailableError("no space left")));  // whatever its code
-    CHECK(table.End(3) == "host h2 (process 2, rank 2): no space left");
-    const Cause cause = FindCause(ReadError(table.Last(3).end()));
-    CHECK((cause.process == 2 && cause.rank == 2 && cause.host == "h2"));
-  }
-  Table table(4);
-  table.JoinAll();
-  table.Say(1, Notices(2));
-  table.coordinator.Close(2, table.now, table.Emit());
-  CHECK(absl::StrContains(table.End(3), "host h2 (process 2, rank 2): its connection broke"));
-}
-
-TEST_CASE("If nobody reports a failure, the process that the others report is the cause") {
-  const std::string two = "host h2 (process 2, rank 2), as host h1 (process 1, rank 1) reports: ";
-  const std::vector<std::pair<std::vector<std::pair<int, int>>, std::string>> cases = {
-      {{{1, 2}}, two},
-      {{{3, 1}, {1, 2}}, two},                       // 3 noticed what 1 did of it
-      {{{3, 77}}, "host h3 (process 3, rank 3): "},  // of an unknown one
-      {{{1, 2}, {2, 3}, {3, 0}, {0, 1}}, two},       // all: there is nothing to wait for
-  };
-  for (const auto& [notices, sentence] : cases) {
-    Table table(4);
-    table.JoinAll();
-    for (const auto& [by, of] : notices) table.Say(by, Notices(of));
-    if (notices.size() < 4) HearAll(table);
-    CHECK(table.End(1) == sentence + "an exchange has ended");
-  }
-  // A process that has noticed something is not the cause, even if it goes.
-  Table table(4);
-  table.JoinAll();
-  table.Say(1, Notices(2));
-  table.coordinator.Close(1, table.now, table.Emit());
-  HearAll(table);
-  CHECK(table.End(3) == two + "an exchange has ended");
-  CHECK(FindCause(ReadError(table.Last(3).end())).rank == 2);
-}
-
-TEST_CASE("A process 0 that was stopped is no cause of another one's failure") {
-  Table table(3);
-  table.JoinAll();
-  table.Tick(kJobSecond / 4);
-  table.now += 8 * kJobSecond;
-  table.Say(1, Fails(absl::InternalError("a kernel failed")));
-  CHECK(table.End(2) == "host h1 (process 1, rank 1): a kernel failed");
 }
 
 TEST_CASE("A process 0 that was stopped says so, despite reports of others") {

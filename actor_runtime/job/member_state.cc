@@ -168,7 +168,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
   if (phase_ == Phase::kPresented) {
     if (message.has_accepted()) return Accept(message.accepted(), emit);
     if (message.has_refused()) return Refused(message.refused(), emit);
-    if (message.has_end()) return EndAsDecided(message.end(), emit);
+    if (message.has_end()) return EndAsDecided(ReadError(message.end()), emit);
     return Foreign(emit);
   }
   switch (message.kind_case()) {
@@ -193,7 +193,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
                    .position = {message.stop_at().run(), message.stop_at().steps()}});
     case Message::kValue: return Value(message.value(), emit);
     case Message::kAnswer: return Answer(message.answer(), emit);
-    case Message::kEnd: return EndAsDecided(message.end(), emit);
+    case Message::kEnd: return EndAsDecided(ReadError(message.end()), emit);
     case Message::kFarewell:
       if (phase_ != Phase::kLeaving) return Foreign(emit);
       phase_ = Phase::kLeft;
@@ -230,10 +230,10 @@ void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
     connect_at_ = now_ + kRetry;
     return emit({.kind = MemberAction::kDisconnect, .stream = stream_});
   }
-  if (!absl::IsPermissionDenied(ReadError(refusal.error()))) {
-    return EndAsDecided(refusal.error(), emit);
-  }
-  End(MakeFailure(Self(), absl::StatusCode::kInvalidArgument,
+  const absl::Status why = ReadError(refusal.error());
+  if (!absl::IsPermissionDenied(why)) return EndAsDecided(why, emit);
+  EndAsDecided(
+      MakeFailure(Self(), absl::StatusCode::kInvalidArgument,
                   absl::StrCat(": the coordinator at ", options_.coordinator,
                                " refuses it; give all processes of the job the same token")),
       emit);
@@ -285,9 +285,7 @@ void MemberState::Foreign(Emit emit) {
       emit);
 }
 
-// By process 0, which reports it.
-void MemberState::EndAsDecided(const proto::JobError& error, Emit emit) {
-  const absl::Status why = ReadError(error);
+void MemberState::EndAsDecided(const absl::Status& why, Emit emit) {
   Cause cause = FindCause(why);
   cause.is_decided = true;
   End(WithCause(why, cause), emit);

@@ -125,7 +125,7 @@ class MemberState {
   void Value(const proto::JobPost& post, Emit emit);
   void Answer(const proto::JobAnswer& answer, Emit emit);
   void Foreign(Emit emit);
-  void EndAsDecided(const proto::JobError& error, Emit emit);
+  void EndAsDecided(const absl::Status& why, Emit emit);
   void End(const absl::Status& why, Emit emit);
 
   const MemberStateOptions options_;

@@ -17,7 +17,8 @@ struct Cause {
   int rank = -1;     // its first one; -1: not known
   // True if a process only noticed it: `process` may know, and report, what happened there.
   bool is_consequence = false;
-  // True if process 0 has decided that it ends the run, and so reports it itself.
+  // True if process 0 has decided it: that it ends the run, which process 0 reports itself, or that
+  // the run goes on without this process.
   bool is_decided = false;
   std::string host;  // of the process; not empty: the message names the process
 };
