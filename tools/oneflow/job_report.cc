@@ -53,8 +53,11 @@ NamedProcess ProcessNamedIn(std::string_view sentence) {
 
 std::string JobReport::Path() const { return absl::StrCat(dir_, "/outcome-", attempt_, ".json"); }
 
-void JobReport::Begin() const {
-  if (!dir_.empty()) std::remove(Path().c_str());
+void JobReport::Begin() {
+  if (dir_.empty()) return;
+  std::remove(Path().c_str());
+  const std::lock_guard lock(mutex_);
+  Write();
 }
 
 void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_second,
