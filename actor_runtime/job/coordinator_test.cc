@@ -106,10 +106,10 @@ class Table {
   Coordinator coordinator;
 };
 
-TEST_CASE("Those that have joined are told who has not, less and less often") {
+TEST_CASE("Those that have joined are heard who has not, less and less often") {
   Table table(8, {"n0", "n0", "n1", "n1", "n2", "n2"});
   for (const int p : {0, 3}) table.Join(p);
-  std::vector<JobTime> told;
+  std::vector<JobTime> heard;
   for (int second = 1; second < 60; ++second) {
     const size_t before = table.said[3].size();
     table.Say(3, [] {
@@ -120,12 +120,12 @@ TEST_CASE("Those that have joined are told who has not, less and less often") {
     table.Tick(kJobSecond);
     if (!table.Last(3).has_waits_for()) continue;
     REQUIRE(table.said[3].size() == before + 2);
-    told.push_back(second);
+    heard.push_back(second);
     CHECK(table.Last(0).waits_for() == table.Last(3).waits_for());
     CHECK(table.Last(3).waits_for() ==
           "processes 1 (host n0), 2 (host n1), 4 (host n2), 5 (host n2) and 2 more");
   }
-  CHECK(told == std::vector<JobTime>{10, 30});
+  CHECK(heard == std::vector<JobTime>{10, 30});
   for (const int p : {1, 2, 4, 5, 7}) table.Join(p);
   table.Tick(kJobSecond);
   CHECK(table.End(3) == "process 6 has not joined within 60.0 s");

@@ -136,7 +136,7 @@ class MemberState {
   uint64_t stream_ = 0;
   bool connected_ = false;
   JobTime say_at_, say_next_ = 2 * kFirstWord;  // that there is no coordinator
-  std::string missing_;                         // who has not joined, by the coordinator's last word
+  std::string missing_;  // who has not joined, by the coordinator's last word
   JobTime connect_at_ = 0, presented_ = 0;
   std::string last_break_;  // why the last stream broke
 

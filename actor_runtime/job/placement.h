@@ -41,9 +41,9 @@ struct JobPlacement {
   int process = 0, processes = 1;
   std::string coordinator;  // HOST:PORT; empty where processes is 1, or starts_others
   int64_t attempt = 0;
-  bool starts_others = false;  // nobody else does
+  bool starts_others = false;      // nobody else does
   std::vector<std::string> hosts;  // of each process, where the launcher says; else none
-  std::string source;          // "flags", "torchrun", "Slurm", "Kubernetes" or "alone"
+  std::string source;              // "flags", "torchrun", "Slurm", "Kubernetes" or "alone"
 };
 
 // Refuses flags and variables that are incomplete or contradict each other; the error names them.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 from tests.e2e.cli import read_metrics, run
 
@@ -211,6 +212,24 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertTrue(out.endswith("oneflow: told to stop\n"), out)
         self.assertFalse(os.path.exists(self.job + "/final.json"))
+
+    def test_status_and_cancel_without_the_controller(self):
+        os.makedirs(self.dir + "/bin")
+        for name, text in [("sinfo", "echo 'all|all*|4|64000'"), ("sbatch", "echo 12"), ("squeue", "echo 'no controller' >&2; exit 1")]:
+            with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/bash\n{text}\n")
+            os.chmod(file.name, 0o755)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{self.dir}/bin:{os.environ['PATH']}"):
+            self.submit("slurm")
+            text = run("status", "--job_dir=job", cwd=self.dir)[0]
+            self.assertRegex(text, r"\Astate +unknown\nslurm +does not answer; .*`squeue .*`? failed with exit code 1: no controller\n")
+            self.assertNotIn("last_status", text)
+            error = run("cancel", "--job_dir=job", cwd=self.dir, code=1)[1]
+            self.assertIn("Slurm does not answer: no further attempt begins; call again to end this one", error)
+            self.assertTrue(os.path.exists(self.job + "/cancel"))
+            with open(self.job + "/final.json", "w", encoding="utf-8") as file:
+                file.write('{"state": "done"}')
+            self.assertRegex(run("status", "--job_dir=job", cwd=self.dir)[0], r"\Astate +done\n")
 
     # Kubernetes.
 

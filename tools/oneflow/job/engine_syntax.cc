@@ -37,7 +37,7 @@ std::optional<int64_t> Sum(const std::vector<std::string>& parts,
   return sum;
 }
 
-std::optional<int64_t> SecondsOf(const std::string& text) {
+std::optional<int64_t> CountSeconds(const std::string& text) {
   const size_t dash = text.find('-');
   const std::vector<std::string> parts =
       absl::StrSplit(dash == text.npos ? text : text.substr(dash + 1), ':');
@@ -53,8 +53,8 @@ std::optional<int64_t> SecondsOf(const std::string& text) {
 
 struct Refused {
   std::string_view name;
-  char letter;             // its short form; 0: it has none
-  std::string_view why, mend;
+  char letter;  // its short form; 0: it has none
+  std::string_view why, hint;
 };
 
 constexpr std::string_view kHasFlag = "has a flag of submit", kOfLoop = "is the job's script's own",
@@ -188,9 +188,8 @@ bool IsImage(std::string_view name) {
   name = name.substr(0, at);
   const size_t slash = name.find('/');
   const std::string_view first = slash == name.npos ? "" : name.substr(0, slash);
-  const bool has_domain =
-      first.find_first_of(".:") != first.npos || first == "localhost" ||
-      std::any_of(first.begin(), first.end(), absl::ascii_isupper);
+  const bool has_domain = first.find_first_of(".:") != first.npos || first == "localhost" ||
+                          std::any_of(first.begin(), first.end(), absl::ascii_isupper);
   if (has_domain) {
     if (!IsDomain(first)) return false;
     name = name.substr(slash + 1);
@@ -207,9 +206,9 @@ bool IsDnsName(const std::string& name) {
   return name.size() <= 253 &&
          std::all_of(labels.begin(), labels.end(), [](const std::string& label) {
            return !label.empty() && label.size() <= 63 && label.front() != '-' &&
-                  label.back() != '-' &&
-                  std::all_of(label.begin(), label.end(),
-                              [](char c) { return IsLowerOrDigit(c) || c == '-'; });
+                  label.back() != '-' && std::all_of(label.begin(), label.end(), [](char c) {
+                    return IsLowerOrDigit(c) || c == '-';
+                  });
          });
 }
 
@@ -219,7 +218,7 @@ absl::StatusOr<std::optional<int64_t>> ParseSlurmTime(std::string_view flag,
                                                       const std::string& text) {
   const std::string upper = absl::AsciiStrToUpper(text);
   if (upper == "UNLIMITED" || upper == "INFINITE") return std::optional<int64_t>();
-  const std::optional<int64_t> seconds = SecondsOf(text);
+  const std::optional<int64_t> seconds = CountSeconds(text);
   if (!seconds) {
     return InputError(absl::StrCat("--", ToAbsl(flag), "=", text), "is no time of Slurm's",
                       "write minutes (90), hours:minutes:seconds (12:00:00) or days-hours (1-12)");
@@ -242,7 +241,7 @@ absl::Status CheckSbatchOption(const std::string& option) {
     if (refused == nullptr) continue;
     return InputError(where,
                       absl::StrCat("sbatch's --", ToAbsl(refused->name), " ", ToAbsl(refused->why)),
-                      refused->mend);
+                      refused->hint);
   }
   return absl::OkStatus();
 }

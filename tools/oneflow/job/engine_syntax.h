@@ -1,6 +1,6 @@
-// The words of engines that a job is asked for with: times and options of Slurm, names of Kubernetes
-// and of images. A job with one that is none would fail only when the engine starts it, or later.
-// All here is pure; an error names the flag.
+// The words of engines that a job is asked for with: times and options of Slurm, names of
+// Kubernetes and of images. A job with one that is none would fail only when the engine starts it,
+// or later. All here is pure; an error names the flag.
 #pragma once
 
 #include <cstdint>

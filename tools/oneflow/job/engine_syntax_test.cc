@@ -34,22 +34,73 @@ TEST_CASE("Times as Slurm reads them") {
 }
 
 TEST_CASE("Options of sbatch that the script of a job cannot live with") {
-  for (const char* good :
-       {"--account=mine", "-A mine", "--gres=gpu:8", "--nodelist=n1,n2", "-w n1", "--exclude=n1",
-        "--mem=64G", "--constraint=a100", "-C a100", "--qos=long", "--wait-all-nodes=1", "--hold",
-        "-H", "--begin=now+1hour", "--dependency=afterok:7", "--nice=7", "--exclusive", "-xn[1-3]",
-        "--gpus-per-node=4", "-G 4", "-sA mine", "--comment=a-b", "--no-requeue"}) {
+  for (const char* good : {"--account=mine",
+                           "-A mine",
+                           "--gres=gpu:8",
+                           "--nodelist=n1,n2",
+                           "-w n1",
+                           "--exclude=n1",
+                           "--mem=64G",
+                           "--constraint=a100",
+                           "-C a100",
+                           "--qos=long",
+                           "--wait-all-nodes=1",
+                           "--hold",
+                           "-H",
+                           "--begin=now+1hour",
+                           "--dependency=afterok:7",
+                           "--nice=7",
+                           "--exclusive",
+                           "-xn[1-3]",
+                           "--gpus-per-node=4",
+                           "-G 4",
+                           "-sA mine",
+                           "--comment=a-b",
+                           "--no-requeue"}) {
     INFO(good);
     CHECK(CheckSbatchOption(good).ok());
   }
-  for (const char* bad :
-       {"--array=0-3", "--array 0-3", "-a0-3", "-a 0-3", "-Ha0-3", "--arr=0-3",
-        "--account=mine --array=0-3", "-A mine -a 0-3", "--wrap=true", "--wait", "-W",
-        "--test-only", "--requeue", "--no-kill=off", "-k", "--signal=USR1", "--output=x", "-o x",
-        "-ex", "--export=NONE", "--clusters=b", "-M b", "--nodes=4", "-N4", "--ntasks=8", "-n 8",
-        "--ntasks-per-node=2", "--cpus-per-task=4", "-c4", "--time=1", "-t 1", "--time-min=1",
-        "--partition=x", "-p x", "--kill-on-invalid-dep=no", "--version", "-V", "mine", "", "a\nb",
-        "--account=a\n#SBATCH --array=1"}) {
+  for (const char* bad : {"--array=0-3",
+                          "--array 0-3",
+                          "-a0-3",
+                          "-a 0-3",
+                          "-Ha0-3",
+                          "--arr=0-3",
+                          "--account=mine --array=0-3",
+                          "-A mine -a 0-3",
+                          "--wrap=true",
+                          "--wait",
+                          "-W",
+                          "--test-only",
+                          "--requeue",
+                          "--no-kill=off",
+                          "-k",
+                          "--signal=USR1",
+                          "--output=x",
+                          "-o x",
+                          "-ex",
+                          "--export=NONE",
+                          "--clusters=b",
+                          "-M b",
+                          "--nodes=4",
+                          "-N4",
+                          "--ntasks=8",
+                          "-n 8",
+                          "--ntasks-per-node=2",
+                          "--cpus-per-task=4",
+                          "-c4",
+                          "--time=1",
+                          "-t 1",
+                          "--time-min=1",
+                          "--partition=x",
+                          "-p x",
+                          "--kill-on-invalid-dep=no",
+                          "--version",
+                          "-V",
+                          "mine",
+                          "",
+                          "a\nb",
+                          "--account=a\n#SBATCH --array=1"}) {
     INFO(bad);
     CHECK_FALSE(CheckSbatchOption(bad).ok());
   }
@@ -67,7 +118,8 @@ TEST_CASE("Options of sbatch that ask for GPUs") {
     INFO(asks);
     CHECK(AsksForGpus(asks));
   }
-  for (const char* none : {"--account=gpus", "-A G", "--constraint=gres"}) CHECK(!AsksForGpus(none));
+  for (const char* none : {"--account=gpus", "-A G", "--constraint=gres"})
+    CHECK(!AsksForGpus(none));
 }
 
 TEST_CASE("Names of images") {
@@ -80,14 +132,30 @@ TEST_CASE("Names of images") {
     INFO(good);
     CHECK(CheckImage("image", good).ok());
   }
-  for (const std::string& bad :
-       {std::string(), std::string("OneFlow:1"), std::string("a b"), std::string("a:"),
-        std::string(":1"), std::string("a:b:c"), std::string("a//b"), std::string("/a"),
-        std::string("a/"), std::string("-a"), std::string("a-"), std::string("a..b"),
-        std::string("a___b"), std::string("a:.1"), "a:" + std::string(129, 'x'),
-        std::string("a@sha256:abc"), std::string("a@"), "a@sha256:" + std::string(64, 'g'),
-        std::string("re_g.io:x/a"), std::string("docker://a"), std::string("https://r.io/a"),
-        std::string("r.io:99999/a"), "a/" + std::string(300, 'a'), std::string("a\"b")}) {
+  for (const std::string& bad : {std::string(),
+                                 std::string("OneFlow:1"),
+                                 std::string("a b"),
+                                 std::string("a:"),
+                                 std::string(":1"),
+                                 std::string("a:b:c"),
+                                 std::string("a//b"),
+                                 std::string("/a"),
+                                 std::string("a/"),
+                                 std::string("-a"),
+                                 std::string("a-"),
+                                 std::string("a..b"),
+                                 std::string("a___b"),
+                                 std::string("a:.1"),
+                                 "a:" + std::string(129, 'x'),
+                                 std::string("a@sha256:abc"),
+                                 std::string("a@"),
+                                 "a@sha256:" + std::string(64, 'g'),
+                                 std::string("re_g.io:x/a"),
+                                 std::string("docker://a"),
+                                 std::string("https://r.io/a"),
+                                 std::string("r.io:99999/a"),
+                                 "a/" + std::string(300, 'a'),
+                                 std::string("a\"b")}) {
     INFO(bad);
     CHECK_FALSE(CheckImage("image", bad).ok());
   }

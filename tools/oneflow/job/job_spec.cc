@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
-#include "actor_runtime/network/devices.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine_syntax.h"
 
@@ -48,10 +48,10 @@ absl::Status CheckTime(const JobSpec& spec) {
   if (spec.time.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::optional<int64_t> seconds, ParseSlurmTime("time", spec.time));
   if (!seconds || *seconds > spec.signal_seconds) return absl::OkStatus();
-  return InputError("--time=" + spec.time,
-                    absl::StrCat("is no more than the ", spec.signal_seconds,
-                                 " seconds in which a job ends"),
-                    "give more time, or fewer --signal_seconds");
+  return InputError(
+      "--time=" + spec.time,
+      absl::StrCat("is no more than the ", spec.signal_seconds, " seconds in which a job ends"),
+      "give more time, or fewer --signal_seconds");
 }
 
 constexpr std::string_view kLoop =
@@ -157,12 +157,12 @@ absl::Status CheckNetwork(const JobSpec& spec) {
   if (hosts == 1 || !spec.interface.empty() || !spec.trust_network.empty()) {
     return absl::OkStatus();
   }
-  return InputError("--trust_network",
-                    absl::StrCat("is missing: the processes of ", hosts,
-                                 spec.engine == Engine::kSlurm ? " nodes" : " pods",
-                                 " meet beyond loopback"),
-                    "name the network that tensors may cross, unprotected, by "
-                    "--trust_network=CIDR or --interface=DEVICE");
+  return InputError(
+      "--trust_network",
+      absl::StrCat("is missing: the processes of ", hosts,
+                   spec.engine == Engine::kSlurm ? " nodes" : " pods", " meet beyond loopback"),
+      "name the network that tensors may cross, unprotected, by "
+      "--trust_network=CIDR or --interface=DEVICE");
 }
 
 absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {

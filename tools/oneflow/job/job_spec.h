@@ -47,12 +47,12 @@ struct JobSpec {
   std::string name() const;  // of the job at the engine: the folder's
 };
 
-// Refuses what can never run: numbers that are out of range or do not fit together, the plan's ranks
-// among them, words that mean nothing to the engine, and a network that is missing.
+// Refuses what can never run: numbers that are out of range or do not fit together, the plan's
+// ranks among them, words that mean nothing to the engine, and a network that is missing.
 absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan);
 
-// Refuses processes on several hosts without a network that they may use, and a --trust_network that
-// is none.
+// Refuses processes on several hosts without a network that they may use, and a --trust_network
+// that is none.
 absl::Status CheckNetwork(const JobSpec& spec);
 
 // GPUs that each of `processes` needs; `shared`: its ranks share one. Requires that they divide the
