@@ -106,7 +106,7 @@ class Table {
   Coordinator coordinator;
 };
 
-TEST_CASE("Those that have joined are heard who has not, less and less often") {
+TEST_CASE("Those that have joined hear who has not, less and less often") {
   Table table(8, {"n0", "n0", "n1", "n1", "n2", "n2"});
   for (const int p : {0, 3}) table.Join(p);
   std::vector<JobTime> heard;
