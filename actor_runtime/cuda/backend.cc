@@ -157,4 +157,6 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   return backend;
 }
 
+bool IsBuiltIn() { return true; }
+
 }  // namespace oneflow::cuda

@@ -45,4 +45,7 @@ void PrepareToMeet(const std::string& interface);
 // GPUs; NOT_FOUND if a library is missing; both as one sentence.
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options);
 
+// False in a build without CUDA, where OpenBackend is FAILED_PRECONDITION.
+bool IsBuiltIn();
+
 }  // namespace oneflow::cuda

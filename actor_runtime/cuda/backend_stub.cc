@@ -6,10 +6,11 @@ namespace oneflow::cuda {
 void PrepareToMeet(const std::string& /*interface*/) {}
 
 absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& /*options*/) {
-  return absl::UnavailableError(
+  return absl::FailedPreconditionError(
       "GPUs are asked for, and this oneflow was built without CUDA: build it with --config=cuda, "
-      "or "
-      "use --device=cpu");
+      "or use --device=cpu");
 }
+
+bool IsBuiltIn() { return false; }
 
 }  // namespace oneflow::cuda

@@ -215,6 +215,7 @@ void JobCluster::Do(int index, const MemberAction& action) {
       node.ends.push_back(action.status);
       node.ended = now_;
       return;
+    case MemberAction::kWaits:
     case MemberAction::kValue: return;
   }
 }

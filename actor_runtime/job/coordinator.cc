@@ -34,7 +34,8 @@ Coordinator::Coordinator(CoordinatorOptions options, JobTime now)
       begun_(now),
       now_(now),
       ticked_(now),
-      lease_(now + options_.silence) {
+      lease_(now + options_.silence),
+      say_at_(now + kFirstWord) {
   CHECK_EQ(options_.self.process, 0);
   CHECK_GT(options_.self.processes, 0);
   processes_.resize(processes());
@@ -344,19 +345,14 @@ void Coordinator::Tick(JobTime now, Emit emit) {
   CheckSilence(emit);
   CheckConsequences(emit);
   if (!ending_ && !AllJoined() && now_ >= begun_ + options_.join) {
-    std::string missing;
-    size_t count = 0;
-    for (int p = 0; p < processes(); ++p) {
-      if (processes_[p].connection.has_value()) continue;
-      if (++count <= kMostNamed) absl::StrAppend(&missing, missing.empty() ? "" : ", ", p);
-    }
-    if (count > kMostNamed) absl::StrAppend(&missing, " and ", count - kMostNamed, " more");
-    End(absl::DeadlineExceededError(absl::StrCat(count == 1 ? "process " : "processes ", missing,
-                                                 count == 1 ? " has" : " have",
-                                                 " not joined within ", Seconds(options_.join))),
+    const std::string missing = Missing();
+    End(absl::DeadlineExceededError(
+            absl::StrCat(missing, missing.starts_with("processes") ? " have" : " has",
+                         " not joined within ", Seconds(options_.join))),
         emit);
   }
   if (ending_) return;
+  if (!AllJoined()) SayWhoIsMissing(emit);
   JobTime oldest = now_;
   for (const Process& process : processes_) {
     if (process.connection.value_or(kLocalConnection) == kLocalConnection) continue;

@@ -49,6 +49,7 @@ namespace oneflow {
 struct CoordinatorOptions {
   JobIdentity self;  // process 0: all others are compared with it
   JobTime join = 60 * kJobSecond, silence = 5 * kJobSecond;
+  std::vector<std::string> hosts;  // by process, as its launcher says; may be empty
   JobPolicy policy;
 };
 
@@ -77,6 +78,8 @@ class Coordinator {
   static constexpr uint64_t kLocalConnection = 0;
   // The time for which process 0 waits for the others to hear of the end.
   static constexpr JobTime kGrace = kJobSecond;
+  // Who has not joined is said after this time, then after twice, four times it ...
+  static constexpr JobTime kFirstWord = 10 * kJobSecond;
   // Runs by which a process may be ahead of another.
   static constexpr size_t kMostRunsAhead = 1 << 16;
 
@@ -137,6 +140,8 @@ class Coordinator {
   void Present(uint64_t connection, const proto::JobPresent& present, Emit emit);
   absl::Status CheckFacts(const proto::JobPresent& present) const;
   void WelcomeAll(Emit emit);
+  std::string Missing() const;  // "processes 2 (host c), 3 (host d)"; requires that some are
+  void SayWhoIsMissing(Emit emit);
   void Beats(int process, const proto::JobBeat& beat, Emit emit);
   void Begin(int process, const proto::JobBegin& begin, Emit emit);
   void FreezeAll(Emit emit);
@@ -170,6 +175,7 @@ class Coordinator {
   std::deque<std::pair<uint64_t, JobTime>> strangers_;     // connections, as they came
   std::vector<Process> processes_;
   int joined_ = 0, left_ = 0;
+  JobTime say_at_, say_next_ = 2 * kFirstWord;  // who is missing
 
   std::deque<Run> runs_;    // begun by some, not by all
   uint64_t first_run_ = 0;  // index of runs_'s first run, in the order of each process's runs

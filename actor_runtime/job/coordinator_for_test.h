@@ -45,8 +45,9 @@ inline JobFromMember Presents(const JobIdentity& self) {
 // A coordinator and what it has said on each connection; connection p is process p's.
 class Table {
  public:
-  explicit Table(int processes)
-      : processes_(processes), coordinator({.self = Identity(0, processes)}, kStart) {}
+  explicit Table(int processes, std::vector<std::string> hosts = {})
+      : processes_(processes),
+        coordinator({.self = Identity(0, processes), .hosts = std::move(hosts)}, kStart) {}
 
   void Open(uint64_t connection) { coordinator.Open(connection, now); }
   void Say(uint64_t connection, const JobFromMember& message) {

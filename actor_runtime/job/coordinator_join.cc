@@ -10,6 +10,8 @@
 namespace oneflow {
 namespace {
 
+constexpr int kMostMissing = 4;  // that are named
+
 // Compares in constant time, so that the time does not reveal how many bytes agree.
 bool SameSecret(const std::string& a, const std::string& b) {
   unsigned char difference = a.size() != b.size();
@@ -145,6 +147,29 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   WriteRanks(options_.self.ranks, message.mutable_accepted()->mutable_ranks());
   Send(process, std::move(message), emit);
   if (AllJoined()) WelcomeAll(emit);
+}
+
+std::string Coordinator::Missing() const {
+  std::string list;
+  const int count = processes() - joined_;
+  for (int p = 0, named = 0; p < processes() && named < kMostMissing; ++p) {
+    if (processes_[p].connection.has_value()) continue;
+    absl::StrAppend(&list, named++ == 0 ? "" : ", ", p);
+    if (static_cast<size_t>(p) < options_.hosts.size()) {
+      absl::StrAppend(&list, " (host ", CleanText(options_.hosts[p]), ")");
+    }
+  }
+  if (count > kMostMissing) absl::StrAppend(&list, " and ", count - kMostMissing, " more");
+  return absl::StrCat(count == 1 ? "process " : "processes ", list);
+}
+
+void Coordinator::SayWhoIsMissing(Emit emit) {
+  if (now_ < say_at_) return;
+  say_at_ = now_ + say_next_;
+  say_next_ *= 2;
+  proto::JobToMember message;
+  message.set_waits_for(Missing());
+  SendToAll(message, emit);
 }
 
 void Coordinator::WelcomeAll(Emit emit) {

@@ -5,9 +5,9 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/job/coordinator_for_test.h"
 #include "actor_runtime/job/member_state.h"
@@ -16,6 +16,31 @@
 
 namespace oneflow {
 namespace {
+
+TEST_CASE("Those that have joined hear who has not, less and less often") {
+  Table table(8, {"n0", "n0", "n1", "n1", "n2", "n2"});
+  for (const int p : {0, 3}) table.Join(p);
+  std::vector<JobTime> heard;
+  for (int second = 1; second < 60; ++second) {
+    const size_t before = table.said[3].size();
+    table.Say(3, [] {
+      JobFromMember beat;
+      beat.mutable_beat()->set_sent(1);
+      return beat;
+    }());
+    table.Tick(kJobSecond);
+    if (!table.Last(3).has_waits_for()) continue;
+    REQUIRE(table.said[3].size() == before + 2);
+    heard.push_back(second);
+    CHECK(table.Last(0).waits_for() == table.Last(3).waits_for());
+    CHECK(table.Last(3).waits_for() ==
+          "processes 1 (host n0), 2 (host n1), 4 (host n2), 5 (host n2) and 2 more");
+  }
+  CHECK(heard == std::vector<JobTime>{10, 30});
+  for (const int p : {1, 2, 4, 5, 7}) table.Join(p);
+  table.Tick(kJobSecond);
+  CHECK(table.End(3) == "process 6 has not joined within 60.0 s");
+}
 
 TEST_CASE("A connection without the token learns and changes nothing") {
   Table table(2);
@@ -43,7 +68,8 @@ TEST_CASE("A connection without the token learns and changes nothing") {
   CHECK(table.closed[201]);
   table.Say(201, Presents(Identity(1, 2)));
   CHECK(table.said[201].empty());
-  CHECK(table.said[0].size() == said);
+  CHECK(table.Last(0).waits_for() == "process 1");
+  CHECK(table.said[0].size() == said + 1);
   table.Join(1);
   CHECK(table.Last(1).has_welcome());
 }

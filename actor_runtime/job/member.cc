@@ -211,6 +211,7 @@ class Member::Impl {
     CoordinatorOptions coordinator{.self = Identity(),
                                    .join = FromSeconds(options_.join_seconds),
                                    .silence = FromSeconds(options_.silence_seconds),
+                                   .hosts = options_.hosts,
                                    .policy = options_.policy};
     const JobServer::Events events{
         .to_local =
@@ -353,6 +354,10 @@ class Member::Impl {
         if (!callbacks_.stop_at) return;
         return callback_thread_.Do(
             [this, position = action.position] { callbacks_.stop_at(position); });
+      case MemberAction::kWaits:
+        if (!callbacks_.on_waits) return;
+        return callback_thread_.Do(
+            [this, missing = std::move(action.value)] { callbacks_.on_waits(missing); });
       default: break;
     }
     std::lock_guard lock(mutex_);

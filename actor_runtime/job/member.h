@@ -41,6 +41,8 @@ struct MemberCallbacks {
   // Called at each tick until all have joined; an error says why they never will. Not called after
   // Join has returned.
   std::function<absl::Status()> while_joining;
+  // Called now and then until all have joined: for whom this process waits, "processes 2, 3".
+  std::function<void(const std::string& missing)> on_waits;
   // The attempt is over with an error: one sentence that names host, process and cause. Called
   // once.
   std::function<void(const absl::Status& why)> on_end;

@@ -7,7 +7,7 @@
 namespace oneflow {
 namespace {
 
-constexpr double kLeastSilence = 0.1, kMostSilence = 3600;
+constexpr double kLeastSilence = 0.1, kMostSilence = 3600, kMostJoin = 24 * 3600;
 
 // HOST of HOST:PORT; brackets of an IPv6 address go with it.
 std::string FindHost(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -21,6 +21,18 @@ bool IsLoopback(const std::string& host) {
 
 }  // namespace
 
+absl::Status CheckJoinSeconds(double join_seconds) {
+  if (join_seconds > 0 && join_seconds <= kMostJoin) return absl::OkStatus();
+  return InputError(absl::StrCat("--join_seconds=", join_seconds), "is out of range",
+                    absl::StrCat("use more than 0, and up to ", kMostJoin));
+}
+
+absl::Status CheckSilenceSeconds(double silence_seconds) {
+  if (silence_seconds >= kLeastSilence && silence_seconds <= kMostSilence) return absl::OkStatus();
+  return InputError(absl::StrCat("--silence_seconds=", silence_seconds), "is out of range",
+                    absl::StrCat("use ", kLeastSilence, " to ", kMostSilence));
+}
+
 absl::Status CheckMemberOptions(const MemberOptions& options) {
   if (options.processes < 1) {
     return InputError("--processes", absl::StrCat(options.processes, " is less than 1"),
@@ -32,14 +44,8 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
         absl::StrCat(options.process, " is not below --processes=", options.processes),
         "number the processes from 0");
   }
-  if (!(options.silence_seconds >= kLeastSilence && options.silence_seconds <= kMostSilence)) {
-    return InputError("silence_seconds", absl::StrCat(options.silence_seconds, " is out of range"),
-                      absl::StrCat("use ", kLeastSilence, " to ", kMostSilence));
-  }
-  if (!(options.join_seconds > 0 && options.join_seconds <= 24 * 3600)) {
-    return InputError("join_seconds", absl::StrCat(options.join_seconds, " is out of range"),
-                      "use up to 86400");
-  }
+  RETURN_IF_ERROR(CheckSilenceSeconds(options.silence_seconds));
+  RETURN_IF_ERROR(CheckJoinSeconds(options.join_seconds));
   const size_t colon = options.coordinator.rfind(':');
   int port = -1;
   if (colon == std::string::npos || colon == 0 ||

@@ -20,6 +20,9 @@ struct MemberOptions {
   std::vector<JoinFact> facts;  // process 0's are the measure
   std::string host;             // empty: this machine's name
   JobRanks ranks;               // for sentences
+  // Process 0: the host of each process, as the launcher says; may be empty. For sentences about
+  // those that have not joined.
+  std::vector<std::string> hosts;
   // Required, and then used, for a coordinator that is not on loopback. With keys `token` may be
   // empty, because the token of the keys is used.
   std::optional<JobKeys> keys;
@@ -32,6 +35,10 @@ struct MemberOptions {
   double silence_seconds = 5;  // process 0's counts for all
   JobPolicy policy;
 };
+
+// Refuses times that are out of range; the error names --join_seconds or --silence_seconds.
+absl::Status CheckJoinSeconds(double join_seconds);
+absl::Status CheckSilenceSeconds(double silence_seconds);
 
 // Refuses options that are out of range, or that would send plain text beyond loopback. The error
 // names the flag.

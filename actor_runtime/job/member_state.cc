@@ -26,7 +26,11 @@ double Seconds(JobTime t) { return static_cast<double>(t) / kJobSecond; }
 }  // namespace
 
 MemberState::MemberState(MemberStateOptions options, JobTime now)
-    : options_(std::move(options)), begun_(now), now_(now), ticked_(now) {}
+    : options_(std::move(options)),
+      begun_(now),
+      now_(now),
+      ticked_(now),
+      say_at_(now + kFirstWord) {}
 
 ProcessName MemberState::Self() const {
   return {options_.self.host, options_.self.process, options_.self.ranks};
@@ -156,6 +160,13 @@ void MemberState::Tick(JobTime now, Emit emit) {
                                            last_break_.empty() ? "no answer" : last_break_)),
                emit);
   }
+  if (now_ >= say_at_) {
+    say_at_ = now_ + say_next_;
+    say_next_ *= 2;
+    emit({.kind = MemberAction::kWaits,
+          .value = absl::StrCat("process 0 at ", options_.coordinator, " (",
+                                last_break_.empty() ? "no answer" : last_break_, ")")});
+  }
   if (phase_ == Phase::kConnecting && now_ >= connect_at_) Connect(emit);
 }
 
@@ -183,6 +194,10 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
       index_ = message.welcome().index_on_host();
       phase_ = Phase::kJoined;
       return emit({.kind = MemberAction::kJoined});
+    case Message::kWaitsFor:
+      if (HasJoined()) return Foreign(emit);
+      missing_ = CleanText(message.waits_for());
+      return emit({.kind = MemberAction::kWaits, .value = missing_});
     case Message::kFreeze:
       if (!HasJoined() || freezing_) return Foreign(emit);
       freezing_ = true;
@@ -399,7 +414,7 @@ void MemberState::Leave(Emit emit) {
 
 std::string MemberState::WaitsFor() const {
   if (IsOver()) return "";
-  if (!HasJoined()) return "all processes to join";
+  if (!HasJoined()) return absl::StrCat(missing_.empty() ? "all processes" : missing_, " to join");
   if (phase_ == Phase::kLeaving) return "all processes to leave";
   if (round_.has_value()) return absl::StrCat("round ", *round_);
   if (!fetches_.empty()) return absl::StrCat("post ", fetches_.begin()->first);

@@ -47,6 +47,7 @@ struct MemberAction {
     kSend,        // `message` on it
     kDisconnect,  // it, when what was sent is on its way
     kJoined,
+    kWaits,   // to join: `value` says for whom
     kFreeze,  // to be answered by Frozen
     kStopAt,  // `position`
     kValue,   // `value` of the post `key`
@@ -70,6 +71,8 @@ class MemberState {
   // report of its own failure may take to come back as the end of the attempt.
   static constexpr JobTime kRetry = kJobSecond / 5;
   static constexpr JobTime kFailing = 5 * kJobSecond / 2;
+  // For whom it waits is said after this time, then after twice, four times it ...
+  static constexpr JobTime kFirstWord = 10 * kJobSecond;
 
   MemberState(MemberStateOptions options, JobTime now);
 
@@ -134,6 +137,8 @@ class MemberState {
   JobTime now_, ticked_, listened_ = 0;
   uint64_t stream_ = 0;
   bool connected_ = false;
+  JobTime say_at_, say_next_ = 2 * kFirstWord;  // that there is no coordinator
+  std::string missing_;  // who has not joined, by the coordinator's last word
   JobTime connect_at_ = 0, presented_ = 0;
   std::string last_break_;  // why the last stream broke
 

@@ -61,6 +61,32 @@ TEST_CASE("A process tries again until it is accepted, then never") {
   CHECK_FALSE(FindCause(actions[0].status).is_decided);
 }
 
+TEST_CASE("A process says for whom it waits, until all have joined") {
+  MemberState member({.self = Identity(1, 3), .coordinator = "c:1", .join = 500 * kJobSecond},
+                     kStart);
+  std::vector<std::string> waits;
+  const auto emit = [&](const MemberAction& action) {
+    if (action.kind == MemberAction::kWaits) waits.push_back(action.value);
+  };
+  member.Start(kStart, emit);
+  member.Lose(1, "no route", kStart, emit);
+  for (JobTime t = 0; t <= 71; ++t) member.Tick(kStart + t * kJobSecond, emit);
+  CHECK(waits == std::vector<std::string>(3, "process 0 at c:1 (no route)"));
+  waits.clear();
+  const JobTime now = kStart + 71 * kJobSecond;
+  const uint64_t stream = 2;
+  JobToMember accepted, missing;
+  accepted.mutable_accepted()->set_silence(5 * kJobSecond);
+  accepted.mutable_accepted()->set_beat(kJobSecond / 2);
+  accepted.mutable_accepted()->set_host("h0");
+  member.Receive(stream, accepted, now, emit);
+  CHECK(member.WaitsFor() == "all processes to join");
+  missing.set_waits_for("process 2 (host c)\n");
+  member.Receive(stream, missing, now, emit);
+  CHECK(waits == std::vector<std::string>{"process 2 (host c)\\n"});
+  CHECK(member.WaitsFor() == "process 2 (host c)\\n to join");
+}
+
 TEST_CASE("A process tells why the connection to process 0 broke, not what came of it") {
   JobToMember accepted;
   accepted.mutable_accepted()->set_silence(5 * kJobSecond);

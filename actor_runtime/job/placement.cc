@@ -1,7 +1,11 @@
 #include "actor_runtime/job/placement.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -71,7 +75,32 @@ struct Launched {
   std::string source, index_name, count_name;
   int64_t index = 0, count = 1;
   std::string coordinator;
+  std::vector<std::string> hosts;  // by index; none: not known
 };
+
+// The host of each task of a Slurm step: nodes take tasks in their order, "2(x3),1" two each of
+// three nodes, and one of the fourth. None if the variables do not say it.
+std::vector<std::string> HostsOfTasks(const Variables& variables, int64_t count) {
+  const std::string tasks = variables.Text("SLURM_STEP_TASKS_PER_NODE").value_or("");
+  const absl::StatusOr<std::vector<std::string>> nodes =
+      ExpandHosts(variables.Text("SLURM_STEP_NODELIST").value_or(""), kMostProcesses);
+  if (!nodes.ok()) return {};
+  std::vector<std::string> hosts;
+  auto node = nodes->begin();
+  for (const absl::string_view part : absl::StrSplit(tasks, ',')) {
+    const std::vector<std::string> words = absl::StrSplit(part, absl::ByAnyChar("(x)"));
+    int64_t each = 0, times = 1;
+    if (!absl::SimpleAtoi(words[0], &each) || each < 1 ||
+        (words.size() > 2 && !absl::SimpleAtoi(words[2], &times))) {
+      return {};
+    }
+    for (; times > 0 && node != nodes->end(); --times, ++node) {
+      hosts.insert(hosts.end(), std::min(each, count), *node);
+    }
+  }
+  if (static_cast<int64_t>(hosts.size()) != count) hosts.clear();
+  return hosts;
+}
 
 absl::StatusOr<Launched> FromTorchrun(const Variables& variables, bool wants_address) {
   Launched launched{.source = "torchrun", .index_name = "RANK", .count_name = "WORLD_SIZE"};
@@ -101,8 +130,11 @@ absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_addres
                    variables.Needed("SLURM_PROCID", 0, kMostProcesses, "SLURM_STEP_NODELIST"));
   ASSIGN_OR_RETURN(launched.count,
                    variables.Needed(launched.count_name, 1, kMostProcesses, "SLURM_PROCID"));
+  launched.hosts = HostsOfTasks(variables, launched.count);
   if (!wants_address || launched.count == 1) return launched;
-  const absl::StatusOr<std::string> host = FirstHost(*variables.Text("SLURM_STEP_NODELIST"));
+  ASSIGN_OR_RETURN(const auto nodes, variables.Number("SLURM_STEP_NUM_NODES", 1, kMostProcesses));
+  const absl::StatusOr<std::string> host =
+      nodes == 1 ? std::string("127.0.0.1") : FirstHost(*variables.Text("SLURM_STEP_NODELIST"));
   if (!host.ok()) {
     return InputError("SLURM_STEP_NODELIST", std::string(ToStd(host.status().message())),
                       "give --coordinator=HOST:PORT");
@@ -148,6 +180,50 @@ absl::Status CheckFlags(const PlacementFlags& flags) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> ExpandHosts(std::string_view hostlist, size_t most) {
+  // What is left to expand, the last first: the text up to `at` has no brackets.
+  std::vector<std::string> todo, hosts;
+  size_t begin = 0, depth = 0;
+  for (size_t at = 0; at <= hostlist.size(); ++at) {
+    if (at < hostlist.size() && hostlist[at] == '[') ++depth;
+    if (at < hostlist.size() && hostlist[at] == ']' && depth > 0) --depth;
+    if (at < hostlist.size() && (hostlist[at] != ',' || depth > 0)) continue;
+    todo.emplace_back(hostlist.substr(begin, at - begin));
+    begin = at + 1;
+  }
+  std::reverse(todo.begin(), todo.end());
+  while (!todo.empty() && hosts.size() < most) {
+    const std::string name = std::move(todo.back());
+    todo.pop_back();
+    const size_t open = name.find('['), close = name.find(']', open);
+    if (open == name.npos && !name.empty() && name.find(']') == name.npos) {
+      hosts.push_back(name);
+      continue;
+    }
+    if (open == name.npos || close == name.npos) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", ToAbsl(hostlist), "\" names no hosts"));
+    }
+    std::vector<std::string> expanded;
+    for (const absl::string_view range :
+         absl::StrSplit(name.substr(open + 1, close - open - 1), ',')) {
+      const std::vector<std::string> ends = absl::StrSplit(range, absl::MaxSplits('-', 1));
+      int64_t first = 0, last = 0;
+      if (!absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last) ||
+          first < 0 || last < first) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("\"", ToAbsl(hostlist), "\" has no numbers in brackets"));
+      }
+      for (int64_t number = first; number <= last && expanded.size() < most; ++number) {
+        std::string digits = absl::StrCat(number);
+        digits.insert(0, ends.front().size() - std::min(ends.front().size(), digits.size()), '0');
+        expanded.push_back(absl::StrCat(name.substr(0, open), digits, name.substr(close + 1)));
+      }
+    }
+    todo.insert(todo.end(), expanded.rbegin(), expanded.rend());
+  }
+  return hosts;
+}
 
 absl::StatusOr<std::string> FirstHost(std::string_view hostlist) {
   const auto error = [&](const char* what) {
@@ -226,6 +302,7 @@ absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environm
   placement.source = launched.source;
   placement.process = static_cast<int>(launched.index);
   placement.processes = static_cast<int>(launched.count);
+  placement.hosts = std::move(launched.hosts);
   if (wants_address) placement.coordinator = launched.coordinator;
   if (placement.processes > 1 && placement.coordinator.empty()) {
     const bool by_hand = launched.source == "flags";

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -90,6 +91,37 @@ TEST_CASE("Slurm: the first node of the step, and a port of job and step") {
   CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_TASKS", "3"))->processes == 3);
   CHECK(Find(With(kSlurm, "SLURM_STEP_ID", "1"))->coordinator == "n03:31818");
   CHECK(Find(With(kSlurm, "SLURM_JOB_ID", "4294967295"))->processes == 4);
+}
+
+TEST_CASE("Slurm: the tasks of one node meet on loopback") {
+  CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_NODES", "1"))->coordinator == "127.0.0.1:31817");
+  CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_NODES", "2"))->coordinator == "n03:31817");
+}
+
+TEST_CASE("Slurm: the host of each task") {
+  using Names = std::vector<std::string>;
+  const auto hosts = [](const std::string& tasks) {
+    return Find(With(kSlurm, "SLURM_STEP_TASKS_PER_NODE", tasks))->hosts;
+  };
+  CHECK(hosts("1(x4)") == Names{"n03", "n04", "n05", "n9"});
+  CHECK(hosts("1,2,1") == Names{"n03", "n04", "n04", "n05"});
+  CHECK(hosts("2(x2)") == Names{"n03", "n03", "n04", "n04"});
+  for (const char* foreign : {"", "x", "2", "9(x9)", "-1(x4)", "1(xy)", "1("}) {
+    CHECK(hosts(foreign).empty());
+  }
+  CHECK(Find(kTorchrun)->hosts.empty());
+}
+
+TEST_CASE("All names of a host list") {
+  using Names = std::vector<std::string>;
+  CHECK(ExpandHosts("a", 9).value() == Names{"a"});
+  CHECK(ExpandHosts("n[08-11,3],m1", 9).value() == Names{"n08", "n09", "n10", "n11", "n3", "m1"});
+  CHECK(ExpandHosts("r[1-2]n[01-02]x", 9).value() == Names{"r1n01x", "r1n02x", "r2n01x", "r2n02x"});
+  CHECK(ExpandHosts("n[1-1000000000]", 3).value() == Names{"n1", "n2", "n3"});
+  for (const char* foreign : {"", "n[1", "n1]", "n[]", "n[2-1]", "n[a]", "a,,b", "n[1-2"}) {
+    INFO(foreign);
+    CHECK_FALSE(ExpandHosts(foreign, 9).ok());
+  }
 }
 
 TEST_CASE("Kubernetes: the index of the pod") {

@@ -61,7 +61,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view h
 
 absl::Status WriteError(std::string_view path, std::string_view what, int error,
                         std::string_view hint) {
-  constexpr int kMistakes[] = {EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR};
+  constexpr int kMistakes[] = {EACCES, EINVAL, EISDIR, ELOOP, EPERM, ENAMETOOLONG, ENOENT, ENOTDIR};
   const absl::Status status =
       InputError(path, std::string(what) + ": " + std::strerror(error), hint);
   if (std::find(std::begin(kMistakes), std::end(kMistakes), error) != std::end(kMistakes)) {

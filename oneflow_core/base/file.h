@@ -15,9 +15,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      std::string_view hint = "check the path");
 
 // The error of a file that could not be made, written or removed; `error` is the errno that says
-// why. A path that leads nowhere is the user's mistake (InputError); a full disk, a read-only
-// folder or a broken disk is a failure at run time: UNAVAILABLE. The message is that of an
-// InputError.
+// why. A path that leads nowhere, or to where the user may not write, is the user's mistake
+// (InputError); a full disk, a disk that has become read-only or is broken is a failure at run
+// time: UNAVAILABLE. The message is that of an InputError.
 absl::Status WriteError(std::string_view path, std::string_view what, int error,
                         std::string_view hint = "check the folder and the disk");
 

@@ -74,11 +74,13 @@ TEST_CASE("Errors of files name the path, the reason and the hint") {
             ": cannot be written: No such file or directory; check the folder and the disk");
 }
 
-TEST_CASE("A path that leads nowhere is a mistake, a full or broken disk a failure at run time") {
-  for (const int error : {ENOENT, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP, EINVAL}) {
+TEST_CASE(
+    "A path that leads nowhere, or is another's, is a mistake, a full or broken disk a failure at "
+    "run time") {
+  for (const int error : {ENOENT, ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP, EINVAL, EACCES, EPERM}) {
     CHECK(ExitCode(WriteError("f", "cannot be written", error)) == 2);
   }
-  for (const int error : {ENOSPC, EDQUOT, EROFS, EACCES, EPERM, EIO, EFBIG, ESTALE}) {
+  for (const int error : {ENOSPC, EDQUOT, EROFS, EIO, EFBIG, ESTALE}) {
     CHECK(ExitCode(WriteError("f", "cannot be written", error)) == 1);
   }
   CHECK(std::string(WriteError("f", "cannot be made", ENOSPC, "make room").message()) ==

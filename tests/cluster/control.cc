@@ -141,6 +141,7 @@ void ControlMember::Perform(MemberAction action) {
         callbacks_.changed();
       });
     case MemberAction::kJoined: joined_ = true; break;
+    case MemberAction::kWaits:
     case MemberAction::kValue: break;
     case MemberAction::kAnswer:
       if (action.status.ok()) {

@@ -71,6 +71,15 @@ class JoinTest(unittest.TestCase):
             self.assertRegex(error, r"\(process \d, rank \d\): --interface, --trust_network: network device lo leads to no "
                              r"process \d; name a network ")
 
+    def test_the_time_to_join_is_over(self):
+        shutil.copy(self.here + "/gpt.plan", self.there)
+        first, second = self.start(["--join_seconds=0.5"], ["--join_seconds=0.5", "--coordinator=127.0.0.1:1"])
+        self.assertRegex(first.communicate(timeout=SECONDS)[1], r"process 1 has not joined within 0\.5 s")
+        self.assertRegex(second.communicate(timeout=SECONDS)[1], r"\(process 1, rank 1\): no coordinator at 127\.0\.0\.1:1 within 0\.5 s")
+        self.assertEqual((first.returncode, second.returncode), (1, 1))
+        for _, error in self.train(["--silence_seconds=7"], code=2):
+            self.assertRegex(error, r"--silence_seconds 5, process 0 on host \S+ has 7; ")
+
     def test_flags_that_do_not_fit_together(self):
         for flags, sentence in [
             (["--processes=-1"], "--processes=-1: is out of range; use 1 or more"),

@@ -49,6 +49,7 @@ MpiDefault=none
 SwitchType=switch/none
 ReturnToService=2
 EnforcePartLimits=ALL
+MessageTimeout=4
 SlurmctldTimeout=30
 SlurmdTimeout=5
 KillWait=2
@@ -104,7 +105,7 @@ class Slurm:
         self.start("munged", "--foreground", "--force", f"--socket={munge}/socket", f"--key-file={munge}/key",
                    f"--pid-file={munge}/pid", f"--log-file={munge}/log", f"--seed-file={munge}/seed")
         wait_for("munge's socket", lambda: os.path.exists(munge + "/socket"))
-        self.start("slurmctld", "-D")
+        self.start_controller()
         for node in self.nodes:
             self.start_node(node)
         wait_for("idle nodes", lambda: self.states() == {node: "idle" for node in self.nodes})
@@ -120,6 +121,14 @@ class Slurm:
         with open(f"{self.folder}/log/{key or name}.out", "ab") as out:
             self.daemons[key or name] = subprocess.Popen([name, *args], stdin=subprocess.DEVNULL, stdout=out,
                                                          stderr=out)
+
+    def start_controller(self):
+        self.start("slurmctld", "-D")
+
+    def stop_controller(self):
+        """As `systemctl stop` does: it saves its state."""
+        self.daemons["slurmctld"].terminate()
+        self.daemons["slurmctld"].wait()
 
     def start_node(self, node):
         self.start("slurmd", "-D", "-N", node, key=node)

@@ -210,6 +210,22 @@ class JobTest(unittest.TestCase):
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"], status["attempt"]), ("stopped", "step-00000007", 1))
 
+    def test_the_script_is_started_a_second_time(self):
+        self.behave(attempt_1={"wait": 7})
+        self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        second = subprocess.run(["bash", self.job + "/job.sh"], capture_output=True, text=True, check=False)
+        pid = self.status()["jobs"][0]["id"]
+        self.assertEqual((second.returncode, second.stdout), (1, f"oneflow: {self.job} belongs to job {pid}, which runs\n"))
+        self.assertEqual(self.checkpoints_of_attempts(), ["none"])
+        # Whoever has the number of a loop that was killed is no loop.
+        os.killpg(int(pid), signal.SIGKILL)
+        self.wait_until_over()
+        with open(self.job + "/owner", "w", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+        self.submit()
+        self.assertEqual(self.wait_until_over()["state"], "done")
+
     def test_a_graph_is_compiled_and_kept(self):
         run("submit", "--engine=local", "--job_dir=job", "--graph=gpt.textproto", "--mesh=data=2", "--batch=4",
             "--data=text.txt", "--steps=2", "--oneflow=" + TRAINER, cwd=self.dir)
@@ -240,6 +256,15 @@ class JobTest(unittest.TestCase):
         self.refuse(["--nodes=0", "at least 1"], "--nodes=0", engine="slurm")
         self.refuse(["--max_jobs=0", "at least 1"], "--max_jobs=0", engine="slurm")
         self.refuse(["--sbatch_option=account", "no option"], "--sbatch_option=account", engine="slurm")
+        self.refuse(["--sbatch_option=--array=0-3", "makes several jobs of one"], "--sbatch_option=--array=0-3", engine="slurm")
+        self.refuse(["--time=2h", "is no time of Slurm's"], "--time=2h", engine="slurm")
+        self.refuse(["--trust_network: is missing", "2 nodes meet beyond loopback"], "--nodes=2", engine="slurm")
+        self.refuse(["--trust_network=10.0/33", "is no network"], "--nodes=2", "--trust_network=10.0/33", engine="slurm")
+        self.refuse(["--image=A B", "is no name of an image"], "--image=A B", "--volume_claim=v", engine="kubernetes")
+        self.refuse(["--volume_claim=V", "is no name"], "--image=i", "--volume_claim=V", engine="kubernetes")
+        self.refuse(["--join_seconds=0", "out of range"], "--join_seconds=0")
+        self.refuse(["--silence_seconds=nan", "out of range"], "--silence_seconds=nan")
+        self.refuse(["--oneflow=/none", "no program that can be run"], "--oneflow=/none")
         self.refuse(["--engine=pbs", "slurm, local or kubernetes"], engine="pbs")
         self.refuse(["--image", "is missing"], engine="kubernetes")
         self.refuse(["--trust_network", "is missing"], "--image=i", "--volume_claim=v", "--nodes=2", engine="kubernetes")
@@ -247,6 +272,16 @@ class JobTest(unittest.TestCase):
             error = run(verb, "--job_dir=job", cwd=self.dir, code=2)[1]
             self.assertIn("is no job's directory", error)
             self.assertIn("--job_dir: is missing", run(verb, cwd=self.dir, code=2)[1])
+
+    def test_a_plan_for_gpus(self):
+        run("compile", "--graph=gpt.textproto", "--mesh=data=4", "--batch=8", "--device=cuda", "--out=gpu.plan", cwd=self.dir)
+        for engine in ["slurm", "local"]:
+            self.refuse(["--plan=gpu.plan: is for GPUs, and this oneflow was built without CUDA"], "--plan=gpu.plan", engine=engine)
+        script = run("submit", "--engine=slurm", "--nodes=2", "--interface=ib0", "--oneflow=/opt/oneflow", "--job_dir=job",
+                     "--plan=gpu.plan", "--data=text.txt", "--dry-run", cwd=self.dir)[0]
+        self.assertIn("\n#SBATCH --gres=gpu:2\n", script)
+        # Nobody restarts what was built without CUDA.
+        self.assertIn("built without CUDA", run("train", "--plan=gpu.plan", "--data=text.txt", cwd=self.dir, code=2)[1])
 
     def test_logs_that_there_are_not(self):
         self.submit("--processes_per_node=2")

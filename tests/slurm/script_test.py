@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 from tests.e2e.cli import read_metrics, run
 
@@ -46,18 +47,22 @@ class ScriptTest(unittest.TestCase):
 
     # The script beside a Slurm that is played: its commands are shell functions in the folder bin.
 
-    def play(self, squeue="echo 3 N/A", srun="exit 0", final="", cancel=False, environment=None, commands=()):
+    def play(self, squeue="echo 3 N/A", srun="exit 0", final="", cancel=False, owner="", patience=1800, environment=None,
+             commands=()):
         """Runs the script of a job of two nodes as Slurm's job 12, with 13 behind it. Returns (exit code, output)."""
-        script = self.submit("slurm", "--nodes=2", "--oneflow=/opt/oneflow", "--dry-run")
+        script = self.submit("slurm", "--nodes=2", "--oneflow=/opt/oneflow", "--trust_network=10.0.0.0/8", "--dry-run")
+        script = script.replace("\npatience=1800\n", f"\npatience={patience}\n")
         shutil.rmtree(self.job, ignore_errors=True)
         os.makedirs(self.job + "/logs")
         os.makedirs(self.dir + "/bin", exist_ok=True)
-        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", f'echo scancel "$@" >>{self.job}/scancelled'), *commands]:
+        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", f'echo scancel "$@" >>{self.job}/scancelled'),
+                           ("sleep", "echo >>$job/slept"), *commands]:
             with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
                 file.write(f"#!/bin/bash\njob={self.job}\n{text}\n")
             os.chmod(file.name, 0o755)
         for name, text in [("job.sh", script), ("attempts", "- submitted now\n"), ("jobs", "11\n12\n13\n"), ("scancelled", ""),
-                           *([("final.json", final)] if final else []), *([("cancel", "")] if cancel else [])]:
+                           *([("final.json", final)] if final else []), *([("cancel", "")] if cancel else []),
+                           *([("owner", owner)] if owner else []), ("slept", "")]:
             with open(f"{self.job}/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
         done = subprocess.run(["bash", self.job + "/job.sh"], capture_output=True, text=True, check=False, env=dict(
@@ -72,11 +77,14 @@ class ScriptTest(unittest.TestCase):
 
     OUTCOME = """echo '{"attempt":'"$ONEFLOW_ATTEMPT"',"code":%d,"sentence":"not \\"attempt\\":9,\\"code\\":0"}' >$job/outcome.json; """
 
+    # All processes have met.
+    JOIN = """echo '{"attempt":'"$ONEFLOW_ATTEMPT"'}' >$job/status.json; """
+
     def test_the_command_of_an_attempt(self):
         code, out = self.play(srun='printf "%s\\n" "$@" >$job/srun; ' + self.OUTCOME % 0)
         self.assertEqual((code, out), (0, "oneflow: attempt 1 goes on from checkpoint none\noneflow: done: attempt 1\n"))
         words = self.read("srun").split("\n")
-        for word in ["--no-kill", "--kill-on-bad-exit=1", "--overlap", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
+        for word in ["--no-kill", "--kill-on-bad-exit=1", "--overlap", "--export=ALL", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
                      f"--output={self.job}/logs/attempt-1/process-%t.log", "/opt/oneflow", "--resume=auto"]:
             self.assertIn(word, words)
         self.assertEqual(self.read("scancelled"), "scancel --quiet --state=PENDING 13\n")
@@ -89,7 +97,7 @@ class ScriptTest(unittest.TestCase):
                 self.assertIn(f'"state": "{state}"', self.read("final.json"))
 
     def test_the_outcome_of_an_older_attempt_does_not_count(self):
-        code, out = self.play(srun=f'[[ -e $job/outcome.json ]] || {{ {self.OUTCOME % 0} sed -i s/:1,/:7,/ $job/outcome.json; }}; exit 143')
+        code, out = self.play(srun=f'[[ -e $job/outcome.json ]] || {{ {self.OUTCOME % 0} sed -i s/:1,/:7,/ $job/outcome.json; }}; {self.JOIN} exit 143')
         self.assertEqual(code, 1)
         self.assertIn("attempt 1 ended early (exit code 143)", out)
         self.assertIn("three attempts in a row wrote no newer checkpoint than none", out)
@@ -124,7 +132,56 @@ class ScriptTest(unittest.TestCase):
         self.assertIn("the job's time is over", out)
         self.assertFalse(os.path.exists(self.job + "/final.json"))
         late = 'echo 3 "$(date --date="5 minutes" +%FT%T)"'
-        self.assertEqual(self.play(squeue=late, srun="exit 143")[1].count("goes on from checkpoint"), 3)
+        self.assertEqual(self.play(squeue=late, srun=self.JOIN + "exit 143")[1].count("goes on from checkpoint"), 3)
+
+    # Runs `then` at the launch of this number and later; before, as if Slurm's controller were being restarted.
+    def launch(self, number, then):
+        return f"[[ $ONEFLOW_ATTEMPT -ge {number} ]] || exit 1; {then}"
+
+    def test_launches_in_which_nobody_joins_are_no_fruitless_attempts(self):
+        code, out = self.play(srun=self.launch(8, self.OUTCOME % 0))
+        self.assertEqual(code, 0, out)
+        pauses = [int(line.split()[-2]) for line in out.splitlines() if "no process has joined" in line]
+        self.assertEqual(pauses, [2, 4, 8, 16, 32, 60, 60])
+        self.assertEqual(self.read("slept").count("\n"), sum(pauses))
+        self.assertEqual(self.read("attempts").count("- unjoined"), 7)
+
+    def test_attempts_that_were_joined_count_whatever_lies_between(self):
+        odd = "(( ONEFLOW_ATTEMPT % 2 == 0 )) || exit 1; " + self.JOIN + "exit 1"
+        code, out = self.play(srun=odd)
+        self.assertEqual(code, 1)
+        self.assertIn("three attempts in a row wrote no newer checkpoint than none", out)
+        self.assertEqual(out.count("goes on from checkpoint"), 6)
+        self.assertEqual(out.count("the next launch is in 2 s"), 3)  # each time anew
+
+    def test_a_job_in_which_nobody_ever_joins_leaves_its_nodes(self):
+        code, out = self.play(srun="exit 1", patience=0)
+        self.assertEqual(code, 1)
+        self.assertTrue(out.endswith("oneflow: no process has joined for 0 s\n"), out)
+        self.assertFalse(os.path.exists(self.job + "/final.json"))
+
+    def test_a_job_waits_for_its_controller(self):
+        code, out = self.play(squeue="exit 1", srun=self.launch(9, self.OUTCOME % 0), patience=0)
+        self.assertEqual(code, 0, out)
+
+    def test_a_job_that_its_controller_has_forgotten_leaves(self):
+        code, out = self.play(squeue="echo slurm_load_jobs error: Invalid job id specified >&2; exit 1", srun="exit 1")
+        self.assertEqual(code, 1)
+        self.assertTrue(out.endswith("oneflow: Slurm has forgotten this job\n"), out)
+        self.assertFalse(os.path.exists(self.job + "/final.json"))
+
+    def test_the_directory_is_one_jobs_at_a_time(self):
+        def squeue(answer):
+            return f"if [[ $* == *--jobs=9* ]]; then {answer}; else echo 3 N/A; fi"
+        code, out = self.play(owner="9\n", squeue=squeue("echo RUNNING"), srun="touch $job/ran")
+        self.assertEqual((code, out), (1, f"oneflow: {self.job} belongs to job 9, which runs\n"))
+        self.assertFalse(os.path.exists(self.job + "/ran"))
+        gone = "echo slurm_load_jobs error: Invalid job id specified >&2; exit 1"
+        late = "[[ $(wc -l <$job/slept) -ge 10 ]] || exit 1; echo NODE_FAIL"
+        for answer, slept in [("echo NODE_FAIL", 0), ("echo PENDING", 0), ("echo COMPLETING", 0), (gone, 0), (late, 10)]:
+            code, out = self.play(owner="9\n", squeue=squeue(answer), srun=self.OUTCOME % 0)
+            self.assertEqual((code, self.read("owner")), (0, "12\n"), out)
+            self.assertEqual(self.read("slept").count("\n"), slept)
 
     def ends_job(self, nodes, squeue="echo some", scontrol=""):
         """True if the task that watches the script's node n1 ends the job when Slurm says it has these nodes."""
@@ -155,6 +212,24 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertTrue(out.endswith("oneflow: told to stop\n"), out)
         self.assertFalse(os.path.exists(self.job + "/final.json"))
+
+    def test_status_and_cancel_without_the_controller(self):
+        os.makedirs(self.dir + "/bin")
+        for name, text in [("sinfo", "echo 'all|all*|4|64000'"), ("sbatch", "echo 12"), ("squeue", "echo 'no controller' >&2; exit 1")]:
+            with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
+                file.write(f"#!/bin/bash\n{text}\n")
+            os.chmod(file.name, 0o755)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{self.dir}/bin:{os.environ['PATH']}"):
+            self.submit("slurm")
+            text = run("status", "--job_dir=job", cwd=self.dir)[0]
+            self.assertRegex(text, r"\Astate +unknown\nslurm +does not answer; .*`squeue .*`? failed with exit code 1: no controller\n")
+            self.assertNotIn("last_status", text)
+            error = run("cancel", "--job_dir=job", cwd=self.dir, code=1)[1]
+            self.assertIn("Slurm does not answer: no further attempt begins; call again to end this one", error)
+            self.assertTrue(os.path.exists(self.job + "/cancel"))
+            with open(self.job + "/final.json", "w", encoding="utf-8") as file:
+                file.write('{"state": "done"}')
+            self.assertRegex(run("status", "--job_dir=job", cwd=self.dir)[0], r"\Astate +done\n")
 
     # Kubernetes.
 

@@ -35,6 +35,23 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.assertEqual(self.losses(), self.undisturbed())
 
+    def test_the_script_is_submitted_a_second_time(self):
+        self.behave(attempt_1={"wait": 7})
+        first, = self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        second = self.slurm.run("sbatch", "--parsable", self.job + "/job.sh").strip()
+        log = f"{self.job}/logs/slurm-{second}.log"
+
+        def left():
+            if self.slurm.jobs()[second] != "FAILED":
+                return None
+            with open(log, encoding="utf-8") as file:
+                return file.read()
+        self.assertEqual(wait_for("the second job's end", left), f"oneflow: {self.job} belongs to job {first}, which runs\n")
+        self.let_go()
+        self.assertEqual(self.wait_until_over()["state"], "done")
+        self.assertEqual(self.attempts(), [(first, "none")])
+
     def test_cancel_now(self):
         self.behave(attempt_1={"wait": 7})
         jobs = self.submit("--max_jobs=3")
@@ -119,6 +136,26 @@ class SlurmLoopTest(StandInCase):
         self.assertRegex(error, r"a node's processes need \d+ MiB for arenas, and partition all has 0 nodes of so much "
                                 r"memory; its largest has 2000 MiB")
         self.assertEqual(os.listdir(self.job), [])
+
+
+class ControllerTest(StandInCase):
+    def test_the_controller_is_restarted_during_a_job(self):
+        self.behave(attempt_1={"wait": 7, "fail": 8, "code": 1})
+        job, = self.submit()
+        self.wait_for_log(1, "waits at step 7")
+        self.slurm.stop_controller()
+        try:
+            text = run("status", "--job_dir=job", cwd=self.dir)[0]
+            self.assertRegex(text, r"\Astate +unknown\nslurm +does not answer; the rest is what the directory tells: `squeue .*")
+            self.assertRegex(text, r"(?m)^last_status +20\d\d-.*\ntraining\n  attempt +1\n  step +7$")
+            self.let_go()
+            wait_for("the end of attempt 1", lambda: os.path.exists(self.job + "/outcome.json"))
+        finally:
+            self.slurm.start_controller()
+        status = self.wait_until_over(100)
+        self.assertEqual(status["state"], "done", self.all_logs())
+        self.assertEqual(set(self.attempts()), {(job, "none"), (job, "step-00000005")})
+        self.assertEqual(self.losses(), self.undisturbed())
 
 
 if __name__ == "__main__":

@@ -34,8 +34,11 @@ absl::Status FileError(const std::string& path) {
 
 std::string JobReport::Path() const { return absl::StrCat(dir_, "/outcome-", attempt_, ".json"); }
 
-void JobReport::Begin() const {
-  if (!dir_.empty()) std::remove(Path().c_str());
+void JobReport::Begin() {
+  if (dir_.empty()) return;
+  std::remove(Path().c_str());
+  const std::lock_guard lock(mutex_);
+  Write();
 }
 
 void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_second,

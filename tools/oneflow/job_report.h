@@ -2,9 +2,10 @@
 // that restarts it.
 //
 //   status.json    {"attempt", "step", "loss", "tokens_per_second", "checkpoint", "wait_ms",
-//                  "standstill"}: while it trains, by process 0, at most once a second. wait_ms: by
-//                  rank, then by group of devices, the milliseconds of a step that the rank waits
-//                  for the group. standstill: why nothing goes on; only then
+//                  "standstill"}: by process 0 when all have joined (only the attempt), then at
+//                  most once a second. wait_ms: by rank, then by group of devices, the milliseconds
+//                  of a step that the rank waits for the group. standstill: why nothing goes on;
+//                  only then
 //   outcome.json   {"attempt", "code", "step", "host", "rank", "sentence", "promised", "took"}: how
 //                  the attempt ended, by whichever of its processes came first; others find it
 //                  there. The last two are process 0's (promise.h)
@@ -38,8 +39,9 @@ class JobReport {
   // Without a folder nothing is written.
   JobReport(std::string dir, int64_t attempt) : dir_(std::move(dir)), attempt_(attempt) {}
 
-  // All have joined: what an earlier run left under the attempt's number goes.
-  void Begin() const;
+  // All have joined: what an earlier run left under the attempt's number goes. The first status
+  // tells the job's script that this launch was an attempt.
+  void Begin();
 
   // One thread. A folder that cannot be written to is no failure of the training.
   // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty.

@@ -102,6 +102,9 @@ absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
   member.process = placement.process;
   member.processes = placement.processes;
   member.attempt = placement.attempt;
+  member.hosts = placement.hosts;
+  member.join_seconds = FLAGS_join_seconds;
+  member.silence_seconds = FLAGS_silence_seconds;
   member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
   if (!placement.starts_others) {
     ASSIGN_OR_RETURN(member.keys, KeysOfJob());
@@ -201,6 +204,12 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
     if (IsParentAlive()) return absl::OkStatus();
     return MakeFailure({HostName(), 0}, absl::StatusCode::kAborted,
                        " was killed, or exited without a word, before all had joined");
+  };
+  // Where all write to one terminal, process 0's word is enough.
+  options.on_waits = [name = DescribeProcess(HostName(), placement.process, options.member.ranks)](
+                         const std::string& missing) {
+    if (IsChild()) return;
+    std::fprintf(stderr, "oneflow: %s waits for %s to join\n", name.c_str(), missing.c_str());
   };
   cuda::PrepareToMeet(options.interface);  // there are no other threads yet
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));

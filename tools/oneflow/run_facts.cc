@@ -23,10 +23,10 @@ namespace {
 
 // Beside the flags that a plan has fixed, which the plan's fingerprint stands for.
 constexpr std::string_view kMayDiffer[] = {
-    "plan",          "cluster",       "memory",          "data",      "eval_data",
-    "cuda_libs",     "process_index", "metrics",         "format",    "stall_seconds",
-    "coordinator",   "interface",     "trust_network",   "job_dir",   "trace",
-    "make_job_keys", "threads",       "instruction_set", "processes", "predict"};
+    "plan",          "cluster", "memory",      "data",          "eval_data",   "cuda_libs",
+    "process_index", "metrics", "format",      "stall_seconds", "coordinator", "interface",
+    "trust_network", "job_dir", "trace",       "make_job_keys", "threads",     "instruction_set",
+    "processes",     "predict", "join_seconds"};
 
 template <typename List>
 bool Has(const List& list, std::string_view flag) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/token_dataset.h"
+#include "actor_runtime/job/member_options.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
 
@@ -37,6 +38,8 @@ absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir) {
     return InputError(absl::StrCat("--stall_seconds=", FLAGS_stall_seconds), "must not be negative",
                       "use e.g. 60, or 0 for never");
   }
+  RETURN_IF_ERROR(CheckJoinSeconds(FLAGS_join_seconds));
+  RETURN_IF_ERROR(CheckSilenceSeconds(FLAGS_silence_seconds));
   RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
   for (const char* flag : {"eval_every", "eval_batches"}) {
     if (!args.Given(flag) || !FLAGS_eval_data.empty() || FLAGS_eval_fraction != 0) continue;

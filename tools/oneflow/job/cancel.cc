@@ -77,7 +77,15 @@ absl::Status Cancel(const Arguments& /*args*/) {
     return InputError("--job_dir=" + dir.path(), "is a job of Kubernetes, which is not asked",
                       "use kubectl delete -f " + dir.File("jobset.yaml"));
   }
-  ASSIGN_OR_RETURN(std::vector<SlurmJob> jobs, JobsAtEngine(dir, record));
+  absl::StatusOr<std::vector<SlurmJob>> answer = JobsAtEngine(dir, record);
+  if (!answer.ok() && record.engine == Engine::kSlurm && !dir.Has("final.json")) {
+    // The loop looks for the mark whenever an attempt has ended.
+    RETURN_IF_ERROR(WriteFile(dir.File("cancel"), ""));
+    return Annotate(answer.status(),
+                    "Slurm does not answer: no further attempt begins; call again to end this one");
+  }
+  RETURN_IF_ERROR(answer.status());
+  std::vector<SlurmJob> jobs = *std::move(answer);
   std::erase_if(jobs, [](const SlurmJob& job) { return !IsLive(job); });
   if (!jobs.empty()) {
     RETURN_IF_ERROR(WriteFile(dir.File("cancel"), ""));

@@ -104,10 +104,13 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv) {
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv) {
   ASSIGN_OR_RETURN(CommandResult result, RunCommand(argv));
   if (result.code == 0) return std::move(result.out);
-  while (result.err.ends_with('\n')) result.err.pop_back();
+  return CommandError(argv, result);
+}
+
+absl::Status CommandError(const std::vector<std::string>& argv, const CommandResult& result) {
+  const std::string err = result.err.substr(0, result.err.find_last_not_of('\n') + 1);
   return absl::UnavailableError(absl::StrCat("`", CommandText(argv), "` failed with exit code ",
-                                             result.code, result.err.empty() ? "" : ": ",
-                                             result.err));
+                                             result.code, err.empty() ? "" : ": ", err));
 }
 
 absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const std::string& log,

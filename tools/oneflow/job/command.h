@@ -23,6 +23,9 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv);
 // The same of a command that must succeed: an error holds what it wrote to stderr.
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv);
 
+// The error of a command that failed: its words, its exit code and what it wrote to stderr.
+absl::Status CommandError(const std::vector<std::string>& argv, const CommandResult& result);
+
 // Starts argv[0] in a new session, so that it outlives the terminal; its output is appended to
 // `log`. It holds the open file `kept` for as long as it, or a process that it starts, lives.
 absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const std::string& log,

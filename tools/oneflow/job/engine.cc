@@ -9,13 +9,17 @@
 namespace oneflow {
 namespace {
 
-absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const std::vector<std::string>& ids) {
+// Those that submit has queued, and any other that runs the script.
+absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const JobDir& dir) {
+  std::vector<std::string> ids = dir.Jobs();
+  const std::string owner = dir.Owner();
+  if (!owner.empty() && std::find(ids.begin(), ids.end(), owner) == ids.end()) ids.push_back(owner);
   if (ids.empty()) return std::vector<SlurmJob>();
   const std::vector<std::string> squeue = SqueueCommand(ids);
   ASSIGN_OR_RETURN(const CommandResult result, RunCommand(squeue));
   // Slurm's answer of a single job that it has forgotten.
   if (result.err.find("Invalid job id") != result.err.npos) return std::vector<SlurmJob>();
-  if (result.code != 0) return RunForOutput(squeue).status();
+  if (result.code != 0) return CommandError(squeue, result);
   std::vector<SlurmJob> jobs = ParseSqueue(result.out);
   std::sort(jobs.begin(), jobs.end(), [&](const SlurmJob& a, const SlurmJob& b) {
     return std::find(ids.begin(), ids.end(), a.id) < std::find(ids.begin(), ids.end(), b.id);
@@ -40,7 +44,7 @@ absl::StatusOr<std::vector<SlurmJob>> LocalJobs(const JobDir& dir, const JobReco
 
 absl::StatusOr<std::vector<SlurmJob>> JobsAtEngine(const JobDir& dir, const JobRecord& record) {
   switch (record.engine) {
-    case Engine::kSlurm: return JobsOfSlurm(dir.Jobs());
+    case Engine::kSlurm: return JobsOfSlurm(dir);
     case Engine::kLocal: return LocalJobs(dir, record);
     case Engine::kKubernetes: return std::vector<SlurmJob>();
   }
@@ -52,7 +56,7 @@ absl::Status CheckNoLiveJob(const JobDir& dir) {
   ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
   // A local job holds the lock, which submit has by now.
   if (record.engine != Engine::kSlurm) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, JobsOfSlurm(dir.Jobs()));
+  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, JobsOfSlurm(dir));
   for (const SlurmJob& job : jobs) {
     if (!IsLive(job)) continue;
     return InputError("--job_dir=" + dir.path(),
@@ -62,20 +66,20 @@ absl::Status CheckNoLiveJob(const JobDir& dir) {
   return absl::OkStatus();
 }
 
-std::string DescribeState(Engine engine, const std::vector<SlurmJob>& jobs,
+std::string DescribeState(const std::optional<std::vector<SlurmJob>>& jobs,
                           const std::optional<nlohmann::ordered_json>& final_json, bool cancelled) {
   if (final_json && final_json->contains("state") && final_json->at("state").is_string()) {
     return final_json->at("state").get<std::string>();
   }
+  if (!jobs) return "unknown";
   bool live = false;
-  for (const SlurmJob& job : jobs) {
+  for (const SlurmJob& job : *jobs) {
     if (!IsLive(job)) continue;
     if (job.state != "PENDING") return "running";
     live = true;
   }
   if (live) return "queued";
-  if (cancelled) return "cancelled";
-  return engine == Engine::kKubernetes ? "unknown" : "stopped";
+  return cancelled ? "cancelled" : "stopped";
 }
 
 }  // namespace oneflow

@@ -21,8 +21,9 @@ absl::StatusOr<std::vector<SlurmJob>> JobsAtEngine(const JobDir& dir, const JobR
 absl::Status CheckNoLiveJob(const JobDir& dir);
 
 // In a word: queued, running, done, failed, cancelled, or stopped: no job is left, and it is not
-// over. "unknown" where the engine, Kubernetes, is not asked.
-std::string DescribeState(Engine engine, const std::vector<SlurmJob>& jobs,
+// over. "unknown" where only the engine could say: `jobs` are none if it is not asked, as
+// Kubernetes is not, or does not answer.
+std::string DescribeState(const std::optional<std::vector<SlurmJob>>& jobs,
                           const std::optional<nlohmann::ordered_json>& final_json, bool cancelled);
 
 }  // namespace oneflow

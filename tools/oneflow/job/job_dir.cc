@@ -51,6 +51,17 @@ std::string ReadText(const nlohmann::ordered_json& json, const char* name) {
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+// The lines that are ids of an engine.
+std::vector<std::string> ReadIds(const std::string& path) {
+  std::vector<std::string> ids;
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  std::istringstream lines(text.ok() ? *text : "");
+  for (std::string line; std::getline(lines, line);) {
+    if (Number(line).value_or(0) > 0) ids.push_back(line);
+  }
+  return ids;
+}
+
 }  // namespace
 
 bool JobDir::Has(const std::string& name) const {
@@ -100,14 +111,11 @@ absl::Status JobDir::WriteRecord(const JobRecord& record) const {
   return WriteFile(File("job.json"), JsonText(json, 2) + "\n");
 }
 
-std::vector<std::string> JobDir::Jobs() const {
-  std::vector<std::string> jobs;
-  const absl::StatusOr<std::string> text = ReadFile(File("jobs"));
-  std::istringstream lines(text.ok() ? *text : "");
-  for (std::string line; std::getline(lines, line);) {
-    if (Number(line).value_or(0) > 0) jobs.push_back(line);
-  }
-  return jobs;
+std::vector<std::string> JobDir::Jobs() const { return ReadIds(File("jobs")); }
+
+std::string JobDir::Owner() const {
+  const std::vector<std::string> ids = ReadIds(File("owner"));
+  return ids.empty() ? "" : ids[0];
 }
 
 absl::Status JobDir::WriteJobs(const std::vector<std::string>& jobs) const {

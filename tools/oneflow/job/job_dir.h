@@ -2,6 +2,7 @@
 //
 //   job.sh job.json job.plan [graph.textproto] [keys/]   written by submit
 //   jobs                                                 ids at the engine, the first first
+//   owner                                                id of the job that may write here
 //   attempts                                             a line for each: number, job, checkpoint
 //   logs/attempt-N/process-P.log  metrics.jsonl  checkpoints/  status.json  outcome.json
 //   cancel                                               there once `oneflow cancel` was called
@@ -48,7 +49,9 @@ class JobDir {
   absl::StatusOr<JobRecord> ReadRecord() const;
   absl::Status WriteRecord(const JobRecord& record) const;
 
-  std::vector<std::string> Jobs() const;
+  std::vector<std::string> Jobs() const;  // that submit has started
+  // The job that may write here, or was the last to; empty: none has begun.
+  std::string Owner() const;
   absl::Status WriteJobs(const std::vector<std::string>& jobs) const;
   std::vector<Attempt> Attempts() const;
 

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/oneflow/job/command.h"
+#include "tools/oneflow/job/engine_syntax.h"
 
 namespace oneflow {
 namespace {
@@ -40,6 +43,17 @@ absl::Status CheckOneLine(std::string_view flag, const std::string& value) {
   return InputError(absl::StrCat("--", ToAbsl(flag)), "has more than one line");
 }
 
+// A limit that leaves time for more than the signal before it.
+absl::Status CheckTime(const JobSpec& spec) {
+  if (spec.time.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::optional<int64_t> seconds, ParseSlurmTime("time", spec.time));
+  if (!seconds || *seconds > spec.signal_seconds) return absl::OkStatus();
+  return InputError(
+      "--time=" + spec.time,
+      absl::StrCat("is no more than the ", spec.signal_seconds, " seconds in which a job ends"),
+      "give more time, or fewer --signal_seconds");
+}
+
 constexpr std::string_view kLoop =
 #include "tools/oneflow/job/loop_sh.inc"
     ;
@@ -67,6 +81,10 @@ std::string Directives(const JobSpec& spec) {
   }
   if (!spec.partition.empty()) options.push_back("--partition=" + spec.partition);
   if (!spec.time.empty()) options.push_back("--time=" + spec.time);
+  const auto& given = spec.sbatch_options;
+  if (spec.gpus > 0 && std::none_of(given.begin(), given.end(), AsksForGpus)) {
+    options.push_back(absl::StrCat("--gres=gpu:", spec.gpus * spec.processes_per_node));
+  }
   options.insert(options.end(), spec.sbatch_options.begin(), spec.sbatch_options.end());
   std::string text;
   for (const std::string& option : options) absl::StrAppend(&text, "#SBATCH ", option, "\n");
@@ -119,6 +137,34 @@ absl::StatusOr<int64_t> LargestHostBytes(const proto::Plan& plan, int64_t groups
   return largest;
 }
 
+absl::StatusOr<int64_t> CountGpus(const proto::Plan& plan, int64_t processes, bool shared) {
+  if (plan.device_kind() != proto::CUDA) return 0;
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh()));
+  return shared ? 1 : mesh.devices() / processes;
+}
+
+absl::Status CheckNetwork(const JobSpec& spec) {
+  if (!spec.trust_network.empty()) {
+    const absl::Status parsed = IsInNetwork("", spec.trust_network).status();
+    if (!parsed.ok()) {
+      return InputError("--trust_network=" + spec.trust_network, "is no network",
+                        "give addresses, and how many bits are the network's: 10.1.0.0/16");
+    }
+  }
+  const int64_t hosts = spec.engine == Engine::kSlurm        ? spec.nodes
+                        : spec.engine == Engine::kKubernetes ? spec.processes()
+                                                             : 1;
+  if (hosts == 1 || !spec.interface.empty() || !spec.trust_network.empty()) {
+    return absl::OkStatus();
+  }
+  return InputError(
+      "--trust_network",
+      absl::StrCat("is missing: the processes of ", hosts,
+                   spec.engine == Engine::kSlurm ? " nodes" : " pods", " meet beyond loopback"),
+      "name the network that tensors may cross, unprotected, by "
+      "--trust_network=CIDR or --interface=DEVICE");
+}
+
 absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
   RETURN_IF_ERROR(CheckRange("nodes", spec.nodes, 1, kMostNodes));
   RETURN_IF_ERROR(CheckRange("spare_nodes", spec.spare_nodes, 0, kMostNodes));
@@ -130,13 +176,8 @@ absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
   RETURN_IF_ERROR(CheckPath("job_dir", spec.job_dir));
   RETURN_IF_ERROR(CheckPath("oneflow", spec.oneflow));
   RETURN_IF_ERROR(CheckPath("partition", spec.partition));
-  RETURN_IF_ERROR(CheckPath("time", spec.time));
-  for (const std::string& option : spec.sbatch_options) {
-    RETURN_IF_ERROR(CheckOneLine("sbatch_option", option));
-    if (option.starts_with("-")) continue;
-    return InputError("--sbatch_option=" + option, "is no option of sbatch",
-                      "write it as sbatch takes it: --sbatch_option=--account=mine");
-  }
+  RETURN_IF_ERROR(CheckTime(spec));
+  for (const std::string& option : spec.sbatch_options) RETURN_IF_ERROR(CheckSbatchOption(option));
   for (const std::string& word : spec.train) RETURN_IF_ERROR(CheckOneLine("train's flags", word));
   if (spec.engine == Engine::kLocal && (spec.nodes > 1 || spec.spare_nodes > 0)) {
     return InputError(absl::StrCat("--nodes=", spec.nodes, " --spare_nodes=", spec.spare_nodes),
@@ -148,6 +189,11 @@ absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
                       "name the image that holds oneflow, and the claim of the volume on which "
                       "--job_dir and --data lie");
   }
+  if (!spec.image.empty()) RETURN_IF_ERROR(CheckImage("image", spec.image));
+  if (!spec.volume_claim.empty()) {
+    RETURN_IF_ERROR(CheckDnsName("volume_claim", spec.volume_claim));
+  }
+  RETURN_IF_ERROR(CheckNetwork(spec));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh()));
   if (mesh.devices() % spec.processes() != 0) {
     return InputError(

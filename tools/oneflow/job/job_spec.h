@@ -37,14 +37,27 @@ struct JobSpec {
   // Kubernetes'.
   std::string image, volume_claim;
   int64_t memory_bytes = 0;   // that the arenas of a process need
+  int64_t gpus = 0;           // of a process
   int64_t first_attempt = 1;  // number of the first attempt: greater than those before it
+
+  // Of processes; empty: not named.
+  std::string interface, trust_network;
 
   int64_t processes() const { return nodes * processes_per_node; }
   std::string name() const;  // of the job at the engine: the folder's
 };
 
-// Refuses numbers that are out of range or do not fit together, the plan's ranks among them.
+// Refuses what can never run: numbers that are out of range or do not fit together, the plan's
+// ranks among them, words that mean nothing to the engine, and a network that is missing.
 absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan);
+
+// Refuses processes on several hosts without a network that they may use, and a --trust_network
+// that is none.
+absl::Status CheckNetwork(const JobSpec& spec);
+
+// GPUs that each of `processes` needs; `shared`: its ranks share one. Requires that they divide the
+// ranks.
+absl::StatusOr<int64_t> CountGpus(const proto::Plan& plan, int64_t processes, bool shared);
 
 // Host memory that the arenas of a plan need in one of `groups` equal blocks of consecutive ranks:
 // the largest. Requires that `groups` divides the ranks.

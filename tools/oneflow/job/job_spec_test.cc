@@ -37,7 +37,9 @@ JobSpec SlurmSpec() {
           .max_jobs = 3,
           .partition = "gpu",
           .time = "1-12:00:00",
-          .sbatch_options = {"--account=mine", "--gres=gpu:8"}};
+          .sbatch_options = {"--account=mine"},
+          .gpus = 4,
+          .interface = "ib0"};
 }
 
 JobSpec LocalSpec() {
@@ -87,6 +89,26 @@ TEST_CASE("job_spec: cores of a process that are given are asked of Slurm") {
   CHECK(script.find("--exclusive") == script.npos);
 }
 
+TEST_CASE("job_spec: GPUs are asked for, one a rank") {
+  proto::Plan plan = MakePlan({{"data", 8}}, {1, 1});
+  CHECK(*CountGpus(plan, 2, false) == 0);
+  plan.set_device_kind(proto::CUDA);
+  CHECK(*CountGpus(plan, 2, false) == 4);
+  CHECK(*CountGpus(plan, 1, true) == 1);
+  JobSpec spec = SlurmSpec();
+  CHECK(MakeScript(spec).find("#SBATCH --gres=gpu:8\n") != std::string::npos);
+  spec.sbatch_options = {"--gpus-per-node=a100:8"};
+  CHECK(MakeScript(spec).find("--gres") == std::string::npos);
+  spec.sbatch_options.clear();
+  spec.gpus = 0;
+  CHECK(MakeScript(spec).find("--gres") == std::string::npos);
+  JobSpec pods = KubernetesSpec();
+  CHECK(MakeJobSet(pods).find("\n                    limits: {nvidia.com/gpu: 4}\n") !=
+        std::string::npos);
+  pods.gpus = 0;
+  CHECK(MakeJobSet(pods).find("limits") == std::string::npos);
+}
+
 TEST_CASE("job_spec: what $( begins in a flag is no variable of Kubernetes") {
   JobSpec spec = KubernetesSpec();
   spec.train = {"--data=/scratch/$(HOME).txt"};
@@ -115,7 +137,16 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
   refused([](JobSpec& s) { s.signal_seconds = 0; }, "--signal_seconds=0");
   refused([](JobSpec& s) { s.max_restarts = -1; }, "--max_restarts=-1");
   refused([](JobSpec& s) { s.job_dir = "/a\"b"; }, "--job_dir=/a\"b: has characters");
-  refused([](JobSpec& s) { s.time = "1\n#SBATCH"; }, "--time=1\n#SBATCH: has characters");
+  refused([](JobSpec& s) { s.time = "2h"; }, "--time=2h: is no time of Slurm's");
+  refused([](JobSpec& s) { s.time = "2"; },
+          "--time=2: is no more than the 120 seconds in which a job ends");
+  refused([](JobSpec& s) { s.sbatch_options = {"--array=0-3"}; },
+          "--sbatch_option=--array=0-3: sbatch's --array makes several jobs of one");
+  refused([](JobSpec& s) { s.interface = ""; },
+          "--trust_network: is missing: the processes of 4 nodes meet beyond loopback; name the "
+          "network");
+  refused([](JobSpec& s) { s.trust_network = "10.1.0.0/99"; },
+          "--trust_network=10.1.0.0/99: is no network");
   refused([](JobSpec& s) { s.train = {"--prompt=a\nb"}; }, "has more than one line");
   refused([](JobSpec& s) { s.sbatch_options = {"mine"}; }, "is no option of sbatch");
   refused([](JobSpec& s) { s.sbatch_options = {"--a\nb"}; }, "has more than one line");
@@ -138,6 +169,29 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
         s.image = "i";
       },
       "--volume_claim: is missing");
+  refused(
+      [](JobSpec& s) {
+        s = KubernetesSpec();
+        s.image = "One Flow";
+      },
+      "--image=One Flow: is no name of an image");
+  refused(
+      [](JobSpec& s) {
+        s = KubernetesSpec();
+        s.volume_claim = "Scratch";
+      },
+      "--volume_claim=Scratch: is no name of an object of Kubernetes");
+  refused(
+      [](JobSpec& s) {
+        s = KubernetesSpec();
+        s.interface = "";
+      },
+      "the processes of 8 pods meet beyond loopback");
+  // One node's processes meet on loopback.
+  JobSpec one = SlurmSpec();
+  one.nodes = 1;
+  one.interface = "";
+  CHECK(CheckSpec(one, plan).ok());
 }
 
 TEST_CASE("job_spec: the memory of a node is that of its ranks' stages") {

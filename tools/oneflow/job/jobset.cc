@@ -65,6 +65,9 @@ std::string MakeJobSet(const JobSpec& spec) {
        {"@script@", Quoted(PodScript(spec))},
        {"@memory@", absl::StrCat(((spec.memory_bytes + kBesideArenas) >> 20) + 1)},
        {"@cpu@", cpu},
+       {"@limits@", spec.gpus == 0 ? ""
+                                   : absl::StrCat("\n                    limits: {nvidia.com/gpu: ",
+                                                  spec.gpus, "}")},
        {"@mount@", MountPath(spec)},
        {"@volume_claim@", Quoted(spec.volume_claim)}});
 }

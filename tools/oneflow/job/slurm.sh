@@ -20,10 +20,11 @@ done'
 # shellcheck disable=SC2016  # expanded by the process
 check_and_exec='[[ ! -e $0/cancel ]] || exit 1; exec "$@"'
 # The step of a lost node holds its cores until Slurm has heard of all its ends: --overlap takes them.
+# srun that Slurm has put off sleeps for as long as --immediate says: another launch comes sooner.
 launch() {
   local code=0 watch=
   if [[ ${SLURM_JOB_NUM_NODES:-1} -gt 1 ]]; then
-    srun --no-kill --immediate=60 --overlap --input=none --nodes=1 --ntasks=1 --relative=1 \
+    srun --no-kill --immediate=15 --overlap --input=none --nodes=1 --ntasks=1 --relative=1 \
       --job-name=watch bash -c "$watch_script_node" "$job" "$SLURMD_NODENAME" &
     watch=$!
   fi
@@ -33,8 +34,8 @@ launch() {
 }
 
 launch_processes() {
-  srun --no-kill --kill-on-bad-exit=1 --immediate=60 --overlap --input=none "${step[@]}" \
-    --job-name=attempt --output="$logs/process-%t.log" \
+  srun --no-kill --kill-on-bad-exit=1 --immediate=15 --overlap --input=none "${step[@]}" \
+    --export=ALL --job-name=attempt --output="$logs/process-%t.log" \
     bash -c "$check_and_exec" "$job_dir" "${train[@]}"
 }
 
@@ -42,10 +43,40 @@ launch_processes() {
 # may send its signal up to a minute early.
 check_room() {
   local left end
-  read -r left end < <(squeue --noheader --jobs="$job" --format="%D %e") || return 0
+  read -r left end < <(squeue --noheader --jobs="$job" --format="%D %e" 2>/dev/null) || return 0
   [[ $left -ge $nodes ]] || leave "$left of $nodes nodes are left"
   end=$(date --date="$end" +%s 2>/dev/null) || return 0  # no limit
-  ((begun == 0 || end - $(date +%s) > signal_seconds + 60)) || leave "the job's time is over"
+  ((launches == 0 || end - $(date +%s) > signal_seconds + 60)) || leave "the job's time is over"
+}
+
+# state JOB: as Slurm says it; "forgotten" if Slurm knows no such job. Fails if Slurm does not answer.
+state() {
+  local answer
+  if answer=$(squeue --noheader --jobs="$1" --states=all --format=%T 2>&1); then
+    echo "${answer:-forgotten}"
+  elif [[ $answer == *"Invalid job id"* ]]; then
+    echo forgotten
+  else
+    return 1
+  fi
+}
+
+# Fails if Slurm does not answer. A controller that was restarted without its newest state may have
+# lost this job: then no step can be launched in it any more.
+engine_answers() {
+  local answer
+  answer=$(state "$job") || return 1
+  [[ $answer != forgotten ]] || leave "Slurm has forgotten this job"
+}
+
+# is_live JOB: its script may run. Waits until Slurm answers.
+is_live() {
+  local answer
+  until answer=$(state "$1"); do
+    if $told_to_stop; then return; fi
+    sleep 5
+  done
+  [[ $answer =~ RUNNING|SUSPENDED|STOPPED|SIGNALING|RESIZING|STAGE_OUT ]]
 }
 
 # Jobs behind this one would find nothing to do.

@@ -63,14 +63,16 @@ TEST_CASE("slurm: room of a partition") {
 TEST_CASE("engine: the state of a job in a word") {
   const SlurmJob running = {"1", "RUNNING"}, pending = {"2", "PENDING"}, failed = {"1", "FAILED"};
   const nlohmann::ordered_json done = {{"state", "done"}}, foreign = {{"state", 7}};
-  CHECK(DescribeState(Engine::kSlurm, {running, pending}, std::nullopt, false) == "running");
-  CHECK(DescribeState(Engine::kSlurm, {running, pending}, std::nullopt, true) == "running");
-  CHECK(DescribeState(Engine::kSlurm, {failed, pending}, std::nullopt, false) == "queued");
-  CHECK(DescribeState(Engine::kSlurm, {failed}, std::nullopt, false) == "stopped");
-  CHECK(DescribeState(Engine::kSlurm, {failed}, std::nullopt, true) == "cancelled");
-  CHECK(DescribeState(Engine::kSlurm, {}, done, true) == "done");
-  CHECK(DescribeState(Engine::kSlurm, {}, foreign, false) == "stopped");
-  CHECK(DescribeState(Engine::kKubernetes, {}, std::nullopt, false) == "unknown");
+  using Jobs = std::vector<SlurmJob>;
+  CHECK(DescribeState(Jobs{running, pending}, std::nullopt, false) == "running");
+  CHECK(DescribeState(Jobs{running, pending}, std::nullopt, true) == "running");
+  CHECK(DescribeState(Jobs{failed, pending}, std::nullopt, false) == "queued");
+  CHECK(DescribeState(Jobs{failed}, std::nullopt, false) == "stopped");
+  CHECK(DescribeState(Jobs{failed}, std::nullopt, true) == "cancelled");
+  CHECK(DescribeState(Jobs{}, done, true) == "done");
+  CHECK(DescribeState(Jobs{}, foreign, false) == "stopped");
+  CHECK(DescribeState(std::nullopt, std::nullopt, true) == "unknown");
+  CHECK(DescribeState(std::nullopt, done, true) == "done");
 }
 
 }  // namespace

@@ -1,7 +1,12 @@
 // oneflow status: how a job stands, as its engine and its directory tell.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -60,13 +65,27 @@ std::string WaitsText(const Json& waits) {
          "  waits\n" + text;
 }
 
+// When a file was last written; empty if it is not there.
+std::string TimeWritten(const std::string& path) {
+  struct stat file = {};
+  std::tm utc = {};
+  if (stat(path.c_str(), &file) != 0 || gmtime_r(&file.st_mtim.tv_sec, &utc) == nullptr) return "";
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
 std::string StatusText(const Json& status) {
   std::string text = Line("state", FormatValue(status.at("state")));
+  if (status.contains("no_answer")) {
+    text += Line("slurm", "does not answer; the rest is what the directory tells: " +
+                              FormatValue(status.at("no_answer")));
+  }
   for (const Json& job : status.at("jobs")) {
     text += Line(absl::StrCat("job ", FormatValue(job.at("id"))),
                  absl::StrCat(FormatValue(job.at("state")), "  ", FormatValue(job.at("where"))));
   }
-  for (const char* part : {"attempt", "checkpoint"}) {
+  for (const char* part : {"attempt", "checkpoint", "last_status"}) {
     if (status.contains(part)) text += Line(part, FormatValue(status.at(part)));
   }
   for (const char* part : {"training", "outcome", "final"}) {
@@ -84,13 +103,19 @@ absl::Status Status(const Arguments& /*args*/) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
   ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
-  ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, JobsAtEngine(dir, record));
+  const bool is_asked = record.engine != Engine::kKubernetes;
+  const absl::StatusOr<std::vector<SlurmJob>> answer = JobsAtEngine(dir, record);
+  // Slurm's controller may be down while the job goes on, and then the folder is all there is.
+  if (!answer.ok() && record.engine != Engine::kSlurm) return answer.status();
+  std::optional<std::vector<SlurmJob>> jobs;
+  if (is_asked && answer.ok()) jobs = *answer;
   const std::optional<Json> final_json = dir.Json("final.json");
   Json status = {{"job_dir", dir.path()},
                  {"engine", EngineName(record.engine)},
-                 {"state", DescribeState(record.engine, jobs, final_json, dir.Has("cancel"))},
+                 {"state", DescribeState(jobs, final_json, dir.Has("cancel"))},
                  {"jobs", Json::array()}};
-  for (const SlurmJob& job : jobs) {
+  if (!answer.ok()) status["no_answer"] = std::string(ToStd(answer.status().message()));
+  for (const SlurmJob& job : jobs.value_or(std::vector<SlurmJob>())) {
     status["jobs"].push_back(
         {{"id", job.id}, {"state", job.state}, {"nodes", job.nodes}, {"where", job.where}});
   }
@@ -98,7 +123,10 @@ absl::Status Status(const Arguments& /*args*/) {
   if (!attempts.empty()) status["attempt"] = attempts.back().number;
   const std::string checkpoint = dir.NewestCheckpoint();
   if (!checkpoint.empty()) status["checkpoint"] = checkpoint;
-  if (const auto training = dir.Json("status.json")) status["training"] = *training;
+  if (const auto training = dir.Json("status.json")) {
+    status["training"] = *training;
+    status["last_status"] = TimeWritten(dir.File("status.json"));
+  }
   if (const auto outcome = dir.Json("outcome.json")) status["outcome"] = *outcome;
   if (final_json) status["final"] = *final_json;
   std::fputs((format == "json" ? JsonText(status) + "\n" : StatusText(status)).c_str(), stdout);

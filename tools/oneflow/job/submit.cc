@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "actor_runtime/checkpoint/durable.h"
+#include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
@@ -108,7 +109,23 @@ absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   spec.sbatch_options = args.Repeated("sbatch_option");
   spec.image = FLAGS_image;
   spec.volume_claim = FLAGS_volume_claim;
+  spec.interface = FLAGS_interface;
+  spec.trust_network = FLAGS_trust_network;
   return spec;
+}
+
+// Refuses a program that cannot run, as far as it is known here: a local one, and this one.
+absl::Status CheckProgram(const JobSpec& spec, const proto::Plan& plan) {
+  if (spec.engine == Engine::kLocal && spec.oneflow.find('/') != std::string::npos &&
+      access(spec.oneflow.c_str(), X_OK) != 0) {
+    return InputError("--oneflow=" + spec.oneflow, "is no program that can be run",
+                      "check the path and its permissions");
+  }
+  const bool is_this = FLAGS_oneflow.empty() && spec.engine != Engine::kKubernetes;
+  if (!is_this || plan.device_kind() != proto::CUDA || cuda::IsBuiltIn()) return absl::OkStatus();
+  return InputError(FLAGS_plan.empty() ? "--device=cuda" : "--plan=" + FLAGS_plan,
+                    "is for GPUs, and this oneflow was built without CUDA",
+                    "build it with --config=cuda, or name one that was by --oneflow=FILE");
 }
 
 // One more than the number of any attempt so far.
@@ -249,12 +266,8 @@ absl::Status Submit(const Arguments& args) {
   if (!FLAGS_eval_data.empty()) RETURN_IF_ERROR(CheckFiles("eval_data", FLAGS_eval_data));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   RETURN_IF_ERROR(CheckSpec(spec, plan));
-  if (spec.engine == Engine::kKubernetes && spec.processes() > 1 && FLAGS_interface.empty() &&
-      FLAGS_trust_network.empty()) {
-    return InputError("--trust_network", "is missing: pods meet beyond loopback",
-                      "name the network of the pods, which tensors cross unprotected, by "
-                      "--trust_network=CIDR or --interface=DEVICE");
-  }
+  RETURN_IF_ERROR(CheckProgram(spec, plan));
+  ASSIGN_OR_RETURN(spec.gpus, CountGpus(plan, spec.processes(), FLAGS_logical_devices));
   ASSIGN_OR_RETURN(spec.memory_bytes, LargestHostBytes(plan, spec.processes()));
   spec.first_attempt = NextAttempt(dir);
   if (FLAGS_checkpoint_every == 0) {

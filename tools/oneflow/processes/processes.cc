@@ -63,6 +63,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   callbacks.on_note = made->options_.on_note;
   callbacks.on_listen = made->options_.on_listening;
   callbacks.while_joining = made->options_.while_joining;
+  callbacks.on_waits = made->options_.on_waits;
   ASSIGN_OR_RETURN(made->member_, Member::Join(made->options_.member, std::move(callbacks)));
 
   ASSIGN_OR_RETURN(made->cores_, made->ShareCoresOfHost());

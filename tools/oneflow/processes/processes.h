@@ -40,6 +40,8 @@ struct ProcessesOptions {
   std::function<void(int port)> on_listening;
   // Asked now and then until all have joined: why they never will. May be empty.
   std::function<absl::Status()> while_joining;
+  // Called now and then until all have joined: for whom this process waits. May be empty.
+  std::function<void(const std::string& missing)> on_waits;
   // Process 0 alone: called with the notes of all processes (Member::Note).
   std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };

@@ -11,8 +11,8 @@
 #SBATCH --mem=0
 #SBATCH --partition=gpu
 #SBATCH --time=1-12:00:00
-#SBATCH --account=mine
 #SBATCH --gres=gpu:8
+#SBATCH --account=mine
 #
 # Written by `oneflow submit`; docs/operations.md says how it is used.
 set -u
@@ -61,10 +61,11 @@ done'
 # shellcheck disable=SC2016  # expanded by the process
 check_and_exec='[[ ! -e $0/cancel ]] || exit 1; exec "$@"'
 # The step of a lost node holds its cores until Slurm has heard of all its ends: --overlap takes them.
+# srun that Slurm has put off sleeps for as long as --immediate says: another launch comes sooner.
 launch() {
   local code=0 watch=
   if [[ ${SLURM_JOB_NUM_NODES:-1} -gt 1 ]]; then
-    srun --no-kill --immediate=60 --overlap --input=none --nodes=1 --ntasks=1 --relative=1 \
+    srun --no-kill --immediate=15 --overlap --input=none --nodes=1 --ntasks=1 --relative=1 \
       --job-name=watch bash -c "$watch_script_node" "$job" "$SLURMD_NODENAME" &
     watch=$!
   fi
@@ -74,8 +75,8 @@ launch() {
 }
 
 launch_processes() {
-  srun --no-kill --kill-on-bad-exit=1 --immediate=60 --overlap --input=none "${step[@]}" \
-    --job-name=attempt --output="$logs/process-%t.log" \
+  srun --no-kill --kill-on-bad-exit=1 --immediate=15 --overlap --input=none "${step[@]}" \
+    --export=ALL --job-name=attempt --output="$logs/process-%t.log" \
     bash -c "$check_and_exec" "$job_dir" "${train[@]}"
 }
 
@@ -86,7 +87,37 @@ check_room() {
   read -r left end < <(squeue --noheader --jobs="$job" --format="%D %e") || return 0
   [[ $left -ge $nodes ]] || leave "$left of $nodes nodes are left"
   end=$(date --date="$end" +%s 2>/dev/null) || return 0  # no limit
-  ((begun == 0 || end - $(date +%s) > signal_seconds + 60)) || leave "the job's time is over"
+  ((launches == 0 || end - $(date +%s) > signal_seconds + 60)) || leave "the job's time is over"
+}
+
+# state JOB: as Slurm says it; "forgotten" if Slurm knows no such job. Fails if Slurm does not answer.
+state() {
+  local answer
+  if answer=$(squeue --noheader --jobs="$1" --states=all --format=%T 2>&1); then
+    echo "${answer:-forgotten}"
+  elif [[ $answer == *"Invalid job id"* ]]; then
+    echo forgotten
+  else
+    return 1
+  fi
+}
+
+# Fails if Slurm does not answer. A controller that was restarted without its newest state may have
+# lost this job: then no step can be launched in it any more.
+engine_answers() {
+  local answer
+  answer=$(state "$job") || return 1
+  [[ $answer != forgotten ]] || leave "Slurm has forgotten this job"
+}
+
+# is_live JOB: its script may run. Waits until Slurm answers.
+is_live() {
+  local answer
+  until answer=$(state "$1"); do
+    if $told_to_stop; then return; fi
+    sleep 5
+  done
+  [[ $answer =~ RUNNING|SUSPENDED|STOPPED|SIGNALING|RESIZING|STAGE_OUT ]]
 }
 
 # Jobs behind this one would find nothing to do.
@@ -99,8 +130,10 @@ cancel_successors() {
 
 # The loop of attempts. An attempt is one run of all processes; it ends for all when one is lost. The
 # next goes on from the newest checkpoint. A line of `attempts` is written when one begins: its
-# number, the job, and the checkpoint that it goes on from.
+# number, the job, and the checkpoint that it goes on from; another one if nobody joined in it.
 attempts=$job_dir/attempts
+# Seconds in which nobody joins, though the engine answers, before this job leaves its nodes.
+patience=1800
 
 newest_checkpoint() {
   local manifest newest=none
@@ -110,18 +143,31 @@ newest_checkpoint() {
   echo "${newest##*/}"
 }
 
-# fruitless CHECKPOINT: how many of the last attempts, one after the other, began with it.
+# fruitless CHECKPOINT: how many of the last attempts, one after the other, began with it. One in
+# which nobody joined tells nothing about the training.
 fruitless() {
-  awk -v newest="$1" '{ n = $3 == newest ? n + 1 : 0 } END { print n + 0 }' "$attempts"
+  awk -v newest="$1" '
+    $1 == "-" && $2 == "unjoined" { n = before; next }
+    { before = n; n = $3 == newest ? n + 1 : 0 }
+    END { print n + 0 }' "$attempts"
+}
+
+# number FILE NAME: a number in a file of the job; nothing where there is none.
+number() {
+  sed -n "s/.*\"$2\": *\([0-9]*\).*/\1/p" "$job_dir/$1" 2>/dev/null
+}
+
+# joined ATTEMPT: all processes have met; status.json says so from then on.
+joined() {
+  [[ $(number status.json attempt) == "$1" ]]
 }
 
 # outcome ATTEMPT LAUNCHED: 0 done, 1 starting again may help, 2 it cannot. The processes write it to
 # outcome.json. If they could not, the launcher's exit code tells the rest.
 outcome() {
-  local attempt code
-  attempt=$(sed -n 's/.*"attempt": *\([0-9]*\).*/\1/p' "$job_dir/outcome.json" 2>/dev/null)
-  code=$(sed -n 's/.*"code": *\([0-9]*\).*/\1/p' "$job_dir/outcome.json" 2>/dev/null)
-  [[ $attempt == "$1" ]] || code=$2
+  local code
+  code=$(number outcome.json code)
+  [[ $(number outcome.json attempt) == "$1" ]] || code=$2
   case $code in 0 | 2) echo "$code" ;; *) echo 1 ;; esac
 }
 
@@ -140,11 +186,41 @@ leave() {
   exit 1
 }
 
+# The folder belongs to one job at a time, whose id `owner` holds. A lock of the kernel's would stay
+# with a script whose host hangs; the engine knows which jobs are over.
+take_folder() {
+  local other='' owner
+  exec {owner}<>"$job_dir/owner"
+  flock "$owner" || leave "$job_dir/owner cannot be locked"
+  read -r other <&"$owner"
+  if [[ -n $other && $other != "$job" ]] && is_live "$other"; then
+    leave "$job_dir belongs to job $other, which runs"
+  fi
+  echo "$job" >"$job_dir/owner"
+  exec {owner}>&-
+}
+
+# back_off: waits before the next launch, longer each time, as the engine may need to come back.
+back_off() {
+  local left
+  pause=$((pause == 0 ? 2 : pause < 30 ? 2 * pause : 60))
+  echo "oneflow: no process has joined; the next launch is in $pause s"
+  for ((left = pause; left > 0; left--)); do
+    if $told_to_stop || [[ -e $job_dir/cancel ]]; then return; fi
+    sleep 1
+  done
+}
+
+take_folder
 if [[ -e $job_dir/final.json ]]; then
   echo "oneflow: nothing is left to do: $(cat "$job_dir/final.json")"
   exit 0
 fi
-for ((begun = 0; begun <= max_restarts; begun++)); do
+begun=0     # attempts in which all joined
+launches=0  # of any kind
+pause=0     # before the last launch
+alone_since=$SECONDS
+while ((begun <= max_restarts)); do
   [[ ! -e $job_dir/cancel ]] || finish cancelled 1 "by oneflow cancel"
   ! $told_to_stop || leave "told to stop"
   check_room
@@ -157,12 +233,23 @@ for ((begun = 0; begun <= max_restarts; begun++)); do
   echo "$attempt $job $checkpoint" >>"$attempts"
   echo "oneflow: attempt $attempt goes on from checkpoint $checkpoint"
   launched=0
+  ((launches += 1))
   ONEFLOW_ATTEMPT=$attempt launch || launched=$?
   case $(outcome "$attempt" "$launched") in
     0) finish "done" 0 "attempt $attempt" ;;
     2) finish failed 2 "attempt $attempt cannot succeed when it is started again" ;;
   esac
   echo "oneflow: attempt $attempt ended early (exit code $launched)"
+  if joined "$attempt"; then
+    ((begun += 1))
+    pause=0
+    alone_since=$SECONDS
+    continue
+  fi
+  echo "- unjoined $attempt" >>"$attempts"
+  if ! engine_answers; then alone_since=$SECONDS; fi
+  ((SECONDS - alone_since < patience)) || leave "no process has joined for $patience s"
+  back_off
 done
 [[ ! -e $job_dir/cancel ]] || finish cancelled 1 "by oneflow cancel"
 finish failed 1 "$max_restarts restarts were not enough"
