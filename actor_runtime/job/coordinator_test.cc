@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/job/coordinator_for_test.h"
 #include "actor_runtime/job/member_state.h"
