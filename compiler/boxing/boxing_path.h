@@ -30,6 +30,10 @@ struct BoxingPrices {
   const KernelCost* kernels = nullptr;  // of the cluster's device; null: made where it is needed
 };
 
+// The mesh on which all is priced that stays within a stage: the same axes, with one stage. So no
+// number of stages moves a bit (law 6).
+Mesh OneStage(Mesh mesh);
+
 // A tensor that is boxed.
 struct BoxedTensor {
   Dims dims;
@@ -64,7 +68,8 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
 
 // The path that takes the fewest seconds; of equal ones that of the fewest steps, then the first in
 // the order of axes. Empty if from == to. Between its ends nothing is empty or partial but where an
-// end is. Deterministic.
+// end is. Of several axes that are summed on the way, the innermost is summed first: no price moves
+// a bit. Deterministic.
 std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to);
 

@@ -31,16 +31,14 @@ struct Need {
 
 class BoxingInserter {
  public:
-  BoxingInserter(Graph* graph, const proto::Cluster& cluster, const proto::Cluster& path_cluster,
-                 bool regather)
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster, bool regather)
       : graph_(graph),
         regather_(regather),
         cluster_(ClusterForBoxing(cluster)),
-        path_cluster_(ClusterForBoxing(path_cluster)),
         kernels_(cluster_.device()),
-        way_kernels_(path_cluster_.device()),
+        stage_(OneStage(graph->mesh)),
         prices_{cluster_, graph->mesh, &kernels_},
-        path_prices_{path_cluster_, graph->mesh, &way_kernels_} {
+        stage_prices_{cluster_, stage_, &kernels_} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -110,7 +108,7 @@ class BoxingInserter {
     const auto [known, fresh] =
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
-      known->second = BoxingPath(path_prices_, ToBoxed(tensor), tensor.sbp, to);
+      known->second = BoxingPath(stage_prices_, ToBoxed(tensor), tensor.sbp, to);
     }
     return known->second;
   }
@@ -278,9 +276,11 @@ class BoxingInserter {
 
   Graph* graph_;
   const bool regather_;
-  const proto::Cluster cluster_, path_cluster_;
-  const KernelCost kernels_, way_kernels_;
-  const BoxingPrices prices_, path_prices_;  // of what crosses stages; of what stays in one
+  const proto::Cluster cluster_;
+  const KernelCost kernels_;
+  const Mesh stage_;
+  // Of what crosses stages; and of what stays in one, as if there were no others.
+  const BoxingPrices prices_, stage_prices_;
   std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
@@ -292,10 +292,9 @@ class BoxingInserter {
 }  // namespace
 
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster,
-                          bool regather, const proto::Cluster* path_cluster) {
+                          bool regather) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  const proto::Cluster& within = path_cluster == nullptr ? cluster : *path_cluster;
-  BoxingInserter(graph, cluster, within, regather).Run(choice);
+  BoxingInserter(graph, cluster, regather).Run(choice);
   return absl::OkStatus();
 }
 
