@@ -211,9 +211,8 @@ CompileOptions ForOrder(CompileOptions options) {
   const int stages = options.mesh.stage_axis();
   if (stages >= 0) options.mesh.axes.erase(options.mesh.axes.begin() + stages);
   const auto name = [](const Mesh::Axis& axis) { return axis.name.substr(0, axis.name.find('.')); };
-  std::stable_sort(
-      options.mesh.axes.begin(), options.mesh.axes.end(),
-      [&](const Mesh::Axis& a, const Mesh::Axis& b) { return name(a) < name(b); });
+  std::stable_sort(options.mesh.axes.begin(), options.mesh.axes.end(),
+                   [&](const Mesh::Axis& a, const Mesh::Axis& b) { return name(a) < name(b); });
   const CompileOptions usual;
   options.order = usual.order;
   options.stage_layers = usual.stage_layers;
@@ -251,24 +250,23 @@ absl::StatusOr<CompileOptions> WithOrderedAxes(const GraphSource& source,
   return ordered;
 }
 
-// A plan that does not fit its devices is refused, never given other layouts than one that fits:
-// they would move bits. What would fit can be stated.
+// A plan that does not fit its devices is refused; other layouts, which may fit, would move bits.
+// They can be stated: those that `options` give without a cluster, if with them `ordered` fits.
 absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
-                                const CompileOptions& options, const Schedule& schedule) {
+                                CompileOptions options, const CompileOptions& ordered,
+                                const Schedule& schedule) {
   if (options.cluster.level_size() == 0 || source.graph.layout_size() > 0) return refused;
-  CompileOptions unknown = options;
-  unknown.cluster.Clear();
-  unknown.fill_memory = false;
-  unknown.state_layouts = true;
-  const absl::StatusOr<proto::Plan> stated =
-      CompileOnMesh(source, unknown, schedule, options.mesh);
+  options.cluster.Clear();
+  options.fill_memory = false;
+  options.state_layouts = true;
+  const absl::StatusOr<proto::Plan> stated = CompileOnMesh(source, options, schedule, options.mesh);
   if (!stated.ok()) return refused;
   source.graph = stated->graph();
-  if (!CompileOnMesh(source, options, schedule, options.mesh).ok()) return refused;
-  return absl::ResourceExhaustedError(absl::StrCat(
-      refused.message(),
-      "; or state the layouts for an unknown cluster, which fit: compile without --cluster and "
-      "with --layouts_out=FILE, then FILE as --graph with --cluster"));
+  if (!CompileOnMesh(source, ordered, schedule, options.mesh).ok()) return refused;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(refused.message(),
+                   "; the layouts for an unknown cluster fit: compile without --cluster and with "
+                   "--layouts_out=FILE, then with --cluster and --graph=FILE"));
 }
 
 }  // namespace
@@ -278,7 +276,7 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOpti
   ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
   absl::StatusOr<proto::Plan> plan = CompileOnMesh(source, ordered, schedule, options.mesh);
   if (!absl::IsResourceExhausted(plan.status())) return plan;
-  return WithLayoutsThatFit(plan.status(), source, ordered, schedule);
+  return WithLayoutsThatFit(plan.status(), source, options, ordered, schedule);
 }
 
 std::vector<std::string> PassNames() {

@@ -178,10 +178,10 @@ Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micr
   others.axes.erase(others.axes.begin() + axis);
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(others);
   Cheapest cheapest(graph, cluster, micro_batches, bucket_bytes);
-  for (size_t place = 0; place <= groups.size(); ++place) {
-    std::vector<std::vector<Mesh::Axis>> placed = groups;
-    placed.insert(placed.begin() + static_cast<int64_t>(place), {graph.mesh.axes[axis]});
-    cheapest.Try(Join(placed));
+  for (size_t at = 0; at <= groups.size(); ++at) {
+    std::vector<std::vector<Mesh::Axis>> with = groups;
+    with.insert(with.begin() + static_cast<int64_t>(at), {graph.mesh.axes[axis]});
+    cheapest.Try(Join(with));
   }
   return cheapest.best();
 }

@@ -153,22 +153,11 @@ class PathSearch {
     return options;
   }
 
-  // Whether an inner axis is still to be summed. Sums are taken from the innermost axis outwards,
-  // whatever links cost: their order is one of bits.
-  bool SumsInside(const NdSbp& at, int axis) const {
-    if (at[axis] != P() || prices_.mesh.axes[axis].size == 1) return false;
-    for (size_t b = axis + 1; b < at.size(); ++b) {
-      if (at[b] == P() && to_[b] != P() && prices_.mesh.axes[b].size > 1) return true;
-    }
-    return false;
-  }
-
   // What one primitive may lead to, `to_` first: all that differ on one axis; and on several, where
   // none of these is partial.
   std::vector<NdSbp> Neighbours(const NdSbp& at) const {
     std::vector<NdSbp> all = {at};
     for (int axis = 0; axis < static_cast<int>(at.size()); ++axis) {
-      if (SumsInside(at, axis)) continue;
       const size_t before = all.size();
       for (const Sbp next : Options(axis)) {
         for (size_t i = 0; i < before && !(next == at[axis]); ++i) {

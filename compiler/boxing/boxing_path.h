@@ -68,8 +68,7 @@ BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tens
 
 // The path that takes the fewest seconds; of equal ones that of the fewest steps, then the first in
 // the order of axes. Empty if from == to. Between its ends nothing is empty or partial but where an
-// end is. Of several axes that are summed on the way, the innermost is summed first: no price moves
-// a bit. Deterministic.
+// end is. Deterministic.
 std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to);
 

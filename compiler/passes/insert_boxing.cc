@@ -115,17 +115,20 @@ class BoxingInserter {
 
   // The SBP in which a tensor of SBP `have` is sent to a reader on another stage that needs `need`:
   // `have`, with those partial values reduced that the reader needs reduced. If these are on
-  // several axes, the tensor is resharded to `need` before it is sent, because the order of the
-  // axes is the order of the sums.
+  // several axes, the tensor is resharded to `need` before it is sent, because the path to that is
+  // the order of the sums.
   static NdSbp SbpToSend(const NdSbp& have, const NdSbp& need) {
+    if (CountSums(have, need) > 1) return need;
     NdSbp sbp = have;
-    int reduced = 0;
     for (size_t a = 0; a < have.size(); ++a) {
-      if (!have[a].partial() || need[a].partial()) continue;
-      sbp[a] = need[a];
-      ++reduced;
+      if (have[a].partial() && !need[a].partial()) sbp[a] = need[a];
     }
-    return reduced > 1 ? need : sbp;
+    return sbp;
+  }
+  static int CountSums(const NdSbp& have, const NdSbp& need) {
+    int sums = 0;
+    for (size_t a = 0; a < have.size(); ++a) sums += have[a].partial() && !need[a].partial();
+    return sums;
   }
 
   // Cross-mesh resharding: `sbp`, or `sbp` split along axes on which it is replicated, whichever
@@ -170,7 +173,11 @@ class BoxingInserter {
     before.chunk = origin_[t].chunk;
     before.sbp = SbpToSend(graph_->tensors[t].sbp, need.sbp);
     const NdSbp split = SplitForTransfer(graph_->tensors[t], before.sbp, need, from);
-    if (split != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
+    if (split != before.sbp) {
+      // On its way to these parts a tensor would be summed in an order of its own.
+      if (CountSums(graph_->tensors[t].sbp, before.sbp) > 1) t = Provide(t, before);
+      before.reader = "the link to stage " + std::to_string(need.stage);
+    }
     before.sbp = split;
     const TensorId source = Provide(t, before);
     TensorId& arrived = transferred_[{source, need.stage, need.chunk}];

@@ -161,12 +161,12 @@ Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan) {
   context.save = [&](const Piece& piece) {
     const std::scoped_lock lock(mutex);
     const size_t bytes = ElementBytes(piece.dtype);
-    std::vector<std::byte>& whole = trained.variables[*piece.name];
-    whole.resize(Product(*piece.dims) * bytes);
+    std::vector<std::byte>& full = trained.variables[*piece.name];
+    full.resize(Product(*piece.dims) * bytes);
     ForRuns(*piece.dims, *piece.slice, 0, piece.slice->elements(),
             [&](int64_t element, int64_t index, int64_t count) {
               std::copy_n(piece.data + element * bytes, count * bytes,
-                          whole.begin() + static_cast<int64_t>(index * bytes));
+                          full.begin() + static_cast<int64_t>(index * bytes));
             });
     return absl::OkStatus();
   };

@@ -66,7 +66,8 @@ proto::Plan CompileSmall(const SmallRun& run);
 SmallResult Train(const SmallRun& run);
 // With a plan that CompileSmall made.
 SmallResult Train(const SmallRun& run, const proto::Plan& plan);
-// And the variables that are trained, whole, whatever the mesh splits: the bytes of each, by name.
+// And the variables that are trained, in full, whatever the mesh splits: the bytes of each, by
+// name.
 struct Trained {
   SmallResult result;
   std::map<std::string, std::vector<std::byte>> variables;
