@@ -58,9 +58,8 @@ absl::Status Lower(BackEndState* s) {
 
 absl::Status Price(BackEndState* s) {
   if (!s->seconds.empty()) return absl::OkStatus();
-  const bool known = s->draft.search.prices == LayoutSearch::kCluster;
   ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->lowered.facts,
-                                            known ? s->draft.lower.cluster : proto::Cluster()));
+                                            s->draft.lower.cluster));
   return absl::OkStatus();
 }
 

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/back_end.h"
-#include "compiler/compare_layouts.h"
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
 #include "compiler/front_end.h"
@@ -72,19 +71,6 @@ proto::Plan PlanHeader(const proto::Graph& graph, const CompileOptions& options,
   return plan;
 }
 
-// The mesh with stages outermost and the other axes by name: the same in whatever order they are
-// written.
-Mesh Ordered(Mesh mesh) {
-  const int stages = mesh.stage_axis();
-  const std::string stage = stages < 0 ? "" : mesh.axes[stages].name;
-  const auto key = [&](const Mesh::Axis& axis) {
-    return std::pair(axis.name != stage, axis.name.substr(0, axis.name.find('.')));
-  };
-  std::stable_sort(mesh.axes.begin(), mesh.axes.end(),
-                   [&](const Mesh::Axis& a, const Mesh::Axis& b) { return key(a) < key(b); });
-  return mesh;
-}
-
 // The cluster as if all devices were in one unit of its innermost level.
 proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
   cluster.mutable_level()->DeleteSubrange(1, cluster.level_size() - 1);
@@ -92,13 +78,12 @@ proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
   return cluster;
 }
 
-// The mesh with its axes in an order that suits the cluster. The exchanges of the first program
-// decide, boxed for equal links: boxed for unequal links, it would exchange little along whatever
-// axis crosses the slow ones, and that axis would stay there.
-absl::StatusOr<Mesh> MeshOnCluster(const GraphSource& source, CompileOptions options,
-                                   const Schedule& schedule) {
+// The mesh with its axes by `order`. The exchanges of the first program decide, boxed for equal
+// links: boxed for unequal links, it would exchange little along whatever axis crosses the slow
+// ones, and that axis would stay there.
+absl::StatusOr<Mesh> WithAxes(AxisOrder order, const GraphSource& source, CompileOptions options,
+                              const Schedule& schedule) {
   const proto::Cluster cluster = options.cluster;
-  options.mesh = Ordered(std::move(options.mesh));
   options.cluster = Flat(std::move(options.cluster), options.mesh);
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
   ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts,
@@ -107,8 +92,8 @@ absl::StatusOr<Mesh> MeshOnCluster(const GraphSource& source, CompileOptions opt
   RETURN_IF_ERROR(
       Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
                absl::StrCat("program ", first.lower.name)));
-  return OrderAxes(first.graph, cluster, first.lower.micro_batches,
-                   first.lower.overlap ? options.bucket_bytes : 0);
+  return order(first.graph, cluster, first.lower.micro_batches,
+               first.lower.overlap ? options.bucket_bytes : 0);
 }
 
 // The note for `explain` where the axes were given another order.
@@ -141,12 +126,11 @@ struct Boxed {
 // The front end: the ops and their layouts. The first program decides the layouts of variables. If
 // `program` is named, it is the last one, and its passes end with `pass`.
 absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptions& options,
-                                   const Schedule& schedule, const LayoutSearch& search,
-                                   std::string_view program = "", std::string_view pass = "") {
+                                   const Schedule& schedule, std::string_view program = "",
+                                   std::string_view pass = "") {
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
   Boxed boxed;
   ASSIGN_OR_RETURN(boxed.drafts, DraftPrograms(logical, options, schedule.rule));
-  for (ProgramDraft& draft : boxed.drafts) draft.search = search;
   const auto last = std::find_if(boxed.drafts.begin(), boxed.drafts.end(),
                                  [&](const auto& draft) { return draft.lower.name == program; });
   if (!program.empty()) {
@@ -173,51 +157,14 @@ absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptio
   return boxed;
 }
 
-// The options of the same model as one stage with all layers, which no schedule changes.
-CompileOptions AsOneStage(CompileOptions options) {
-  const int axis = options.mesh.stage_axis();
-  if (axis >= 0) options.mesh.axes.erase(options.mesh.axes.begin() + axis);
-  options.order.reset();
-  options.stage_layers.clear();
-  options.train.set_schedule("1f1b");
-  options.train.clear_chunks();
-  options.train.clear_extra_in_flight();
-  return options;
-}
-
-// The searches to run, the one with the fastest step first. If a graph cannot be compiled, there is
-// nothing to compare, and compiling it with the first search reports the error.
-std::vector<ComparedLayouts> LayoutsToTry(GraphSource source, const CompileOptions& options) {
-  const std::vector<ComparedLayouts> first(1);
-  if (!ComparesLayouts(options)) return first;
-  const CompileOptions one = AsOneStage(options);
-  for (proto::Op& op : *source.graph.mutable_op()) op.clear_stage();
-  const absl::StatusOr<Schedule> schedule = MakeSchedule(one.train, /*stages=*/1);
-  if (!schedule.ok()) return first;
-  const proto::Plan header = PlanHeader(source.graph, one, *schedule);
-  const auto make = [&](const LayoutSearch& search) -> absl::StatusOr<ProgramDraft> {
-    ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, one, /*chunks=*/1));
-    ASSIGN_OR_RETURN(std::vector<ProgramDraft> drafts, DraftPrograms(logical, one, schedule->rule));
-    drafts.front().search = search;
-    RETURN_IF_ERROR(RunFrontEnd(logical, header, &drafts.front()));
-    return std::move(drafts.front());
-  };
-  const auto compared = CompareLayouts(one, header, make);
-  return compared.ok() ? *compared : first;
-}
-
 absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
-                                          Schedule schedule, const Mesh& written,
-                                          const std::vector<ComparedLayouts>& compared,
-                                          const ComparedLayouts& taken) {
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule, taken.search));
+                                          Schedule schedule, const Mesh& written) {
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule));
   auto& [drafts, plan, ids] = boxed;
   const int stages = options.mesh.stages();
   if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
   if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
-  const std::string comparison = ComparisonNote(compared, taken.name);
-  if (!comparison.empty()) plan.mutable_facts()->add_note(comparison);
 
   // Back end: actors and registers, in which order, in how many slots, in which bytes.
   const int64_t capacity = options.cluster.device().memory_bytes();
@@ -257,14 +204,69 @@ absl::StatusOr<Schedule> ScheduleFor(const CompileOptions& options) {
   return schedule;
 }
 
-// The options with the axes of the mesh in the order that suits the cluster.
+// What decides the order of axes within a stage: the model with all its layers on one, and nothing
+// that law 6 lets a user change without a bit changing. Axes by name: the same in whatever order
+// they are written.
+CompileOptions ForOrder(CompileOptions options) {
+  const int stages = options.mesh.stage_axis();
+  if (stages >= 0) options.mesh.axes.erase(options.mesh.axes.begin() + stages);
+  const auto name = [](const Mesh::Axis& axis) { return axis.name.substr(0, axis.name.find('.')); };
+  std::stable_sort(options.mesh.axes.begin(), options.mesh.axes.end(),
+                   [&](const Mesh::Axis& a, const Mesh::Axis& b) { return name(a) < name(b); });
+  const CompileOptions usual;
+  options.order = usual.order;
+  options.stage_layers = usual.stage_layers;
+  options.shard = usual.shard;
+  options.overlap = usual.overlap;
+  options.bucket_bytes = usual.bucket_bytes;
+  options.train.set_schedule("1f1b");
+  options.train.clear_chunks();
+  options.train.clear_extra_in_flight();
+  options.train.clear_recompute();
+  return options;
+}
+
+// The options with the axes of the mesh in the order that suits the cluster: those of a stage as
+// they would stand if it were the only one, and the stages where they cost least.
 absl::StatusOr<CompileOptions> WithOrderedAxes(const GraphSource& source,
                                                const CompileOptions& options,
                                                const Schedule& schedule) {
   CompileOptions ordered = options;
   if (options.keep_axis_order || options.cluster.level_size() < 2) return ordered;
-  ASSIGN_OR_RETURN(ordered.mesh, MeshOnCluster(source, options, schedule));
+  const CompileOptions one = ForOrder(options);
+  ordered.mesh = one.mesh;
+  if (one.mesh.axes.size() > 1) {
+    GraphSource of_one = source;
+    for (proto::Op& op : *of_one.graph.mutable_op()) op.clear_stage();
+    ASSIGN_OR_RETURN(const Schedule alone, MakeSchedule(one.train, /*stages=*/1));
+    ASSIGN_OR_RETURN(ordered.mesh, WithAxes(OrderAxes, of_one, one, alone));
+  }
+  if (const int axis = options.mesh.stage_axis(); axis >= 0) {
+    ordered.mesh.axes.insert(ordered.mesh.axes.begin(), options.mesh.axes[axis]);
+  }
+  if (options.mesh.stages() > 1 && !one.mesh.axes.empty()) {
+    ASSIGN_OR_RETURN(ordered.mesh, WithAxes(PlaceStages, source, ordered, schedule));
+  }
   return ordered;
+}
+
+// A plan that does not fit its devices is refused; other layouts, which may fit, would move bits.
+// They can be stated: those that `options` give without a cluster, if with them `ordered` fits.
+absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
+                                CompileOptions options, const CompileOptions& ordered,
+                                const Schedule& schedule) {
+  if (options.cluster.level_size() == 0 || source.graph.layout_size() > 0) return refused;
+  options.cluster.Clear();
+  options.fill_memory = false;
+  options.state_layouts = true;
+  const absl::StatusOr<proto::Plan> stated = CompileOnMesh(source, options, schedule, options.mesh);
+  if (!stated.ok()) return refused;
+  source.graph = stated->graph();
+  if (!CompileOnMesh(source, ordered, schedule, options.mesh).ok()) return refused;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(refused.message(),
+                   "; the layouts for an unknown cluster fit: compile without --cluster and with "
+                   "--layouts_out=FILE, then with --cluster and --graph=FILE"));
 }
 
 }  // namespace
@@ -272,16 +274,9 @@ absl::StatusOr<CompileOptions> WithOrderedAxes(const GraphSource& source,
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
-  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, ordered);
-  absl::StatusOr<proto::Plan> fastest;
-  for (const ComparedLayouts& one : compared) {
-    absl::StatusOr<proto::Plan> plan =
-        CompileOnMesh(source, ordered, schedule, options.mesh, compared, one);
-    // Others may need less memory.
-    if (plan.ok() || !absl::IsResourceExhausted(plan.status())) return plan;
-    if (&one == &compared.front()) fastest = std::move(plan);
-  }
-  return fastest;
+  absl::StatusOr<proto::Plan> plan = CompileOnMesh(source, ordered, schedule, options.mesh);
+  if (!absl::IsResourceExhausted(plan.status())) return plan;
+  return WithLayoutsThatFit(plan.status(), source, options, ordered, schedule);
 }
 
 std::vector<std::string> PassNames() {
@@ -302,9 +297,8 @@ absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOp
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
   const bool front = found - names.begin() < std::ssize(FrontEndPasses());
-  const std::vector<ComparedLayouts> compared = LayoutsToTry(source, ordered);
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, ordered, schedule, compared.front().search,
-                                             program, front ? pass : ""));
+  ASSIGN_OR_RETURN(Boxed boxed,
+                   RunFrontEnds(source, ordered, schedule, program, front ? pass : ""));
   const ProgramDraft& draft = boxed.drafts.back();
   if (front) return ToText(draft.graph, {.why = true});
   const int stages = ordered.mesh.stages();

@@ -20,7 +20,6 @@
 //                      that of the first; keys and values of earlier positions are in caches
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,7 +62,9 @@ struct CompileOptions {
   bool split_positions = false;
   AnnotateOptions::Shard shard = AnnotateOptions::kNone;  // of variables, over data axes
   // True: the axes of `mesh` keep their order. False: on a cluster of several levels, the axes that
-  // exchange most become the innermost (order_axes.h), and the plan's mesh has that order.
+  // exchange most become the innermost (order_axes.h), and the plan's mesh has that order. The
+  // order of those other than the stages' is one of bits: it depends on graph, cluster, sizes of
+  // these axes and micro-batches alone.
   bool keep_axis_order = false;
   // True: exchanges of a stage overlap its computation (lower/overlap.h). nullopt: they do, except
   // on CPU devices, where they would take the cores that compute.
@@ -72,11 +73,6 @@ struct CompileOptions {
   // The graph in the plan states all chosen layouts (proto OpLayout). Compiled again with the same
   // options, it has the same layouts, whatever the prices are then.
   bool state_layouts = false;
-  // Simulates a program of `plan` on `cluster` and returns the seconds of a step; may be null. If
-  // it is given and the cluster has links, the optimal layouts of several searches are compared by
-  // it, and the fastest is taken (compare_layouts.h). The plan has neither offsets nor a proof yet.
-  std::function<absl::StatusOr<double>(const proto::Plan& plan, std::string_view program)>
-      step_seconds;
   // The number of blocks of a GPT at each position along the pipe (annotate_gpt.h); empty:
   // balanced.
   std::vector<int> stage_layers;

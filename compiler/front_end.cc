@@ -51,8 +51,8 @@ absl::Status ChooseSbp(FrontEndState* s) {
   ProgramDraft& draft = s->draft;
   SbpOptions options{.micro_batches = draft.lower.micro_batches,
                      .mirrors = s->gradients.mirrors,
-                     .split_positions = draft.split_positions && draft.search.split_positions};
-  if (draft.search.prices == LayoutSearch::kCluster) options.cluster = draft.lower.cluster;
+                     .cluster = draft.lower.cluster,
+                     .split_positions = draft.split_positions};
   ASSIGN_OR_RETURN(options.fixed, ReadFixedRows(s->plan.graph(), draft.lower.name, draft.graph));
   ASSIGN_OR_RETURN(s->choice, InferSbp(&draft.graph, options));
   if (draft.keep_layouts) AddLayouts(draft.lower.name, draft.graph, s->choice, &draft.layouts);
@@ -64,10 +64,7 @@ absl::Status Box(FrontEndState* s) {
   Graph& graph = s->draft.graph;
   s->unboxed = graph.outputs;
   ASSIGN_OR_RETURN(const RecomputePolicy policy, ParseRecompute(s->plan.train().recompute()));
-  const proto::Cluster alike;  // that says nothing
-  const bool known = s->draft.search.prices == LayoutSearch::kCluster;
-  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, policy.gather,
-                      known ? nullptr : &alike);
+  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, policy.gather);
 }
 
 absl::Status FuseOps(FrontEndState* s) {

@@ -81,6 +81,25 @@ TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
   }
 }
 
+TEST_CASE("a plan that does not fit names the layouts that do, which are then stated") {
+  const CompileOptions options = OptionsFor("tensor=2");
+  const absl::StatusOr<proto::Plan> usual = Compile(SmallGpt(), "gpt", options);
+  REQUIRE(usual.ok());
+  CompileOptions slow = OnSlowLinks(options);
+  const auto needed = [&](const proto::Graph& graph) {
+    return Compile(graph, "gpt", slow)->memory(0).arena_bytes();
+  };
+  const int64_t least = needed(usual->graph());
+  REQUIRE(needed(SmallGpt()) > least);
+  slow.cluster.mutable_device()->set_memory_bytes(least);
+  CHECK_THAT(Refusal(SmallGpt(), slow),
+             Contains("too many") && Contains("the layouts for an unknown cluster fit: compile "
+                                              "without --cluster and with --layouts_out=FILE"));
+  CHECK(Compile(usual->graph(), "gpt", slow).ok());
+  slow.cluster.mutable_device()->set_memory_bytes(least / 2);
+  CHECK_THAT(Refusal(SmallGpt(), slow), Contains("too many") && !Contains("unknown cluster"));
+}
+
 TEST_CASE("what is stated of the programs of a plan that generates stands beside the others") {
   CompileOptions options = OptionsFor("tensor=2");
   const proto::Graph trains = StateLayouts(SmallGpt(), options);

@@ -119,29 +119,71 @@ std::vector<std::vector<Mesh::Axis>> Groups(const Mesh& mesh) {
   return groups;
 }
 
+// The mesh of these groups, one after the other.
+Mesh Join(const std::vector<std::vector<Mesh::Axis>>& groups) {
+  Mesh mesh;
+  for (const auto& group : groups) mesh.axes.insert(mesh.axes.end(), group.begin(), group.end());
+  return mesh;
+}
+
+// Of meshes with the axes of `graph`, tried one after the other, the one that takes least.
+class Cheapest {
+ public:
+  Cheapest(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+           int64_t bucket_bytes)
+      : exchanges_(CollectExchanges(graph, micro_batches, bucket_bytes)),
+        cluster_(cluster),
+        kernels_(cluster.device()),
+        best_(graph.mesh),
+        least_(Seconds(exchanges_, best_, cluster_, kernels_)) {}
+
+  void Try(const Mesh& mesh) {
+    const double seconds = Seconds(exchanges_, mesh, cluster_, kernels_);
+    if (seconds >= least_ * (1 - 1e-9)) return;
+    best_ = mesh;
+    least_ = seconds;
+  }
+  const Mesh& best() const { return best_; }
+
+ private:
+  const std::vector<Exchange> exchanges_;
+  const proto::Cluster& cluster_;
+  const KernelCost kernels_;
+  Mesh best_;
+  double least_;
+};
+
 }  // namespace
 
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
                int64_t bucket_bytes) {
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(graph.mesh);
   if (groups.size() > kMostGroups) return graph.mesh;
-  const std::vector<Exchange> exchanges = CollectExchanges(graph, micro_batches, bucket_bytes);
-  const KernelCost kernels(cluster.device());
-  Mesh best = graph.mesh;
-  double least = Seconds(exchanges, best, cluster, kernels);
+  Cheapest cheapest(graph, cluster, micro_batches, bucket_bytes);
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
   while (std::next_permutation(order.begin(), order.end())) {
-    Mesh mesh;
-    for (const size_t g : order) {
-      mesh.axes.insert(mesh.axes.end(), groups[g].begin(), groups[g].end());
-    }
-    const double seconds = Seconds(exchanges, mesh, cluster, kernels);
-    if (seconds >= least * (1 - 1e-9)) continue;
-    best = mesh;
-    least = seconds;
+    std::vector<std::vector<Mesh::Axis>> ordered;
+    for (const size_t g : order) ordered.push_back(groups[g]);
+    cheapest.Try(Join(ordered));
   }
-  return best;
+  return cheapest.best();
+}
+
+Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+                 int64_t bucket_bytes) {
+  const int axis = graph.mesh.stage_axis();
+  if (axis < 0) return graph.mesh;
+  Mesh others = graph.mesh;
+  others.axes.erase(others.axes.begin() + axis);
+  const std::vector<std::vector<Mesh::Axis>> groups = Groups(others);
+  Cheapest cheapest(graph, cluster, micro_batches, bucket_bytes);
+  for (size_t at = 0; at <= groups.size(); ++at) {
+    std::vector<std::vector<Mesh::Axis>> with = groups;
+    with.insert(with.begin() + static_cast<int64_t>(at), {graph.mesh.axes[axis]});
+    cheapest.Try(Join(with));
+  }
+  return cheapest.best();
 }
 
 }  // namespace oneflow

@@ -9,17 +9,24 @@
 
 namespace oneflow {
 
-// graph.mesh with its axes in the order in which the boxing of a step takes least, one after the
-// other, by the prices of the search and of the simulator (boxing_cost.h). `graph` is the boxed one
-// of the program that matters. The factors of an axis stay together, in their order. The order as
-// it is, unless another takes less; and with more than six axes, of which there are too many
-// orders.
+// graph.mesh with its axes in another order: the one in which the boxing of a step takes least, one
+// exchange after the other, by the prices of the search and of the simulator (boxing_cost.h); the
+// order as it is, unless another takes less. `graph` is the boxed one of the program that matters.
+// The factors of an axis stay together, in their order.
 //
 // What is exchanged is taken from the graph as it was boxed: another order may box otherwise, so
 // compile boxes for links that are all alike.
 //
 // bucket_bytes: of gradients that are exchanged together; 0: each alone.
+using AxisOrder = Mesh (*)(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+                           int64_t bucket_bytes);
+
+// Of all orders; with more than six axes, of which there are too many, the order as it is.
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
                int64_t bucket_bytes);
+
+// Of those that move the stage axis alone.
+Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
+                 int64_t bucket_bytes);
 
 }  // namespace oneflow

@@ -14,17 +14,6 @@
 
 namespace oneflow {
 
-// The prices by which infer_sbp searches for layouts, insert_boxing for paths within a stage, and
-// the back end for an order that hides exchanges. The simulator decides which prices give the
-// shortest step (CompileOptions::step_seconds).
-struct LayoutSearch {
-  enum Prices : uint8_t {
-    kCluster,  // the cluster's
-    kAlike,    // those of an unknown cluster: all links equal
-  } prices = kCluster;
-  bool split_positions = true;  // where CompileOptions::split_positions lets it
-};
-
 // One program on its way.
 struct ProgramDraft {
   LowerOptions lower;
@@ -34,8 +23,7 @@ struct ProgramDraft {
   size_t outputs = 0;            // keep so many outputs
   int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
   bool split_positions = false;  // see CompileOptions
-  LayoutSearch search;
-  Graph graph;  // boxed, once the front end has run
+  Graph graph;                   // boxed, once the front end has run
   std::vector<std::string> notes;
   bool keep_layouts = false;  // see CompileOptions::state_layouts
   proto::Graph

@@ -218,14 +218,6 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                       {.steps = steps, .skip_after = skip_after, .most_firings = most_firings});
 }
 
-absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
-                                            std::string_view program) {
-  ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateLive(cluster, plan, program, {},
-                                {.steps = 2, .skip_after = 0, .most_firings = int64_t{1} << 20}));
-  return run.StepSeconds();
-}
-
 proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& run,
                                    int64_t first_step) {
   CHECK(run.repeats.empty()) << "a trace has every firing";

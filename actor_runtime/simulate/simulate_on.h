@@ -55,12 +55,6 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         int64_t skip_after = kSkipAfter,
                                         int64_t most_firings = SimulateOptions::kMostFirings);
 
-// The seconds of a step of a program during compilation, without offsets and proof: the compiler
-// compares layouts with it. It assumes one process. RESOURCE_EXHAUSTED if more than 2^20
-// firings have no period: they would take seconds.
-absl::StatusOr<double> SimulatedStepSeconds(const proto::Cluster& cluster, const proto::Plan& plan,
-                                            std::string_view program);
-
 // A simulated run in the form of the traces of processes (trace_json.h), from time 0 on, marked as
 // predicted. `first_step`: number of its first step. Requires the plan that was simulated, and a
 // run in which no period was skipped.

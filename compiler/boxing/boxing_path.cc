@@ -231,6 +231,11 @@ class PathSearch {
 
 }  // namespace
 
+Mesh OneStage(Mesh mesh) {
+  if (const int axis = mesh.stage_axis(); axis >= 0) mesh.axes[axis].size = 1;
+  return mesh;
+}
+
 BoxedTensor ToBoxed(const Tensor& tensor) {
   return {tensor.shape.dims, static_cast<int64_t>(ElementBytes(tensor.dtype)), tensor.dtype};
 }

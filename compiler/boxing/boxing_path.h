@@ -30,6 +30,10 @@ struct BoxingPrices {
   const KernelCost* kernels = nullptr;  // of the cluster's device; null: made where it is needed
 };
 
+// The mesh on which all is priced that stays within a stage: the same axes, with one stage. So no
+// number of stages moves a bit (law 6).
+Mesh OneStage(Mesh mesh);
+
 // A tensor that is boxed.
 struct BoxedTensor {
   Dims dims;

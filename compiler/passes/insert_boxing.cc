@@ -31,16 +31,14 @@ struct Need {
 
 class BoxingInserter {
  public:
-  BoxingInserter(Graph* graph, const proto::Cluster& cluster, const proto::Cluster& path_cluster,
-                 bool regather)
+  BoxingInserter(Graph* graph, const proto::Cluster& cluster, bool regather)
       : graph_(graph),
         regather_(regather),
         cluster_(ClusterForBoxing(cluster)),
-        path_cluster_(ClusterForBoxing(path_cluster)),
         kernels_(cluster_.device()),
-        way_kernels_(path_cluster_.device()),
+        stage_(OneStage(graph->mesh)),
         prices_{cluster_, graph->mesh, &kernels_},
-        path_prices_{path_cluster_, graph->mesh, &way_kernels_} {
+        stage_prices_{cluster_, stage_, &kernels_} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -110,24 +108,27 @@ class BoxingInserter {
     const auto [known, fresh] =
         paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
     if (fresh) {
-      known->second = BoxingPath(path_prices_, ToBoxed(tensor), tensor.sbp, to);
+      known->second = BoxingPath(stage_prices_, ToBoxed(tensor), tensor.sbp, to);
     }
     return known->second;
   }
 
   // The SBP in which a tensor of SBP `have` is sent to a reader on another stage that needs `need`:
   // `have`, with those partial values reduced that the reader needs reduced. If these are on
-  // several axes, the tensor is resharded to `need` before it is sent, because the order of the
-  // axes is the order of the sums.
+  // several axes, the tensor is resharded to `need` before it is sent, because the path to that is
+  // the order of the sums.
   static NdSbp SbpToSend(const NdSbp& have, const NdSbp& need) {
+    if (CountSums(have, need) > 1) return need;
     NdSbp sbp = have;
-    int reduced = 0;
     for (size_t a = 0; a < have.size(); ++a) {
-      if (!have[a].partial() || need[a].partial()) continue;
-      sbp[a] = need[a];
-      ++reduced;
+      if (have[a].partial() && !need[a].partial()) sbp[a] = need[a];
     }
-    return reduced > 1 ? need : sbp;
+    return sbp;
+  }
+  static int CountSums(const NdSbp& have, const NdSbp& need) {
+    int sums = 0;
+    for (size_t a = 0; a < have.size(); ++a) sums += have[a].partial() && !need[a].partial();
+    return sums;
   }
 
   // Cross-mesh resharding: `sbp`, or `sbp` split along axes on which it is replicated, whichever
@@ -172,7 +173,11 @@ class BoxingInserter {
     before.chunk = origin_[t].chunk;
     before.sbp = SbpToSend(graph_->tensors[t].sbp, need.sbp);
     const NdSbp split = SplitForTransfer(graph_->tensors[t], before.sbp, need, from);
-    if (split != before.sbp) before.reader = "the link to stage " + std::to_string(need.stage);
+    if (split != before.sbp) {
+      // On its way to these parts a tensor would be summed in an order of its own.
+      if (CountSums(graph_->tensors[t].sbp, before.sbp) > 1) t = Provide(t, before);
+      before.reader = "the link to stage " + std::to_string(need.stage);
+    }
     before.sbp = split;
     const TensorId source = Provide(t, before);
     TensorId& arrived = transferred_[{source, need.stage, need.chunk}];
@@ -278,9 +283,11 @@ class BoxingInserter {
 
   Graph* graph_;
   const bool regather_;
-  const proto::Cluster cluster_, path_cluster_;
-  const KernelCost kernels_, way_kernels_;
-  const BoxingPrices prices_, path_prices_;  // of what crosses stages; of what stays in one
+  const proto::Cluster cluster_;
+  const KernelCost kernels_;
+  const Mesh stage_;
+  // Of what crosses stages; and of what stays in one, as if there were no others.
+  const BoxingPrices prices_, stage_prices_;
   std::map<PathKey, std::vector<BoxingStep>> paths_;
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
@@ -292,10 +299,9 @@ class BoxingInserter {
 }  // namespace
 
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster,
-                          bool regather, const proto::Cluster* path_cluster) {
+                          bool regather) {
   CHECK_EQ(choice.op_inputs.size(), graph->ops.size());
-  const proto::Cluster& within = path_cluster == nullptr ? cluster : *path_cluster;
-  BoxingInserter(graph, cluster, within, regather).Run(choice);
+  BoxingInserter(graph, cluster, regather).Run(choice);
   return absl::OkStatus();
 }
 

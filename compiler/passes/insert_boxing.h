@@ -33,9 +33,10 @@
 
 namespace oneflow {
 
-// Requires the `choice` that InferSbp made for this very graph. `cluster` prices the boxing;
-// `path_cluster`, if given, prices the paths within a stage instead.
+// Requires the `choice` that InferSbp made for this very graph. `cluster` prices the boxing: within
+// a stage on the stage alone, so that no number of stages changes a path; between stages on the
+// whole mesh.
 absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster = {},
-                          bool regather = false, const proto::Cluster* path_cluster = nullptr);
+                          bool regather = false);
 
 }  // namespace oneflow

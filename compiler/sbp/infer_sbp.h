@@ -6,6 +6,9 @@
 // other stages and its optimizer states have one layout and reach `adamw` without boxing. Gradients
 // mirror their tensors wherever possible. Everything else is free.
 //
+// Stages are priced as if there were one, on the mesh without the others: the choice is the same at
+// any pipe degree (law 6).
+//
 // All axes are chosen at once, as a weighted constraint satisfaction problem that mini-bucket
 // elimination solves (choice_network.h). If the result is not proved optimal, local search starts
 // from it and from the choice axis by axis, each the cheapest given the previous axes; a note says

@@ -52,10 +52,11 @@ class TermBuilder {
         graph_(problem.graph),
         space_(problem.space),
         ops_(problem.graph, problem.previous, problem.options, problem.space),
+        stage_(OneStage(problem.graph.mesh)),
         network_(network),
         tables_(tables) {
     for (const int axis : space_.axes()) {
-      prices_.emplace_back(problem.options.cluster, graph_.mesh, axis);
+      prices_.emplace_back(problem.options.cluster, stage_, axis);
     }
   }
 
@@ -310,6 +311,7 @@ class TermBuilder {
   const Graph& graph_;
   const ChoiceSpace& space_;
   OpPrices ops_;
+  const Mesh stage_;
   ChoiceNetwork* network_;
   SbpTables* tables_;
   std::vector<TransitionPrices> prices_;  // of each axis that is chosen

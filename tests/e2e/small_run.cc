@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <stdexcept>
 
@@ -14,6 +15,8 @@
 #include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/random/random.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/dtype.h"
+#include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -148,6 +151,27 @@ SmallResult Train(const SmallRun& run) { return Train(run, CompileSmall(run)); }
 
 SmallResult Train(const SmallRun& run, const proto::Plan& plan) {
   return TrainOn(run, Started(run, plan).get());
+}
+
+Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan) {
+  const auto runtime = Started(run, plan);
+  Trained trained{TrainOn(run, runtime.get()), {}};
+  std::mutex mutex;
+  RunContext context;
+  context.save = [&](const Piece& piece) {
+    const std::scoped_lock lock(mutex);
+    const size_t bytes = ElementBytes(piece.dtype);
+    std::vector<std::byte>& full = trained.variables[*piece.name];
+    full.resize(Product(*piece.dims) * bytes);
+    ForRuns(*piece.dims, *piece.slice, 0, piece.slice->elements(),
+            [&](int64_t element, int64_t index, int64_t count) {
+              std::copy_n(piece.data + element * bytes, count * bytes,
+                          full.begin() + static_cast<int64_t>(index * bytes));
+            });
+    return absl::OkStatus();
+  };
+  Check(runtime->Run("save", context, 1));
+  return trained;
 }
 
 SecondResult TrainAfterFailure(const SmallRun& run, const proto::Plan& plan) {

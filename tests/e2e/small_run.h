@@ -1,8 +1,10 @@
 // Trains a small GPT in this process: what the parity and numerics tests compare.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +66,14 @@ proto::Plan CompileSmall(const SmallRun& run);
 SmallResult Train(const SmallRun& run);
 // With a plan that CompileSmall made.
 SmallResult Train(const SmallRun& run, const proto::Plan& plan);
+// And the variables that are trained, in full, whatever the mesh splits: the bytes of each, by
+// name.
+struct Trained {
+  SmallResult result;
+  std::map<std::string, std::vector<std::byte>> variables;
+  bool operator==(const Trained&) const = default;
+};
+Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan);
 // Trains twice with one runtime, of which the first is to fail: the second, and what the first
 // said.
 struct SecondResult {

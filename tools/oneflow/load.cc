@@ -337,10 +337,6 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
-  options.step_seconds = [cluster = options.cluster](const proto::Plan& plan,
-                                                     std::string_view program) {
-    return SimulatedStepSeconds(cluster, plan, program);
-  };
   return result;
 }
 
