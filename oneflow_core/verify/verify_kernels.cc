@@ -19,6 +19,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/host_kernels.h"
 
 namespace oneflow {
 namespace {
@@ -27,53 +28,6 @@ constexpr int64_t kAlign = 64;
 
 absl::Status Bad(std::string_view where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
-
-// The kernels that the compiler adds: what the host worker runs, and copies between the memory of a
-// device and the host's: docs/ops.md.
-const std::vector<OpDef>& HostKernels() {
-  static const std::vector<OpDef> table = [] {
-    const AttrDef name = {"name", AttrType::kString, true};
-    const AttrDef input = {"input", AttrType::kString};
-    const AttrDef replicated = {"replicated_axes", AttrType::kInts};
-    return std::vector<OpDef>{
-        {.kind = "load_tokens",
-         .usage = "-> ids",
-         .attrs = {name, input, {"source", AttrType::kString, true}}},
-        {.kind = "feed", .usage = "-> x", .attrs = {name, input, {"source", AttrType::kString}}},
-        {.kind = "fetch",
-         .usage = "x ->",
-         .min_inputs = 1,
-         .max_inputs = 1,
-         .outputs = 0,
-         .attrs = {name, replicated, {"raw", AttrType::kBool}}},
-        {.kind = "report",
-         .usage = "loss, (norm) ->",
-         .min_inputs = 1,
-         .max_inputs = 2,
-         .outputs = 0},
-        {.kind = "init_variable",
-         .usage = "-> w",
-         .attrs = {name, {"init", AttrType::kString, true}, {"init_value", AttrType::kDouble}}},
-        {.kind = "save_slice",
-         .usage = "w ->",
-         .min_inputs = 1,
-         .max_inputs = 1,
-         .outputs = 0,
-         .attrs = {name, replicated}},
-        {.kind = "load_slice", .usage = "-> w", .attrs = {name}},
-        {.kind = "copy_in", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
-        {.kind = "copy_out", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
-    };
-  }();
-  return table;
-}
-
-const OpDef* FindHostKernel(std::string_view kind) {
-  for (const OpDef& def : HostKernels()) {
-    if (def.kind == kind) return &def;
-  }
-  return nullptr;
 }
 
 // Kinds that stand in graphs only: no actor has them.
@@ -234,7 +188,21 @@ class ActorOp {
     if (!proto::Boxing::Reduce_IsValid(actor_.boxing().reduce())) {
       return Bad(where_, absl::StrCat("reduction ", actor_.boxing().reduce(), " is not known"));
     }
+    RETURN_IF_ERROR(CheckAdds());
     return CheckRenewed();
+  }
+
+  // The first firing of a fill overwrites; only the others need a kernel that adds.
+  absl::Status CheckAdds() const {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const proto::Register& r = Reg(outputs_[i]);
+      if (r.fill_mode() != proto::Register::ACCUMULATE || r.fires_per_fill() == 1) continue;
+      const bool product = def_->products != Products::kNone && r.dtype() == proto::BF16;
+      if (host_ == nullptr && !def_->overwrites && !product) continue;
+      return Bad(where_, absl::StrCat("adds up ", r.name(), ", but kernel ", def_->kind,
+                                      product ? " does not add to bf16" : " overwrites"));
+    }
+    return absl::OkStatus();
   }
 
   // The outputs must be those that the definition of `kind` infers from these inputs.
