@@ -10,12 +10,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/emulated/memory.h"
+
+struct CUstream_st;
 
 namespace oneflow::emulated {
 
@@ -28,13 +31,16 @@ struct Item {
   // Returns the mistake, if any: the device is then unusable.
   std::function<std::string()> run;
   std::function<std::string()> waits_for;  // why it is not ready, in words
-  bool is_work = true;                     // not a mark or a wait: it has access to device memory
+  // The streams that must go on before it can be ready; asked while it is not. Empty: none.
+  std::function<std::vector<CUstream_st*>()> needs;
+  bool is_work = true;  // not a mark or a wait: it has access to device memory
   std::optional<std::vector<MemoryRange>> ports;
   uint64_t order = 0;  // number of its issue on its device
 };
 
 // One cudaEventRecord.
 struct Record {
+  CUstream_st* stream = nullptr;  // valid until it is done
   bool done = false;
   uint64_t time = 0;  // Machine::now
 };
@@ -46,6 +52,7 @@ struct CUstream_st {
   bool blocking = false;  // with regard to the default stream
   bool is_default = false;
   bool destroyed = false;  // its work goes on
+  int reserved = 0;        // operations of NCCL that have been called and not given to it
   int number = 0;
   int in_flight = 0;  // items that are work
   std::deque<oneflow::emulated::Item> items;
@@ -87,11 +94,18 @@ class Machine {
   void Destroy(CUevent_st* event);
 
   void Enqueue(CUstream_st* stream, Item item);
-  // Runs a drawn number of items.
+  // Which streams a call polls or waits for.
+  using Wanted = std::function<bool(const CUstream_st&)>;
+  // Runs a drawn number of items; a lazy machine runs none.
   void RunSome();
-  // Runs one item. False if none may run.
-  bool RunOne();
+  // A query: the same, but a lazy machine runs items that the wanted streams need, until `done`.
+  void Poll(const Wanted& wanted, const std::function<bool()>& done);
+  // Runs one item; a lazy machine, one that the wanted streams need. False if none may run.
+  bool RunOne(const Wanted& wanted);
   bool Idle(int device) const;
+  // The number of the item that was issued last on a device, and whether all up to one have run.
+  uint64_t issued(int device) const { return devices_[device].issued; }
+  bool IdleUpTo(int device, uint64_t order) const;
   std::string Stuck();
   // Makes a device unusable: its work is dropped.
   void Break(int device, cudaError_t error);
@@ -102,7 +116,15 @@ class Machine {
   uint64_t now() const { return now_; }
   // The state of the emulated NCCL.
   std::shared_ptr<void>& nccl() { return nccl_; }
+  // By device and kernel: the most bytes of dynamic shared memory that a launch may take.
+  std::map<std::pair<int, const void*>, size_t>& allowed_shared() { return allowed_shared_; }
   void add_communicators(int n) { communicators_ += n; }
+  int connections() const { return connections_; }
+  void AddConnection();
+  // Begins and ends the time in which NCCL has an operation that is not given to the stream yet;
+  // other work that is given to it meanwhile is a mistake.
+  static void Reserve(CUstream_st* stream) { ++stream->reserved; }
+  void Unreserve(CUstream_st* stream);
   // From now on waiting threads look every millisecond, because other processes do not notify.
   void Poll() { polls_ = true; }
   bool polls() const { return polls_; }
@@ -114,7 +136,10 @@ class Machine {
     CUstream_st* default_stream = nullptr;
   };
   bool MayRun(CUstream_st& stream);
+  bool ComesAfter(const CUstream_st& stream, const CUstream_st& other) const;
   bool InOrder(const CUstream_st& stream) const;
+  void AddRunnable(CUstream_st* stream, std::set<CUstream_st*>* seen,
+                   std::vector<CUstream_st*>* runnable);
   void Run(CUstream_st& stream);
 
   const Options options_;
@@ -125,8 +150,9 @@ class Machine {
   std::vector<std::unique_ptr<CUevent_st>> events_;
   int made_streams_ = 0;
   uint64_t now_ = 0;
-  int communicators_ = 0;
+  int communicators_ = 0, connections_ = 0;
   bool polls_ = false;
+  std::map<std::pair<int, const void*>, size_t> allowed_shared_;
   std::shared_ptr<void> nccl_;
   std::map<std::string, int> counts_;
   std::map<std::string, std::map<int, cudaError_t>> failures_;  // by entry and number of the call
@@ -145,8 +171,9 @@ class Locked {
   Machine* operator->() const { return machine_; }
   Machine& operator*() const { return *machine_; }
 
-  // Runs items until `done`. If none may run, waits for other threads to issue some.
-  void RunUntil(const std::function<bool()>& done);
+  // Runs items until `done`, which the wanted streams will make true. If none may run, waits for
+  // other threads to issue some.
+  void RunUntil(const Machine::Wanted& wanted, const std::function<bool()>& done);
   // Waits for other threads until `done`. Runs nothing.
   void WaitUntil(const std::function<bool()>& done);
   void NotifyAll();

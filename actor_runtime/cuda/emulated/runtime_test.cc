@@ -14,58 +14,12 @@
 
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/emulated/launch.h"
+#include "actor_runtime/cuda/emulated/runtime_for_test.h"
 
 extern "C" __attribute__((weak)) void __asan_init();
 
 namespace oneflow::emulated {
 namespace {
-
-constexpr auto kToDevice = cudaMemcpyHostToDevice;
-constexpr auto kToHost = cudaMemcpyDeviceToHost;
-
-void Good(cudaError_t error) {
-  INFO(cudaGetErrorName(error));
-  REQUIRE(error == cudaSuccess);
-}
-
-// The machine of most tests.
-Options Machine(Model model, uint64_t seed) {
-  return {.devices = 2, .model = model, .seed = seed, .guard_memory = true};
-}
-
-template <typename T = int>
-T* OnDevice(size_t count) {
-  T* memory = nullptr;
-  Good(cudaMalloc(&memory, count * sizeof(T)));
-  return memory;
-}
-int* Pinned(size_t count) {
-  int* memory = nullptr;
-  Good(cudaHostAlloc(&memory, count * sizeof(int), cudaHostAllocDefault));
-  return memory;
-}
-cudaStream_t NewStream() {
-  cudaStream_t stream;
-  Good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
-cudaEvent_t NewEvent(unsigned flags = cudaEventDisableTiming) {
-  cudaEvent_t event;
-  Good(cudaEventCreateWithFlags(&event, flags));
-  return event;
-}
-
-// *at = value, and *at = 2 * *at + 1, as kernels.
-cudaError_t Set(int* at, int value, cudaStream_t stream) {
-  return Launch("set", {1, 32}, stream, [=] {
-    if (threadIdx.x == 0) *at = value;
-  });
-}
-cudaError_t Step(int* at, cudaStream_t stream) {
-  return Launch("step", {1, 32}, stream, [=] {
-    if (threadIdx.x == 0) *at = 2 * *at + 1;
-  });
-}
 
 int Read(const int* at) {
   int value = 0;
@@ -74,17 +28,17 @@ int Read(const int* at) {
 }
 
 TEST_CASE("A stream keeps the order of its work") {
-  for (const Model model : {Model::kFree, Model::kSerial}) {
+  for (const Model model : kModels) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       Reset(Machine(model, seed));
       int* at = OnDevice(1);
       int* host = Pinned(1);
       const cudaStream_t stream = NewStream();
       Good(Set(at, 1, stream));
-      Good(Step(at, stream));
+      Good(Twice(at, stream));
       Good(cudaMemcpyAsync(host, at, sizeof(int), kToHost, stream));
       Good(cudaMemsetAsync(at, 0, sizeof(int), stream));
-      Good(Step(at, stream));
+      Good(Twice(at, stream));
       Good(cudaStreamSynchronize(stream));
       CHECK(*host == 3);
       CHECK(Read(at) == 1);
@@ -159,7 +113,7 @@ TEST_CASE("A wait is for the latest record at the time of the call") {
     Good(cudaEventRecord(event, first));
     Good(cudaStreamWaitEvent(second, event));
     Good(cudaEventRecord(event, third));  // records nothing; the wait above is for the record above
-    Good(Step(at, second));
+    Good(Twice(at, second));
     Good(cudaEventDestroy(event));  // pending waits stay
     Good(cudaStreamSynchronize(second));
     CHECK(Read(at) == 3);
@@ -173,8 +127,8 @@ TEST_CASE("The default stream waits for blocking streams and they for it") {
     cudaStream_t blocking;
     Good(cudaStreamCreateWithFlags(&blocking, cudaStreamDefault));
     Good(Set(at, 1, blocking));
-    Good(Step(at, nullptr));
-    Good(Step(at, blocking));
+    Good(Twice(at, nullptr));
+    Good(Twice(at, blocking));
     CHECK(Read(at) == 7);
   }
 }
@@ -445,7 +399,7 @@ TEST_CASE("Threads share a machine") {
       cudaHostAlloc(&host, sizeof(int), 0);
       cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
       Set(at, t, stream);
-      for (int i = 0; i < 5; ++i) Step(at, stream);
+      for (int i = 0; i < 5; ++i) Twice(at, stream);
       cudaMemcpyAsync(host, at, sizeof(int), kToHost, stream);
       cudaStreamSynchronize(stream);
       results[t] = *host;
@@ -465,7 +419,7 @@ TEST_CASE("Nothing is stuck where work can go on") {
 }
 
 TEST_CASE("Times of events grow in the order in which things run") {
-  for (const Model model : {Model::kFree, Model::kSerial}) {
+  for (const Model model : kModels) {
     Reset(Machine(model, 3));
     const cudaStream_t first = NewStream(), second = NewStream();
     const cudaEvent_t begin = NewEvent(cudaEventDefault), middle = NewEvent(cudaEventDefault);
