@@ -128,7 +128,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   joins.connection = connection;
   joins.host = CleanText(present.host());
   joins.ranks = CleanText(present.ranks());
-  joins.heard = listened_;
+  joins.heard = clock_.time();
   joins.echoed = now_;  // it listens to us from the next message on
   if (connection != kLocalConnection) ++others_there_;
   ++joined_;

@@ -35,8 +35,7 @@ std::string MemberState::Zero() const { return DescribeProcess(zero_host_, 0, ze
 
 void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
-  const JobTime most = beat_ > 0 ? 2 * beat_ : kJobSecond;
-  listened_ += std::min(now - now_, most);
+  listening_.Pass(now - now_, beat_ > 0 ? beat_ : kJobSecond / 2);
   now_ = now;
 }
 
@@ -126,9 +125,9 @@ void MemberState::Tick(JobTime now, Emit emit) {
       Fail(why, now, emit);
       return End(why, emit);
     }
-    if (listened_ - heard_ >= silence_) {
-      const auto why = absl::UnavailableError(
-          absl::StrFormat("%s has been silent for %.1f s", Zero(), Seconds(listened_ - heard_)));
+    if (listening_.time() - heard_ >= silence_) {
+      const auto why = absl::UnavailableError(absl::StrFormat(
+          "%s has been silent for %.1f s", Zero(), Seconds(listening_.time() - heard_)));
       Fail(why, now, emit);
       return End(why, emit);
     }
@@ -152,7 +151,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
                           Emit emit) {
   Listen(now);
   if (stream != stream_ || !connected_ || IsOver()) return;
-  heard_ = listened_;
+  heard_ = listening_.time();
   using Message = proto::JobToMember;
   if (phase_ == Phase::kPresented) {
     if (message.has_accepted()) return Accept(message.accepted(), emit);

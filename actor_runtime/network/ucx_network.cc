@@ -1,15 +1,11 @@
 #include "actor_runtime/network/ucx_network.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -20,9 +16,12 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "actor_runtime/device/spin.h"
 #include "actor_runtime/network/message_pool.h"
+#include "actor_runtime/network/peer_beats.h"
 #include "actor_runtime/network/shared_communicator.h"
+#include "actor_runtime/network/sleeper.h"
 #include "actor_runtime/network/ucx_sides.h"
 #include "actor_runtime/network/wire.h"
 #include "oneflow_core/base/status.h"
@@ -34,7 +33,11 @@ namespace {
 // many times, because the peer may need it; then it naps, because spinning would take a core from
 // kernels.
 constexpr int kYields = 8;
-constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
+constexpr JobTime kNap = kJobSecond / 20'000;
+
+JobTime Now() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
@@ -84,12 +87,16 @@ struct UcxNetwork::Impl {
   UcxOptions options;
   OnBroken on_broken;  // under mutex; null: closed
   std::string own_address;
-  int wake_fd = -1;
-  std::vector<Outgoing> taken;  // from `outgoing`, by the driving thread
-  int broken_process = -1;      // that UCX has reported, and we have not yet
+  Sleeper sleeper;
+  std::vector<std::string> names;  // by process; empty: not connected
+  std::vector<Outgoing> taken;     // from `outgoing`, by the driving thread
+  std::optional<PeerBeats> beats;
+  MessagePool<Sending> beat_pool;  // one for each peer: the next beat waits for the last one
+  std::vector<char> beat_pending;  // by process
+  int broken_process = -1;         // that UCX has reported, and we have not yet
   ucs_status_t broken_status = UCS_OK;
-  bool reported = false;  // on_broken
-  int yields = 0;         // since something was done
+  bool ended = false;  // all that is broken
+  int yields = 0;      // since something was done
 
   std::mutex mutex;
   std::vector<Outgoing> outgoing;                    // under mutex
@@ -98,8 +105,9 @@ struct UcxNetwork::Impl {
   std::map<uint64_t, Home> communicators;            // under mutex
   std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
   absl::Status broken;                               // under mutex
-  std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false};
+  std::atomic<bool> has_outgoing{false}, is_broken{false};
   std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
+  std::atomic<JobTime> silence{0};  // of Watch
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
   std::jthread thread;
@@ -109,15 +117,17 @@ struct UcxNetwork::Impl {
     Close();
     if (thread.joinable()) {
       thread.request_stop();
-      Wake();
+      sleeper.Wake();
       thread.join();
     }
     // UCX returns all that it still owns now, while the owners are alive.
     ucx.Shut();
-    if (wake_fd >= 0) close(wake_fd);
   }
 
   absl::Status Open() {
+    names.resize(options.processes);
+    beat_pending.resize(options.processes);
+    beats.emplace(options.processes);
     const auto lost = [this](int process, ucs_status_t status) {
       if (broken_process >= 0) return;
       broken_process = process;
@@ -125,8 +135,7 @@ struct UcxNetwork::Impl {
     };
     RETURN_IF_ERROR(ucx.Open(options, kMessageId, {&ArrivedAt<kIn>, &ArrivedAt<kOut>}, this, lost));
     own_address = ucx.Address();
-    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return wake_fd < 0 ? absl::InternalError("eventfd failed") : absl::OkStatus();
+    return sleeper.Open();
   }
 
   template <Side kAt>
@@ -144,15 +153,7 @@ struct UcxNetwork::Impl {
       outgoing.push_back(std::move(message));
       has_outgoing.store(true);
     }
-    Wake();
-  }
-
-  // The driving thread sets `asleep` and then looks once more; a thread with work writes it and
-  // then reads `asleep`. Both are sequentially consistent, so one of them sees the other.
-  void Wake() {
-    if (!asleep.load()) return;
-    const uint64_t one = 1;
-    if (write(wake_fd, &one, sizeof(one)) < 0) PCHECK(errno == EAGAIN);
+    sleeper.Wake();
   }
 
   void Break(const absl::Status& why) {
@@ -162,7 +163,7 @@ struct UcxNetwork::Impl {
       broken = why;
       is_broken.store(true);
     }
-    Wake();
+    sleeper.Wake();
   }
 
   Home Find(uint64_t number) {
@@ -207,9 +208,11 @@ struct UcxNetwork::Impl {
       refused.fetch_add(1);
       return UCS_OK;
     }
-    messages_received.fetch_add(1);
+    beats->Heard(header->from_process);
     const absl::StatusOr<FarMessage> message = FarMessageFrom(
         {reinterpret_cast<const std::byte*>(&header->message), sizeof(header->message)});
+    if (message.ok() && message->kind == FarMessage::kBeat) return UCS_OK;
+    messages_received.fetch_add(1);
     const Home home = message.ok() ? Find(message->communicator) : Home();
     const std::shared_ptr<FarCommunicator>& to = home.communicator;
     if (to == nullptr) {
@@ -289,17 +292,32 @@ struct UcxNetwork::Impl {
       return;
     }
     MessagePool<Sending>& pool = is_piece ? message.from.pools->pieces : message.from.pools->words;
-    Sending* sending = pool.Take();
-    sending->network = this;
-    sending->pool = &pool;
-    sending->header = {options.job, options.attempt, options.process, of};
-    sending->to_process = message.to_process;
+    Sending* sending = TakeSending(&pool, message.to_process, of);
     if (is_piece) sending->from = std::move(message.from.communicator);
+    messages_sent.fetch_add(1);
+    if (!is_piece || of.length == 0) return Give(endpoint, sending, nullptr);
+    bytes_sent.fetch_add(of.length);
+    sending->payload.Gather(message.action);
+    Give(endpoint, sending, &sending->payload);
+  }
+
+  Sending* TakeSending(MessagePool<Sending>* pool, int to_process, const FarMessage& message) {
+    Sending* sending = pool->Take();
+    sending->network = this;
+    sending->pool = pool;
+    sending->header = {options.job, options.attempt, options.process, message};
+    sending->to_process = to_process;
+    return sending;
+  }
+
+  // `payload`: null for none.
+  void Give(ucp_ep_h endpoint, Sending* sending, const Payload* payload) {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                          UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
     param.user_data = sending;
-    param.flags = of.length <= kEagerBytes ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+    param.flags = sending->header.message.length <= kEagerBytes ? UCP_AM_SEND_FLAG_EAGER
+                                                                : UCP_AM_SEND_FLAG_RNDV;
     param.datatype = ucp_dt_make_contig(1);
     param.cb.send = [](void* request, ucs_status_t status, void* user) {
       auto* done = static_cast<Sending*>(user);
@@ -308,12 +326,7 @@ struct UcxNetwork::Impl {
     };
     const void* buffer = nullptr;
     size_t count = 0;
-    if (is_piece && of.length > 0) {
-      sending->payload.Gather(message.action);
-      buffer = sending->payload.ForUcx(&count, &param.datatype);
-      bytes_sent.fetch_add(of.length);
-    }
-    messages_sent.fetch_add(1);
+    if (payload != nullptr) buffer = payload->ForUcx(&count, &param.datatype);
     const ucs_status_ptr_t request = ucp_am_send_nbx(
         endpoint, kMessageId, &sending->header, sizeof(sending->header), buffer, count, &param);
     if (request == nullptr || UCS_PTR_IS_ERR(request)) Sent(sending, UCS_PTR_STATUS(request));
@@ -329,12 +342,52 @@ struct UcxNetwork::Impl {
       sending->from->Sent();
       sending->from.reset();
     }
+    if (sending->pool == &beat_pool) {
+      beat_pending[sending->to_process] = 0;
+    } else {
+      pending.fetch_sub(1);
+    }
     sending->pool->Give(sending);
-    pending.fetch_sub(1);
+  }
+
+  // Beats leave where requests for pieces do: no piece is before them.
+  void SendBeat(int process) {
+    const ucp_ep_h endpoint = ucx.endpoint(process, kIn);
+    if (endpoint == nullptr || std::exchange(beat_pending[process], 1) != 0) return;
+    FarMessage beat;
+    beat.kind = FarMessage::kBeat;
+    Give(endpoint, TakeSending(&beat_pool, process, beat), nullptr);
+  }
+
+  bool MustWatch() const { return silence.load() > 0 && !beats->IsWatching(); }
+
+  void Beat(JobTime now) {
+    if (MustWatch()) {
+      std::vector<int> peers;
+      for (int p = 0; p < options.processes; ++p) {
+        if (!names[p].empty()) peers.push_back(p);
+      }
+      beat_pool.Reserve(peers.size(), [](Sending*) {});
+      beats->Watch(peers, silence.load(), now);
+    }
+    const auto silent = beats->Tick(now, [this](int process) { SendBeat(process); });
+    if (!silent) return;
+    std::string others;
+    if (silent->others > 0) others = absl::StrCat(" and ", silent->others, " more");
+    Report(silent->process,
+           absl::UnavailableError(absl::StrFormat(
+               "it has not heard %s%s on the data network for %.1f s", names[silent->process],
+               others, static_cast<double>(silent->time) / kJobSecond)));
+  }
+
+  // The first reason counts.
+  void Report(int process, const absl::Status& why) {
+    const std::lock_guard lock(mutex);
+    if (const OnBroken report = std::exchange(on_broken, nullptr)) report(process, why);
   }
 
   bool Progress() {
-    if (reported) return false;
+    if (ended) return false;
     bool worked = false;
     if (has_outgoing.load()) {
       {
@@ -350,7 +403,7 @@ struct UcxNetwork::Impl {
     worked |= ucx.Progress();
     if (broken_process >= 0) {
       Break(
-          UcxError(absl::StrCat("the link to process ", broken_process, " failed"), broken_status));
+          UcxError(absl::StrCat("the link to ", names[broken_process], " failed"), broken_status));
     }
     if (is_broken.load()) EndAll();
     return worked;
@@ -358,7 +411,7 @@ struct UcxNetwork::Impl {
 
   // No message is sent or received any more, and no memory of communicators is accessed.
   void EndAll() {
-    reported = true;
+    ended = true;
     std::vector<std::shared_ptr<FarCommunicator>> all;
     std::unique_lock lock(mutex);
     const absl::Status why = broken;
@@ -373,42 +426,37 @@ struct UcxNetwork::Impl {
     for (Outgoing& message : left) Post(message);
     let_go = true;
     let_go.notify_all();
-    lock.lock();
-    if (on_broken) on_broken(broken_process, why);
+    Report(broken_process, why);
   }
 
   void Drive(const std::stop_token& stop) {
-    auto idle_since = std::chrono::steady_clock::now();
-    const auto spin = options.spin ? kSpin : std::chrono::nanoseconds{0};
+    JobTime idle_since = Now();
+    const JobTime spin = options.spin ? std::chrono::nanoseconds(kSpin).count() : 0;
     while (!stop.stop_requested()) {
-      if (Progress()) {
+      const bool worked = Progress();
+      const JobTime now = Now();
+      if (!ended) Beat(now);
+      if (worked) {
         yields = 0;
-        idle_since = std::chrono::steady_clock::now();
-        continue;
-      }
-      if (std::chrono::steady_clock::now() - idle_since < spin) {
+        idle_since = now;
+      } else if (now - idle_since < spin) {
         Relax();
-        continue;
+      } else {
+        sleeper.Sleep([&] { return PlanSleep(stop, now); });
       }
-      Sleep(stop);
     }
   }
 
-  void Sleep(const std::stop_token& stop) {
-    asleep.store(true);
-    const bool armed = reported || ucx.Arm();
-    const bool has_work =
-        has_outgoing.load() || (is_broken.load() && !reported) || stop.stop_requested();
-    pollfd fds[] = {
-        {wake_fd, POLLIN, 0}, {ucx.event_fd(kIn), POLLIN, 0}, {ucx.event_fd(kOut), POLLIN, 0}};
-    if (!has_work && !armed && ++yields <= kYields) {
-      std::this_thread::yield();
-    } else if (!has_work) {
-      ppoll(fds, armed && !reported ? 3 : 1, armed ? nullptr : &kNap, nullptr);
-      uint64_t count = 0;
-      if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
-    }
-    asleep.store(false);
+  std::optional<Sleeper::Plan> PlanSleep(const std::stop_token& stop, JobTime now) {
+    const bool armed = !ended && ucx.Arm();
+    if (stop.stop_requested()) return std::nullopt;
+    if (ended) return Sleeper::Plan();
+    if (has_outgoing.load() || is_broken.load() || MustWatch()) return std::nullopt;
+    if (!armed && ++yields <= kYields) return Sleeper::Plan{.yield = true};
+    if (!armed) return Sleeper::Plan{.at_most = kNap};
+    Sleeper::Plan plan{.fds = {ucx.event_fd(kIn), ucx.event_fd(kOut)}};
+    if (beats->IsWatching()) plan.at_most = std::max<JobTime>(beats->next_tick() - now, 0);
+    return plan;
   }
 };
 
@@ -424,8 +472,10 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
   return std::unique_ptr<UcxNetwork>(new UcxNetwork(std::move(impl)));
 }
 
-absl::Status UcxNetwork::Connect(int process, const std::string& address) {
-  return impl_->ucx.Connect(process, address);
+absl::Status UcxNetwork::Connect(int process, const std::string& address, const std::string& name) {
+  RETURN_IF_ERROR(impl_->ucx.Connect(process, address));
+  impl_->names[process] = name.empty() ? absl::StrCat("process ", process) : name;
+  return absl::OkStatus();
 }
 
 void UcxNetwork::Start() {
@@ -455,6 +505,11 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
   }
   if (!broken.ok()) made->Abort(broken);
   return std::make_unique<SharedCommunicator>(std::move(made));
+}
+
+void UcxNetwork::Watch(JobTime silence) {
+  impl_->silence = silence;
+  impl_->sleeper.Wake();
 }
 
 const std::string& UcxNetwork::address() const { return impl_->own_address; }

@@ -22,7 +22,8 @@ void Prefer(const char* name, const std::string& value) { setenv(name, value.c_s
 void SetEnvironment(const UcxOptions& options) {
   // UCX uses shared memory beside its watch for dead peers only if asked.
   Prefer("UCX_MM_ERROR_HANDLING", "y");
-  Prefer("UCX_KEEPALIVE_INTERVAL", "1s");
+  // We watch the peers ourselves (peer_beats.h), also while data is unacknowledged.
+  Prefer("UCX_KEEPALIVE_INTERVAL", "inf");
   Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
   if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
   if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
