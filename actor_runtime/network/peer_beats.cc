@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
 namespace oneflow {
 
 void PeerBeats::Watch(const std::vector<int>& peers, JobTime silence, JobTime now) {
@@ -38,6 +41,13 @@ std::optional<PeerBeats::Silent> PeerBeats::Tick(JobTime now,
                clock_.time() - peer.heard >= silent.time - 2 * beat_;
       }));
   return silent;
+}
+
+absl::Status SilenceError(const PeerBeats::Silent& silent, const std::string& name) {
+  const std::string others = silent.others > 0 ? absl::StrCat(" and ", silent.others, " more") : "";
+  return absl::UnavailableError(
+      absl::StrFormat("it has not heard %s%s on the data network for %.1f s", name, others,
+                      static_cast<double>(silent.time) / kJobSecond));
 }
 
 }  // namespace oneflow

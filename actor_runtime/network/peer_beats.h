@@ -17,15 +17,23 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "actor_runtime/job/listening_clock.h"
 
 namespace oneflow {
 
 class PeerBeats {
  public:
+  struct Silent {
+    int process = -1;  // the one that has been silent for longest
+    JobTime time = 0;  // how long
+    int others = 0;    // as silent, up to two beats
+  };
+
   // Nobody is watched. Requires numbers of peers below `processes`.
   explicit PeerBeats(int processes) : heard_(processes, 0) {}
 
@@ -33,11 +41,6 @@ class PeerBeats {
   void Watch(const std::vector<int>& peers, JobTime silence, JobTime now);
   void Heard(int process) { heard_[process] = 1; }
 
-  struct Silent {
-    int process = -1;  // the one that has been silent for longest
-    JobTime time = 0;  // how long
-    int others = 0;    // as silent, up to two beats
-  };
   // Calls send(process) for each peer to which a beat is due. Does nothing before next_tick().
   std::optional<Silent> Tick(JobTime now, absl::FunctionRef<void(int process)> send);
 
@@ -57,5 +60,8 @@ class PeerBeats {
   ListeningClock clock_;
   bool told_ = false;
 };
+
+// UNAVAILABLE: "it has not heard host d (process 3, rank 3) on the data network for 5.2 s".
+absl::Status SilenceError(const PeerBeats::Silent& silent, const std::string& name);
 
 }  // namespace oneflow

@@ -16,7 +16,6 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "actor_runtime/device/spin.h"
 #include "actor_runtime/network/message_pool.h"
 #include "actor_runtime/network/peer_beats.h"
@@ -51,7 +50,6 @@ JobTime Now() {
 struct UcxNetwork::Impl {
   using enum UcxSides::Side;
   using Side = UcxSides::Side;
-  struct Pools;
   // A message that UCX owns: the data that must live until it is sent.
   struct Sending {
     Impl* network = nullptr;
@@ -86,10 +84,8 @@ struct UcxNetwork::Impl {
 
   UcxOptions options;
   OnBroken on_broken;  // under mutex; null: closed
-  std::string own_address;
   Sleeper sleeper;
-  std::vector<std::string> names;  // by process; empty: not connected
-  std::vector<Outgoing> taken;     // from `outgoing`, by the driving thread
+  std::vector<Outgoing> taken;  // from `outgoing`, by the driving thread
   std::optional<PeerBeats> beats;
   MessagePool<Sending> beat_pool;  // one for each peer: the next beat waits for the last one
   std::vector<char> beat_pending;  // by process
@@ -105,9 +101,9 @@ struct UcxNetwork::Impl {
   std::map<uint64_t, Home> communicators;            // under mutex
   std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
   absl::Status broken;                               // under mutex
+  std::atomic<JobTime> silence{0};                   // of Watch
   std::atomic<bool> has_outgoing{false}, is_broken{false};
   std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
-  std::atomic<JobTime> silence{0};  // of Watch
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
   std::jthread thread;
@@ -125,7 +121,6 @@ struct UcxNetwork::Impl {
   }
 
   absl::Status Open() {
-    names.resize(options.processes);
     beat_pending.resize(options.processes);
     beats.emplace(options.processes);
     const auto lost = [this](int process, ucs_status_t status) {
@@ -134,7 +129,6 @@ struct UcxNetwork::Impl {
       broken_status = status;
     };
     RETURN_IF_ERROR(ucx.Open(options, kMessageId, {&ArrivedAt<kIn>, &ArrivedAt<kOut>}, this, lost));
-    own_address = ucx.Address();
     return sleeper.Open();
   }
 
@@ -209,8 +203,7 @@ struct UcxNetwork::Impl {
       return UCS_OK;
     }
     beats->Heard(header->from_process);
-    const absl::StatusOr<FarMessage> message = FarMessageFrom(
-        {reinterpret_cast<const std::byte*>(&header->message), sizeof(header->message)});
+    const absl::StatusOr<FarMessage> message = MessageIn(*header, length);
     if (message.ok() && message->kind == FarMessage::kBeat) return UCS_OK;
     messages_received.fetch_add(1);
     const Home home = message.ok() ? Find(message->communicator) : Home();
@@ -219,11 +212,6 @@ struct UcxNetwork::Impl {
       Refuse(*header, message.ok() ? absl::NotFoundError(absl::StrCat("there is no communicator ",
                                                                       message->communicator))
                                    : message.status());
-      return UCS_OK;
-    }
-    if (message->length != static_cast<int64_t>(length)) {
-      Refuse(*header, absl::DataLossError(
-                          absl::StrCat("it says ", message->length, " bytes and has ", length)));
       return UCS_OK;
     }
     if (message->kind != FarMessage::kPiece) {
@@ -254,18 +242,13 @@ struct UcxNetwork::Impl {
     landing->pool = &home.pools->landings;
     landing->message = message;
     landing->to = home.communicator;
-    ucp_request_param_t receive{};
-    receive.op_attr_mask =
-        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    receive.user_data = landing;
-    receive.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* user) {
+    const auto done = [](void* request, ucs_status_t status, size_t, void* user) {
       auto* of = static_cast<Landing*>(user);
       ucp_request_free(request);
       of->network->Landed(of, status);
     };
-    const ucs_status_ptr_t request =
-        ucp_am_recv_data_nbx(ucx.worker(at), data, target.data(), target.size(), &receive);
-    if (UCS_PTR_IS_ERR(request)) Landed(landing, UCS_PTR_STATUS(request));
+    const ucs_status_t status = UcxReceive(ucx.worker(at), data, target, done, landing);
+    if (status != UCS_INPROGRESS) Landed(landing, status);
     return UCS_INPROGRESS;
   }
 
@@ -295,10 +278,14 @@ struct UcxNetwork::Impl {
     Sending* sending = TakeSending(&pool, message.to_process, of);
     if (is_piece) sending->from = std::move(message.from.communicator);
     messages_sent.fetch_add(1);
-    if (!is_piece || of.length == 0) return Give(endpoint, sending, nullptr);
-    bytes_sent.fetch_add(of.length);
-    sending->payload.Gather(message.action);
-    Give(endpoint, sending, &sending->payload);
+    UcxPayload payload;
+    if (is_piece && of.length > 0) {
+      bytes_sent.fetch_add(of.length);
+      sending->payload.Gather(message.action);
+      payload.eager = of.length <= kEagerBytes;
+      payload.buffer = sending->payload.ForUcx(&payload.count, &payload.type);
+    }
+    Give(endpoint, sending, payload);
   }
 
   Sending* TakeSending(MessagePool<Sending>* pool, int to_process, const FarMessage& message) {
@@ -310,26 +297,16 @@ struct UcxNetwork::Impl {
     return sending;
   }
 
-  // `payload`: null for none.
-  void Give(ucp_ep_h endpoint, Sending* sending, const Payload* payload) {
-    ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                         UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
-    param.user_data = sending;
-    param.flags = sending->header.message.length <= kEagerBytes ? UCP_AM_SEND_FLAG_EAGER
-                                                                : UCP_AM_SEND_FLAG_RNDV;
-    param.datatype = ucp_dt_make_contig(1);
-    param.cb.send = [](void* request, ucs_status_t status, void* user) {
-      auto* done = static_cast<Sending*>(user);
+  void Give(ucp_ep_h endpoint, Sending* sending, const UcxPayload& payload) {
+    const auto done = [](void* request, ucs_status_t status, void* user) {
+      auto* of = static_cast<Sending*>(user);
       ucp_request_free(request);
-      done->network->Sent(done, status);
+      of->network->Sent(of, status);
     };
-    const void* buffer = nullptr;
-    size_t count = 0;
-    if (payload != nullptr) buffer = payload->ForUcx(&count, &param.datatype);
-    const ucs_status_ptr_t request = ucp_am_send_nbx(
-        endpoint, kMessageId, &sending->header, sizeof(sending->header), buffer, count, &param);
-    if (request == nullptr || UCS_PTR_IS_ERR(request)) Sent(sending, UCS_PTR_STATUS(request));
+    const std::span header(reinterpret_cast<const std::byte*>(&sending->header),
+                           sizeof(sending->header));
+    const ucs_status_t status = UcxSend(endpoint, kMessageId, header, payload, done, sending);
+    if (status != UCS_INPROGRESS) Sent(sending, status);
   }
 
   void Sent(Sending* sending, ucs_status_t status) {
@@ -354,30 +331,19 @@ struct UcxNetwork::Impl {
   void SendBeat(int process) {
     const ucp_ep_h endpoint = ucx.endpoint(process, kIn);
     if (endpoint == nullptr || std::exchange(beat_pending[process], 1) != 0) return;
-    FarMessage beat;
-    beat.kind = FarMessage::kBeat;
-    Give(endpoint, TakeSending(&beat_pool, process, beat), nullptr);
+    Give(endpoint, TakeSending(&beat_pool, process, {.kind = FarMessage::kBeat}), {});
   }
 
   bool MustWatch() const { return silence.load() > 0 && !beats->IsWatching(); }
 
   void Beat(JobTime now) {
     if (MustWatch()) {
-      std::vector<int> peers;
-      for (int p = 0; p < options.processes; ++p) {
-        if (!names[p].empty()) peers.push_back(p);
-      }
+      const std::vector<int> peers = ucx.Connected();
       beat_pool.Reserve(peers.size(), [](Sending*) {});
       beats->Watch(peers, silence.load(), now);
     }
     const auto silent = beats->Tick(now, [this](int process) { SendBeat(process); });
-    if (!silent) return;
-    std::string others;
-    if (silent->others > 0) others = absl::StrCat(" and ", silent->others, " more");
-    Report(silent->process,
-           absl::UnavailableError(absl::StrFormat(
-               "it has not heard %s%s on the data network for %.1f s", names[silent->process],
-               others, static_cast<double>(silent->time) / kJobSecond)));
+    if (silent) Report(silent->process, SilenceError(*silent, ucx.name(silent->process)));
   }
 
   // The first reason counts.
@@ -402,8 +368,8 @@ struct UcxNetwork::Impl {
     }
     worked |= ucx.Progress();
     if (broken_process >= 0) {
-      Break(
-          UcxError(absl::StrCat("the link to ", names[broken_process], " failed"), broken_status));
+      Break(UcxError(absl::StrCat("the link to ", ucx.name(broken_process), " failed"),
+                     broken_status));
     }
     if (is_broken.load()) EndAll();
     return worked;
@@ -473,9 +439,7 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
 }
 
 absl::Status UcxNetwork::Connect(int process, const std::string& address, const std::string& name) {
-  RETURN_IF_ERROR(impl_->ucx.Connect(process, address));
-  impl_->names[process] = name.empty() ? absl::StrCat("process ", process) : name;
-  return absl::OkStatus();
+  return impl_->ucx.Connect(process, address, name);
 }
 
 void UcxNetwork::Start() {
@@ -512,7 +476,7 @@ void UcxNetwork::Watch(JobTime silence) {
   impl_->sleeper.Wake();
 }
 
-const std::string& UcxNetwork::address() const { return impl_->own_address; }
+std::string UcxNetwork::address() const { return impl_->ucx.Address(); }
 bool UcxNetwork::Progress() { return impl_->Progress(); }
 void UcxNetwork::Break(const absl::Status& why) { impl_->Break(why); }
 void UcxNetwork::LetGo(const absl::Status& why) {

@@ -76,7 +76,7 @@ class UcxNetwork {
   ~UcxNetwork();
 
   // The bytes for Connect in other processes.
-  const std::string& address() const;
+  std::string address() const;
   // Called before Start, for each process that shares a group with this one. FAILED_PRECONDITION if
   // the network devices of the two do not reach each other. `name`: for sentences; empty: its
   // number.
