@@ -28,6 +28,7 @@ struct Faults {
   JobPolicy job;
   ExchangePolicy exchange;
   CheckpointPolicy checkpoint;
+  bool no_data_beats = false;  // nobody watches the network of exchanges
 };
 
 // Counts of events, over all runs of a test.
@@ -80,8 +81,6 @@ class Process final : public ProcessGroup {
   void FailNextKernel() { fail_next_kernel_ = true; }
   // Its computation takes `times` as long.
   void Slow(int64_t times) { slower_ = times; }
-  // A link of the network of exchanges has failed.
-  void LinkFails(int process);
   // The C library's fsync: whether it takes effect.
   bool MaySync();
 
@@ -95,6 +94,8 @@ class Process final : public ProcessGroup {
   bool killed() const { return killed_; }
   const absl::Status& outcome() const { return outcome_; }  // once it is over
   JobTime over_at() const { return over_at_; }
+  // True if the two exchange anything.
+  bool SpeaksTo(int process) const { return endpoint_ != nullptr && endpoint_->SpeaksTo(process); }
   bool joined() const { return control_ != nullptr && control_->joined(); }
   // When a kernel was made to fail, and until when its workers have waited in vain for half a
   // second or longer. 0: never.
@@ -142,6 +143,7 @@ class Process final : public ProcessGroup {
   JobTime went_on_ = 0;
   JobTime over_at_ = 0, failed_at_ = 0, waited_until_ = 0;
   bool fail_next_kernel_ = false;
+  bool watches_ = false;  // the links of exchanges
   int64_t slower_ = 1;
 
   // The workers take turns.

@@ -36,10 +36,11 @@ class DataLinkTest(ProcessesCase):
 
     def partial(self, name, network, a, b):
         """Two hosts of four, neither of them that of process 0, lose each other."""
-        job = self.job(name, 4, network).start_all()
+        job = self.job(name, 4, network).start_all("--stall_seconds=1")
         job.wait_for_steps(30)
         network.hosts["abcd"[a]].part(network.hosts["abcd"[b]])
         self.check_ends(job, a, b)
+        self.assertRegex(job.stderr(0), "the job stands still: .* do not arrive")
 
     def test_a_dead_data_link_ends_the_attempt(self):
         self.at_once((self.two_networks, "two networks", self.network(0), 1, False),
