@@ -79,10 +79,9 @@ std::map<int64_t, std::string> ReadLosses(const std::string& path) {
 
 const char* Cluster::LossName(Loss loss) {
   static const char* const names[] = {
-      "nothing",     "kill",       "a short stop",    "a long stop",
-      "a short cut", "a long cut", "one link cut",    "the network of exchanges cut",
-      "power",       "a signal",   "a failed kernel", "slowness",
-      "a late start"};
+      "nothing",    "kill",         "a short stop",   "a long stop", "a short cut",
+      "a long cut", "one link cut", "power",          "a signal",    "a failed kernel",
+      "slowness",   "a late start", "a data link cut"};
   return names[loss];
 }
 

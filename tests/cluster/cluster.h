@@ -56,12 +56,12 @@ class Cluster {
     kCutShort,
     kCutLong,
     kCutPair,
-    kCutData,
     kPower,
     kSignal,
     kFailKernel,
     kSlow,
     kLateStart,
+    kCutData,
     kLosses
   };
   // One that is to come: at a moment, or at an operation on the disk.
