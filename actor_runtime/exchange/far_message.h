@@ -1,5 +1,5 @@
-// FarMessage: a message between processes about an exchange: a header of fixed size, which the
-// payload of a piece follows.
+// FarMessage: a message between processes about an exchange, or the beat of a process to another: a
+// header of fixed size, which the payload of a piece follows.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ namespace oneflow {
 
 struct FarMessage {
   static constexpr uint32_t kMagic = 0x6f6e6578;
-  enum Kind : uint32_t { kEntered, kPull, kPiece, kDone, kAbort };
+  // kBeat belongs to no communicator: networks take it for themselves.
+  enum Kind : uint32_t { kEntered, kPull, kPiece, kDone, kAbort, kBeat };
 
   uint32_t magic = kMagic;
   uint32_t kind = kEntered;
@@ -37,7 +38,7 @@ inline absl::StatusOr<FarMessage> FarMessageFrom(std::span<const std::byte> byte
     return absl::InvalidArgumentError("a message of " + std::to_string(bytes.size()) + " bytes");
   }
   std::memcpy(&message, bytes.data(), sizeof(message));
-  if (message.magic != FarMessage::kMagic || message.kind > FarMessage::kAbort) {
+  if (message.magic != FarMessage::kMagic || message.kind > FarMessage::kBeat) {
     return absl::InvalidArgumentError("bytes that are no message of an exchange");
   }
   return message;

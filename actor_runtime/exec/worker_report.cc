@@ -58,15 +58,19 @@ void AddWaits(const ProgramRun& run, const Snapshot::Stream& at, WorkerReport* r
     const std::vector<int32_t>& ranks = net.groups[exchange.group].ranks;
     const Communicator& communicator =
         *run.communicators[run.program->communicator_of[exchange.group]];
-    bool all = true;
+    WorkerReport::Entered& entered = report->entered.emplace_back();
+    entered.exchange =
+        absl::StrCat(net.ActorName(exchange, 0), ", firing ", at.states.counts[at.index].completed);
     for (int other = 0; other < net.members(exchange); ++other) {
       if (communicator.HasEntered(other, member.index)) continue;
-      all = false;
+      entered.missing.push_back(ranks[other]);
       add(ranks[other]);
     }
-    // Pieces are on their way, from members in other processes.
     for (const int32_t rank : ranks) {
-      if (all && !net.own.Contains(rank)) add(rank);
+      if (!net.own.Contains(rank)) entered.far.push_back(rank);
+    }
+    if (entered.missing.empty()) {  // Pieces are on their way.
+      for (const int32_t rank : entered.far) add(rank);
     }
     return;
   }

@@ -23,6 +23,13 @@ struct WorkerReport {
   std::string inside;              // name of the actor in whose kernel it is, or its device; empty
   bool may_go_on = false;          // one of its streams waits for nobody
   std::vector<int32_t> waits_for;  // ranks, of this process and others; kHost; each once
+  // An exchange that it has entered and that is not over.
+  struct Entered {
+    std::string exchange;          // "actor h.0.fc.all_reduce at rank 0, firing 12", in all members
+    std::vector<int32_t> missing;  // ranks of which it does not know that they have entered
+    std::vector<int32_t> far;      // members in other processes
+  };
+  std::vector<Entered> entered;
 
   static constexpr int kHost = -1;  // the worker of the host's streams
 };

@@ -48,7 +48,7 @@ ProcessName Coordinator::FullName(int process) const {
 
 void Coordinator::Listen(JobTime now) {
   if (now <= now_) return;
-  listened_ += std::min(now - now_, 2 * Beat());
+  clock_.Pass(now - now_, Beat());
   now_ = now;
 }
 
@@ -97,7 +97,7 @@ void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& messa
     return Refuse(connection, absl::PermissionDeniedError("refused"), false, emit);
   }
   if (ending_) return;
-  processes_[p].heard = listened_;
+  processes_[p].heard = clock_.time();
   using Message = proto::JobFromMember;
   switch (message.kind_case()) {
     case Message::kBeat: return Beats(p, message.beat(), emit);
@@ -367,7 +367,7 @@ void Coordinator::CheckSilence(Emit emit) {
   int quietest = -1;
   for (int p = 0; p < processes(); ++p) {
     if (processes_[p].connection.value_or(kLocalConnection) == kLocalConnection) continue;
-    const JobTime silent = listened_ - processes_[p].heard;
+    const JobTime silent = clock_.time() - processes_[p].heard;
     if (silent > longest) {
       longest = silent;
       quietest = p;
@@ -379,7 +379,10 @@ void Coordinator::CheckSilence(Emit emit) {
   size_t count = 0;
   for (int p = 0; p < processes(); ++p) {
     if (p == quietest || processes_[p].connection.value_or(0) == kLocalConnection) continue;
-    if (listened_ - processes_[p].heard < longest - 2 * Beat()) continue;
+    if (clock_.time() - processes_[p].heard < longest - 2 * Beat() ||
+        clock_.time() - processes_[p].heard < 3 * Beat()) {
+      continue;
+    }
     if (++count < kMostNamed) absl::StrAppend(&others, ", ", Name(p));
   }
   if (count >= kMostNamed) absl::StrAppend(&others, " and ", count - kMostNamed + 1, " more");

@@ -99,7 +99,7 @@ class Coordinator {
   bool IsOver() const { return ending_; }                 // ended, or all have left
   const absl::Status& status() const { return status_; }  // the reason of the end; OK until then
   JobTime LeaseUntil() const { return lease_; }           // invariant 6, by the clock of the events
-  JobTime Beat() const { return options_.silence / 10; }
+  JobTime Beat() const { return BeatsEvery(options_.silence); }
   JobTime LongGap() const { return options_.silence - 2 * Beat(); }
   size_t open_connections() const { return connections_.size(); }
 
@@ -109,7 +109,7 @@ class Coordinator {
     std::string host;
     JobRanks ranks;
     absl::Status noticed;  // a consequence that it has reported
-    JobTime heard = 0;     // on the scale of listened_
+    JobTime heard = 0;     // by clock_
     JobTime echoed = 0;    // the newest of our beats that it has heard
     uint64_t runs = 0;     // that it has begun
     uint64_t parts = 0;    // of rounds, that it has sent completely
@@ -163,7 +163,8 @@ class Coordinator {
 
   const CoordinatorOptions options_;
   const JobTime begun_;
-  JobTime now_, ticked_, listened_ = 0, lease_;
+  JobTime now_, ticked_, lease_;
+  ListeningClock clock_;
   JobTime gap_ = 0, gap_until_ = 0;  // the last gap between ticks that others may take for an end
   // The process of an open connection; -1: not known yet.
   struct Connection {

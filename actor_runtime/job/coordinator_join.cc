@@ -136,7 +136,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   joins.connection = connection;
   joins.host = who.host;
   joins.ranks = who.ranks;
-  joins.heard = listened_;
+  joins.heard = clock_.time();
   joins.echoed = now_;  // it listens to us from the next message on
   if (connection != kLocalConnection) ++others_there_;
   ++joined_;

@@ -10,14 +10,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "actor_runtime/job/listening_clock.h"
 #include "proto/job.pb.h"
 
 namespace oneflow {
-
-// A time or a duration in nanoseconds, of a clock that goes on while the process is stopped
-// (CLOCK_BOOTTIME in programs, a number that tests count in the state machines).
-using JobTime = int64_t;
-inline constexpr JobTime kJobSecond = 1'000'000'000;
 
 // A value that must be the same in all processes: "fingerprint of the plan", "build", "--seed". An
 // empty value in a process other than 0 means that the process takes the value of process 0.

@@ -427,6 +427,10 @@ int Member::port() const { return impl_->port(); }
 int Member::processes_on_host() const {
   return impl_->Read([](const MemberState& s) { return s.processes_on_host(); });
 }
+JobTime Member::silence() const {
+  return impl_->Read([](const MemberState& s) { return s.silence(); });
+}
+
 int Member::index_on_host() const {
   return impl_->Read([](const MemberState& s) { return s.index_on_host(); });
 }

@@ -66,6 +66,7 @@ class Member {
   int port() const;  // of the coordinator
   int processes_on_host() const;
   int index_on_host() const;  // among them, by process
+  JobTime silence() const;    // how long a process may be silent, the same in all
 
   // Announces that this process begins run number `run`: `steps` steps of `program` from
   // `first_step`. Does not wait. Processes whose sequences of runs differ end the attempt, and are

@@ -45,8 +45,7 @@ bool MemberState::HasFailed() const {
 
 void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
-  const JobTime most = beat_ > 0 ? 2 * beat_ : kJobSecond;
-  listened_ += std::min(now - now_, most);
+  listening_.Pass(now - now_, beat_ > 0 ? beat_ : kJobSecond / 2);
   now_ = now;
 }
 
@@ -138,9 +137,9 @@ void MemberState::Tick(JobTime now, Emit emit) {
       Fail(why, now, emit);
       return End(why, emit);
     }
-    if (listened_ - heard_ >= silence_) {
+    if (listening_.time() - heard_ >= silence_) {
       const auto silent =
-          absl::StrFormat(" has been silent for %.1f s", Seconds(listened_ - heard_));
+          absl::StrFormat(" has been silent for %.1f s", Seconds(listening_.time() - heard_));
       Fail(MarkConsequence(0, absl::UnavailableError("process 0" + silent)), now, emit);
       return End(HasFailed() ? MakeFailure(Self(), failing_)
                              : MakeFailure(Zero(), absl::StatusCode::kUnavailable, silent),
@@ -174,7 +173,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
                           Emit emit) {
   Listen(now);
   if (stream != stream_ || !connected_ || IsOver()) return;
-  heard_ = listened_;
+  heard_ = listening_.time();
   using Message = proto::JobToMember;
   if (phase_ == Phase::kPresented) {
     if (message.has_accepted()) return Accept(message.accepted(), emit);

@@ -100,6 +100,8 @@ class MemberState {
   const absl::Status& status() const { return status_; }  // OK unless it has ended
   JobTime LeaseUntil() const;
   JobTime TickEvery() const;  // the period of Tick
+  // How long a process may be silent: process 0's limit counts for all. 0: not accepted yet.
+  JobTime silence() const { return silence_; }
   int processes_on_host() const { return on_host_; }
   int index_on_host() const { return index_; }
   // The event that the program waits for: "round checkpoint 20", "post address of process 3";
@@ -134,7 +136,8 @@ class MemberState {
   const MemberStateOptions options_;
   const JobTime begun_;
   Phase phase_ = Phase::kConnecting;
-  JobTime now_, ticked_, listened_ = 0;
+  JobTime now_, ticked_;
+  ListeningClock listening_;
   uint64_t stream_ = 0;
   bool connected_ = false;
   JobTime say_at_, say_next_ = 2 * kFirstWord;  // that there is no coordinator
@@ -145,7 +148,7 @@ class MemberState {
   JobTime silence_ = 0, beat_ = 0;
   std::string zero_host_;
   JobRanks zero_ranks_;
-  JobTime heard_ = 0;  // on the scale of listened_
+  JobTime heard_ = 0;  // by listening_
   JobTime beat_at_ = 0, echo_ = 0, lease_ = 0;
   JobTime gap_ = 0, gap_until_ = 0;  // the last gap between ticks that others may take for an end
   ClockOffset clock_;

@@ -1,15 +1,11 @@
 #include "actor_runtime/network/ucx_network.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -22,7 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/spin.h"
 #include "actor_runtime/network/message_pool.h"
+#include "actor_runtime/network/peer_beats.h"
 #include "actor_runtime/network/shared_communicator.h"
+#include "actor_runtime/network/sleeper.h"
 #include "actor_runtime/network/ucx_sides.h"
 #include "actor_runtime/network/wire.h"
 #include "oneflow_core/base/cause.h"
@@ -35,7 +33,11 @@ namespace {
 // many times, because the peer may need it; then it naps, because spinning would take a core from
 // kernels.
 constexpr int kYields = 8;
-constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
+constexpr JobTime kNap = kJobSecond / 20'000;
+
+JobTime Now() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
@@ -49,7 +51,6 @@ constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 struct UcxNetwork::Impl {
   using enum UcxSides::Side;
   using Side = UcxSides::Side;
-  struct Pools;
   // A message that UCX owns: the data that must live until it is sent.
   struct Sending {
     Impl* network = nullptr;
@@ -84,13 +85,15 @@ struct UcxNetwork::Impl {
 
   UcxOptions options;
   OnBroken on_broken;  // under mutex; null: closed
-  std::string own_address;
-  int wake_fd = -1;
+  Sleeper sleeper;
   std::vector<Outgoing> taken;  // from `outgoing`, by the driving thread
-  int broken_process = -1;      // that UCX has reported, and we have not yet
+  std::optional<PeerBeats> beats;
+  MessagePool<Sending> beat_pool;  // one for each peer: the next beat waits for the last one
+  std::vector<char> beat_pending;  // by process
+  int broken_process = -1;         // that UCX has reported, and we have not yet
   ucs_status_t broken_status = UCS_OK;
-  bool reported = false;  // on_broken
-  int yields = 0;         // since something was done
+  bool ended = false;  // all that is broken
+  int yields = 0;      // since something was done
 
   std::mutex mutex;
   std::vector<Outgoing> outgoing;                    // under mutex
@@ -99,7 +102,8 @@ struct UcxNetwork::Impl {
   std::map<uint64_t, Home> communicators;            // under mutex
   std::map<uint64_t, std::unique_ptr<Pools>> pools;  // under mutex
   absl::Status broken;                               // under mutex
-  std::atomic<bool> has_outgoing{false}, is_broken{false}, asleep{false};
+  std::atomic<JobTime> silence{0};                   // of Watch
+  std::atomic<bool> has_outgoing{false}, is_broken{false};
   std::atomic<bool> let_go{false};  // broken, and nobody's memory is touched
   std::atomic<int64_t> messages_sent{0}, messages_received{0}, bytes_sent{0}, bytes_received{0},
       refused{0}, pending{0};
@@ -110,24 +114,23 @@ struct UcxNetwork::Impl {
     Close();
     if (thread.joinable()) {
       thread.request_stop();
-      Wake();
+      sleeper.Wake();
       thread.join();
     }
     // UCX returns all that it still owns now, while the owners are alive.
     ucx.Shut();
-    if (wake_fd >= 0) close(wake_fd);
   }
 
   absl::Status Open() {
+    beat_pending.resize(options.processes);
+    beats.emplace(options.processes);
     const auto lost = [this](int process, ucs_status_t status) {
       if (broken_process >= 0) return;
       broken_process = process;
       broken_status = status;
     };
     RETURN_IF_ERROR(ucx.Open(options, kMessageId, {&ArrivedAt<kIn>, &ArrivedAt<kOut>}, this, lost));
-    own_address = ucx.Address();
-    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return wake_fd < 0 ? absl::InternalError("eventfd failed") : absl::OkStatus();
+    return sleeper.Open();
   }
 
   template <Side kAt>
@@ -145,15 +148,7 @@ struct UcxNetwork::Impl {
       outgoing.push_back(std::move(message));
       has_outgoing.store(true);
     }
-    Wake();
-  }
-
-  // The driving thread sets `asleep` and then looks once more; a thread with work writes it and
-  // then reads `asleep`. Both are sequentially consistent, so one of them sees the other.
-  void Wake() {
-    if (!asleep.load()) return;
-    const uint64_t one = 1;
-    if (write(wake_fd, &one, sizeof(one)) < 0) PCHECK(errno == EAGAIN);
+    sleeper.Wake();
   }
 
   void Break(const absl::Status& why) {
@@ -163,7 +158,7 @@ struct UcxNetwork::Impl {
       broken = why;
       is_broken.store(true);
     }
-    Wake();
+    sleeper.Wake();
   }
 
   Home Find(uint64_t number) {
@@ -208,20 +203,16 @@ struct UcxNetwork::Impl {
       refused.fetch_add(1);
       return UCS_OK;
     }
+    beats->Heard(header->from_process);
+    const absl::StatusOr<FarMessage> message = MessageIn(*header, length);
+    if (message.ok() && message->kind == FarMessage::kBeat) return UCS_OK;
     messages_received.fetch_add(1);
-    const absl::StatusOr<FarMessage> message = FarMessageFrom(
-        {reinterpret_cast<const std::byte*>(&header->message), sizeof(header->message)});
     const Home home = message.ok() ? Find(message->communicator) : Home();
     const std::shared_ptr<FarCommunicator>& to = home.communicator;
     if (to == nullptr) {
       Refuse(*header, message.ok() ? absl::NotFoundError(absl::StrCat("there is no communicator ",
                                                                       message->communicator))
                                    : message.status());
-      return UCS_OK;
-    }
-    if (message->length != static_cast<int64_t>(length)) {
-      Refuse(*header, absl::DataLossError(
-                          absl::StrCat("it says ", message->length, " bytes and has ", length)));
       return UCS_OK;
     }
     if (message->kind != FarMessage::kPiece) {
@@ -252,18 +243,13 @@ struct UcxNetwork::Impl {
     landing->pool = &home.pools->landings;
     landing->message = message;
     landing->to = home.communicator;
-    ucp_request_param_t receive{};
-    receive.op_attr_mask =
-        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    receive.user_data = landing;
-    receive.cb.recv_am = [](void* request, ucs_status_t status, size_t, void* user) {
+    const auto done = [](void* request, ucs_status_t status, size_t, void* user) {
       auto* of = static_cast<Landing*>(user);
       ucp_request_free(request);
       of->network->Landed(of, status);
     };
-    const ucs_status_ptr_t request =
-        ucp_am_recv_data_nbx(ucx.worker(at), data, target.data(), target.size(), &receive);
-    if (UCS_PTR_IS_ERR(request)) Landed(landing, UCS_PTR_STATUS(request));
+    const ucs_status_t status = UcxReceive(ucx.worker(at), data, target, done, landing);
+    if (status != UCS_INPROGRESS) Landed(landing, status);
     return UCS_INPROGRESS;
   }
 
@@ -291,34 +277,38 @@ struct UcxNetwork::Impl {
       return;
     }
     MessagePool<Sending>& pool = is_piece ? message.from.pools->pieces : message.from.pools->words;
-    Sending* sending = pool.Take();
-    sending->network = this;
-    sending->pool = &pool;
-    sending->header = {options.job, options.attempt, options.process, of};
-    sending->to_process = message.to_process;
+    Sending* sending = TakeSending(&pool, message.to_process, of);
     if (is_piece) sending->from = std::move(message.from.communicator);
-    ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                         UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
-    param.user_data = sending;
-    param.flags = of.length <= kEagerBytes ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
-    param.datatype = ucp_dt_make_contig(1);
-    param.cb.send = [](void* request, ucs_status_t status, void* user) {
-      auto* done = static_cast<Sending*>(user);
-      ucp_request_free(request);
-      done->network->Sent(done, status);
-    };
-    const void* buffer = nullptr;
-    size_t count = 0;
-    if (is_piece && of.length > 0) {
-      sending->payload.Gather(message.action);
-      buffer = sending->payload.ForUcx(&count, &param.datatype);
-      bytes_sent.fetch_add(of.length);
-    }
     messages_sent.fetch_add(1);
-    const ucs_status_ptr_t request = ucp_am_send_nbx(
-        endpoint, kMessageId, &sending->header, sizeof(sending->header), buffer, count, &param);
-    if (request == nullptr || UCS_PTR_IS_ERR(request)) Sent(sending, UCS_PTR_STATUS(request));
+    UcxPayload payload;
+    if (is_piece && of.length > 0) {
+      bytes_sent.fetch_add(of.length);
+      sending->payload.Gather(message.action);
+      payload.eager = of.length <= kEagerBytes;
+      payload.buffer = sending->payload.ForUcx(&payload.count, &payload.type);
+    }
+    Give(endpoint, sending, payload);
+  }
+
+  Sending* TakeSending(MessagePool<Sending>* pool, int to_process, const FarMessage& message) {
+    Sending* sending = pool->Take();
+    sending->network = this;
+    sending->pool = pool;
+    sending->header = {options.job, options.attempt, options.process, message};
+    sending->to_process = to_process;
+    return sending;
+  }
+
+  void Give(ucp_ep_h endpoint, Sending* sending, const UcxPayload& payload) {
+    const auto done = [](void* request, ucs_status_t status, void* user) {
+      auto* of = static_cast<Sending*>(user);
+      ucp_request_free(request);
+      of->network->Sent(of, status);
+    };
+    const std::span header(reinterpret_cast<const std::byte*>(&sending->header),
+                           sizeof(sending->header));
+    const ucs_status_t status = UcxSend(endpoint, kMessageId, header, payload, done, sending);
+    if (status != UCS_INPROGRESS) Sent(sending, status);
   }
 
   void Sent(Sending* sending, ucs_status_t status) {
@@ -334,12 +324,41 @@ struct UcxNetwork::Impl {
       sending->from->Sent();
       sending->from.reset();
     }
+    if (sending->pool == &beat_pool) {
+      beat_pending[sending->to_process] = 0;
+    } else {
+      pending.fetch_sub(1);
+    }
     sending->pool->Give(sending);
-    pending.fetch_sub(1);
+  }
+
+  // Beats leave where requests for pieces do: no piece is before them.
+  void SendBeat(int process) {
+    const ucp_ep_h endpoint = ucx.endpoint(process, kIn);
+    if (endpoint == nullptr || std::exchange(beat_pending[process], 1) != 0) return;
+    Give(endpoint, TakeSending(&beat_pool, process, {.kind = FarMessage::kBeat}), {});
+  }
+
+  bool MustWatch() const { return silence.load() > 0 && !beats->IsWatching(); }
+
+  void Beat(JobTime now) {
+    if (MustWatch()) {
+      const std::vector<int> peers = ucx.Connected();
+      beat_pool.Reserve(peers.size(), [](Sending*) {});
+      beats->Watch(peers, silence.load(), now);
+    }
+    const auto silent = beats->Tick(now, [this](int process) { SendBeat(process); });
+    if (silent) Report(silent->process, SilenceError(*silent, ucx.name(silent->process)));
+  }
+
+  // The first reason counts.
+  void Report(int process, const absl::Status& why) {
+    const std::lock_guard lock(mutex);
+    if (const OnBroken report = std::exchange(on_broken, nullptr)) report(process, why);
   }
 
   bool Progress() {
-    if (reported) return false;
+    if (ended) return false;
     bool worked = false;
     if (has_outgoing.load()) {
       {
@@ -355,8 +374,9 @@ struct UcxNetwork::Impl {
     worked |= ucx.Progress();
     if (broken_process >= 0) {
       Break(MarkConsequence(
-          broken_process, UcxError(absl::StrCat("the link to process ", broken_process, " failed"),
-                                   broken_status)));
+          broken_process,
+          UcxError(absl::StrCat("the link to ", ucx.name(broken_process), " failed"),
+                   broken_status)));
     }
     if (is_broken.load()) EndAll();
     return worked;
@@ -364,7 +384,7 @@ struct UcxNetwork::Impl {
 
   // No message is sent or received any more, and no memory of communicators is accessed.
   void EndAll() {
-    reported = true;
+    ended = true;
     std::vector<std::shared_ptr<FarCommunicator>> all;
     std::unique_lock lock(mutex);
     const absl::Status why = broken;
@@ -379,42 +399,37 @@ struct UcxNetwork::Impl {
     for (Outgoing& message : left) Post(message);
     let_go = true;
     let_go.notify_all();
-    lock.lock();
-    if (on_broken) on_broken(broken_process, why);
+    Report(broken_process, why);
   }
 
   void Drive(const std::stop_token& stop) {
-    auto idle_since = std::chrono::steady_clock::now();
-    const auto spin = options.spin ? kSpin : std::chrono::nanoseconds{0};
+    JobTime idle_since = Now();
+    const JobTime spin = options.spin ? std::chrono::nanoseconds(kSpin).count() : 0;
     while (!stop.stop_requested()) {
-      if (Progress()) {
+      const bool worked = Progress();
+      const JobTime now = Now();
+      if (!ended) Beat(now);
+      if (worked) {
         yields = 0;
-        idle_since = std::chrono::steady_clock::now();
-        continue;
-      }
-      if (std::chrono::steady_clock::now() - idle_since < spin) {
+        idle_since = now;
+      } else if (now - idle_since < spin) {
         Relax();
-        continue;
+      } else {
+        sleeper.Sleep([&] { return PlanSleep(stop, now); });
       }
-      Sleep(stop);
     }
   }
 
-  void Sleep(const std::stop_token& stop) {
-    asleep.store(true);
-    const bool armed = reported || ucx.Arm();
-    const bool has_work =
-        has_outgoing.load() || (is_broken.load() && !reported) || stop.stop_requested();
-    pollfd fds[] = {
-        {wake_fd, POLLIN, 0}, {ucx.event_fd(kIn), POLLIN, 0}, {ucx.event_fd(kOut), POLLIN, 0}};
-    if (!has_work && !armed && ++yields <= kYields) {
-      std::this_thread::yield();
-    } else if (!has_work) {
-      ppoll(fds, armed && !reported ? 3 : 1, armed ? nullptr : &kNap, nullptr);
-      uint64_t count = 0;
-      if (read(wake_fd, &count, sizeof(count)) < 0) PCHECK(errno == EAGAIN);
-    }
-    asleep.store(false);
+  std::optional<Sleeper::Plan> PlanSleep(const std::stop_token& stop, JobTime now) {
+    const bool armed = !ended && ucx.Arm();
+    if (stop.stop_requested()) return std::nullopt;
+    if (ended) return Sleeper::Plan();
+    if (has_outgoing.load() || is_broken.load() || MustWatch()) return std::nullopt;
+    if (!armed && ++yields <= kYields) return Sleeper::Plan{.yield = true};
+    if (!armed) return Sleeper::Plan{.at_most = kNap};
+    Sleeper::Plan plan{.fds = {ucx.event_fd(kIn), ucx.event_fd(kOut)}};
+    if (beats->IsWatching()) plan.at_most = std::max<JobTime>(beats->next_tick() - now, 0);
+    return plan;
   }
 };
 
@@ -430,8 +445,8 @@ absl::StatusOr<std::unique_ptr<UcxNetwork>> UcxNetwork::Open(const UcxOptions& o
   return std::unique_ptr<UcxNetwork>(new UcxNetwork(std::move(impl)));
 }
 
-absl::Status UcxNetwork::Connect(int process, const std::string& address) {
-  return impl_->ucx.Connect(process, address);
+absl::Status UcxNetwork::Connect(int process, const std::string& address, const std::string& name) {
+  return impl_->ucx.Connect(process, address, name);
 }
 
 void UcxNetwork::Start() {
@@ -463,7 +478,12 @@ std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group
   return std::make_unique<SharedCommunicator>(std::move(made));
 }
 
-const std::string& UcxNetwork::address() const { return impl_->own_address; }
+void UcxNetwork::Watch(JobTime silence) {
+  impl_->silence = silence;
+  impl_->sleeper.Wake();
+}
+
+std::string UcxNetwork::address() const { return impl_->ucx.Address(); }
 bool UcxNetwork::Progress() { return impl_->Progress(); }
 void UcxNetwork::Break(const absl::Status& why) { impl_->Break(why); }
 void UcxNetwork::LetGo(const absl::Status& why) {

@@ -12,15 +12,19 @@
 // never waits for a worker. Payloads go straight from the entered register to their destination.
 //
 // Guarantees:
-//  1. A message is delivered once, or the network breaks; no order is promised.
+//  1. A message is delivered once, or the network breaks, or on_broken is called; no order is
+//     promised.
 //  2. A message is checked (job, attempt, and all else by the communicator) before it changes any
 //     state. Refused bytes are counted and break nothing, unless they come from a process of this
 //     attempt: that is a bug, and breaks the network.
 //  3. Once broken, all communicators are aborted and release all memory, and on_broken has been
 //     called, once.
-//  4. Once its communicators are made, it allocates nothing.
+//  4. Once its communicators are made and Watch was called, it allocates nothing.
+//  5. From Watch on, a link that carries nothing any more, whatever is on its way there, is
+//  reported
+//     by on_broken: after `silence` and at most a beat more (peer_beats.h).
 //
-// It does not find the other processes, watch whether they live, encrypt or authenticate.
+// It does not find the other processes, encrypt or authenticate.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +35,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/exchange/far_exchange.h"
+#include "actor_runtime/job/listening_clock.h"
 
 namespace oneflow {
 
@@ -43,7 +48,7 @@ struct UcxOptions {
   bool spin = true;        // looks for messages for some microseconds before it sleeps
 };
 
-// Totals since Open.
+// Totals since Open, without beats.
 struct NetworkTotals {
   int64_t messages_sent = 0, messages_received = 0;
   int64_t bytes_sent = 0, bytes_received = 0;  // of pieces
@@ -59,8 +64,10 @@ struct TransportMemory {
 
 class UcxNetwork {
  public:
-  // Called with the process whose link failed, or -1, and the reason. The network's thread calls
-  // it; it must not block, and must not end the network.
+  // Called once: with the process whose link failed, or that is silent, or -1, and the reason. The
+  // network's thread calls it; it must not block, and must not end the network. A network with a
+  // silent peer is not broken yet, because others would take the links that it closes for the
+  // cause: who hears of it is to end the attempt, and break it.
   using OnBroken = std::function<void(int process, const absl::Status& why)>;
 
   static absl::StatusOr<std::unique_ptr<UcxNetwork>> Open(const UcxOptions& options,
@@ -69,15 +76,20 @@ class UcxNetwork {
   ~UcxNetwork();
 
   // The bytes for Connect in other processes.
-  const std::string& address() const;
+  std::string address() const;
   // Called before Start, for each process that shares a group with this one. FAILED_PRECONDITION if
-  // the network devices of the two do not reach each other.
-  absl::Status Connect(int process, const std::string& address);
+  // the network devices of the two do not reach each other. `name`: for sentences; empty: its
+  // number.
+  absl::Status Connect(int process, const std::string& address, const std::string& name = "");
 
   // Starts the network's thread, which drives it from now on.
   void Start();
-  // One round of that thread's work, for a network that is not started. True if there was work.
+  // One round of that thread's work but for beats, for a network that is not started. True if there
+  // was work.
   bool Progress();
+  // From now on all connected processes must be heard. Requires Start, here and there; called once,
+  // by all of them.
+  void Watch(JobTime silence);
 
   // Requires that all processes of the group are connected. No process may enter an exchange before
   // all have made their communicators. A communicator must not outlive the network, nor be used

@@ -3,6 +3,7 @@
 #include "actor_runtime/network/ucx_network.h"
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -118,6 +119,34 @@ MakerForTest MakerOver(const char* name, const std::string& transports) {
   return {name, [transports](const std::vector<ExchangeCase>& cases, uint64_t seed) {
             return std::make_unique<UcxGroup>(transports, cases, seed);
           }};
+}
+
+TEST_CASE("a peer that sends no beat is reported, by name, and breaks nothing by itself") {
+  for (const char* transports : {"posix,self", "tcp,self"}) {
+    std::promise<std::pair<int, absl::Status>> told;
+    UcxOptions options{.process = 0, .processes = 2, .job = 42, .transports = transports};
+    options.interface = "lo";
+    auto watching = UcxNetwork::Open(options, [&](int process, const absl::Status& why) {
+                      told.set_value({process, why});
+                    }).value();
+    options.process = 1;
+    auto mute = UcxNetwork::Open(options, [](int, const absl::Status&) {}).value();
+    REQUIRE(watching->Connect(1, mute->address(), "host b (process 1)").ok());
+    REQUIRE(mute->Connect(0, watching->address()).ok());
+    const FarGroup group{.communicator = 1, .process = {0, 1}};
+    const auto communicator = watching->MakeCommunicator(group);
+    watching->Start();
+    mute->Start();
+    watching->Watch(kJobSecond / 5);
+    const auto [process, why] = told.get_future().get();
+    CHECK(process == 1);
+    CHECK(absl::IsUnavailable(why));
+    CHECK_THAT(std::string(why.message()),
+               Catch::StartsWith("it has not heard host b (process 1) on the data network for 0."));
+    CHECK(communicator->status().ok());
+    watching->LetGo(why);
+    CHECK(communicator->status() == why);
+  }
 }
 
 }  // namespace

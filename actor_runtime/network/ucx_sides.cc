@@ -43,14 +43,15 @@ std::string UcxSides::Address() const {
          workers_[kOut].address;
 }
 
-absl::Status UcxSides::Connect(int process, const std::string& address) {
+absl::Status UcxSides::Connect(int process, const std::string& address, const std::string& name) {
   if (process < 0 || process >= std::ssize(peers_) || process == self_) {
     return absl::InvalidArgumentError(absl::StrCat("there is no other process ", process));
   }
   const std::string link = absl::StrCat("no link to process ", process);
   const auto addresses = SplitAddress(address);
   if (!addresses) return absl::InvalidArgumentError(link + ": it has no address");
-  Peer& peer = peers_[process] = {this, process, {}};
+  Peer& peer = peers_[process] = {
+      this, process, name.empty() ? absl::StrCat("process ", process) : name, {}};
   const auto failed = [](void* arg, ucp_ep_h, ucs_status_t status) {
     const Peer& lost = *static_cast<Peer*>(arg);
     lost.sides->on_lost_(lost.process, status);
@@ -61,6 +62,14 @@ absl::Status UcxSides::Connect(int process, const std::string& address) {
         workers_[side].Connect((*addresses)[there], {failed, &peer}, &peer.endpoints[side]), link));
   }
   return absl::OkStatus();
+}
+
+std::vector<int> UcxSides::Connected() const {
+  std::vector<int> connected;
+  for (const Peer& peer : peers_) {
+    if (!peer.name.empty()) connected.push_back(peer.process);
+  }
+  return connected;
 }
 
 void UcxSides::CloseEndpoints() {

@@ -39,7 +39,10 @@ class UcxSides {
                     OnLost on_lost);
   // The bytes for Connect in other processes.
   std::string Address() const;
-  absl::Status Connect(int process, const std::string& address);
+  // `name`: for sentences; empty: its number.
+  absl::Status Connect(int process, const std::string& address, const std::string& name);
+  std::vector<int> Connected() const;
+  const std::string& name(int process) const { return peers_[process].name; }
   // Closes by force: UCX returns all that it owns, with an error.
   void CloseEndpoints();
   // CloseEndpoints, and the end of the workers. Callbacks come for all that UCX still owns.
@@ -60,6 +63,7 @@ class UcxSides {
   struct Peer {
     UcxSides* sides = nullptr;
     int process = 0;
+    std::string name;                        // empty: not connected
     std::array<ucp_ep_h, 2> endpoints = {};  // by our Side
   };
 

@@ -22,7 +22,8 @@ void Prefer(const char* name, const std::string& value) { setenv(name, value.c_s
 void SetEnvironment(const UcxOptions& options) {
   // UCX uses shared memory beside its watch for dead peers only if asked.
   Prefer("UCX_MM_ERROR_HANDLING", "y");
-  Prefer("UCX_KEEPALIVE_INTERVAL", "1s");
+  // We watch the peers ourselves (peer_beats.h), also while data is unacknowledged.
+  Prefer("UCX_KEEPALIVE_INTERVAL", "inf");
   Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
   if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
   if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
@@ -59,6 +60,32 @@ int64_t SharedSegmentBytes() {
 
 absl::Status UcxError(absl::string_view what, ucs_status_t status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ucs_status_string(status)));
+}
+
+ucs_status_t UcxSend(ucp_ep_h endpoint, unsigned id, std::span<const std::byte> header,
+                     const UcxPayload& payload, ucp_send_nbx_callback_t done, void* user) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                       UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
+  param.cb.send = done;
+  param.user_data = user;
+  param.flags = payload.eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  param.datatype = payload.type;
+  const ucs_status_ptr_t request = ucp_am_send_nbx(endpoint, id, header.data(), header.size(),
+                                                   payload.buffer, payload.count, &param);
+  return UCS_PTR_IS_PTR(request) ? UCS_INPROGRESS : UCS_PTR_STATUS(request);
+}
+
+ucs_status_t UcxReceive(ucp_worker_h worker, void* data, std::span<std::byte> target,
+                        ucp_am_recv_data_nbx_callback_t done, void* user) {
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.cb.recv_am = done;
+  param.user_data = user;
+  const ucs_status_ptr_t request =
+      ucp_am_recv_data_nbx(worker, data, target.data(), target.size(), &param);
+  return UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_INPROGRESS;
 }
 
 UcxWorker::~UcxWorker() { Shut(); }

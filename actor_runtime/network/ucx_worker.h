@@ -4,6 +4,9 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,6 +21,22 @@ absl::Status UcxError(absl::string_view what, ucs_status_t status);
 // Bytes of the segments that UCX has mapped into this process, its own and those of other processes
 // on the host.
 int64_t SharedSegmentBytes();
+
+struct UcxPayload {
+  const void* buffer = nullptr;
+  size_t count = 0;
+  ucp_datatype_t type = ucp_dt_make_contig(1);
+  bool eager = true;  // travels with its header; otherwise it waits until the receiver asks for it
+};
+// Both return UCS_INPROGRESS if `done` is still to come, with `user`, and must free its request.
+// All else is the outcome.
+//
+// Sends a message; `header` and payload are read until it is done.
+ucs_status_t UcxSend(ucp_ep_h endpoint, unsigned id, std::span<const std::byte> header,
+                     const UcxPayload& payload, ucp_send_nbx_callback_t done, void* user);
+// Asks for a payload that waits at its sender; `data`: that of the message's callback.
+ucs_status_t UcxReceive(ucp_worker_h worker, void* data, std::span<std::byte> target,
+                        ucp_am_recv_data_nbx_callback_t done, void* user);
 
 struct UcxWorker {
   ucp_context_h context = nullptr;

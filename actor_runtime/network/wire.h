@@ -7,8 +7,10 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 
+#include "absl/status/statusor.h"
 #include "actor_runtime/exchange/far_message.h"
 
 namespace oneflow {
@@ -37,6 +39,17 @@ inline std::optional<WireHeader> WireHeaderFrom(std::span<const std::byte> bytes
   if (header.job != job || header.attempt != attempt) return std::nullopt;
   if (header.from_process < 0 || header.from_process >= processes) return std::nullopt;
   return header;
+}
+
+// The message of a header with a payload of so many bytes behind it.
+inline absl::StatusOr<FarMessage> MessageIn(const WireHeader& header, size_t payload) {
+  const absl::StatusOr<FarMessage> message =
+      FarMessageFrom({reinterpret_cast<const std::byte*>(&header.message), sizeof(header.message)});
+  if (message.ok() && message->length != static_cast<int64_t>(payload)) {
+    return absl::DataLossError("it says " + std::to_string(message->length) + " bytes and has " +
+                               std::to_string(payload));
+  }
+  return message;
 }
 
 }  // namespace oneflow

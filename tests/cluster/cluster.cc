@@ -22,6 +22,8 @@ constexpr JobTime kMostTime = 400 * kJobSecond;  // of an attempt
 // Approximate duration of an attempt without faults.
 constexpr JobTime kTypical = 14 * kJobSecond;
 constexpr JobTime kSilence = 5 * kJobSecond;
+// In the sentence about a link that carries nothing, between the names of its ends.
+constexpr char kUnheard[] = ") reports: it has not heard process ";
 constexpr JobTime kTimeToEnd = 3 * kJobSecond;  // for a process that was stopped, once it goes on
 
 std::string ReadAll(const fs::path& path) {
@@ -78,9 +80,9 @@ std::map<int64_t, std::string> ReadLosses(const std::string& path) {
 
 const char* Cluster::LossName(Loss loss) {
   static const char* const names[] = {
-      "nothing",     "kill",         "a short stop", "a long stop", "a short cut",
-      "a long cut",  "one link cut", "power",        "a signal",    "a failed kernel",
-      "a full disk", "slowness",     "a late start"};
+      "nothing",     "kill",         "a short stop", "a long stop",    "a short cut",
+      "a long cut",  "one link cut", "power",        "a signal",       "a failed kernel",
+      "a full disk", "slowness",     "a late start", "a data link cut"};
   return names[loss];
 }
 
@@ -91,7 +93,7 @@ Cluster::Cluster(const Training& training, const Reference& reference, const std
       simulation_(seed),
       training_(Drawn(training, simulation_)),
       disk_(folder + "/disk"),
-      network_(simulation_, links_, training.processes, DrawDelays(simulation_)),
+      network_(simulation_, links_, data_links_, training.processes, DrawDelays(simulation_)),
       control_{simulation_, links_},
       around_{.simulation = simulation_,
               .links = links_,
@@ -161,7 +163,7 @@ void Cluster::StartAttempt() {
     // On a host that the others reach.
     int host = p;
     for (int other = 0; other < training_.processes; ++other) {
-      if (!links_.AreUp(p, other)) host = static_cast<int>(4 * attempt_) + p;
+      if (!network_.AreUp(p, other)) host = static_cast<int>(4 * attempt_) + p;
     }
     processes_.push_back(std::make_unique<Process>(
         around_, p, attempt_, host, absl::StrCat(folder_, "/host", p, "-", attempt_)));
@@ -238,16 +240,26 @@ void Cluster::Happen(const Planned& planned) {
       return MustEndIn(10 * kJobSecond, "a host was cut off");
     case kCutPair: {
       const int other = (planned.process + 1) % training_.processes;
-      const int a = victim.host(), b = At(other).host();
-      links_.Cut(a, b);
-      simulation_.After(network_.delays().keepalive, [this, &victim, &peer = At(other)] {
-        if (links_.AreUp(victim.host(), peer.host())) return;
-        victim.LinkFails(peer.index());
-        peer.LinkFails(victim.index());
-      });
-      simulation_.After(simulation_.Between(12 * kJobSecond, 30 * kJobSecond),
-                        [this, a, b] { links_.Restore(a, b); });
+      CutBetween(&links_, planned.process, other,
+                 simulation_.Between(12 * kJobSecond, 30 * kJobSecond));
       expects_error_ = true;
+      if (victim.SpeaksTo(other) || victim.index() == 0 || other == 0) {
+        MustEndIn(10 * kJobSecond, "two hosts have lost each other");
+      }
+      return;
+    }
+    case kCutData: {
+      const bool all = simulation_.OneIn(2);
+      const JobTime duration = simulation_.Between(12 * kJobSecond, 30 * kJobSecond);
+      bool exchange = false;
+      for (int other = 0; other < training_.processes; ++other) {
+        if (other == planned.process) continue;
+        if (!all && other != (planned.process + 1) % training_.processes) continue;
+        CutBetween(&data_links_, planned.process, other, duration);
+        exchange |= victim.SpeaksTo(other);
+      }
+      expects_error_ = true;
+      if (exchange) MustEndIn(10 * kJobSecond, "the network of exchanges was cut");
       return;
     }
     case kPower:
@@ -281,20 +293,15 @@ void Cluster::Happen(const Planned& planned) {
 }
 
 void Cluster::CutFrom(int process, JobTime duration) {
-  std::vector<std::pair<int, int>> cut;
   for (int other = 0; other < training_.processes; ++other) {
-    if (other == process) continue;
-    cut.push_back({At(process).host(), At(other).host()});
-    links_.Cut(cut.back().first, cut.back().second);
-    simulation_.After(network_.delays().keepalive, [this, &a = At(process), &b = At(other)] {
-      if (links_.AreUp(a.host(), b.host())) return;
-      a.LinkFails(b.index());
-      b.LinkFails(a.index());
-    });
+    if (other != process) CutBetween(&links_, process, other, duration);
   }
-  simulation_.After(duration, [this, cut] {
-    for (const auto& [a, b] : cut) links_.Restore(a, b);
-  });
+}
+
+void Cluster::CutBetween(Links* links, int process, int other, JobTime duration) {
+  const int a = At(process).host(), b = At(other).host();
+  links->Cut(a, b);
+  simulation_.After(duration, [links, a, b] { links->Restore(a, b); });
 }
 
 // All that can end has ended by then; but while they gather, they wait for whoever is missing.
@@ -382,6 +389,9 @@ void Cluster::CheckAttempt() {
                        absl::IsDeadlineExceeded(outcome) || absl::IsResourceExhausted(outcome);
     if (outcome.ok() || absl::IsCancelled(outcome)) continue;
     if (!fault) simulation_.Violate(absl::StrCat(process.Name(), ": ", outcome.ToString()));
+    if (loss_ == kCutData && outcome.ToString().find(kUnheard) == std::string::npos) {
+      simulation_.Violate(absl::StrCat(process.Name(), " names no link: ", outcome.ToString()));
+    }
     if (!expects_error_) {
       simulation_.Violate(
           absl::StrCat(process.Name(), " ends, though nothing is lost: ", outcome.ToString()));

@@ -7,7 +7,9 @@
 //  3. If nothing is lost permanently (short stops, short disconnections, slowness), no attempt ends
 //     with an error.
 //  4. After a loss all others end: in 3 s after a death or a failed kernel, in 10 s after a stop or
-//     a cut link. Their errors are no errors of the user, and none of ours.
+//     a cut link, also one that carries exchanges alone, or lies between two that are not process
+//     0. Their errors are no errors of the user, and none of ours; they name a link that carries
+//     nothing.
 //  5. After a signal all processes end after the same step, with a checkpoint of it.
 //  6. A process that the others have given up may not write.
 //  7. A failed kernel ends the runs of all by the network of exchanges alone.
@@ -62,6 +64,7 @@ class Cluster {
     kFullDisk,
     kSlow,
     kLateStart,
+    kCutData,
     kLosses
   };
   // One that is to come: at a moment, or at an operation on the disk.
@@ -77,6 +80,7 @@ class Cluster {
   void PlanLosses();
   void Happen(const Planned& planned);
   void CutFrom(int process, JobTime duration);
+  void CutBetween(Links* links, int process, int other, JobTime duration);
   void MustEndIn(JobTime limit, const std::string& why);
   bool AttemptIsOver();
   void CheckAttempt();
@@ -93,7 +97,7 @@ class Cluster {
   Simulation simulation_;
   const Training training_;
   Disk disk_;
-  Links links_;
+  Links links_, data_links_;
   Network network_;
   ControlNetwork control_;
   Surroundings around_;

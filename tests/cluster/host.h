@@ -12,7 +12,8 @@
 
 namespace oneflow::cluster {
 
-// Which hosts reach which. A link that is cut loses nothing: what is on its way waits.
+// Which hosts reach which. Nothing arrives over a link that is cut, and nobody is told. Hosts send
+// again what has not arrived, so it does once the link is restored.
 class Links {
  public:
   void Cut(int a, int b) { cut_.insert({std::min(a, b), std::max(a, b)}); }

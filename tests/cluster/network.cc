@@ -56,7 +56,8 @@ Endpoint::Endpoint(Network& network, Life& life, int process, uint64_t job, uint
       job_(job),
       attempt_(attempt),
       on_broken_(std::move(on_broken)),
-      spoken_to_(network.processes(), false) {}
+      spoken_to_(network.processes(), false),
+      beats_(network.processes()) {}
 
 std::unique_ptr<Communicator> Endpoint::MakeCommunicator(const FarGroup& group) {
   struct Route {
@@ -73,14 +74,39 @@ std::unique_ptr<Communicator> Endpoint::MakeCommunicator(const FarGroup& group) 
         }
       });
   route->of = made;
-  for (const int process : group.process) spoken_to_[process] = process != process_;
+  for (const int process : group.process) {
+    if (process != process_) spoken_to_[process] = true;
+  }
   communicators_[group.communicator] = made;
   if (broken()) made->Abort(broken_);
   return std::make_unique<SharedCommunicator>(std::move(made));
 }
 
 bool Endpoint::Reaches(const Endpoint& other) const {
-  return network_.links().AreUp(life_.host(), other.life_.host());
+  return network_.AreUp(life_.host(), other.life_.host());
+}
+
+void Endpoint::Watch(JobTime silence) {
+  std::vector<int> peers;
+  for (int p = 0; p < network_.processes(); ++p) {
+    if (spoken_to_[p]) peers.push_back(p);
+  }
+  beats_.Watch(peers, silence, network_.simulation().now());
+  Tick();
+}
+
+void Endpoint::Tick() {
+  if (broken() || gone_) return;
+  const JobTime now = network_.simulation().now();
+  const auto silent = beats_.Tick(now, [this](int to) {
+    const WireHeader header = {job_, attempt_, process_, {.kind = FarMessage::kBeat}};
+    network_.simulation().After(network_.DrawDelay(), [self = shared_from_this(), to, header] {
+      self->Carry(to, header, nullptr);
+    });
+  });
+  life_.After(beats_.next_tick() - now, [self = shared_from_this()] { self->Tick(); });
+  if (!silent || closing_) return;
+  on_broken_(silent->process, SilenceError(*silent, absl::StrCat("process ", silent->process)));
 }
 
 bool Endpoint::TouchesMemory() const {
@@ -146,6 +172,8 @@ void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) 
     return;
   }
   const FarMessage& message = header.message;
+  beats_.Heard(header.from_process);
+  if (message.kind == FarMessage::kBeat) return;
   const auto found = communicators_.find(message.communicator);
   if (found == communicators_.end()) {
     return Refuse(header, absl::NotFoundError("there is no such communicator"));
@@ -204,11 +232,8 @@ void Endpoint::Break(const absl::Status& why) {
   }
 }
 
-void Endpoint::LinkFails(int process, const char* how) {
+void Endpoint::LinkFails(int process, const absl::Status& why) {
   if (broken() || gone_ || !spoken_to_[process]) return;
-  const absl::Status why = MarkConsequence(
-      process,
-      absl::UnavailableError(absl::StrCat("the link to process ", process, " failed: ", how)));
   Break(why);
   if (!closing_) on_broken_(process, why);
 }
@@ -217,15 +242,18 @@ void Endpoint::Disappear() {
   if (gone_) return;
   gone_ = true;
   Break(absl::UnavailableError("the process is gone"));
-  // The others' links to it fail as their hosts, or its own, find out.
+  // Its host says so to those that it reaches.
   for (int p = 0; p < network_.processes(); ++p) {
     const std::shared_ptr<Endpoint> other = network_.at(p);
     if (other == nullptr || other.get() == this || other->attempt_ != attempt_) continue;
-    if (!other->spoken_to_[process_]) continue;
-    const JobTime notice = network_.simulation().Between(
-        0, Reaches(*other) ? network_.delays().notice : network_.delays().keepalive);
-    other->life_.After(notice,
-                       [other, from = process_] { other->LinkFails(from, "connection reset"); });
+    if (!other->spoken_to_[process_] || !Reaches(*other)) continue;
+    const JobTime notice = network_.simulation().Between(0, network_.delays().notice);
+    other->life_.After(notice, [other, from = process_] {
+      other->LinkFails(
+          from,
+          MarkConsequence(from, absl::UnavailableError(absl::StrCat("the link to process ", from,
+                                                                    " failed: connection reset"))));
+    });
   }
 }
 

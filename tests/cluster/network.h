@@ -1,7 +1,8 @@
 // The simulated network of exchanges: it delays each message and piece on its own, so any of them
-// may pass any other; the payload of a piece is read late and in parts. It keeps UcxNetwork's
-// contract (actor_runtime/network/ucx_network.h), but for what a real network would assume of
-// memory.
+// may pass any other; the payload of a piece is read late and in parts. Over a link that is cut
+// nothing arrives, and nobody is told: the processes find out by their beats, as in programs
+// (actor_runtime/network/peer_beats.h). It keeps UcxNetwork's contract
+// (actor_runtime/network/ucx_network.h), but for what a real network would assume of memory.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "actor_runtime/exchange/far_communicator.h"
+#include "actor_runtime/network/peer_beats.h"
 #include "actor_runtime/network/wire.h"
 #include "tests/cluster/host.h"
 
@@ -22,18 +24,23 @@ class Endpoint;
 struct NetworkDelays {
   JobTime least = 10 * kMicrosecond, most = kMillisecond;
   uint64_t late_once_in = 50;          // messages: takes ten times as long
-  JobTime keepalive = 3 * kJobSecond;  // a link that is cut for so long has failed
-  JobTime notice = 50 * kMillisecond;  // that a process is gone
+  JobTime notice = 50 * kMillisecond;  // that a process is gone, over a link that is up
 };
 
 // Endpoints by process; that of the newest attempt has the address.
 class Network {
  public:
-  Network(Simulation& simulation, const Links& links, int processes, NetworkDelays delays)
-      : simulation_(simulation), links_(links), delays_(delays), endpoints_(processes) {}
+  // A message needs both: `links` are those of the control plane, too, `data_links` are not.
+  Network(Simulation& simulation, const Links& links, const Links& data_links, int processes,
+          NetworkDelays delays)
+      : simulation_(simulation),
+        links_(links),
+        data_links_(data_links),
+        delays_(delays),
+        endpoints_(processes) {}
 
   Simulation& simulation() { return simulation_; }
-  const Links& links() const { return links_; }
+  bool AreUp(int a, int b) const { return links_.AreUp(a, b) && data_links_.AreUp(a, b); }
   const NetworkDelays& delays() const { return delays_; }
   JobTime DrawDelay();
   // Null where there is none yet.
@@ -43,7 +50,7 @@ class Network {
 
  private:
   Simulation& simulation_;
-  const Links& links_;
+  const Links &links_, &data_links_;
   const NetworkDelays delays_;
   std::vector<std::shared_ptr<Endpoint>> endpoints_;
 };
@@ -51,19 +58,21 @@ class Network {
 // The network as one process sees it.
 class Endpoint : public std::enable_shared_from_this<Endpoint> {
  public:
-  // Called once: why it broke, and which process's link did; -1: no link, or not known.
+  // Called once: why it broke, and which process's link did, or who is silent.
   using OnBroken = std::function<void(int process, const absl::Status& why)>;
   Endpoint(Network& network, Life& life, int process, uint64_t job, uint32_t attempt,
            OnBroken on_broken);
 
   std::unique_ptr<Communicator> MakeCommunicator(const FarGroup& group);
+  // As UcxNetwork's.
+  void Watch(JobTime silence);
+  // True if it exchanges anything with that process.
+  bool SpeaksTo(int process) const { return spoken_to_[process]; }
   // As UcxNetwork's; all is over when it returns. Safe after the process's death, too.
   void Break(const absl::Status& why);
   void Close() { closing_ = true; }
   int process() const { return process_; }
   uint32_t attempt() const { return attempt_; }
-  // The link to a process has failed.
-  void LinkFails(int process, const char* how);
   // The process is gone: its memory is read and written no more, and the others will notice.
   void Disappear();
 
@@ -76,6 +85,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
  private:
   struct Flight;
   void Send(int to, const FarAction& action, std::shared_ptr<FarCommunicator> from);
+  void LinkFails(int process, const absl::Status& why);
+  void Tick();
   void Carry(int to, const WireHeader& header, std::shared_ptr<Flight> flight);
   void Arrive(const WireHeader& header, std::shared_ptr<Flight> flight);
   void Copy(std::shared_ptr<Flight> flight);
@@ -94,6 +105,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   std::map<uint64_t, std::shared_ptr<FarCommunicator>> communicators_;
   std::vector<std::shared_ptr<Flight>> flights_;  // from here or to here, not over
   std::vector<bool> spoken_to_;                   // by process: a link is there
+  PeerBeats beats_;
 };
 
 }  // namespace oneflow::cluster

@@ -1,4 +1,4 @@
-// The simulated cluster finds each of ten faults that are planted in the protocols, within 200
+// The simulated cluster finds each of eleven faults that are planted in the protocols, within 200
 // runs: two of them in the default tier, all with ONEFLOW_TEST_FULL=1.
 #include <cstdlib>
 #include <functional>
@@ -33,6 +33,7 @@ std::vector<Planted> AllPlanted() {
       {"an older attempt accepted", [](Faults* f) { f->job.accept_older_attempts = true; }},
       {"a stop that is not agreed", [](Faults* f) { f->job.stop_unagreed = true; }, true},
       {"a stopped process that writes on", [](Faults* f) { f->job.write_without_lease = true; }},
+      {"a network of exchanges that nobody watches", [](Faults* f) { f->no_data_beats = true; }},
       {"a manifest before the sync", [](Faults* f) { f->checkpoint.manifest_before_sync = true; }},
   };
 }

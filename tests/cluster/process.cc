@@ -87,11 +87,6 @@ void Process::Signal() {
   life_.After(0, [this] { control_->AskStop(); });
 }
 
-void Process::LinkFails(int process) {
-  if (endpoint_ == nullptr || over_) return;
-  life_.After(0, [this, process] { endpoint_->LinkFails(process, "timed out"); });
-}
-
 // Its memory, files and links are gone at once; what is left of it unwinds without any effect.
 void Process::Kill() {
   if (over_ || killed_) return;
@@ -176,7 +171,11 @@ absl::Status Process::Train() {
   runtime_options.make_communicator = [this](const GroupAcross& across) {
     return MakeCommunicator(across);
   };
-  runtime_options.meet = [this] { return Meet("communicators"); };
+  runtime_options.meet = [this] {
+    RETURN_IF_ERROR(Meet("communicators"));
+    if (!around_.faults.no_data_beats && !std::exchange(watches_, true)) endpoint_->Watch(kSilence);
+    return absl::OkStatus();
+  };
   runtime_options.make_kernel = [this](const KernelSetup& setup) { return MakeKernel(setup); };
   runtime_options.prove = false;  // once, by the test
   runtime_options.spin = false;

@@ -28,6 +28,7 @@ struct Faults {
   JobPolicy job;
   ExchangePolicy exchange;
   CheckpointPolicy checkpoint;
+  bool no_data_beats = false;  // nobody watches the network of exchanges
 };
 
 // Counts of events, over all runs of a test.
@@ -81,12 +82,12 @@ class Process final : public ProcessGroup {
   void FailNextKernel() { fail_next_kernel_ = true; }
   // Its computation takes `times` as long.
   void Slow(int64_t times) { slower_ = times; }
-  // A link of the network of exchanges has failed.
-  void LinkFails(int process);
   // From now on there is no space left for what it writes.
   void FillDisk() { disk_is_full_ = true; }
   // True if it writes now, and there is none.
   bool MeetsFullDisk();
+  // The C library's fsync: whether it takes effect.
+  bool MaySync();
 
   int index() const { return index_; }
   int64_t attempt() const { return attempt_; }
@@ -98,6 +99,8 @@ class Process final : public ProcessGroup {
   bool killed() const { return killed_; }
   const absl::Status& outcome() const { return outcome_; }  // once it is over
   JobTime over_at() const { return over_at_; }
+  // True if the two exchange anything.
+  bool SpeaksTo(int process) const { return endpoint_ != nullptr && endpoint_->SpeaksTo(process); }
   bool joined() const { return control_ != nullptr && control_->joined(); }
   // Why it has failed by itself, once it has.
   const std::string& failure() const { return failure_; }
@@ -147,6 +150,7 @@ class Process final : public ProcessGroup {
   JobTime over_at_ = 0, failed_at_ = 0, waited_until_ = 0;
   bool fail_next_kernel_ = false, disk_is_full_ = false;
   std::string failure_;
+  bool watches_ = false;  // the links of exchanges
   int64_t slower_ = 1;
 
   // The workers take turns.

@@ -51,6 +51,7 @@ SmallProcesses::SmallProcesses(const proto::Plan& plan, const Options& options) 
     runtimes_.push_back(Value(Runtime::Create(plan, runtime)));
   }
   for (const auto& network : networks_) network->Start();
+  for (const auto& network : networks_) network->Watch(5 * kJobSecond);
 }
 
 SmallProcesses::~SmallProcesses() {

@@ -33,8 +33,8 @@ class ProcessesCase(unittest.TestCase):
         self.addCleanup(job.kill)
         return job
 
-    def network(self, number):
-        network = Network(number, ["a", "b"])
+    def network(self, number, names="ab"):
+        network = Network(number, names)
         self.addCleanup(network.__exit__)
         return network
 

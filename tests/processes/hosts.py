@@ -19,36 +19,57 @@ def command(*words):
 class Host:
     """`enter`: the beginning of a command that runs there, with the same pid, in the root folder."""
 
-    def __init__(self, name, bridge, address, port):
-        self.name, self.address, self.port = name, address, port
+    def __init__(self, name):
+        self.name, self.address, self.ports = name, None, {}  # the first device's; {device: its port at the bridge}
         self.namespace = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sleep", "infinity"])
         wait_for(f"host {name}", lambda: os.readlink(f"/proc/{self.namespace.pid}/exe").endswith("sleep"))
         self.enter = ["nsenter", f"--target={self.namespace.pid}", "--net", "--uts", "--ipc", "--mount", "--"]
-        command("ip", "link", "add", "e0", "netns", str(self.namespace.pid), "type", "veth", "peer", "name", port)
-        command("ip", "link", "set", port, "master", bridge, "up")
         # The devices of a host are those that its /sys shows.
-        for words in [["mount", "-t", "sysfs", "sysfs", "/sys"], ["hostname", name], ["ip", "link", "set", "lo", "up"],
-                      ["ip", "link", "set", "e0", "up"], ["ip", "addr", "add", address + "/24", "dev", "e0"]]:
+        for words in [["mount", "-t", "sysfs", "sysfs", "/sys"], ["hostname", name], ["ip", "link", "set", "lo", "up"]]:
             command(*self.enter, *words)
+
+    def attach(self, device, bridge, address, port):
+        command("ip", "link", "add", device, "netns", str(self.namespace.pid), "type", "veth", "peer", "name", port)
+        command("ip", "link", "set", port, "master", bridge, "up")
+        for words in [["ip", "link", "set", device, "up"], ["ip", "addr", "add", address + "/24", "dev", device]]:
+            command(*self.enter, *words)
+        self.ports[device] = port
+        self.address = self.address or address
 
     def unplug(self):
         """The link has no carrier any more."""
-        command("ip", "link", "set", self.port, "down")
+        command("ip", "link", "set", self.ports["e0"], "down")
 
-    def drop(self):
+    def drop(self, device="e0"):
         """Packets vanish, from now on; the link looks as it did."""
-        command("bridge", "link", "set", "dev", self.port, "state", "0")
+        command("bridge", "link", "set", "dev", self.ports[device], "state", "0")
+
+    def part(self, other):
+        """Packets between the two vanish; they reach all others."""
+        for host in [self, other]:
+            command("bridge", "link", "set", "dev", host.ports["e0"], "isolated", "on")
 
 
 class Network:
     """A separate bridge with a host for each name. The number, from 0 to 255, distinguishes concurrent networks."""
 
     def __init__(self, number, names):
+        self.hosts = {}
+        try:
+            for name in names:
+                self.hosts[name] = Host(name)
+            self.add("e0", number)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def add(self, device, number):
+        """Gives all hosts a device, on another bridge."""
         bridge = f"bridge{number}"
         command("ip", "link", "add", bridge, "type", "bridge")
         command("ip", "link", "set", bridge, "up")
-        self.hosts = {name: Host(name, bridge, f"10.77.{number}.{i}", f"port{number}.{i}")
-                      for i, name in enumerate(names, 1)}
+        for i, host in enumerate(self.hosts.values(), 1):
+            host.attach(device, bridge, f"10.77.{number}.{i}", f"port{number}.{i}")
 
     def __enter__(self):
         return self

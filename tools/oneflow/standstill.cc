@@ -40,6 +40,7 @@ class Graph {
   }
 
   std::string Describe() const {
+    if (const std::string lost = LostMessages(); !lost.empty()) return lost;
     int named = -1, most = 0;
     for (int node = 0; node < std::ssize(worker_); ++node) {
       if (!waits_[node].empty()) continue;
@@ -113,6 +114,71 @@ class Graph {
     return absl::StrCat("is at rest (", worker->at(), ")");
   }
 
+  static const proto::WorkerStall::Entered* FindEntered(const proto::WorkerStall* worker,
+                                                        const std::string& exchange) {
+    if (worker == nullptr) return nullptr;
+    for (const proto::WorkerStall::Entered& entered : worker->entered()) {
+      if (entered.exchange() == exchange) return &entered;
+    }
+    return nullptr;
+  }
+
+  // Those of an exchange that have sent what a member there waits for; empty if one of them has
+  // not, or if that is not known.
+  std::vector<int> FindUnheard(int node, const proto::WorkerStall::Entered& entered) const {
+    std::vector<int> unheard;
+    // They have entered, and it does not know. A process announces itself when all its members have
+    // entered, so a single one that has not explains that nothing is known of its neighbours.
+    for (const int32_t rank : entered.missing()) {
+      const int other = FindNode(FindProcess(node), rank);
+      const bool here = other < 0 || FindProcess(other) == FindProcess(node);
+      if (here || FindEntered(worker_[other], entered.exchange()) == nullptr) return {};
+      unheard.push_back(other);
+    }
+    if (entered.missing_size() > 0) return unheard;
+    // It knows that all have entered; some of them are over with it.
+    for (const int32_t rank : entered.far()) {
+      const int other = FindNode(FindProcess(node), rank);
+      if (other < 0 || worker_[other] == nullptr || !worker_[other]->inside().empty()) continue;
+      if (FindEntered(worker_[other], entered.exchange()) == nullptr) unheard.push_back(other);
+    }
+    return unheard;
+  }
+
+  std::string LostMessages() const {
+    for (int node = 0; node < ranks_; ++node) {
+      if (worker_[node] == nullptr) continue;
+      for (const proto::WorkerStall::Entered& entered : worker_[node]->entered()) {
+        const std::vector<int> unheard = FindUnheard(node, entered);
+        if (unheard.empty()) continue;
+        const bool several = unheard.size() > 1;
+        return absl::StrCat("messages from ", WorkerName(unheard[0]),
+                            several ? absl::StrCat(" and ", unheard.size() - 1, " more") : "",
+                            " do not arrive at ", WorkerName(node), ": ", several ? "all" : "both",
+                            " have entered the exchange of ", entered.exchange());
+      }
+    }
+    return "";
+  }
+
+  // Those of a circle have entered one exchange, and know it of each other: empty if they have not.
+  std::string LostPieces(const std::vector<int>& circle) const {
+    for (const proto::WorkerStall::Entered& entered : worker_[circle[0]]->entered()) {
+      const bool all = std::all_of(circle.begin(), circle.end(), [&](int node) {
+        const auto* there = FindEntered(worker_[node], entered.exchange());
+        return there != nullptr && there->missing().empty();
+      });
+      if (!all) continue;
+      std::string names;
+      for (const int node : circle) {
+        absl::StrAppend(&names, node == circle[0] ? "" : " and ", WorkerName(node));
+      }
+      return absl::StrCat(names, " have entered the exchange of ", entered.exchange(),
+                          ", and its messages do not arrive");
+    }
+    return "";
+  }
+
   // There is one where every node waits: followed from any of them.
   std::string Circle() const {
     int node = 0;
@@ -125,6 +191,7 @@ class Graph {
       if (node < 0) return absl::StrCat("rank ", path[0], " waits, and for whom is not known");
     }
     path.erase(path.begin(), std::find(path.begin(), path.end(), node));
+    if (std::string lost = LostPieces(path); !lost.empty()) return lost;
     std::string text = "they wait for each other in a circle: ";
     for (const int at : path) {
       absl::StrAppend(&text, at == path[0] ? "" : ", which waits for ", WorkerName(at), " (",

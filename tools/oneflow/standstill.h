@@ -16,8 +16,10 @@
 namespace oneflow {
 
 // One sentence. `stalls`: by process; of a process that has said nothing an empty one. Each owns as
-// many of `ranks` ranks, consecutive ones. If several wait for nobody, the text names the one that
-// most ranks wait for, directly or indirectly; if all wait, a cycle of them.
+// many of `ranks` ranks, consecutive ones. The text names two members of an exchange that have both
+// entered it, and of which one has no message of that. Otherwise, if several wait for nobody, it
+// names the one that most ranks wait for, directly or indirectly; if all wait, a cycle of them, or
+// the exchange that all of them have entered, and whose messages do not arrive.
 std::string DescribeStandstill(std::span<const proto::ProcessStall> stalls, int ranks);
 
 class StandstillBoard {

@@ -35,6 +35,13 @@ proto::WorkerStall* Add(proto::ProcessStall* stall, int rank, const std::vector<
   return worker;
 }
 
+void PutEntered(proto::WorkerStall* worker, const std::string& exchange,
+                const std::vector<int>& missing) {
+  proto::WorkerStall::Entered* entered = worker->add_entered();
+  entered->set_exchange(exchange);
+  for (const int rank : missing) entered->add_missing(rank);
+}
+
 void PutInside(proto::WorkerStall* worker, const std::string& kernel, double seconds) {
   worker->set_inside(kernel);
   worker->set_idle_seconds(seconds);
@@ -89,6 +96,60 @@ TEST_CASE("workers that wait for each other are reported as a cycle") {
   CHECK(DescribeStandstill(stalls, 3) ==
         "they wait for each other in a circle: rank 1 on host b (rank 1 waits), which waits for "
         "rank 2 on host c (rank 2 waits), which waits for the first");
+}
+
+TEST_CASE("members that have all entered, and do not know it, are no cycle: messages are lost") {
+  Stalls stalls = Standing(4);
+  PutEntered(Add(&stalls[0], 0, {1}), "actor a at rank 0, firing 7", {1});
+  PutEntered(Add(&stalls[1], 1, {3}), "actor b at rank 1, firing 5", {3});
+  PutEntered(Add(&stalls[2], 2, {3}), "actor x at rank 2, firing 5", {3});
+  PutEntered(Add(&stalls[3], 3, {2}), "actor x at rank 2, firing 5", {2});
+  CHECK(DescribeStandstill(stalls, 4) ==
+        "messages from rank 3 on host d do not arrive at rank 2 on host c: both have entered the "
+        "exchange of actor x at rank 2, firing 5");
+  // At different firings they do wait for each other.
+  stalls[2].mutable_worker(0)->mutable_entered(0)->set_exchange("actor x at rank 2, firing 4");
+  CHECK_THAT(DescribeStandstill(stalls, 4), Catch::StartsWith("they wait for each other"));
+}
+
+TEST_CASE("a process announces itself when all its members have entered: before, nothing is lost") {
+  Stalls stalls = Standing(2);  // of two ranks each
+  for (const int rank : {0, 1}) {
+    PutEntered(Add(&stalls[0], rank, {2, 3}), "actor x at rank 0, firing 5", {2, 3});
+  }
+  PutEntered(Add(&stalls[1], 2, {3}), "actor x at rank 0, firing 5", {3});
+  PutInside(Add(&stalls[1], 3, {}), "k", 9);
+  CHECK(DescribeStandstill(stalls, 4) ==
+        "rank 3 on host b is inside the kernel of k since 9 s; 3 ranks wait for it");
+  stalls[1].mutable_worker(1)->clear_inside();
+  PutEntered(stalls[1].mutable_worker(1), "actor x at rank 0, firing 5", {});
+  CHECK(DescribeStandstill(stalls, 4) ==
+        "messages from rank 2 on host b and 1 more do not arrive at rank 0 on host a: all have "
+        "entered the exchange of actor x at rank 0, firing 5");
+}
+
+TEST_CASE("a member that is over with an exchange has sent all that others wait for there") {
+  Stalls stalls = Standing(2);
+  proto::WorkerStall* behind = Add(&stalls[0], 0, {1});
+  PutEntered(behind, "actor x at rank 0, firing 5", {});
+  behind->mutable_entered(0)->add_far(1);
+  proto::WorkerStall* ahead = Add(&stalls[1], 1, {0});
+  PutEntered(ahead, "actor x at rank 0, firing 6", {0});
+  CHECK(DescribeStandstill(stalls, 2) ==
+        "messages from rank 1 on host b do not arrive at rank 0 on host a: both have entered the "
+        "exchange of actor x at rank 0, firing 5");
+  PutInside(ahead, "k", 9);  // It may have said nothing of its exchanges.
+  ahead->clear_entered();
+  CHECK_THAT(DescribeStandstill(stalls, 2), Contains("is inside the kernel of k"));
+}
+
+TEST_CASE("members that know of each other that they have entered wait for pieces") {
+  Stalls stalls = Standing(2);
+  PutEntered(Add(&stalls[0], 0, {1}), "actor x at rank 0, firing 5", {});
+  PutEntered(Add(&stalls[1], 1, {0}), "actor x at rank 0, firing 5", {});
+  CHECK(DescribeStandstill(stalls, 2) ==
+        "rank 0 on host a and rank 1 on host b have entered the exchange of actor x at rank 0, "
+        "firing 5, and its messages do not arrive");
 }
 
 TEST_CASE("what does not belong changes nothing") {

@@ -137,6 +137,12 @@ proto::ProcessStall MakeStall(const std::vector<WorkerReport>& report,
     worker->set_idle_seconds(detector.Idle(w));
     worker->set_may_go_on(report[w].may_go_on);
     for (const int32_t rank : report[w].waits_for) worker->add_waits_for(rank);
+    for (const WorkerReport::Entered& entered : report[w].entered) {
+      proto::WorkerStall::Entered* added = worker->add_entered();
+      added->set_exchange(entered.exchange);
+      for (const int32_t rank : entered.missing) added->add_missing(rank);
+      for (const int32_t rank : entered.far) added->add_far(rank);
+    }
   }
   return stall;
 }

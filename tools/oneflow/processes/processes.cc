@@ -12,6 +12,7 @@ namespace oneflow {
 namespace {
 
 std::string CoresKey(int process) { return absl::StrCat("cores of ", process); }
+std::string NameKey(int process) { return absl::StrCat("name of ", process); }
 std::string AddressKey(int process) { return absl::StrCat("network address of ", process); }
 
 // Attempts of a job, and jobs on one host, must not take each other's messages for their own.
@@ -80,6 +81,10 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   if (!opened.ok()) return made->Fail(opened.status());
   made->network_ = *std::move(opened);
   self->member_->Post(AddressKey(self->self_), self->network_->address());
+  const MemberOptions& own = self->options_.member;
+  self->member_->Post(
+      NameKey(own.process),
+      DescribeProcess(own.host.empty() ? HostName() : own.host, own.process, own.ranks));
   return made;
 }
 
@@ -128,8 +133,11 @@ void Processes::Configure(RuntimeOptions* options, int threads) {
   };
   options->meet = [this] {
     // By now the first communicators are made, and all peers are known. GPUs have none of ours.
-    if (far_ && !std::exchange(started_, true)) network_->Start();
-    return Meet("communicators");
+    const bool starts = far_ && !std::exchange(started_, true);
+    if (starts) network_->Start();
+    RETURN_IF_ERROR(Meet("communicators"));
+    if (starts) network_->Watch(member_->silence());
+    return absl::OkStatus();
   };
   options->spin = cores_.processes == 1;
 }
@@ -144,7 +152,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     group.process.push_back(process);
     if (process == self_ || connected_[process]) continue;
     ASSIGN_OR_RETURN(const std::string address, member_->Fetch(AddressKey(process)));
-    const absl::Status connected = network_->Connect(process, address);
+    ASSIGN_OR_RETURN(const std::string name, member_->Fetch(NameKey(process)));
+    const absl::Status connected = network_->Connect(process, address, CleanText(name));
     if (absl::IsFailedPrecondition(connected)) return Unreachable(options_.interface, process);
     RETURN_IF_ERROR(connected);
     connected_[process] = true;
