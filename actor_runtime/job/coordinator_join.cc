@@ -26,8 +26,8 @@ ProcessName NameIn(const proto::JobPresent& present) {
   return {CleanText(present.host()), present.process(), ReadRanks(present.ranks())};
 }
 
-absl::Status Refusal(const ProcessName& who, const std::string& what, const char* mend) {
-  return MakeFailure(who, absl::StatusCode::kInvalidArgument, absl::StrCat(": ", what, "; ", mend));
+absl::Status Refusal(const ProcessName& who, const std::string& what, const char* hint) {
+  return MakeFailure(who, absl::StatusCode::kInvalidArgument, absl::StrCat(": ", what, "; ", hint));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "actor_runtime/job/coordinator.h"
 
 #include <functional>
-#include <map>
 #include <random>
 #include <string>
 #include <utility>

@@ -89,11 +89,11 @@ class Member {
   absl::StatusOr<std::string> Round(
       const std::string& name, std::string part,
       std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)> at_first);
-  // Ends the attempt for all, because this process cannot go on. UNAVAILABLE is a report about
-  // another process ("my peer has gone"): it waits a second for the actual cause. Wait for on_end
-  // before exiting.
+  // Ends the attempt for all, because this process cannot go on. What it only notices of another
+  // one's failure is marked as a consequence (MarkConsequence), and waits for that. Does not wait;
+  // wait for on_end before exiting. The first call counts.
   void Fail(const absl::Status& why);
-  // After Fail: waits for the end of the attempt, some seconds at most. Returns why it ended.
+  // After Fail: waits for the end of the attempt, some seconds. Returns why it ended.
   absl::Status AwaitEnd();
   bool MayWrite() const;
   // Waits until the process may write; returns false if it never will.
