@@ -170,8 +170,11 @@ while ((begun <= max_restarts)); do
     continue
   fi
   echo "- unjoined $attempt" >>"$attempts"
-  if ! engine_answers; then alone_since=$SECONDS; fi
-  ((SECONDS - alone_since < patience)) || leave "no process has joined for $patience s"
+  if engine_answers; then
+    ((SECONDS - alone_since < patience)) || leave "no process has joined for $patience s"
+  else
+    alone_since=$SECONDS
+  fi
   back_off
 done
 [[ ! -e $job_dir/cancel ]] || finish cancelled 1 "by oneflow cancel"

@@ -84,7 +84,7 @@ launch_processes() {
 # may send its signal up to a minute early.
 check_room() {
   local left end
-  read -r left end < <(squeue --noheader --jobs="$job" --format="%D %e") || return 0
+  read -r left end < <(squeue --noheader --jobs="$job" --format="%D %e" 2>/dev/null) || return 0
   [[ $left -ge $nodes ]] || leave "$left of $nodes nodes are left"
   end=$(date --date="$end" +%s 2>/dev/null) || return 0  # no limit
   ((launches == 0 || end - $(date +%s) > signal_seconds + 60)) || leave "the job's time is over"
@@ -247,8 +247,11 @@ while ((begun <= max_restarts)); do
     continue
   fi
   echo "- unjoined $attempt" >>"$attempts"
-  if ! engine_answers; then alone_since=$SECONDS; fi
-  ((SECONDS - alone_since < patience)) || leave "no process has joined for $patience s"
+  if engine_answers; then
+    ((SECONDS - alone_since < patience)) || leave "no process has joined for $patience s"
+  else
+    alone_since=$SECONDS
+  fi
   back_off
 done
 [[ ! -e $job_dir/cancel ]] || finish cancelled 1 "by oneflow cancel"
