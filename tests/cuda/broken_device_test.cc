@@ -75,7 +75,7 @@ TEST_CASE("with one launch at a time the actor whose kernel went wrong is named"
     const proto::Plan plan = CompileSmall(run);
     for (uint64_t seed = 0; seed < 10; ++seed) {
       INFO(mesh << ", seed " << seed);
-      emulated::Reset({.devices = 2, .seed = seed});
+      emulated::Reset({.devices = 2, .model = emulated::kModels[seed % 3], .seed = seed});
       const DeviceBackend backend = Broken(OverNccl(2), 5);
       run.backend = &backend;
       run.synchronous = true;
@@ -96,7 +96,7 @@ TEST_CASE("else it is among the oldest that the device had not completed") {
   plan.set_launch_queue(1);
   for (uint64_t seed = 0; seed < 10; ++seed) {
     INFO("seed " << seed);
-    emulated::Reset({.devices = 1, .seed = seed});
+    emulated::Reset({.devices = 1, .model = emulated::kModels[seed % 3], .seed = seed});
     const DeviceBackend backend = Broken(HostBackend(1), 5);
     run.backend = &backend;
     run.interleaving = seed;

@@ -82,7 +82,7 @@ TEST_CASE("any call may fail") {
       if (GivesBack(entry)) continue;
       for (const int call : Chosen(count, &random)) {
         INFO(mesh << ": call " << call << " of " << count << " of " << entry);
-        emulated::Reset({.devices = 1});
+        emulated::Reset({.devices = 1, .model = emulated::kModels[call % 3]});
         emulated::Fail(entry, call);
         const std::string failure = RunFailure(run, plan);
         const bool asks = entry == "cudaGetLastError" || entry == "cudaPeekAtLastError";

@@ -104,6 +104,7 @@ TEST_CASE("a mutated plan is live exactly if GPUs that keep to the order of issu
     if (judgement.verdict == Verdict::kLive) {
       ++live;
       REQUIRE(free.ok());
+      REQUIRE(RunOn(emulated::Model::kLazy, plan, i) == absl::OkStatus());
     } else {
       ++stuck;
       only_free += free.ok();

@@ -52,8 +52,8 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
   };
   uint64_t seed = 0;
   for (const Layout& layout : layouts) {
-    for (const emulated::Model model : {emulated::Model::kFree, emulated::Model::kSerial}) {
-      INFO(layout.mesh << (model == emulated::Model::kSerial ? ", serial" : ", free"));
+    for (const emulated::Model model : emulated::kModels) {
+      INFO(layout.mesh << ", model " << static_cast<int>(model));
       SmallRun run;
       run.mesh = layout.mesh;
       run.shard = layout.shard;
@@ -81,7 +81,9 @@ TEST_CASE("a device that fails in the middle of a step ends the run of all") {
   for (const char* mesh : {"data=2", "pipe=2,data=2", "tensor=2"}) {
     for (const int calls : {1, 20, 33}) {
       INFO(mesh << ", call " << calls);
-      emulated::Reset({.devices = 4, .seed = static_cast<uint64_t>(calls)});
+      emulated::Reset({.devices = 4,
+                       .model = emulated::kModels[calls % 3],
+                       .seed = static_cast<uint64_t>(calls)});
       SmallRun run;
       run.mesh = mesh;
       run.steps = 3;
@@ -118,7 +120,7 @@ TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
     run.overlap = layout.overlap;
     run.steps = 2;
     const SmallResult on_cpu = Train(run);
-    emulated::Reset({.devices = 4, .seed = 3});
+    emulated::Reset({.devices = 4, .model = emulated::Model::kLazy, .seed = 3});
     const auto backend = cuda::OpenBackend({.ranks = 4});
     REQUIRE(backend.ok());
     run.device = proto::CUDA;

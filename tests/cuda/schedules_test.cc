@@ -22,9 +22,9 @@ const std::vector<const char*>& Meshes() {
   return meshes;
 }
 
-int Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 50 : 5; }
+int Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 50 : 6; }
 
-// The runs of one plan under `seeds` schedules, with both models and three bounds among them.
+// The runs of one plan under `seeds` schedules for each model, with three bounds on launches.
 void CheckBits(SmallRun run, int seeds) {
   const SmallResult on_cpu = Train(run);
   const DeviceBackend backend = HostBackend(1);
@@ -32,11 +32,12 @@ void CheckBits(SmallRun run, int seeds) {
   run.backend = &backend;
   proto::Plan plan = CompileSmall(run);
   for (int seed = 0; seed < seeds; ++seed) {
-    const auto model = seed % 2 == 0 ? emulated::Model::kFree : emulated::Model::kSerial;
-    plan.set_launch_queue(std::vector{1, 2, 64}[seed % 3]);
+    const int model = seed % 3;
+    plan.set_launch_queue(std::vector{1, 2, 64}[(seed + seed / 3) % 3]);
     run.interleaving = seed;
-    INFO("seed " << seed << ", launch queue " << plan.launch_queue());
-    emulated::Reset({.devices = 1, .model = model, .seed = static_cast<uint64_t>(seed)});
+    INFO("seed " << seed << ", model " << model << ", launch queue " << plan.launch_queue());
+    emulated::Reset(
+        {.devices = 1, .model = emulated::kModels[model], .seed = static_cast<uint64_t>(seed)});
     REQUIRE(Train(run, plan) == on_cpu);
     CHECK(emulated::LiveObjects() == 0);
     CHECK(emulated::Diagnostics().empty());
@@ -68,14 +69,14 @@ TEST_CASE("so do recompute, sequence parallelism, overlap and split states") {
     INFO(mesh);
     SmallRun run = Small(mesh);
     run.recompute = "full";
-    CheckBits(run, 2);
+    CheckBits(run, 3);
     run = Small(mesh);
     run.split_positions = true;
-    CheckBits(run, 2);
+    CheckBits(run, 3);
     run = Small(mesh);
     run.overlap = true;
     run.shard = AnnotateOptions::kStates;
-    CheckBits(run, 2);
+    CheckBits(run, 3);
   }
 }
 
@@ -87,7 +88,7 @@ TEST_CASE("so does a device that has one launch at a time") {
       run.schedule = schedule;
       run.synchronous = true;
       run.overlap = run.schedule == "1f1b";
-      CheckBits(run, 2);
+      CheckBits(run, 3);
     }
   }
 }
@@ -97,11 +98,13 @@ TEST_CASE("workers on separate threads compute the same bits") {
     INFO(mesh);
     SmallRun run = Small(mesh);
     const SmallResult on_cpu = Train(run);
-    emulated::Reset({.devices = 1});
-    const DeviceBackend backend = HostBackend(1);
-    run.device = proto::CUDA;
-    run.backend = &backend;
-    CHECK(Train(run) == on_cpu);
+    for (const emulated::Model model : emulated::kModels) {
+      emulated::Reset({.devices = 1, .model = model});
+      const DeviceBackend backend = HostBackend(1);
+      run.device = proto::CUDA;
+      run.backend = &backend;
+      CHECK(Train(run) == on_cpu);
+    }
   }
 }
 

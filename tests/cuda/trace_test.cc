@@ -42,7 +42,7 @@ std::map<TrackKey, std::string> NamesOfTracks(const nlohmann::json& trace) {
 
 TEST_CASE("slices of a device's streams are what its events say") {
   for (const char* mesh : {"", "pipe=2"}) {
-    for (const auto model : {emulated::Model::kFree, emulated::Model::kSerial}) {
+    for (const auto model : emulated::kModels) {
       INFO(mesh);
       emulated::Reset({.devices = 1, .model = model, .seed = 5});
       SmallRun run;

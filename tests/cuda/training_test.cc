@@ -28,7 +28,7 @@ void CheckClose(const SmallResult& got, const SmallResult& want, double most) {
 }
 
 TEST_CASE("losses in f32 and bf16 are the CPU's") {
-  emulated::Reset({.devices = 1});
+  emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
   const auto backend = cuda::OpenBackend({});
   REQUIRE(backend.ok());
   for (const bool narrow : {false, true}) {
@@ -41,7 +41,7 @@ TEST_CASE("losses in f32 and bf16 are the CPU's") {
 }
 
 TEST_CASE("kernels are loaded before they are launched, unless the environment says otherwise") {
-  emulated::Reset({.devices = 1});
+  emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
   unsetenv("CUDA_MODULE_LOADING");
   REQUIRE(cuda::OpenBackend({}).ok());
   CHECK(std::getenv("CUDA_MODULE_LOADING") == std::string("EAGER"));

@@ -160,7 +160,10 @@ class CudaDevice final : public Device {
     } else {
       RETURN_IF_ERROR(ToStatus(cudaMalloc(&block, bytes), what));
       device_.push_back(block);
+      // The default stream fills it, for which no stream of ours waits (cudaStreamNonBlocking), and
+      // the call returns before the end.
       RETURN_IF_ERROR(ToStatus(cudaMemset(block, 0, bytes), what));
+      RETURN_IF_ERROR(ToStatus(cudaStreamSynchronize(nullptr), what));
     }
     return static_cast<std::byte*>(block);
   }

@@ -57,8 +57,20 @@ void EnqueueWorks(Locked& machine) {
       }
       return absl::StrCat("others of communicator ", comm->clique->number, ":", names);
     };
-    machine->Enqueue(work.stream,
-                     {.what = work.what, .ready = ready, .run = run, .waits_for = waits_for});
+    const auto needs = [sides = work.sides] {
+      std::vector<CUstream_st*> streams;
+      for (const Side& side : sides) {
+        for (size_t i = 0; i < side.meeting->arrived.size(); ++i) {
+          CUstream_st* stream = side.meeting->streams[i];
+          if (!side.meeting->arrived[i] && stream != nullptr) streams.push_back(stream);
+        }
+      }
+      return streams;
+    };
+    for (const Side& side : work.sides) side.meeting->streams[side.index] = work.stream;
+    machine->Enqueue(
+        work.stream,
+        {.what = work.what, .ready = ready, .run = run, .waits_for = waits_for, .needs = needs});
   }
 }
 
@@ -305,7 +317,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   return Do("ncclCommDestroy", [&](Locked& machine) {
     const std::shared_ptr<ncclComm> comm = Find(machine, handle);
     if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
-    machine.RunUntil([&] { return comm->in_streams.use_count() == 1; });
+    machine.RunUntil([&](const CUstream_st& stream) { return stream.device == comm->device; },
+                     [&] { return comm->in_streams.use_count() == 1; });
     Release(machine, comm);
     return ncclSuccess;
   });

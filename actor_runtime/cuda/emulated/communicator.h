@@ -32,6 +32,7 @@ struct Meeting {
   std::vector<Buffers> buffers;  // by side; for other processes: from far_inputs
   std::vector<bool> here;        // by side: in this process
   std::vector<bool> issued, arrived;
+  std::vector<CUstream_st*> streams;    // by side; null: not issued here, or over
   std::vector<std::string> far_inputs;  // by side, once it has arrived
   bool wrong = false, done = false;
 

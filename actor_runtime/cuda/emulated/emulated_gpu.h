@@ -6,10 +6,10 @@
 //   CHECK(emulated::Diagnostics().empty());
 //   CHECK(emulated::LiveObjects() == 0);
 //
-// Work that is issued to streams waits there. Each call of the API runs a drawn number of runnable
-// items, in a drawn order, on the calling thread; so do queries and synchronisations. So a seed is
-// a schedule, and a missing wait gives a wrong result under some of them. One lock is held while an
-// item runs.
+// Work that is issued to streams waits there. Unless the model is kLazy, each call of the API runs
+// a drawn number of runnable items, in a drawn order, on the calling thread; so do queries and
+// synchronisations. So a seed is a schedule, and a missing wait gives a wrong result under some of
+// them. One lock is held while an item runs.
 //
 // It is no model of speed, and code in stream items must not call the API.
 #pragma once
@@ -33,7 +33,11 @@ namespace oneflow::emulated {
 enum class Model {
   kFree,    // anything that streams and events allow
   kSerial,  // a device runs its work in the order of issue, whatever the streams
+  // As kFree, but work runs only when it is polled or waited for, and then nothing runs that this
+  // does not need. So work for which nobody waits comes after all other work.
+  kLazy,
 };
+inline constexpr Model kModels[] = {Model::kFree, Model::kSerial, Model::kLazy};
 
 struct Options {
   int devices = 8;

@@ -143,16 +143,19 @@ void Machine::Enqueue(CUstream_st* stream, Item item) {
   TheGlobal().changed.notify_all();
 }
 
+// True if the next item of the stream must come after that of another.
+bool Machine::ComesAfter(const CUstream_st& stream, const CUstream_st& other) const {
+  if (other.device != stream.device || other.items.empty()) return false;
+  if (other.items.front().order >= stream.items.front().order) return false;
+  return options_.model == Model::kSerial || (stream.is_default && other.blocking) ||
+         (other.is_default && stream.blocking);
+}
+
 // True if all that the next item of the stream must come after is done, apart from the item's own
 // condition.
 bool Machine::InOrder(const CUstream_st& stream) const {
-  const uint64_t order = stream.items.front().order;
-  return std::all_of(streams_.begin(), streams_.end(), [&](const auto& other) {
-    if (other->device != stream.device || other->items.empty()) return true;
-    if (other->items.front().order >= order) return true;
-    return options_.model == Model::kFree && !(stream.is_default && other->blocking) &&
-           !(other->is_default && stream.blocking);
-  });
+  return std::none_of(streams_.begin(), streams_.end(),
+                      [&](const auto& other) { return ComesAfter(stream, *other); });
 }
 
 bool Machine::MayRun(CUstream_st& stream) {
@@ -187,10 +190,29 @@ void Machine::Run(CUstream_st& stream) {
   TheGlobal().changed.notify_all();
 }
 
-bool Machine::RunOne() {
+// Adds the stream if its next item may run, else the streams that it waits for.
+void Machine::AddRunnable(CUstream_st* stream, std::set<CUstream_st*>* seen,
+                          std::vector<CUstream_st*>* runnable) {
+  if (stream->items.empty() || !seen->insert(stream).second) return;
+  if (MayRun(*stream)) return runnable->push_back(stream);
+  for (const auto& other : streams_) {
+    if (ComesAfter(*stream, *other)) AddRunnable(other.get(), seen, runnable);
+  }
+  const Item& item = stream->items.front();
+  if (!item.needs) return;
+  for (CUstream_st* other : item.needs()) AddRunnable(other, seen, runnable);
+}
+
+bool Machine::RunOne(const Wanted& wanted) {
+  const bool lazy = options_.model == Model::kLazy;
   std::vector<CUstream_st*> ready;
+  std::set<CUstream_st*> seen;
   for (const auto& stream : streams_) {
-    if (MayRun(*stream)) ready.push_back(stream.get());
+    if (lazy) {
+      if (wanted(*stream)) AddRunnable(stream.get(), &seen, &ready);
+    } else if (MayRun(*stream)) {
+      ready.push_back(stream.get());
+    }
   }
   if (ready.empty()) return false;
   Run(*ready[draw_.Below(ready.size())]);
@@ -198,10 +220,17 @@ bool Machine::RunOne() {
 }
 
 void Machine::RunSome() {
+  if (options_.model == Model::kLazy) return;
+  Poll({}, [] { return false; });
+}
+
+void Machine::Poll(const Wanted& wanted, const std::function<bool()>& done) {
   // Half of the time none, so that the work issued by a call is still pending when it returns.
   constexpr int kAll = 1 << 30;
   constexpr int kItems[] = {0, 0, 0, 0, 1, 1, 4, kAll};
-  for (int left = kItems[draw_.Below(std::size(kItems))]; left > 0 && RunOne(); --left) {
+  const bool lazy = options_.model == Model::kLazy;
+  int left = kItems[draw_.Below(std::size(kItems))];
+  while (left-- > 0 && !(lazy && done()) && RunOne(wanted)) {
   }
 }
 
@@ -246,9 +275,9 @@ void Locked::Wait() {
   }
 }
 
-void Locked::RunUntil(const std::function<bool()>& done) {
+void Locked::RunUntil(const Machine::Wanted& wanted, const std::function<bool()>& done) {
   while (!done()) {
-    if (!machine_->RunOne()) Wait();
+    if (!machine_->RunOne(wanted)) Wait();
   }
 }
 

@@ -10,12 +10,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/emulated/memory.h"
+
+struct CUstream_st;
 
 namespace oneflow::emulated {
 
@@ -28,13 +31,16 @@ struct Item {
   // Returns the mistake, if any: the device is then unusable.
   std::function<std::string()> run;
   std::function<std::string()> waits_for;  // why it is not ready, in words
-  bool is_work = true;                     // not a mark or a wait: it has access to device memory
+  // The streams that must go on before it can be ready; asked while it is not. Empty: none.
+  std::function<std::vector<CUstream_st*>()> needs;
+  bool is_work = true;  // not a mark or a wait: it has access to device memory
   std::optional<std::vector<MemoryRange>> ports;
   uint64_t order = 0;  // number of its issue on its device
 };
 
 // One cudaEventRecord.
 struct Record {
+  CUstream_st* stream = nullptr;  // valid until it is done
   bool done = false;
   uint64_t time = 0;  // Machine::now
 };
@@ -87,10 +93,14 @@ class Machine {
   void Destroy(CUevent_st* event);
 
   void Enqueue(CUstream_st* stream, Item item);
-  // Runs a drawn number of items.
+  // Which streams a call polls or waits for.
+  using Wanted = std::function<bool(const CUstream_st&)>;
+  // Runs a drawn number of items; a lazy machine runs none.
   void RunSome();
-  // Runs one item. False if none may run.
-  bool RunOne();
+  // A query: the same, but a lazy machine runs items that the wanted streams need, until `done`.
+  void Poll(const Wanted& wanted, const std::function<bool()>& done);
+  // Runs one item; a lazy machine, one that the wanted streams need. False if none may run.
+  bool RunOne(const Wanted& wanted);
   bool Idle(int device) const;
   std::string Stuck();
   // Makes a device unusable: its work is dropped.
@@ -114,7 +124,10 @@ class Machine {
     CUstream_st* default_stream = nullptr;
   };
   bool MayRun(CUstream_st& stream);
+  bool ComesAfter(const CUstream_st& stream, const CUstream_st& other) const;
   bool InOrder(const CUstream_st& stream) const;
+  void AddRunnable(CUstream_st* stream, std::set<CUstream_st*>* seen,
+                   std::vector<CUstream_st*>* runnable);
   void Run(CUstream_st& stream);
 
   const Options options_;
@@ -145,8 +158,9 @@ class Locked {
   Machine* operator->() const { return machine_; }
   Machine& operator*() const { return *machine_; }
 
-  // Runs items until `done`. If none may run, waits for other threads to issue some.
-  void RunUntil(const std::function<bool()>& done);
+  // Runs items until `done`, which the wanted streams will make true. If none may run, waits for
+  // other threads to issue some.
+  void RunUntil(const Machine::Wanted& wanted, const std::function<bool()>& done);
   // Waits for other threads until `done`. Runs nothing.
   void WaitUntil(const std::function<bool()>& done);
   void NotifyAll();

@@ -20,6 +20,7 @@ Side Meet(Locked& machine, ncclComm& comm, int from, int to, int index, int side
         .here = from < 0 ? clique.here : std::vector<bool>{clique.here[from], clique.here[to]},
         .issued = std::vector<bool>(sides),
         .arrived = std::vector<bool>(sides),
+        .streams = std::vector<CUstream_st*>(sides),
         .far_inputs = std::vector<std::string>(sides)});
   }
   const std::shared_ptr<Meeting> meeting = known;

@@ -30,6 +30,7 @@ struct Member {
 
   void Write(const std::vector<float>& values) const {
     Good(cudaMemcpy(data, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
+    Good(cudaStreamSynchronize(nullptr));
   }
   std::vector<float> Read(size_t count) const {
     std::vector<float> values(count);
@@ -75,8 +76,7 @@ void GiveBack(const std::vector<Member>& members) {
 
 TEST_CASE("Collectives, in place and not, under many schedules") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const std::vector<Member> members =
-        Members(3, seed % 2 == 0 ? Model::kFree : Model::kSerial, seed);
+    const std::vector<Member> members = Members(3, kModels[seed % 3], seed);
     for (const Member& m : members) {
       // Elements 0-5: sums; 6-11: gathered; 12-13: the member's part of sums; 20-21: of member 1.
       Good(ncclAllReduce(m.data, m.data, 6, ncclFloat32, ncclSum, m.comm, m.stream));
@@ -98,8 +98,7 @@ TEST_CASE("Collectives, in place and not, under many schedules") {
 
 TEST_CASE("Sends and receives of a group are one operation") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const std::vector<Member> members =
-        Members(3, seed % 2 == 0 ? Model::kFree : Model::kSerial, seed);
+    const std::vector<Member> members = Members(3, kModels[seed % 3], seed);
     for (const Member& m : members) {  // A ring: each alone would wait for ever.
       Good(ncclGroupStart());
       Good(ncclSend(m.data, 4, ncclFloat32, (m.device + 1) % 3, m.comm, m.stream));

@@ -56,8 +56,23 @@ bool IsPageable(Machine& machine, const void* memory) {
   return machine.memory().Find(memory).kind == Memory::Region::kPageable;
 }
 
+Machine::Wanted ThisStream(const CUstream_st* stream) {
+  return [stream](const CUstream_st& other) { return &other == stream; };
+}
+
+Machine::Wanted StreamsOf(int device) {
+  return [device](const CUstream_st& stream) { return stream.device == device; };
+}
+
+// Requires that the record is not done.
+Machine::Wanted StreamOf(const Record& record) { return ThisStream(record.stream); }
+
+void WaitUntilIdle(Locked& machine, int device) {
+  machine.RunUntil(StreamsOf(device), [&] { return machine->Idle(device); });
+}
+
 cudaError_t Finish(Locked& machine, CUstream_st& stream) {
-  machine.RunUntil([&] { return stream.items.empty(); });
+  machine.RunUntil(ThisStream(&stream), [&] { return stream.items.empty(); });
   return machine->error_of(stream.device);
 }
 
@@ -230,7 +245,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaDeviceSynchronize() {
   return Do("cudaDeviceSynchronize", [](Locked& machine) {
-    machine.RunUntil([&] { return machine->Idle(current_device); });
+    WaitUntilIdle(machine, current_device);
     return machine->error_of(current_device);
   });
 }
@@ -295,7 +310,7 @@ cudaError_t cudaFree(void* memory) {
     if (memory == nullptr) return cudaSuccess;
     const int device = machine->memory().device_of(memory);
     if (device < 0) return cudaErrorInvalidValue;
-    machine.RunUntil([&] { return machine->Idle(device); });
+    WaitUntilIdle(machine, device);
     return machine->memory().FreeOnDevice(memory) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
@@ -310,9 +325,7 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
 cudaError_t cudaFreeHost(void* memory) {
   return Do("cudaFreeHost", [&](Locked& machine) {
     if (memory == nullptr) return cudaSuccess;
-    for (int d = 0; d < machine->options().devices; ++d) {
-      machine.RunUntil([&] { return machine->Idle(d); });
-    }
+    for (int d = 0; d < machine->options().devices; ++d) WaitUntilIdle(machine, d);
     return machine->memory().FreePinned(memory) ? cudaSuccess : cudaErrorInvalidValue;
   });
 }
@@ -327,8 +340,16 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return DoOnStream("cudaMemcpy", nullptr, [&](Locked& machine, CUstream_st& stream) {
+    const auto on_device = [&](const void* memory) {
+      return machine->memory().device_of(memory) >= 0;
+    };
+    // What CUDA documents: it waits for the stream, copies pageable memory aside, and need not wait
+    // for the rest; nor for a copy within devices.
+    const bool staged = on_device(to) && IsPageable(*machine, from);
+    if (staged) Finish(machine, stream);
     const cudaError_t error = Copy(machine, stream, to, from, bytes, kind);
-    return error == cudaSuccess ? Finish(machine, stream) : error;
+    if (error != cudaSuccess || staged || (on_device(to) && on_device(from))) return error;
+    return Finish(machine, stream);
   });
 }
 
@@ -369,7 +390,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return DoOnStream("cudaStreamQuery", handle, [](Locked& machine, CUstream_st& stream) {
-    machine->RunSome();
+    machine->Poll(ThisStream(&stream), [&] { return stream.items.empty(); });
     return stream.items.empty() ? machine->error_of(stream.device) : cudaErrorNotReady;
   });
 }
@@ -383,11 +404,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     const CUevent_st* known = machine->Find(event);
     if (known == nullptr) return cudaErrorInvalidResourceHandle;
     if (known->latest == nullptr) return cudaSuccess;
-    machine->Enqueue(&stream, {.what = "cudaStreamWaitEvent",
-                               .ready = [record = known->latest] { return record->done; },
-                               .run = [] { return std::string(); },
-                               .waits_for = [] { return std::string("an event"); },
-                               .is_work = false});
+    machine->Enqueue(&stream,
+                     {.what = "cudaStreamWaitEvent",
+                      .ready = [record = known->latest] { return record->done; },
+                      .run = [] { return std::string(); },
+                      .waits_for = [] { return std::string("an event"); },
+                      .needs = [record = known->latest] { return std::vector{record->stream}; },
+                      .is_work = false});
     return cudaSuccess;
   });
 }
@@ -421,7 +444,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return DoOnStream("cudaEventRecord", handle, [&](Locked& machine, CUstream_st& stream) {
     CUevent_st* known = machine->Find(event);
     if (known == nullptr || known->device != stream.device) return cudaErrorInvalidResourceHandle;
-    known->latest = std::make_shared<Record>();
+    known->latest = std::make_shared<Record>(Record{.stream = &stream});
     const auto run = [record = known->latest, at = &*machine] {
       record->done = true;
       record->time = at->now();
@@ -436,9 +459,13 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return Do("cudaEventQuery", [&](Locked& machine) {
     const CUevent_st* known = machine->Find(event);
     if (known == nullptr) return cudaErrorInvalidResourceHandle;
-    machine->RunSome();
-    if (known->latest != nullptr && !known->latest->done) return cudaErrorNotReady;
-    return machine->error_of(known->device);
+    const std::shared_ptr<Record> record = known->latest;
+    const int device = known->device;
+    if (record != nullptr && !record->done) {
+      machine->Poll(StreamOf(*record), [&] { return record->done; });
+    }
+    if (record != nullptr && !record->done) return cudaErrorNotReady;
+    return machine->error_of(device);
   });
 }
 
@@ -465,7 +492,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     if (known == nullptr) return cudaErrorInvalidResourceHandle;
     const std::shared_ptr<Record> record = known->latest;
     const int device = known->device;
-    machine.RunUntil([&] { return record == nullptr || record->done; });
+    if (record != nullptr && !record->done) {
+      machine.RunUntil(StreamOf(*record), [&] { return record->done; });
+    }
     return machine->error_of(device);
   });
 }

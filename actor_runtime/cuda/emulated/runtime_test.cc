@@ -74,7 +74,7 @@ int Read(const int* at) {
 }
 
 TEST_CASE("A stream keeps the order of its work") {
-  for (const Model model : {Model::kFree, Model::kSerial}) {
+  for (const Model model : kModels) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
       Reset(Machine(model, seed));
       int* at = OnDevice(1);
@@ -120,6 +120,54 @@ TEST_CASE("Streams are free of each other but for events; a serial device has on
   CHECK(with == std::set<int>{7});
   CHECK(without == std::set<int>{5, 7});
   CHECK(serial == std::set<int>{7});
+}
+
+TEST_CASE("A lazy machine runs what is polled or waited for, and what that needs") {
+  std::set<cudaError_t> first;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Reset(Machine(Model::kLazy, seed));
+    int* at = OnDevice(4);
+    const cudaStream_t fills = NewStream(), needed = NewStream(), polled = NewStream();
+    const cudaEvent_t before = NewEvent(), end = NewEvent();
+    Good(cudaMemset(at, 0, 4 * sizeof(int)));  // on the default stream: nobody waits for it
+    Good(Set(at + 1, 5, needed));
+    Good(cudaEventRecord(before, needed));
+    Good(Set(at + 2, 6, needed));  // after the event
+    Good(cudaStreamWaitEvent(polled, before));
+    Good(Step(at + 1, polled));
+    Good(cudaEventRecord(end, polled));
+    Good(Set(at + 3, 7, polled));  // after the event
+    Good(Set(at, 8, fills));
+    first.insert(cudaEventQuery(end));
+    while (cudaEventQuery(end) == cudaErrorNotReady) {
+    }
+    int* host = Pinned(4);
+    const cudaStream_t reader = NewStream();
+    Good(cudaMemcpyAsync(host, at, 4 * sizeof(int), kToHost, reader));
+    Good(cudaStreamSynchronize(reader));
+    CHECK(std::vector<int>(host, host + 4) == std::vector<int>{-1, 11, -1, -1});  // -1: new memory
+    Good(cudaDeviceSynchronize());
+    CHECK(cudaStreamQuery(fills) == cudaSuccess);
+  }
+  CHECK(first == std::set<cudaError_t>{cudaSuccess, cudaErrorNotReady});
+}
+
+// What is read through a stream that does not wait for the default one: NaNs of new memory.
+TEST_CASE("A fill, or a copy of pageable memory, that nobody waits for comes last") {
+  for (const bool fills : {false, true}) {
+    for (const bool waits : {false, true}) {
+      Reset(Machine(Model::kLazy, 1));
+      int* at = OnDevice(1);
+      int* host = Pinned(1);
+      const int value = 0;
+      const cudaStream_t stream = NewStream();
+      Good(fills ? cudaMemset(at, 0, sizeof(int)) : cudaMemcpy(at, &value, sizeof(int), kToDevice));
+      if (waits) Good(cudaStreamSynchronize(nullptr));
+      Good(cudaMemcpyAsync(host, at, sizeof(int), kToHost, stream));
+      Good(cudaStreamSynchronize(stream));
+      CHECK(*host == (waits ? 0 : -1));
+    }
+  }
 }
 
 TEST_CASE("A seed is a schedule") {
@@ -465,7 +513,7 @@ TEST_CASE("Nothing is stuck where work can go on") {
 }
 
 TEST_CASE("Times of events grow in the order in which things run") {
-  for (const Model model : {Model::kFree, Model::kSerial}) {
+  for (const Model model : kModels) {
     Reset(Machine(model, 3));
     const cudaStream_t first = NewStream(), second = NewStream();
     const cudaEvent_t begin = NewEvent(cudaEventDefault), middle = NewEvent(cudaEventDefault);

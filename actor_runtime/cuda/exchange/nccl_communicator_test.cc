@@ -68,6 +68,7 @@ class OnDevice {
   void Write(const Bytes& bytes) const {
     Good(device_->Attach());
     if (bytes_ > 0) Good(cudaMemcpy(memory_, bytes.data(), bytes_, cudaMemcpyHostToDevice));
+    Good(cudaStreamSynchronize(nullptr));
   }
   Bytes Read() const {
     Bytes bytes(bytes_);
@@ -249,9 +250,7 @@ std::vector<ExchangeCase> DrawCases(int members, int count, uint64_t seed) {
   return cases;
 }
 
-emulated::Model MakeModel(uint64_t seed) {
-  return seed % 2 == 0 ? emulated::Model::kFree : emulated::Model::kSerial;
-}
+emulated::Model MakeModel(uint64_t seed) { return emulated::kModels[seed % 3]; }
 
 // All that is given to the streams is over, and nothing was wrong on the way.
 void CheckClean() {
