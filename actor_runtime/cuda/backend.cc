@@ -151,7 +151,8 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
                               Device& device,
                               const MemberExchange& exchange) -> absl::StatusOr<MemberLaunch> {
       ASSIGN_OR_RETURN(MemberLaunch launch, make(device, exchange));
-      return InRange(std::move(launch), exchange.setups[0][exchange.member].name);
+      launch.launch = InRange(std::move(launch.launch), exchange.setups[0][exchange.member].name);
+      return launch;
     };
   }
   return backend;

@@ -7,15 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
-
 #ifndef ONEFLOW_EMULATED_GPU
 #include <nvtx3/nvToolsExt.h>
 #endif
 
 namespace oneflow::cuda {
 
-// `launch`, a std::function that returns a Status, in a range of that name. `launch` itself where
+// `launch`, a std::function, in a range of that name. `launch` itself where
 // no profiler has put itself into the process: a step then pays nothing.
 template <typename Launch>
 Launch InRange(Launch launch, [[maybe_unused]] const std::string& name) {
@@ -23,9 +21,9 @@ Launch InRange(Launch launch, [[maybe_unused]] const std::string& name) {
   if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) {
     return [launch = std::move(launch), name](auto&&... arguments) {
       nvtxRangePushA(name.c_str());
-      absl::Status status = launch(std::forward<decltype(arguments)>(arguments)...);
+      auto result = launch(std::forward<decltype(arguments)>(arguments)...);
       nvtxRangePop();
-      return status;
+      return result;
     };
   }
 #endif

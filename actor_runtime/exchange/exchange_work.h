@@ -61,10 +61,15 @@ struct PacketShape {
   }
 };
 
-// A function that launches a member's part of an exchange through a communication library: it gives
-// the part to call.stream. call.in[0] and call.out have an address a tensor; `carrier` is the
-// communicator's library handle of this member. One call at a time; allocates nothing.
-using MemberLaunch = std::function<absl::Status(const KernelCall& call, void* carrier)>;
+// Launches a member's part of an exchange through a communication library.
+struct MemberLaunch {
+  // Gives a stage of the part to call.stream, from 0 on; true: it was the last. The library may
+  // give its work to the stream later: until then nobody else does, and the next stage waits.
+  // call.in[0] and call.out have an address a tensor; `carrier` is the communicator's library
+  // handle of this member. One call at a time; allocates nothing itself.
+  std::function<absl::StatusOr<bool>(const KernelCall& call, void* carrier, int stage)> launch;
+  std::vector<int> peers = {};  // members to which it sends, or from which it gets, single messages
+};
 
 class ExchangeWork {
  public:
@@ -85,6 +90,9 @@ class ExchangeWork {
 
   // For members whose exchanges a library carries. The work may be empty otherwise.
   void SetLaunch(int member, MemberLaunch launch);
+  bool has_launch(int member) const {
+    return member < std::ssize(launches_) && launches_[member].launch;
+  }
   // Requires that it was set.
   const MemberLaunch& member_launch(int member) const { return launches_[member]; }
 
@@ -164,7 +172,7 @@ class ExchangeWork {
   std::vector<int64_t> window_bytes_;        // by member, then whether it accumulates
   // By index of the near member * members + far member.
   std::vector<Route> to_far_, from_far_;
-  std::vector<MemberLaunch> launches_;  // by member; null in other processes
+  std::vector<MemberLaunch> launches_;  // by member; none in other processes
 };
 
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct DeviceGroup {
   std::string name;              // the same in all processes; no other group has it, in no run
   std::vector<Device*> devices;  // by member; null: in another process
   int communicators = 1;         // that a device of this process is in, at most
+  // By member of this process: those that it exchanges single messages with. Empty: nobody.
+  std::vector<std::set<int>> peers = {};
 };
 
 // Facts about a device: its name, and how much of its memory is free.

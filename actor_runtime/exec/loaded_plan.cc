@@ -228,6 +228,17 @@ DeviceGroup LoadedPlan::MakeDeviceGroup(const NetGroup& group, uint32_t run) con
     });
     of.communicators = std::max(of.communicators, static_cast<int>(in));
   }
+  of.peers.resize(of.devices.size());
+  for (const LoadedProgram& program : programs_) {
+    for (size_t e = 0; e < program.works.size(); ++e) {
+      if (program.net.groups[program.net.exchanges[e].group] != group) continue;
+      for (int member = 0; member < std::ssize(of.devices); ++member) {
+        if (!program.works[e].has_launch(member)) continue;
+        const std::vector<int>& peers = program.works[e].member_launch(member).peers;
+        of.peers[member].insert(peers.begin(), peers.end());
+      }
+    }
+  }
   return of;
 }
 

@@ -28,49 +28,99 @@ Nccl& State(Locked& machine) {
   return *static_cast<Nccl*>(machine->nccl().get());
 }
 
-// The work of the group goes to its streams, an item for each communicator.
-void EnqueueWorks(Locked& machine) {
-  for (Group::Work& work : std::exchange(group.works, {})) {
-    const auto ready = [&machine = *machine, comm = work.comm, sides = work.sides] {
-      bool complete = true;
-      for (const Side& side : sides) {
-        const bool all = Arrive(machine, *comm->clique, side);
-        complete &= side.meeting->done || (all && !comm->clique->broken);
+// Gives an operation of a group to its stream, as one item.
+void EnqueueWork(Locked& machine, const Group::Work& work) {
+  const auto ready = [&machine = *machine, comm = work.comm, sides = work.sides] {
+    bool complete = true;
+    for (const Side& side : sides) {
+      const bool all = Arrive(machine, *comm->clique, side);
+      complete &= side.meeting->done || (all && !comm->clique->broken);
+    }
+    return complete || comm->aborted;
+  };
+  const auto run = [comm = work.comm, sides = work.sides, held = work.comm->in_streams] {
+    for (const Side& side : sides) {
+      Meeting& meeting = *side.meeting;
+      if (meeting.done || comm->aborted) continue;
+      if (!meeting.wrong) Execute(meeting.operation, meeting.buffers);
+      meeting.done = true;
+    }
+    return std::string();
+  };
+  const auto waits_for = [comm = work.comm, sides = work.sides] {
+    std::string names;
+    for (const Side& side : sides) {
+      for (size_t i = 0; i < side.meeting->arrived.size(); ++i) {
+        if (!side.meeting->arrived[i]) absl::StrAppend(&names, " member ", i);
       }
-      return complete || comm->aborted;
-    };
-    const auto run = [comm = work.comm, sides = work.sides, held = work.comm->in_streams] {
-      for (const Side& side : sides) {
-        Meeting& meeting = *side.meeting;
-        if (meeting.done || comm->aborted) continue;
-        if (!meeting.wrong) Execute(meeting.operation, meeting.buffers);
-        meeting.done = true;
+    }
+    return absl::StrCat("others of communicator ", comm->clique->number, ":", names);
+  };
+  const auto needs = [sides = work.sides] {
+    std::vector<CUstream_st*> streams;
+    for (const Side& side : sides) {
+      for (size_t i = 0; i < side.meeting->arrived.size(); ++i) {
+        CUstream_st* stream = side.meeting->streams[i];
+        if (!side.meeting->arrived[i] && stream != nullptr) streams.push_back(stream);
       }
-      return std::string();
-    };
-    const auto waits_for = [comm = work.comm, sides = work.sides] {
-      std::string names;
-      for (const Side& side : sides) {
-        for (size_t i = 0; i < side.meeting->arrived.size(); ++i) {
-          if (!side.meeting->arrived[i]) absl::StrAppend(&names, " member ", i);
-        }
-      }
-      return absl::StrCat("others of communicator ", comm->clique->number, ":", names);
-    };
-    const auto needs = [sides = work.sides] {
-      std::vector<CUstream_st*> streams;
-      for (const Side& side : sides) {
-        for (size_t i = 0; i < side.meeting->arrived.size(); ++i) {
-          CUstream_st* stream = side.meeting->streams[i];
-          if (!side.meeting->arrived[i] && stream != nullptr) streams.push_back(stream);
-        }
-      }
-      return streams;
-    };
-    for (const Side& side : work.sides) side.meeting->streams[side.index] = work.stream;
-    machine->Enqueue(
-        work.stream,
-        {.what = work.what, .ready = ready, .run = run, .waits_for = waits_for, .needs = needs});
+    }
+    return streams;
+  };
+  for (const Side& side : work.sides) side.meeting->streams[side.index] = work.stream;
+  machine->Enqueue(
+      work.stream,
+      {.what = work.what, .ready = ready, .run = run, .waits_for = waits_for, .needs = needs});
+}
+
+std::string ConnectionName(const std::pair<int, int>& pair, int asker) {
+  return absl::StrCat("connect ", pair.first, " ", pair.second, " ", asker);
+}
+
+void AskToConnect(Clique& clique, int rank, int peer) {
+  const std::pair<int, int> pair = std::minmax(rank, peer);
+  if (clique.connections[pair].asked.insert(rank).second && clique.far) {
+    clique.far->Leave(ConnectionName(pair, rank), "");
+  }
+}
+
+bool IsConnected(Machine& machine, Clique& clique, int rank, int peer) {
+  const std::pair<int, int> pair = std::minmax(rank, peer);
+  Connection& connection = clique.connections[pair];
+  if (connection.made) return true;
+  if (!connection.asked.contains(peer) &&
+      !(clique.far && clique.far->Has(ConnectionName(pair, peer)))) {
+    return false;
+  }
+  machine.AddConnection();
+  return connection.made = true;
+}
+
+// The operation of a group until it is given to its stream.
+Pending MakePending(Locked& machine, const Group::Work& work) {
+  const bool waits_for_all = !work.comm->blocking && machine->Next() % 2 == 0;
+  const auto done = [&machine = *machine, work, waits_for_all] {
+    ncclComm& comm = *work.comm;
+    if (comm.aborted) return true;
+    for (const int peer : work.peers) {
+      if (!IsConnected(machine, *comm.clique, comm.rank, peer)) return false;
+    }
+    return !waits_for_all ||
+           std::all_of(work.sides.begin(), work.sides.end(),
+                       [](const Side& side) { return side.meeting->issued == side.meeting->here; });
+  };
+  const auto finish = [work](Locked& then) {
+    if (!work.comm->aborted) EnqueueWork(then, work);
+  };
+  return {work.comm, done, finish, work.stream};
+}
+
+// Goes on with what is not given to its stream yet.
+void GoOn(Locked& machine, ncclComm& comm) {
+  while (!comm.progress.empty() && comm.progress.front().done()) {
+    const Pending pending = std::move(comm.progress.front());
+    comm.progress.pop_front();
+    if (pending.stream != nullptr) machine->Unreserve(pending.stream);
+    pending.finish(machine);
   }
 }
 
@@ -110,14 +160,12 @@ void Release(Locked& machine, const std::shared_ptr<ncclComm>& comm) {
 }
 
 ncclResult_t CheckConfig(const ncclConfig_t* config) {
-  if (config == nullptr || (config->magic == 0xcafebeef && config->blocking != 0)) {
-    return ncclSuccess;
-  }
-  return Refuse(ncclInvalidUsage, "a configuration without initialiser, or not blocking");
+  if (config == nullptr || config->magic == 0xcafebeef) return ncclSuccess;
+  return Refuse(ncclInvalidUsage, "a configuration without initialiser");
 }
 
 ncclResult_t InitRank(Locked& machine, ncclComm_t* handle, int ranks, const ncclUniqueId& id,
-                      int rank, int device) {
+                      int rank, int device, bool blocking) {
   std::shared_ptr<Clique>& forming =
       State(machine).forming[std::string(id.internal, sizeof(id.internal))];
   if (forming == nullptr) {
@@ -132,11 +180,15 @@ ncclResult_t InitRank(Locked& machine, ncclComm_t* handle, int ranks, const nccl
     return Refuse(ncclInvalidArgument, absl::StrCat("rank ", rank, " of ", ranks, " ranks"));
   }
   const std::shared_ptr<ncclComm> comm = Join(machine, clique, rank, device);
+  comm->blocking = blocking;
+  if (!blocking) Hand(machine, comm, handle);
   if (clique->joined == ranks) {
     State(machine).forming.erase(std::string(id.internal, sizeof(id.internal)));
   }
-  group.pending.push_back({[clique] { return clique->AllJoined(); },
-                           [comm, handle](Locked& then) { Hand(then, comm, handle); }});
+  const auto finish = [comm, handle](Locked& then) {
+    if (comm->blocking) Hand(then, comm, handle);
+  };
+  group.pending.push_back({comm, [clique] { return clique->AllJoined(); }, finish});
   return ncclSuccess;
 }
 
@@ -209,6 +261,15 @@ void Diagnose(Locked& machine, Clique& clique, ncclResult_t result, std::string 
   clique.error = result;
 }
 
+std::shared_ptr<ncclComm> FindReady(Locked& machine, ncclComm_t handle) {
+  std::shared_ptr<ncclComm> comm = Find(machine, handle);
+  if (comm != nullptr && comm->progress.empty()) return comm;
+  Refuse(ncclInvalidArgument, comm == nullptr
+                                  ? "no such communicator"
+                                  : "the communicator has an operation that is in progress");
+  return nullptr;
+}
+
 std::shared_ptr<ncclComm> Find(Locked& machine, ncclComm_t comm) {
   const auto& known = State(machine).communicators;
   const auto found = known.find(comm);
@@ -218,18 +279,32 @@ std::shared_ptr<ncclComm> Find(Locked& machine, ncclComm_t comm) {
 ncclResult_t EndGroup(Locked& machine) {
   if (group.depth > 0 && --group.depth > 0) return ncclSuccess;
   const ncclResult_t error = std::exchange(group.error, ncclSuccess);
-  const auto pending = std::exchange(group.pending, {});
-  if (error != ncclSuccess) {
-    group.works.clear();
-    return error;
+  auto pending = std::exchange(group.pending, {});
+  const auto works = std::exchange(group.works, {});
+  for (const auto& comm : std::exchange(group.aborted, {})) {
+    const uint64_t last = machine->issued(comm->device);
+    machine.RunUntil([&](const CUstream_st& stream) { return stream.device == comm->device; },
+                     [&] { return machine->IdleUpTo(comm->device, last); });
+    Release(machine, comm);
+  }
+  if (error != ncclSuccess) return error;
+  for (const Group::Work& work : works) {
+    for (const int peer : work.peers) AskToConnect(*work.comm->clique, work.comm->rank, peer);
+    pending.push_back(MakePending(machine, work));
   }
   machine.NotifyAll();
-  for (const Group::Pending& one : pending) {
-    machine.WaitUntil(one.done);
-    one.finish(machine);
+  bool in_progress = false;
+  for (Pending& one : pending) {
+    if (one.comm->blocking) {
+      machine.WaitUntil(one.done);
+      one.finish(machine);
+      continue;
+    }
+    if (one.stream != nullptr) Machine::Reserve(one.stream);
+    one.comm->progress.push_back(std::move(one));
+    in_progress = true;
   }
-  EnqueueWorks(machine);
-  return ncclSuccess;
+  return in_progress ? ncclInProgress : ncclSuccess;
 }
 
 void BreakCommunicator(ncclComm* handle) {
@@ -263,7 +338,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   return Do("ncclCommInitRank", [&](Locked& machine) {
     const ncclResult_t result = CheckConfig(config);
     if (result != ncclSuccess) return result;
-    return InitRank(machine, comm, ranks, id, rank, CurrentDevice());
+    const bool blocking = config == nullptr || config->blocking != 0;
+    return InitRank(machine, comm, ranks, id, rank, CurrentDevice(), blocking);
   });
 }
 
@@ -281,7 +357,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
       if (device < 0 || device >= machine->options().devices) {
         return Refuse(ncclInvalidArgument, absl::StrCat("device ", device));
       }
-      const ncclResult_t joined = InitRank(machine, &comms[i], count, id, i, device);
+      const ncclResult_t joined = InitRank(machine, &comms[i], count, id, i, device, true);
       if (joined != ncclSuccess) return joined;
     }
     return ncclSuccess;
@@ -291,8 +367,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* part,
                            ncclConfig_t* config) {
   return Do("ncclCommSplit", [&](Locked& machine) {
-    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
-    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    const std::shared_ptr<ncclComm> comm = FindReady(machine, handle);
+    if (comm == nullptr) return ncclInvalidArgument;
     const ncclResult_t result = CheckConfig(config);
     if (result != ncclSuccess) return result;
     Clique& clique = *comm->clique;
@@ -308,15 +384,15 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* pa
       *part = nullptr;
       if (split->parts[rank] != nullptr) Hand(then, split->parts[rank], part);
     };
-    group.pending.push_back({[split] { return !split->parts.empty(); }, finish});
+    group.pending.push_back({comm, [split] { return !split->parts.empty(); }, finish});
     return ncclSuccess;
   });
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   return Do("ncclCommDestroy", [&](Locked& machine) {
-    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
-    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    const std::shared_ptr<ncclComm> comm = FindReady(machine, handle);
+    if (comm == nullptr) return ncclInvalidArgument;
     machine.RunUntil([&](const CUstream_st& stream) { return stream.device == comm->device; },
                      [&] { return comm->in_streams.use_count() == 1; });
     Release(machine, comm);
@@ -330,19 +406,26 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   const std::shared_ptr<ncclComm> comm = Find(machine, handle);
   if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
   comm->aborted = true;
-  comm->clique->broken =
-      true;  // Its buffers may be freed, so pending operations never complete for others.
-  Release(machine, comm);
+  // Its buffers may be freed, so pending operations never complete for others.
+  comm->clique->broken = true;
+  for (const Pending& pending : std::exchange(comm->progress, {})) {
+    if (pending.stream != nullptr) machine->Unreserve(pending.stream);
+  }
+  group.aborted.push_back(comm);
   machine.NotifyAll();
   machine->RunSome();
-  return ncclSuccess;
+  return group.depth == 0 ? EndGroup(machine) : ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
   Locked machine;
   const std::shared_ptr<ncclComm> comm = Find(machine, handle);
   if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+  // As often as not it is still in progress, whatever the others have done.
+  if (machine->Next() % 2 == 0) GoOn(machine, *comm);
+  machine.NotifyAll();
   *error = comm->clique->error;
+  if (*error == ncclSuccess && !comm->progress.empty()) *error = ncclInProgress;
   return ncclSuccess;
 }
 

@@ -3,6 +3,12 @@
 // when all of its sides are the next items of their streams; until then each blocks its stream, as
 // a kernel of NCCL does.
 //
+// A communicator that is made with blocking = 0 is in progress after each group: its operations are
+// given to their streams by calls of ncclCommGetAsyncError, sometimes only after all members have
+// called them. Other calls refuse it meanwhile. A blocking one waits in the call until all members
+// have come, and until two that exchange their first message are connected. An abort waits for all
+// that has been issued to the device, whose it may be, as freeing memory does.
+//
 // nccl.cc issues operations, communicator.cc does the rest.
 #pragma once
 
@@ -11,10 +17,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -55,6 +63,20 @@ struct Split {
   std::vector<std::shared_ptr<ncclComm>> parts;        // by rank, when all are there
 };
 
+// A pair of members that exchange messages.
+struct Connection {
+  std::set<int> asked;  // those of the two that are in this process and have called
+  bool made = false;
+};
+
+// An operation that is not given to its stream yet, or a communicator that is being made.
+struct Pending {
+  std::shared_ptr<ncclComm> comm;
+  std::function<bool()> done;
+  std::function<void(Locked&)> finish;
+  CUstream_st* stream = nullptr;  // that the operation will be given to
+};
+
 // The state that all members share.
 struct Clique {
   int number = 0;
@@ -65,6 +87,7 @@ struct Clique {
   std::map<MeetingKey, std::shared_ptr<Meeting>>
       meetings;  // that not all sides have been issued of
   std::map<int, std::shared_ptr<Split>> splits;
+  std::map<std::pair<int, int>, Connection> connections;
   ncclResult_t error = ncclSuccess;
   bool broken = false;  // no operation ends
 
@@ -77,7 +100,9 @@ struct Clique {
 struct ncclComm {
   std::shared_ptr<oneflow::emulated::Clique> clique;
   int rank = 0, device = 0;
+  bool blocking = true;
   bool aborted = false;
+  std::deque<oneflow::emulated::Pending> progress;
   std::shared_ptr<int> in_streams = std::make_shared<int>();  // each item holds it, too
   int splits = 0;
   std::map<std::array<int, 3>, uint64_t> issued;  // sides of meetings, by their kind
@@ -95,15 +120,13 @@ struct Group {
     CUstream_st* stream;
     std::string what;
     std::vector<Side> sides;
-  };
-  struct Pending {
-    std::function<bool()> done;
-    std::function<void(Locked&)> finish;
+    std::set<int> peers;  // of messages
   };
   int depth = 0;
   ncclResult_t error = ncclSuccess;
   std::vector<Work> works;
   std::vector<Pending> pending;
+  std::vector<std::shared_ptr<ncclComm>> aborted;
 };
 extern thread_local Group group;
 
@@ -112,11 +135,14 @@ ncclResult_t Refuse(ncclResult_t result, std::string why);
 // Records a later failure: the communicator's error, and a diagnostic.
 void Diagnose(Locked& machine, Clique& clique, ncclResult_t result, std::string what);
 
+// nullptr for a handle that is not valid, and, with a reason recorded, for one in progress.
+std::shared_ptr<ncclComm> FindReady(Locked& machine, ncclComm_t comm);
 // nullptr for a handle that is not valid.
 std::shared_ptr<ncclComm> Find(Locked& machine, ncclComm_t comm);
 
 // Ends a group, or an inner one. Returns the first error of its calls; else waits for communicators
-// that are being made and gives the group's work to its streams.
+// that are being made and gives the group's work to its streams, or returns ncclInProgress where
+// communicators do not block. Ends those that were aborted.
 ncclResult_t EndGroup(Locked& machine);
 
 // An entry point: runs the body, and ends the group if none is open.

@@ -86,6 +86,10 @@ cudaError_t EnqueueHost(cudaStream_t stream, std::string what, std::function<voi
 // Called by emulated libraries at the begin of each entry: counts the call. False if it is to fail.
 bool EnterLibrary(const char* entry);
 
+// Pairs of members that the emulated NCCL has connected for messages since Reset. A connection is
+// forbidden in a step.
+int Connections();
+
 // Loses a member of the communicator: operations of the others do not end any more, and
 // ncclCommGetAsyncError returns ncclRemoteError. With the emulated NCCL only.
 void BreakCommunicator(ncclComm* communicator);

@@ -132,7 +132,28 @@ void Machine::Destroy(CUevent_st* event) {
   std::erase_if(events_, [&](const auto& e) { return e.get() == event; });
 }
 
+bool Machine::IdleUpTo(int device, uint64_t order) const {
+  return std::all_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+    return stream->device != device || stream->items.empty() || stream->items.front().order > order;
+  });
+}
+
+void Machine::AddConnection() {
+  ++connections_;
+  Forbid("a connection of NCCL");
+}
+
+void Machine::Unreserve(CUstream_st* stream) {
+  for (const auto& known : streams_) {
+    if (known.get() == stream) --stream->reserved;
+  }
+}
+
 void Machine::Enqueue(CUstream_st* stream, Item item) {
+  if (stream->reserved > 0) {
+    diagnostics_.push_back(
+        absl::StrCat(Name(*stream), ": ", item.what, " before NCCL has given it its operation"));
+  }
   item.order = ++devices_[stream->device].issued;
   if (item.is_work) {
     ++stream->in_flight;

@@ -52,6 +52,7 @@ struct CUstream_st {
   bool blocking = false;  // with regard to the default stream
   bool is_default = false;
   bool destroyed = false;  // its work goes on
+  int reserved = 0;        // operations of NCCL that have been called and not given to it
   int number = 0;
   int in_flight = 0;  // items that are work
   std::deque<oneflow::emulated::Item> items;
@@ -102,6 +103,9 @@ class Machine {
   // Runs one item; a lazy machine, one that the wanted streams need. False if none may run.
   bool RunOne(const Wanted& wanted);
   bool Idle(int device) const;
+  // The number of the item that was issued last on a device, and whether all up to one have run.
+  uint64_t issued(int device) const { return devices_[device].issued; }
+  bool IdleUpTo(int device, uint64_t order) const;
   std::string Stuck();
   // Makes a device unusable: its work is dropped.
   void Break(int device, cudaError_t error);
@@ -113,6 +117,12 @@ class Machine {
   // The state of the emulated NCCL.
   std::shared_ptr<void>& nccl() { return nccl_; }
   void add_communicators(int n) { communicators_ += n; }
+  int connections() const { return connections_; }
+  void AddConnection();
+  // Begins and ends the time in which NCCL has an operation that is not given to the stream yet;
+  // other work that is given to it meanwhile is a mistake.
+  static void Reserve(CUstream_st* stream) { ++stream->reserved; }
+  void Unreserve(CUstream_st* stream);
   // From now on waiting threads look every millisecond, because other processes do not notify.
   void Poll() { polls_ = true; }
   bool polls() const { return polls_; }
@@ -138,7 +148,7 @@ class Machine {
   std::vector<std::unique_ptr<CUevent_st>> events_;
   int made_streams_ = 0;
   uint64_t now_ = 0;
-  int communicators_ = 0;
+  int communicators_ = 0, connections_ = 0;
   bool polls_ = false;
   std::shared_ptr<void> nccl_;
   std::map<std::string, int> counts_;

@@ -38,7 +38,7 @@ Side Meet(Locked& machine, ncclComm& comm, int from, int to, int index, int side
 
 // Adds a side to the group's work of this communicator.
 ncclResult_t AddWork(const std::shared_ptr<ncclComm>& comm, CUstream_st* stream,
-                     const std::string& what, const Side& side) {
+                     const std::string& what, const Side& side, const std::set<int>& peers) {
   for (Group::Work& work : group.works) {
     if (work.comm != comm) continue;
     if (work.stream != stream) {
@@ -46,9 +46,10 @@ ncclResult_t AddWork(const std::shared_ptr<ncclComm>& comm, CUstream_st* stream,
     }
     work.what += " and " + what;
     work.sides.push_back(side);
+    work.peers.insert(peers.begin(), peers.end());
     return ncclSuccess;
   }
-  group.works.push_back({comm, stream, what, {side}});
+  group.works.push_back({comm, stream, what, {side}, peers});
   return ncclSuccess;
 }
 
@@ -66,8 +67,8 @@ bool CanReduce(const Operation& operation) {
 ncclResult_t Issue(const char* entry, const Operation& operation, Buffers buffers, int peer,
                    ncclComm_t handle, cudaStream_t stream_handle) {
   return Do(entry, [&](Locked& machine) {
-    const std::shared_ptr<ncclComm> comm = Find(machine, handle);
-    if (comm == nullptr) return Refuse(ncclInvalidArgument, "no such communicator");
+    const std::shared_ptr<ncclComm> comm = FindReady(machine, handle);
+    if (comm == nullptr) return ncclInvalidArgument;
     const int size = comm->clique->size();
     CUstream_st* stream = machine->Find(stream_handle, comm->device);
     if (stream == nullptr || stream->device != comm->device) {
@@ -92,7 +93,9 @@ ncclResult_t Issue(const char* entry, const Operation& operation, Buffers buffer
     const Side side = !pair ? Meet(machine, *comm, -1, -1, comm->rank, size, operation, buffers)
                             : Meet(machine, *comm, sends ? comm->rank : peer,
                                    sends ? peer : comm->rank, sends ? 0 : 1, 2, operation, buffers);
-    return AddWork(comm, stream, absl::StrCat(entry, " by rank ", comm->rank), side);
+    const bool connects = pair && peer != comm->rank;
+    return AddWork(comm, stream, absl::StrCat(entry, " by rank ", comm->rank), side,
+                   connects ? std::set<int>{peer} : std::set<int>{});
   });
 }
 

@@ -1,6 +1,7 @@
 #include <cuda_bf16.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>
@@ -99,12 +100,13 @@ TEST_CASE("Collectives, in place and not, under many schedules") {
 TEST_CASE("Sends and receives of a group are one operation") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const std::vector<Member> members = Members(3, kModels[seed % 3], seed);
+    Good(ncclGroupStart());            // One thread: it would wait in the call of the first member.
     for (const Member& m : members) {  // A ring: each alone would wait for ever.
-      Good(ncclGroupStart());
       Good(ncclSend(m.data, 4, ncclFloat32, (m.device + 1) % 3, m.comm, m.stream));
       Good(ncclRecv(m.data + 8, 4, ncclFloat32, (m.device + 2) % 3, m.comm, m.stream));
-      Good(ncclGroupEnd());
     }
+    Good(ncclGroupEnd());
+    CHECK(Connections() == 3);
     for (const Member& m : members) {
       const std::vector<float> values = m.Read(12);
       for (int i = 0; i < 4; ++i) CHECK(values[8 + i] == (m.device + 2) % 3 * 100 + i);
@@ -115,6 +117,13 @@ TEST_CASE("Sends and receives of a group are one operation") {
 
 TEST_CASE("A ring of single sends waits for ever, and says so") {
   const std::vector<Member> members = Members(2);
+  Good(ncclGroupStart());  // first messages connect
+  for (const Member& m : members) {
+    Good(ncclSend(m.data, 4, ncclFloat32, 1 - m.device, m.comm, m.stream));
+    Good(ncclRecv(m.data + 8, 4, ncclFloat32, 1 - m.device, m.comm, m.stream));
+  }
+  Good(ncclGroupEnd());
+  for (const Member& m : members) m.Read(1);
   for (const Member& m : members) {
     Good(ncclSend(m.data, 4, ncclFloat32, 1 - m.device, m.comm, m.stream));
     Good(ncclRecv(m.data + 8, 4, ncclFloat32, 1 - m.device, m.comm, m.stream));
@@ -285,6 +294,113 @@ TEST_CASE("A lost member: operations do not end until they are aborted") {
     Good(cudaStreamDestroy(m.stream));
   }
   CHECK(LiveObjects() == 0);
+}
+
+TEST_CASE("A first message waits in the call until the other side comes, and connects the pair") {
+  const std::vector<Member> members = Members(3);
+  BeginStep();
+  std::thread first([&] {
+    Good(ncclSend(members[0].data, 1, ncclFloat32, 1, members[0].comm, members[0].stream));
+  });
+  while (CallCounts()["ncclSend"] == 0) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) Good(cudaStreamQuery(members[0].stream));  // nothing is on it
+  Good(ncclRecv(members[1].data, 1, ncclFloat32, 0, members[1].comm, members[1].stream));
+  first.join();
+  CHECK(members[1].Read(1)[0] == 0);
+  CHECK(Connections() == 1);
+  CHECK(EndStep().forbidden.front() == "a connection of NCCL");
+  GiveBack(members);
+}
+
+ncclResult_t StateOf(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  Good(ncclCommGetAsyncError(comm, &state));
+  return state;
+}
+
+// Until all are ready, or refused.
+void Await(const std::vector<ncclComm_t>& comms) {
+  for (ncclComm_t comm : comms) {
+    while (StateOf(comm) == ncclInProgress) {
+    }
+  }
+}
+
+TEST_CASE("A communicator that does not block is in progress, and takes nothing else meanwhile") {
+  Reset({.devices = 2});
+  ncclUniqueId id;
+  Good(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  std::vector<ncclComm_t> comms(2);
+  std::vector<cudaStream_t> streams(2);
+  std::vector<float*> data(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    Good(cudaSetDevice(rank));
+    Good(cudaStreamCreateWithFlags(&streams[rank], cudaStreamNonBlocking));
+    Good(cudaMalloc(&data[rank], sizeof(float)));
+    CHECK(ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config) == ncclInProgress);
+    for (int i = 0; i < 20 && rank == 0; ++i) CHECK(StateOf(comms[0]) == ncclInProgress);
+  }
+  Await(comms);
+  const auto send = [&](int rank) {
+    return rank == 0 ? ncclSend(data[0], 1, ncclFloat32, 1, comms[0], streams[0])
+                     : ncclRecv(data[1], 1, ncclFloat32, 0, comms[1], streams[1]);
+  };
+  CHECK(send(0) == ncclInProgress);
+  for (int i = 0; i < 20; ++i) CHECK(StateOf(comms[0]) == ncclInProgress);  // not connected
+  CHECK(send(0) == ncclInvalidArgument);
+  CHECK(Diagnostics().empty());
+  Good(cudaSetDevice(0));
+  Good(cudaMemsetAsync(data[0], 0, sizeof(float), streams[0]));
+  REQUIRE(Diagnostics().size() == 1);
+  CHECK(Diagnostics()[0] == "device 0 stream 1: fill before NCCL has given it its operation");
+  CHECK(send(1) == ncclInProgress);
+  Await(comms);
+  Good(cudaStreamSynchronize(streams[1]));
+  CHECK(Connections() == 1);
+  // One that is in progress can be aborted.
+  CHECK(ncclSend(data[0], 1, ncclFloat32, 1, comms[0], streams[0]) == ncclInProgress);
+  for (int rank = 0; rank < 2; ++rank) {
+    Good(ncclCommAbort(comms[rank]));
+    Good(cudaFree(data[rank]));
+    Good(cudaStreamDestroy(streams[rank]));
+  }
+  CHECK(LiveObjects() == 0);
+}
+
+TEST_CASE("An abort waits for kernels of other communicators of its device") {
+  for (const bool together : {true, false}) {
+    const std::vector<Member> members = Members(2);
+    std::vector<ncclComm_t> others(2);
+    std::vector<cudaStream_t> streams(2);
+    Good(ncclCommInitAll(others.data(), 2, nullptr));
+    // Device 0 waits for device 1 in both communicators.
+    Good(cudaStreamCreateWithFlags(&streams[0], cudaStreamNonBlocking));
+    const Member& m = members[0];
+    Good(ncclAllReduce(m.data, m.data, 1, ncclFloat32, ncclSum, m.comm, m.stream));
+    Good(ncclAllReduce(m.data, m.data, 1, ncclFloat32, ncclSum, others[0], streams[0]));
+    if (together) {
+      Good(ncclGroupStart());
+      Good(ncclCommAbort(m.comm));
+      Good(ncclCommAbort(others[0]));
+      Good(ncclGroupEnd());
+    } else {
+      std::atomic<bool> ended = false;
+      std::thread first([&] {
+        Good(ncclCommAbort(m.comm));
+        ended = true;
+      });
+      while (CallCounts()["ncclCommAbort"] == 0) std::this_thread::yield();
+      for (int i = 0; i < 1000; ++i) CHECK(cudaStreamQuery(streams[0]) == cudaErrorNotReady);
+      CHECK_FALSE(ended);
+      Good(ncclCommAbort(others[0]));
+      first.join();
+    }
+    Good(cudaStreamQuery(streams[0]));
+    Good(ncclCommAbort(members[1].comm));
+    Good(ncclCommAbort(others[1]));
+  }
 }
 
 TEST_CASE("Sums of bf16 are rounded at each member of the ring") {

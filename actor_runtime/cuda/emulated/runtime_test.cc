@@ -14,58 +14,12 @@
 
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/emulated/launch.h"
+#include "actor_runtime/cuda/emulated/runtime_for_test.h"
 
 extern "C" __attribute__((weak)) void __asan_init();
 
 namespace oneflow::emulated {
 namespace {
-
-constexpr auto kToDevice = cudaMemcpyHostToDevice;
-constexpr auto kToHost = cudaMemcpyDeviceToHost;
-
-void Good(cudaError_t error) {
-  INFO(cudaGetErrorName(error));
-  REQUIRE(error == cudaSuccess);
-}
-
-// The machine of most tests.
-Options Machine(Model model, uint64_t seed) {
-  return {.devices = 2, .model = model, .seed = seed, .guard_memory = true};
-}
-
-template <typename T = int>
-T* OnDevice(size_t count) {
-  T* memory = nullptr;
-  Good(cudaMalloc(&memory, count * sizeof(T)));
-  return memory;
-}
-int* Pinned(size_t count) {
-  int* memory = nullptr;
-  Good(cudaHostAlloc(&memory, count * sizeof(int), cudaHostAllocDefault));
-  return memory;
-}
-cudaStream_t NewStream() {
-  cudaStream_t stream;
-  Good(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return stream;
-}
-cudaEvent_t NewEvent(unsigned flags = cudaEventDisableTiming) {
-  cudaEvent_t event;
-  Good(cudaEventCreateWithFlags(&event, flags));
-  return event;
-}
-
-// *at = value, and *at = 2 * *at + 1, as kernels.
-cudaError_t Set(int* at, int value, cudaStream_t stream) {
-  return Launch("set", {1, 32}, stream, [=] {
-    if (threadIdx.x == 0) *at = value;
-  });
-}
-cudaError_t Step(int* at, cudaStream_t stream) {
-  return Launch("step", {1, 32}, stream, [=] {
-    if (threadIdx.x == 0) *at = 2 * *at + 1;
-  });
-}
 
 int Read(const int* at) {
   int value = 0;
@@ -81,10 +35,10 @@ TEST_CASE("A stream keeps the order of its work") {
       int* host = Pinned(1);
       const cudaStream_t stream = NewStream();
       Good(Set(at, 1, stream));
-      Good(Step(at, stream));
+      Good(Twice(at, stream));
       Good(cudaMemcpyAsync(host, at, sizeof(int), kToHost, stream));
       Good(cudaMemsetAsync(at, 0, sizeof(int), stream));
-      Good(Step(at, stream));
+      Good(Twice(at, stream));
       Good(cudaStreamSynchronize(stream));
       CHECK(*host == 3);
       CHECK(Read(at) == 1);
@@ -120,54 +74,6 @@ TEST_CASE("Streams are free of each other but for events; a serial device has on
   CHECK(with == std::set<int>{7});
   CHECK(without == std::set<int>{5, 7});
   CHECK(serial == std::set<int>{7});
-}
-
-TEST_CASE("A lazy machine runs what is polled or waited for, and what that needs") {
-  std::set<cudaError_t> first;
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    Reset(Machine(Model::kLazy, seed));
-    int* at = OnDevice(4);
-    const cudaStream_t fills = NewStream(), needed = NewStream(), polled = NewStream();
-    const cudaEvent_t before = NewEvent(), end = NewEvent();
-    Good(cudaMemset(at, 0, 4 * sizeof(int)));  // on the default stream: nobody waits for it
-    Good(Set(at + 1, 5, needed));
-    Good(cudaEventRecord(before, needed));
-    Good(Set(at + 2, 6, needed));  // after the event
-    Good(cudaStreamWaitEvent(polled, before));
-    Good(Step(at + 1, polled));
-    Good(cudaEventRecord(end, polled));
-    Good(Set(at + 3, 7, polled));  // after the event
-    Good(Set(at, 8, fills));
-    first.insert(cudaEventQuery(end));
-    while (cudaEventQuery(end) == cudaErrorNotReady) {
-    }
-    int* host = Pinned(4);
-    const cudaStream_t reader = NewStream();
-    Good(cudaMemcpyAsync(host, at, 4 * sizeof(int), kToHost, reader));
-    Good(cudaStreamSynchronize(reader));
-    CHECK(std::vector<int>(host, host + 4) == std::vector<int>{-1, 11, -1, -1});  // -1: new memory
-    Good(cudaDeviceSynchronize());
-    CHECK(cudaStreamQuery(fills) == cudaSuccess);
-  }
-  CHECK(first == std::set<cudaError_t>{cudaSuccess, cudaErrorNotReady});
-}
-
-// What is read through a stream that does not wait for the default one: NaNs of new memory.
-TEST_CASE("A fill, or a copy of pageable memory, that nobody waits for comes last") {
-  for (const bool fills : {false, true}) {
-    for (const bool waits : {false, true}) {
-      Reset(Machine(Model::kLazy, 1));
-      int* at = OnDevice(1);
-      int* host = Pinned(1);
-      const int value = 0;
-      const cudaStream_t stream = NewStream();
-      Good(fills ? cudaMemset(at, 0, sizeof(int)) : cudaMemcpy(at, &value, sizeof(int), kToDevice));
-      if (waits) Good(cudaStreamSynchronize(nullptr));
-      Good(cudaMemcpyAsync(host, at, sizeof(int), kToHost, stream));
-      Good(cudaStreamSynchronize(stream));
-      CHECK(*host == (waits ? 0 : -1));
-    }
-  }
 }
 
 TEST_CASE("A seed is a schedule") {
@@ -207,7 +113,7 @@ TEST_CASE("A wait is for the latest record at the time of the call") {
     Good(cudaEventRecord(event, first));
     Good(cudaStreamWaitEvent(second, event));
     Good(cudaEventRecord(event, third));  // records nothing; the wait above is for the record above
-    Good(Step(at, second));
+    Good(Twice(at, second));
     Good(cudaEventDestroy(event));  // pending waits stay
     Good(cudaStreamSynchronize(second));
     CHECK(Read(at) == 3);
@@ -221,8 +127,8 @@ TEST_CASE("The default stream waits for blocking streams and they for it") {
     cudaStream_t blocking;
     Good(cudaStreamCreateWithFlags(&blocking, cudaStreamDefault));
     Good(Set(at, 1, blocking));
-    Good(Step(at, nullptr));
-    Good(Step(at, blocking));
+    Good(Twice(at, nullptr));
+    Good(Twice(at, blocking));
     CHECK(Read(at) == 7);
   }
 }
@@ -493,7 +399,7 @@ TEST_CASE("Threads share a machine") {
       cudaHostAlloc(&host, sizeof(int), 0);
       cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
       Set(at, t, stream);
-      for (int i = 0; i < 5; ++i) Step(at, stream);
+      for (int i = 0; i < 5; ++i) Twice(at, stream);
       cudaMemcpyAsync(host, at, sizeof(int), kToHost, stream);
       cudaStreamSynchronize(stream);
       results[t] = *host;

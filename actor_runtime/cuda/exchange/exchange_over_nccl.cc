@@ -32,9 +32,11 @@ void SetNcclVariables(const std::string& interface) {
   SetUnlessSet("NCCL_SOCKET_IFNAME", ("=" + interface).c_str());
 }
 
-absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend) {
+absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend,
+                              NcclPatience patience) {
   SetVariablesOfProcess();
   const auto library = std::make_shared<const Nccl>(std::move(nccl));
+  const auto comms = std::make_shared<NcclComms>(library, std::move(patience));
   backend->make_launch = [library, make_kernel = backend->make_kernel](
                              Device& device,
                              const MemberExchange& exchange) -> absl::StatusOr<MemberLaunch> {
@@ -45,9 +47,9 @@ absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend)
   };
   // Several runtimes of a process use the same group names, so a counter distinguishes them.
   const auto turns = std::make_shared<std::map<std::string, int>>();
-  backend->make_communicator = [library, ids = std::move(ids), turns](DeviceGroup group) {
+  backend->make_communicator = [comms, ids = std::move(ids), turns](DeviceGroup group) {
     absl::StrAppend(&group.name, ".", ++(*turns)[group.name]);
-    return MakeNcclCommunicator(*library, ids, group);
+    return MakeNcclCommunicator(comms, ids, group);
   };
   return absl::OkStatus();
 }

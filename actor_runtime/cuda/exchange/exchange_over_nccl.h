@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "actor_runtime/cuda/exchange/id_exchange.h"
+#include "actor_runtime/cuda/exchange/nccl_comms.h"
 #include "actor_runtime/cuda/library/nccl.h"
 #include "actor_runtime/exec/device_backend.h"
 
@@ -25,6 +26,7 @@ void SetNcclVariables(const std::string& interface);
 
 // Sets make_launch and make_communicator, and those of the variables that concern one process,
 // unless they are set. `ids` is shared by the processes of the run.
-absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend);
+absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend,
+                              NcclPatience patience = {});
 
 }  // namespace oneflow::cuda

@@ -1,17 +1,24 @@
 // Invariants:
 //   1. A member's communicator of NCCL is used by one thread at a time, under the member's mutex.
-//      Members do not share one: a call of NCCL may wait for a call of another member.
-//   2. Once failed_ is true nothing more is given to a stream, and communicators of NCCL are
-//      destroyed, at the latest when the call that uses them returns.
+//      Members do not share one. No call under the mutex blocks: communicators are non-blocking.
+//   2. While one is in progress, nothing but a query of its state is given to it, and nothing to
+//   the
+//      member's stream.
+//   3. Once failed_ is true nothing more is given to a stream. Communicators of NCCL are aborted
+//   and
+//      destroyed by NcclComms, which takes them.
 #include "actor_runtime/cuda/exchange/nccl_communicator.h"
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,51 +31,44 @@ namespace {
 
 constexpr int kMostCtas = 16;  // more of them do not make one exchange faster
 
-class NcclCommunicator final : public Communicator {
+class NcclCommunicator final : public Communicator, public NcclUser {
  public:
-  NcclCommunicator(const Nccl& nccl, size_t members) : nccl_(nccl), members_(members) {
+  NcclCommunicator(std::shared_ptr<NcclComms> comms, const DeviceGroup& group)
+      : comms_(std::move(comms)), nccl_(comms_->nccl()), members_(group.devices.size()) {
     for (std::unique_ptr<Member>& member : members_) member = std::make_unique<Member>();
+    std::vector<const Device*> devices;
+    for (const Device* device : group.devices) {
+      if (device != nullptr) devices.push_back(device);
+    }
+    comms_->Add(this, std::move(devices));
   }
 
-  // Requires that all members are at rest. Members of one thread are destroyed together, because
-  // they may wait for each other.
-  ~NcclCommunicator() override {
-    if (failed_.load()) return;
-    static_cast<void>(nccl_.GroupStart());
-    for (const std::unique_ptr<Member>& member : members_) {
-      if (member->comm != nullptr) static_cast<void>(nccl_.CommDestroy(member->comm));
-    }
-    static_cast<void>(nccl_.GroupEnd());
-  }
+  // Requires that all members are at rest, or that it was aborted.
+  ~NcclCommunicator() override { comms_->Remove(this); }
 
   // While it is being made.
   ncclComm_t* FindComm(size_t member) { return &members_[member]->comm; }
+  // True if NCCL has taken all that the member has called.
+  absl::StatusOr<bool> IsReady(size_t member) const { return IsReady(*members_[member]); }
 
   void SetWake(std::function<void(int)> wake) override { wake_ = std::move(wake); }
 
   void Enter(int index, const ExchangeEntry& entry) override {
     Member& member = *members_[index];
-    absl::Status status;
-    {
-      const std::lock_guard lock(member.mutex);
-      member.work.store(entry.work);
-      member.entered.fetch_add(1);
-      if (member.comm == nullptr) return;  // Poll says why
-      status = MakeError(member);
-      if (status.ok()) status = entry.work->member_launch(index)(MakeCall(entry), member.comm);
-    }
-    if (!status.ok()) Abort(status);
+    member.work.store(entry.work);
+    member.entered.fetch_add(1);
+    member.entry = entry;
+    member.stage = 0;
+    member.given = false;
   }
 
   Progress Poll(int index, ThreadPool* /*pool*/) override {
     if (!failed_.load()) {
-      Member& member = *members_[index];
-      std::unique_lock lock(member.mutex);
-      const absl::Status status = member.comm == nullptr ? absl::OkStatus() : MakeError(member);
-      lock.unlock();
-      if (!status.ok()) Abort(status);
+      const absl::StatusOr<bool> over = GoOn(index);
+      if (over.ok()) return *over ? kOver : kWaiting;
+      Abort(over.status());
     }
-    return failed_.load() ? kFailed : kOver;
+    return aborted_.load() ? kFailed : kWaiting;
   }
 
   bool CanProgress(int /*member*/) const override { return true; }
@@ -82,36 +82,51 @@ class NcclCommunicator final : public Communicator {
     return one.work.load() == other.work.load();
   }
 
-  void Abort(const absl::Status& status) override {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!status_.ok()) return;
-      status_ = status;
-      failed_.store(true);
-    }
-    std::vector<int> here;  // members in this process
-    for (int m = 0; m < std::ssize(members_); ++m) {
-      Member& member = *members_[m];
-      const std::lock_guard lock(member.mutex);
-      ncclComm_t comm = std::exchange(member.comm, nullptr);
-      if (comm == nullptr) continue;
-      here.push_back(m);
-      static_cast<void>(nccl_.CommAbort(comm));
-    }
-    for (const int m : here) wake_(m);
-  }
+  // The runtime aborts all communicators of a run together; so does NcclComms.
+  void Abort(const absl::Status& status) override { comms_->Abort(this, status); }
 
   absl::Status status() const override {
     const std::lock_guard lock(mutex_);
     return status_;
   }
 
+  bool Fail(const absl::Status& status) override {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok()) return false;
+    status_ = status;
+    failed_.store(true);
+    return true;
+  }
+
+  std::vector<ncclComm_t> Take() override {
+    std::vector<ncclComm_t> taken;
+    for (const std::unique_ptr<Member>& member : members_) {
+      const std::lock_guard lock(member->mutex);
+      member->here = member->comm != nullptr;
+      if (member->here) taken.push_back(std::exchange(member->comm, nullptr));
+    }
+    return taken;
+  }
+
+  void Aborted() override {
+    aborted_.store(true);
+    for (int m = 0; m < std::ssize(members_); ++m) {
+      if (members_[m]->here) wake_(m);
+    }
+  }
+
  private:
   struct Member {
     std::mutex mutex;
-    ncclComm_t comm = nullptr;  // under mutex; null: in another process, or aborted
+    ncclComm_t comm = nullptr;  // under mutex; null: in another process, or taken
+    bool here = false;          // it had one when it was taken
     std::atomic<int64_t> entered{0};
     std::atomic<const ExchangeWork*> work{nullptr};
+    // Of the member's thread: the exchange that it has entered, its next stage, and whether the
+    // last one has been called.
+    ExchangeEntry entry;
+    int stage = 0;
+    bool given = true;
   };
 
   static KernelCall MakeCall(const ExchangeEntry& entry) {
@@ -124,21 +139,37 @@ class NcclCommunicator final : public Communicator {
     return call;
   }
 
-  // The error that NCCL has found since, for example that another process is gone.
-  absl::Status MakeError(const Member& member) const {
+  // Calls the stages for which NCCL is ready; true: all of the exchange is on the stream.
+  absl::StatusOr<bool> GoOn(int index) {
+    Member& member = *members_[index];
+    const std::lock_guard lock(member.mutex);
+    if (member.comm == nullptr) return false;  // it is being aborted
+    while (true) {
+      ASSIGN_OR_RETURN(const bool ready, IsReady(member));
+      if (!ready || member.given) return ready;
+      ASSIGN_OR_RETURN(member.given, member.entry.work->member_launch(index).launch(
+                                         MakeCall(member.entry), member.comm, member.stage++));
+    }
+  }
+
+  // An error is one that NCCL has found since, for example that another process is gone.
+  absl::StatusOr<bool> IsReady(const Member& member) const {
     ncclResult_t result = ncclSuccess;
     RETURN_IF_ERROR(
         nccl_.ToStatus(nccl_.CommGetAsyncError(member.comm, &result), "ncclCommGetAsyncError"));
     const absl::Status status = nccl_.ToStatus(result, "an exchange");
-    return result == ncclRemoteError ? MarkConsequence(-1, status) : status;
+    if (result == ncclRemoteError) return MarkConsequence(-1, status);
+    RETURN_IF_ERROR(status);
+    return result == ncclSuccess;
   }
 
+  const std::shared_ptr<NcclComms> comms_;
   const Nccl& nccl_;
   std::vector<std::unique_ptr<Member>> members_;
   std::function<void(int)> wake_ = [](int) {};
   mutable std::mutex mutex_;
   absl::Status status_;  // under mutex_
-  std::atomic<bool> failed_{false};
+  std::atomic<bool> failed_{false}, aborted_{false};
 };
 
 absl::StatusOr<ncclUniqueId> FetchId(const Nccl& nccl, const IdExchange& ids,
@@ -189,9 +220,15 @@ class FirstWords {
   }
   cudaStream_t stream() const { return stream_; }
   float* words() const { return words_; }
-  absl::Status Wait() const {
+  absl::StatusOr<bool> IsOver() const {
     RETURN_IF_ERROR(device_->Attach());
-    return ToStatus(cudaStreamSynchronize(stream_), "the first words of an exchange over NCCL");
+    const cudaError_t error = cudaStreamQuery(stream_);
+    if (error == cudaSuccess) return true;
+    if (error == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // It is no error of a launch.
+      return false;
+    }
+    return ToStatus(error, "the first words of an exchange over NCCL");
   }
 
  private:
@@ -200,71 +237,135 @@ class FirstWords {
   float* words_ = nullptr;
 };
 
-// Calls of all members of this process as one group; `call` returns NCCL's result.
-template <typename Call>
-absl::Status ForMembers(const Nccl& nccl, const DeviceGroup& group, const char* what, Call call) {
-  RETURN_IF_ERROR(nccl.ToStatus(nccl.GroupStart(), "ncclGroupStart"));
-  absl::Status status;
-  for (int m = 0; m < std::ssize(group.devices) && status.ok(); ++m) {
-    if (group.devices[m] == nullptr) continue;
-    status = group.devices[m]->Attach();
-    if (status.ok()) status = nccl.ToStatus(call(m), what);
-  }
-  const ncclResult_t end = nccl.GroupEnd();
-  return status.ok() ? nccl.ToStatus(end, what) : status;
-}
+// Makes the members of this process and connects them with all others: by a sum of all, and by
+// words between those that will exchange messages.
+class Maker {
+ public:
+  Maker(const Nccl& nccl, const DeviceGroup& group, std::chrono::milliseconds patience,
+        NcclCommunicator* communicator)
+      : nccl_(nccl),
+        group_(group),
+        patience_(patience),
+        deadline_(std::chrono::steady_clock::now() + patience),
+        communicator_(communicator),
+        first_(group.devices.size()) {}
 
-// A sum of all and a word from each to each.
-absl::Status Connect(const Nccl& nccl, const DeviceGroup& group, NcclCommunicator* communicator) {
-  const int members = static_cast<int>(group.devices.size());
-  std::vector<FirstWords> first;  // by member; nothing for members of other processes
-  for (Device* device : group.devices) {
-    FirstWords& of_member = first.emplace_back();
-    if (device != nullptr) RETURN_IF_ERROR(of_member.Make(device, members));
-  }
-  RETURN_IF_ERROR(ForMembers(nccl, group, "a first sum", [&](int m) {
-    float* words = first[m].words();
-    return nccl.AllReduce(words, words + members, 1, ncclFloat32, ncclSum,
-                          *communicator->FindComm(m), first[m].stream());
-  }));
-  RETURN_IF_ERROR(ForMembers(nccl, group, "first messages", [&](int m) {
-    ncclResult_t result = ncclSuccess;
-    const ncclComm_t comm = *communicator->FindComm(m);
-    for (int peer = 0; peer < members && result == ncclSuccess; ++peer) {
-      if (peer == m) continue;
-      float* word = first[m].words() + peer;
-      result = nccl.Send(word, 1, ncclFloat32, peer, comm, first[m].stream());
-      if (result != ncclSuccess) break;
-      result = nccl.Recv(word + members, 1, ncclFloat32, peer, comm, first[m].stream());
+  absl::Status Make(const ncclUniqueId& id) {
+    const int members = static_cast<int>(group_.devices.size());
+    std::vector<ncclConfig_t> configs(members, ncclConfig_t NCCL_CONFIG_INITIALIZER);
+    for (int m = 0; m < members; ++m) {
+      if (group_.devices[m] == nullptr) continue;
+      RETURN_IF_ERROR(group_.devices[m]->Attach());
+      configs[m].blocking = 0;
+      ASSIGN_OR_RETURN(configs[m].maxCTAs, CountCtas(group_));
     }
-    return result;
-  }));
-  for (int m = 0; m < members; ++m) {
-    if (group.devices[m] != nullptr) RETURN_IF_ERROR(first[m].Wait());
+    return ForMembers("ncclCommInitRankConfig", [&](int m) {
+      return nccl_.CommInitRankConfig(communicator_->FindComm(m), members, id, m, &configs[m]);
+    });
   }
-  return absl::OkStatus();
-}
+
+  absl::Status Connect() {
+    const int members = static_cast<int>(group_.devices.size());
+    for (int m = 0; m < members; ++m) {
+      if (group_.devices[m] == nullptr) continue;
+      RETURN_IF_ERROR(first_[m].Make(group_.devices[m], members));
+    }
+    RETURN_IF_ERROR(ForMembers("a first sum", [&](int m) {
+      float* words = first_[m].words();
+      return nccl_.AllReduce(words, words + members, 1, ncclFloat32, ncclSum,
+                             *communicator_->FindComm(m), first_[m].stream());
+    }));
+    const bool messages = std::any_of(group_.peers.begin(), group_.peers.end(),
+                                      [](const auto& peers) { return !peers.empty(); });
+    if (messages) {
+      RETURN_IF_ERROR(ForMembers("first messages", [&](int m) { return SendWords(m); }));
+    }
+    return Await([&](int m) { return first_[m].IsOver(); });
+  }
+
+ private:
+  // Calls of all members of this process as one group; `call` returns NCCL's result. Returns once
+  // NCCL has taken them.
+  template <typename Call>
+  absl::Status ForMembers(const char* what, Call call) {
+    RETURN_IF_ERROR(nccl_.ToStatus(nccl_.GroupStart(), "ncclGroupStart"));
+    absl::Status status;
+    for (int m = 0; m < std::ssize(group_.devices) && status.ok(); ++m) {
+      if (group_.devices[m] == nullptr) continue;
+      status = group_.devices[m]->Attach();
+      if (status.ok()) status = nccl_.ToStatus(call(m), what);
+    }
+    const ncclResult_t end = nccl_.GroupEnd();
+    RETURN_IF_ERROR(status);
+    RETURN_IF_ERROR(nccl_.ToStatus(end, what));
+    return Await([&](int m) { return communicator_->IsReady(m); });
+  }
+
+  ncclResult_t SendWords(int m) const {
+    const ncclComm_t comm = *communicator_->FindComm(m);
+    for (const int peer : group_.peers[m]) {
+      float *from = first_[m].words() + peer, *to = from + group_.devices.size();
+      const cudaStream_t stream = first_[m].stream();
+      ncclResult_t result = nccl_.Send(from, 1, ncclFloat32, peer, comm, stream);
+      if (result == ncclSuccess || result == ncclInProgress) {
+        result = nccl_.Recv(to, 1, ncclFloat32, peer, comm, stream);
+      }
+      if (result != ncclSuccess && result != ncclInProgress) return result;
+    }
+    return ncclSuccess;
+  }
+
+  // Until `over` holds for each member of this process.
+  absl::Status Await(const std::function<absl::StatusOr<bool>(int)>& over) const {
+    constexpr int kLooks = 100;  // before it sleeps in between
+    for (int m = 0; m < std::ssize(group_.devices); ++m) {
+      if (group_.devices[m] == nullptr) continue;
+      for (int look = 0;; ++look) {
+        ASSIGN_OR_RETURN(const bool is_over, over(m));
+        // The exchange of a member may be over while an error of NCCL keeps another one waiting.
+        RETURN_IF_ERROR(communicator_->IsReady(m).status());
+        if (is_over) break;
+        if (std::chrono::steady_clock::now() >= deadline_) {
+          return absl::DeadlineExceededError("the members of NCCL's communicator \"" + group_.name +
+                                             "\" did not connect within " +
+                                             std::to_string(patience_.count()) +
+                                             " ms: see whether all processes of the run are there");
+        }
+        if (look < kLooks) {
+          std::this_thread::yield();
+        } else {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Nccl& nccl_;
+  const DeviceGroup& group_;
+  const std::chrono::milliseconds patience_;
+  const std::chrono::steady_clock::time_point deadline_;
+  NcclCommunicator* const communicator_;
+  std::vector<FirstWords> first_;  // by member; nothing for members of other processes
+};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const Nccl& nccl,
+absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(std::shared_ptr<NcclComms> comms,
                                                                    const IdExchange& ids,
                                                                    const DeviceGroup& group) {
+  const Nccl& nccl = comms->nccl();
+  const std::chrono::milliseconds patience = comms->patience().connect;
   ASSIGN_OR_RETURN(const ncclUniqueId id, FetchId(nccl, ids, group));
-  const int members = static_cast<int>(group.devices.size());
-  auto communicator = std::make_unique<NcclCommunicator>(nccl, members);
-  std::vector<ncclConfig_t> configs(members, ncclConfig_t NCCL_CONFIG_INITIALIZER);
-  for (int m = 0; m < members; ++m) {
-    if (group.devices[m] == nullptr) continue;
-    RETURN_IF_ERROR(group.devices[m]->Attach());
-    configs[m].blocking = 1;
-    ASSIGN_OR_RETURN(configs[m].maxCTAs, CountCtas(group));
-  }
-  RETURN_IF_ERROR(ForMembers(nccl, group, "ncclCommInitRankConfig", [&](int m) {
-    return nccl.CommInitRankConfig(communicator->FindComm(m), members, id, m, &configs[m]);
-  }));
-  RETURN_IF_ERROR(Connect(nccl, group, communicator.get()));
-  return communicator;
+  auto communicator = std::make_unique<NcclCommunicator>(std::move(comms), group);
+  Maker maker(nccl, group, patience, communicator.get());
+  absl::Status status = maker.Make(id);
+  if (status.ok()) status = maker.Connect();
+  if (status.ok()) return communicator;
+  // The first words are freed after that: freeing waits for the device.
+  communicator->Abort(status);
+  communicator.reset();
+  return status;
 }
 
 }  // namespace oneflow::cuda

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,8 +21,7 @@
 
 #include "actor_runtime/cuda/device/cuda_device.h"
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
-#include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
-#include "actor_runtime/cuda/kernel/make_kernel.h"
+#include "actor_runtime/cuda/exchange/nccl_for_test.h"
 #include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exchange/exchange_for_test.h"
 #include "oneflow_core/plan/nccl_window.h"
@@ -29,59 +29,6 @@
 
 namespace oneflow::cuda {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-void Good(cudaError_t error) { REQUIRE(error == cudaSuccess); }
-void Good(const absl::Status& status) { REQUIRE(status == absl::OkStatus()); }
-
-Nccl OpenTwin() {
-  const absl::StatusOr<Nccl> nccl = OpenNccl({});
-  Good(nccl.status());
-  return *nccl;
-}
-
-DeviceBackend BackendOverNccl(const Nccl& nccl, const IdExchange& ids = IdsInMemory()) {
-  DeviceBackend backend;
-  backend.kind = proto::CUDA;
-  backend.make_device = MakeCudaDevice;
-  backend.make_kernel = [](Device&, const KernelSetup& s) { return MakeCudaKernel(s, {}); };
-  Good(ExchangeOverNccl(nccl, ids, &backend));
-  return backend;
-}
-
-// Memory of a device, given back at the end.
-class OnDevice {
- public:
-  OnDevice(Device* device, size_t bytes) : device_(device), bytes_(bytes) {
-    Good(device->Attach());
-    if (bytes > 0) Good(cudaMalloc(&memory_, bytes));
-  }
-  OnDevice(OnDevice&& other) noexcept
-      : device_(other.device_),
-        bytes_(other.bytes_),
-        memory_(std::exchange(other.memory_, nullptr)) {}
-  ~OnDevice() { cudaFree(memory_); }
-
-  std::byte* at() const { return static_cast<std::byte*>(memory_); }
-  size_t bytes() const { return bytes_; }
-  void Write(const Bytes& bytes) const {
-    Good(device_->Attach());
-    if (bytes_ > 0) Good(cudaMemcpy(memory_, bytes.data(), bytes_, cudaMemcpyHostToDevice));
-    Good(cudaStreamSynchronize(nullptr));
-  }
-  Bytes Read() const {
-    Bytes bytes(bytes_);
-    Good(device_->Attach());
-    if (bytes_ > 0) Good(cudaMemcpy(bytes.data(), memory_, bytes_, cudaMemcpyDeviceToHost));
-    return bytes;
-  }
-
- private:
-  Device* device_;
-  size_t bytes_;
-  void* memory_ = nullptr;
-};
 
 // The inputs of a member for one exchange, and the addresses of its results.
 struct Firing {
@@ -95,11 +42,11 @@ struct Firing {
 class Scene {
  public:
   Scene(std::vector<ExchangeCase> cases, uint64_t seed, emulated::Model model,
-        const Nccl& nccl = OpenTwin())
+        const Nccl& nccl = OpenTwin(), const NcclPatience& patience = Patience())
       : random_(seed), cases_(std::move(cases)), nccl_(nccl) {
     emulated::Reset({.devices = members(), .model = model, .seed = seed, .guard_memory = true});
-    backend_ = BackendOverNccl(nccl_);
-    DeviceGroup group{.name = "all"};
+    backend_ = BackendOverNccl(nccl_, patience);
+    DeviceGroup group{.name = "all", .peers = std::vector<std::set<int>>(members())};
     for (int m = 0; m < members(); ++m) {
       auto device = backend_.make_device(m);
       Good(device.status());
@@ -110,11 +57,19 @@ class Scene {
       group.devices.push_back(devices_[m].get());
     }
     for (const ExchangeCase& c : cases_) Bring(c);
+    for (const ExchangeWork& work : works_) {
+      for (int m = 0; m < members(); ++m) {
+        const std::vector<int>& peers = work.member_launch(m).peers;
+        group.peers[m].insert(peers.begin(), peers.end());
+        for (const int peer : peers) pairs_.insert(std::minmax({m, peer}));
+      }
+    }
     auto made = backend_.make_communicator(group);
     Good(made.status());
     communicator_ = *std::move(made);
     communicator_->SetWake([this](int) { ++woken_; });
     entered_.resize(members());
+    busy_.resize(members());
   }
 
   int members() const { return cases_[0].members(); }
@@ -124,7 +79,11 @@ class Scene {
   std::mt19937_64& random() { return random_; }
   size_t entered(int member) const { return entered_[member]; }
 
-  // The member's own thread: the next exchange, given to its stream.
+  // Pairs of members that exchange messages.
+  int pairs() const { return static_cast<int>(pairs_.size()); }
+
+  // The member's own thread: enters the next exchange; then, while it is busy, Poll gives it to its
+  // stream.
   Communicator::Progress Enter(int m) {
     Good(devices_[m]->Attach());
     const size_t x = entered_[m]++;
@@ -135,12 +94,35 @@ class Scene {
                              cases_[x].accumulate,
                              {workspaces_[x][m].at(), workspaces_[x][m].bytes()},
                              streams_[m].get()});
+    busy_[m] = 1;
+    return Poll(m);
+  }
+  bool busy(int m) const { return busy_[m] != 0; }
+  Communicator::Progress Poll(int m) {
+    Good(devices_[m]->Attach());
     const Communicator::Progress progress = communicator_->Poll(m, nullptr);
-    if (progress == Communicator::kOver) Good(streams_[m]->Record(static_cast<int64_t>(x)));
+    if (progress == Communicator::kWaiting) return progress;
+    busy_[m] = 0;
+    if (progress == Communicator::kOver) {
+      Good(streams_[m]->Record(static_cast<int64_t>(entered_[m]) - 1));
+    }
     return progress;
+  }
+  // Until no member is busy.
+  void Settle() {
+    for (int m = 0; m < members(); m = busy(m) ? m : m + 1) {
+      for (int other = m; other < members(); ++other) {
+        if (busy(other)) REQUIRE(Poll(other) != Communicator::kFailed);
+      }
+    }
+  }
+  // After an abort.
+  void AwaitFailure(int m) {
+    while (Poll(m) != Communicator::kFailed) std::this_thread::yield();
   }
   // True if the member's stream has run the exchange that it entered last.
   bool IsOver(int m) {
+    if (busy(m)) return false;
     Good(devices_[m]->Attach());
     const auto over = streams_[m]->IsOver(static_cast<int64_t>(entered_[m]) - 1);
     Good(over.status());
@@ -233,6 +215,8 @@ class Scene {
   std::vector<std::vector<Firing>> firings_;            // by exchange, member
   std::vector<std::vector<OnDevice>> workspaces_;       // by exchange, member
   std::vector<size_t> entered_;                         // by member
+  std::vector<char> busy_;                              // by member
+  std::set<std::pair<int, int>> pairs_;
   std::atomic<int> woken_{0};
   std::unique_ptr<Communicator> communicator_;  // gone before streams and devices
 };
@@ -252,12 +236,6 @@ std::vector<ExchangeCase> DrawCases(int members, int count, uint64_t seed) {
 
 emulated::Model MakeModel(uint64_t seed) { return emulated::kModels[seed % 3]; }
 
-// All that is given to the streams is over, and nothing was wrong on the way.
-void CheckClean() {
-  CHECK(emulated::Diagnostics().empty());
-  CHECK(emulated::Stuck().empty());
-}
-
 TEST_CASE("exchanges in a row, each member ahead of the others as far as it likes") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const int members = 2 + static_cast<int>(seed % 3);
@@ -268,14 +246,16 @@ TEST_CASE("exchanges in a row, each member ahead of the others as far as it like
       while (true) {
         std::vector<int> choices;
         for (int m = 0; m < members; ++m) {
-          if (scene.entered(m) < scene.exchanges()) choices.push_back(m);
+          if (scene.busy(m) || scene.entered(m) < scene.exchanges()) choices.push_back(m);
         }
         if (choices.empty()) break;
         const int m = choices[scene.random()() % choices.size()];
-        REQUIRE(scene.Enter(m) == Communicator::kOver);
+        REQUIRE((scene.busy(m) ? scene.Poll(m) : scene.Enter(m)) != Communicator::kFailed);
       }
-      // No call blocks, allocates or makes a stream or an event.
+      // No call blocks, allocates, makes a stream or an event, or connects; and only those are
+      // connected that exchange messages.
       CHECK(emulated::EndStep().forbidden.empty());
+      CHECK(emulated::Connections() == scene.pairs());
       scene.Synchronize();
       scene.CheckResults(scene.exchanges());
       CheckClean();
@@ -289,7 +269,7 @@ TEST_CASE("nothing is over before all have entered, and HasEntered says who has"
     std::mt19937_64 random(missing);
     Scene scene({RandomCase("all_gather", 3, &random)}, missing, MakeModel(missing));
     for (int m = 0; m < 3; ++m) {
-      if (m != missing) REQUIRE(scene.Enter(m) == Communicator::kOver);
+      if (m != missing) REQUIRE(scene.Enter(m) != Communicator::kFailed);
     }
     for (int m = 0; m < 3; ++m) {
       if (m == missing) continue;
@@ -297,7 +277,8 @@ TEST_CASE("nothing is over before all have entered, and HasEntered says who has"
       CHECK_FALSE(scene.communicator().HasEntered(missing, m));
       CHECK(scene.communicator().HasEntered(3 - m - missing, m));
     }
-    REQUIRE(scene.Enter(missing) == Communicator::kOver);
+    REQUIRE(scene.Enter(missing) != Communicator::kFailed);
+    scene.Settle();
     scene.Synchronize();
     scene.CheckResults(1);
     CheckClean();
@@ -313,16 +294,20 @@ TEST_CASE("an abort at any moment fails all members, those that enter later, too
       const int before = static_cast<int>(scene.random()() % (3 * members));
       for (int i = 0; i < before; ++i) {
         const int m = static_cast<int>(scene.random()() % members);
-        if (scene.entered(m) < 3) REQUIRE(scene.Enter(m) == Communicator::kOver);
+        if (scene.busy(m)) {
+          REQUIRE(scene.Poll(m) != Communicator::kFailed);
+        } else if (scene.entered(m) < 3) {
+          REQUIRE(scene.Enter(m) != Communicator::kFailed);
+        }
       }
       scene.communicator().Abort(absl::DataLossError("as asked"));
       scene.communicator().Abort(absl::InternalError("too late"));
-      CHECK(scene.woken() == members);
       for (int m = 0; m < members; ++m) {
-        CHECK(scene.communicator().Poll(m, nullptr) == Communicator::kFailed);
+        scene.AwaitFailure(m);
         if (scene.entered(m) < 3) CHECK(scene.Enter(m) == Communicator::kFailed);
       }
       CHECK(scene.communicator().status().code() == absl::StatusCode::kDataLoss);
+      while (scene.woken() < members) std::this_thread::yield();
       // Streams that waited for others wait no more.
       scene.Synchronize();
       CheckClean();
@@ -341,7 +326,10 @@ TEST_CASE("members on separate threads") {
     for (int m = 0; m < members; ++m) {
       threads.emplace_back([&, m] {
         for (size_t x = 0; x < scene.exchanges(); ++x) {
-          if (scene.Enter(m) != Communicator::kOver) ++failed;
+          if (scene.Enter(m) == Communicator::kFailed) ++failed;
+          while (scene.busy(m)) {
+            if (scene.Poll(m) == Communicator::kFailed) ++failed;
+          }
           while (!scene.IsOver(m)) std::this_thread::yield();
         }
       });
@@ -359,15 +347,16 @@ ncclResult_t async_error = ncclSuccess;
 TEST_CASE("an asynchronous NCCL error ends the exchanges of the group") {
   async_error = ncclSuccess;
   Nccl nccl = OpenTwin();
-  nccl.CommGetAsyncError = [](ncclComm_t, ncclResult_t* error) {
-    *error = async_error;
-    return ncclSuccess;
+  nccl.CommGetAsyncError = [](ncclComm_t comm, ncclResult_t* error) {
+    const ncclResult_t result = ncclCommGetAsyncError(comm, error);
+    if (async_error != ncclSuccess) *error = async_error;
+    return result;
   };
   Scene scene(DrawCases(2, 2, 1), 1, emulated::Model::kFree, nccl);
-  REQUIRE(scene.Enter(0) == Communicator::kOver);
+  REQUIRE(scene.Enter(0) != Communicator::kFailed);
   async_error = ncclRemoteError;
-  CHECK(scene.Enter(1) == Communicator::kFailed);
-  CHECK(scene.communicator().Poll(0, nullptr) == Communicator::kFailed);
+  CHECK(scene.Enter(1) != Communicator::kOver);
+  for (const int m : {0, 1}) scene.AwaitFailure(m);
   CHECK(scene.communicator().status().code() == absl::StatusCode::kInternal);
   scene.Synchronize();
 }
@@ -383,8 +372,8 @@ TEST_CASE("a communicator that cannot be made says what failed, and leaves nothi
       Good(first.status());
       Good(second.status());
       emulated::Fail(entry);
-      const auto made =
-          backend.make_communicator({.name = "g", .devices = {first->get(), second->get()}});
+      const auto made = backend.make_communicator(
+          {.name = "g", .devices = {first->get(), second->get()}, .peers = {{1}, {0}}});
       CHECK_FALSE(made.ok());
     }
     CHECK(emulated::LiveObjects() == 0);
@@ -408,7 +397,7 @@ TEST_CASE("members of several processes meet by ids that are exchanged") {
   for (const bool in_folder : {false, true}) {
     emulated::Reset({.devices = 2});
     const IdExchange ids = in_folder ? IdsInFolder(folder.path()) : IdsInMemory();
-    const Nccl nccl = OpenTwin();
+    const auto nccl = std::make_shared<const Nccl>(OpenTwin());
     std::atomic<int> met{0};
     std::vector<std::thread> processes;
     for (int m = 0; m < 2; ++m) {
@@ -416,7 +405,8 @@ TEST_CASE("members of several processes meet by ids that are exchanged") {
         auto device = MakeCudaDevice(m);
         DeviceGroup group{.name = "pair", .devices = {nullptr, nullptr}};
         group.devices[m] = device->get();
-        const auto communicator = MakeNcclCommunicator(nccl, ids, group);
+        const auto communicator =
+            MakeNcclCommunicator(std::make_shared<NcclComms>(nccl, Patience()), ids, group);
         if (communicator.ok()) ++met;
       });
     }
@@ -424,6 +414,23 @@ TEST_CASE("members of several processes meet by ids that are exchanged") {
     CHECK(met == 2);
     CHECK(emulated::LiveObjects() == 0);
   }
+}
+
+TEST_CASE("where a member does not come the communicator is not made, in bounded time") {
+  emulated::Reset({.devices = 1});
+  {
+    NcclPatience patience = Patience();
+    patience.connect = std::chrono::milliseconds(1);
+    const DeviceBackend backend = BackendOverNccl(OpenTwin(), patience);
+    auto device = backend.make_device(0);
+    Good(device.status());
+    const auto made = backend.make_communicator({.name = "g", .devices = {device->get(), nullptr}});
+    CHECK(made.status().code() == absl::StatusCode::kDeadlineExceeded);
+    CHECK(made.status().message() ==
+          "the members of NCCL's communicator \"g.1\" did not connect within 1 ms: see whether all "
+          "processes of the run are there");
+  }
+  CHECK(emulated::LiveObjects() == 0);
 }
 
 TEST_CASE("an id that nobody makes known is waited for in vain") {

@@ -1,6 +1,9 @@
 #include "actor_runtime/cuda/exchange/nccl_launch.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,30 +24,41 @@ ncclDataType_t FindType(DType dtype) {
   return ncclUint8;
 }
 
-// The steps of one kind of firing, with kernels.
+// The steps of one kind of firing, with kernels, in stages. A stage ends with a call of NCCL, which
+// may give its work to the stream later.
 class ReadySteps {
  public:
   static absl::StatusOr<ReadySteps> Make(NcclSteps steps, const KernelFactory& make_kernel) {
     ReadySteps ready;
-    ASSIGN_OR_RETURN(ready.before_, MakeKernels(steps.before, make_kernel));
-    ASSIGN_OR_RETURN(ready.after_, MakeKernels(steps.after, make_kernel));
-    ready.collectives_ = std::move(steps.collectives);
-    ready.messages_ = std::move(steps.messages);
+    Stage first;
+    ASSIGN_OR_RETURN(first.kernels, MakeKernels(steps.before, make_kernel));
+    first.collectives = std::move(steps.collectives);
+    ready.stages_.push_back(std::move(first));
+    if (!steps.messages.empty()) {
+      if (ready.stages_.back().CallsNccl()) ready.stages_.emplace_back();
+      ready.stages_.back().messages = std::move(steps.messages);
+    }
+    ASSIGN_OR_RETURN(std::vector<LocalKernel> after, MakeKernels(steps.after, make_kernel));
+    if (after.empty()) return ready;
+    if (ready.stages_.back().CallsNccl()) ready.stages_.emplace_back();
+    std::move(after.begin(), after.end(), std::back_inserter(ready.stages_.back().kernels));
     return ready;
   }
 
-  absl::Status Launch(const KernelCall& call, const Nccl& nccl, ncclComm_t comm) {
-    for (LocalKernel& local : before_) RETURN_IF_ERROR(local.Launch(call));
-    RETURN_IF_ERROR(AsGroup(nccl, collectives_, "a collective",
+  // True: it was the last stage.
+  absl::StatusOr<bool> Launch(const KernelCall& call, const Nccl& nccl, ncclComm_t comm,
+                              int number) {
+    Stage& stage = stages_[number];
+    for (LocalKernel& local : stage.kernels) RETURN_IF_ERROR(local.Launch(call));
+    RETURN_IF_ERROR(AsGroup(nccl, stage.collectives, "a collective",
                             [&](const auto& step) { return Collect(step, call, nccl, comm); }));
-    RETURN_IF_ERROR(AsGroup(nccl, messages_, "sends and receives", [&](const auto& step) {
+    RETURN_IF_ERROR(AsGroup(nccl, stage.messages, "sends and receives", [&](const auto& step) {
       std::byte* at = At(call, step.location);
       const auto stream = static_cast<cudaStream_t>(call.stream);
       return step.send ? nccl.Send(at, step.bytes, ncclUint8, step.peer, comm, stream)
                        : nccl.Recv(at, step.bytes, ncclUint8, step.peer, comm, stream);
     }));
-    for (LocalKernel& local : after_) RETURN_IF_ERROR(local.Launch(call));
-    return absl::OkStatus();
+    return number + 1 == std::ssize(stages_);
   }
 
  private:
@@ -117,14 +131,20 @@ class ReadySteps {
     if (steps.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(nccl.ToStatus(nccl.GroupStart(), "ncclGroupStart"));
     ncclResult_t result = ncclSuccess;
-    for (size_t i = 0; i < steps.size() && result == ncclSuccess; ++i) result = call(steps[i]);
+    const auto is_good = [](ncclResult_t r) { return r == ncclSuccess || r == ncclInProgress; };
+    for (size_t i = 0; i < steps.size() && is_good(result); ++i) result = call(steps[i]);
     const ncclResult_t end = nccl.GroupEnd();
-    return nccl.ToStatus(result == ncclSuccess ? end : result, what);
+    return nccl.ToStatus(is_good(result) ? end : result, what);
   }
 
-  std::vector<LocalKernel> before_, after_;
-  std::vector<NcclCollectiveStep> collectives_;
-  std::vector<NcclMessageStep> messages_;
+  struct Stage {
+    std::vector<LocalKernel> kernels;
+    std::vector<NcclCollectiveStep> collectives;  // or
+    std::vector<NcclMessageStep> messages;
+    bool CallsNccl() const { return !collectives.empty() || !messages.empty(); }
+  };
+
+  std::vector<Stage> stages_;
 };
 
 }  // namespace
@@ -134,6 +154,7 @@ absl::StatusOr<MemberLaunch> MakeNcclLaunch(const NcclLayout& layout, int member
                                             const KernelFactory& make_kernel, const Nccl& nccl) {
   const auto ready =
       std::make_shared<std::vector<ReadySteps>>();  // [0]: overwriting, [1]: accumulating
+  std::set<int> peers;
   for (const bool accumulate : {false, true}) {
     if (accumulate && !accumulates) continue;
     NcclSteps steps = layout.MakeSteps(member, accumulate);
@@ -142,12 +163,15 @@ absl::StatusOr<MemberLaunch> MakeNcclLaunch(const NcclLayout& layout, int member
           "an exchange over NCCL needs " + std::to_string(steps.workspace_bytes) +
           " bytes of workspace, the plan gives " + std::to_string(workspace_bytes));
     }
+    for (const NcclMessageStep& message : steps.messages) peers.insert(message.peer);
     ASSIGN_OR_RETURN(ReadySteps made, ReadySteps::Make(std::move(steps), make_kernel));
     ready->push_back(std::move(made));
   }
-  return MemberLaunch([ready, &nccl](const KernelCall& call, void* carrier) {
-    return ready->at(call.accumulate ? 1 : 0).Launch(call, nccl, static_cast<ncclComm_t>(carrier));
-  });
+  const auto launch = [ready, &nccl](const KernelCall& call, void* carrier, int stage) {
+    return ready->at(call.accumulate ? 1 : 0)
+        .Launch(call, nccl, static_cast<ncclComm_t>(carrier), stage);
+  };
+  return MemberLaunch{launch, {peers.begin(), peers.end()}};
 }
 
 }  // namespace oneflow::cuda

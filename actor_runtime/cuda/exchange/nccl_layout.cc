@@ -133,19 +133,6 @@ absl::StatusOr<NcclLayout> NcclLayout::Make(std::vector<std::vector<KernelSetup>
   return layout;
 }
 
-bool NcclLayout::HasMessages() const {
-  for (const Tensor& tensor : tensors_) {
-    for (int reader = 0; reader < std::ssize(tensor.regions); ++reader) {
-      for (const CopyRegion& region : tensor.regions[reader]) {
-        for (const int source : region.sources) {
-          if (source != reader) return true;
-        }
-      }
-    }
-  }
-  return false;
-}
-
 // Writes the steps of one member down, tensor by tensor.
 class NcclLayout::Steps {
  public:

@@ -73,8 +73,6 @@ class NcclLayout {
                                          const NcclLimits& limits = {});
 
   int members() const { return setups_.empty() ? 0 : static_cast<int>(setups_[0].size()); }
-  // True if any member sends a message to another.
-  bool HasMessages() const;
   // `accumulate`: the results are added to the member's outputs.
   NcclSteps MakeSteps(int member, bool accumulate) const;
 

@@ -48,7 +48,7 @@ constexpr int kOldest = 21900;
 }  // namespace
 
 absl::Status Nccl::ToStatus(ncclResult_t result, const char* what) const {
-  if (result == ncclSuccess) return absl::OkStatus();
+  if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
   const char* last = GetLastError(nullptr);
   return absl::InternalError(absl::StrCat("NCCL: ", what, ": ", GetErrorString(result),
                                           last != nullptr && last[0] != '\0' ? ": " : "",

@@ -39,8 +39,8 @@ struct Nccl {
   decltype(&ncclSend) Send = nullptr;
   decltype(&ncclRecv) Recv = nullptr;
 
-  // OK for success; else INTERNAL, "NCCL: WHAT: reason: NCCL's text of its last error". A call of a
-  // non-blocking communicator is in progress at first: that is no success.
+  // OK for success, and for a call of a non-blocking communicator that is in progress; else
+  // INTERNAL, "NCCL: WHAT: reason: NCCL's text of its last error".
   absl::Status ToStatus(ncclResult_t result, const char* what) const;
 };
 
