@@ -8,7 +8,8 @@
 //   - warp functions have full masks and are called by all lanes of a warp, and __syncthreads() by
 //     all threads of a block,
 //   - its blocks consist of full warps,
-//   - it has no inline PTX and no atomic floating-point sums.
+//   - it has no inline PTX and no atomic floating-point sums,
+//   - AllowShared was called where its launches take more than 48 KiB of dynamic shared memory.
 // No other file uses <<<>>> or cudaLaunchKernel.
 #pragma once
 
@@ -44,6 +45,22 @@ __device__ T* DynamicShared() {
 #endif
 }
 
+// Allows launches of a kernel on the current device with so much dynamic shared memory; more than
+// 48 KiB must be allowed. Called where the kernel is made, so that a launch asks for nothing.
+template <typename... P>
+absl::Status AllowShared(const char* name, void (*kernel)(P...), size_t bytes) {
+  constexpr size_t kWithoutAsking = 48 << 10;
+  if (bytes <= kWithoutAsking) return absl::OkStatus();
+  const void* function = reinterpret_cast<const void*>(kernel);
+#ifdef ONEFLOW_EMULATED_GPU
+  return ToStatus(emulated::AllowShared(function, bytes), name);
+#else
+  return ToStatus(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(bytes)),
+                  name);
+#endif
+}
+
 // Appends kernel(arguments...) to `stream` of the current device and returns. Arguments are copied.
 // An error is of this launch, or of earlier work that was found to have failed: the device then
 // answers every later call with it. Errors while the kernel runs are reported by later calls.
@@ -53,20 +70,13 @@ absl::Status Launch(const char* name, void (*kernel)(P...), const LaunchShape& s
   static_assert(sizeof...(P) == sizeof...(A), "as many arguments as the kernel has parameters");
   std::tuple<P...> values(static_cast<P>(arguments)...);
 #ifdef ONEFLOW_EMULATED_GPU
-  const cudaError_t error =
-      emulated::Launch(name, {shape.grid, shape.block, shape.shared_bytes}, stream,
-                       [kernel, values] { std::apply(kernel, values); });
+  const cudaError_t error = emulated::Launch(
+      name, {shape.grid, shape.block, shape.shared_bytes, reinterpret_cast<const void*>(kernel)},
+      stream, [kernel, values] { std::apply(kernel, values); });
 #else
   const auto launch = [&](P&... value) {
     void* addresses[] = {static_cast<void*>(&value)..., nullptr};
     const void* function = reinterpret_cast<const void*>(kernel);
-    constexpr size_t kWithoutAsking = 48 << 10;
-    cudaError_t result = cudaSuccess;
-    if (shape.shared_bytes > kWithoutAsking) {
-      result = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(shape.shared_bytes));
-    }
-    if (result != cudaSuccess) return result;
     return cudaLaunchKernel(function, shape.grid, shape.block, addresses, shape.shared_bytes,
                             stream);
   };

@@ -109,6 +109,10 @@ absl::Status VoteAndRotate(const float* x, float* y, unsigned* votes, int warps,
                 x, y, votes);
 }
 
+absl::Status AllowReverse(int n) {
+  return AllowShared("reverse", ReverseKernel, n * sizeof(float));
+}
+
 absl::Status Reverse(const float* x, float* y, int n, cudaStream_t stream) {
   return Launch("reverse", ReverseKernel, {1, kThreads, n * sizeof(float)}, stream, x, y, n);
 }

@@ -26,7 +26,9 @@ absl::Status Transpose(const float* x, float* y, int rows, int columns, cudaStre
 absl::Status VoteAndRotate(const float* x, float* y, unsigned* votes, int warps,
                            cudaStream_t stream);
 
-// A block of more than 48 KiB of dynamic shared memory: y[i] = x[n - 1 - i], n up to 56,000.
+// A block of more than 48 KiB of dynamic shared memory, which is allowed first:
+// y[i] = x[n - 1 - i], n up to 56,000.
+absl::Status AllowReverse(int n);
 absl::Status Reverse(const float* x, float* y, int n, cudaStream_t stream);
 
 // A grid of no blocks: an error.

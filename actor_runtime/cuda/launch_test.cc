@@ -96,7 +96,12 @@ TEST_CASE("Votes, shuffles in parts of a warp, and bf16") {
 TEST_CASE("More than 48 KiB of dynamic shared memory") {
   std::vector<float> x = Numbers(56'000);
   const OnDevice<float> device_x(x), device_y(std::vector<float>(x.size(), -1));
-  REQUIRE(Reverse(device_x.data(), device_y.data(), static_cast<int>(x.size()), nullptr).ok());
+  const auto reverse = [&] {
+    return Reverse(device_x.data(), device_y.data(), static_cast<int>(x.size()), nullptr);
+  };
+  CHECK(reverse().code() == absl::StatusCode::kInternal);  // not allowed
+  REQUIRE(AllowReverse(static_cast<int>(x.size())) == absl::OkStatus());
+  REQUIRE(reverse() == absl::OkStatus());
   std::reverse(x.begin(), x.end());
   CHECK(device_y.Get() == x);
 }

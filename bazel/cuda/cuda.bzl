@@ -4,8 +4,10 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:toolkit.bzl", "CUDA_ROOT")
 load("//bazel:rooms.bzl", "room_visibility")
 
-# Ampere, and Hopper with its architecture-specific instructions.
-_ARCHITECTURES = ["80", "90a"]
+# Ampere and Hopper. PTX of the last one is added, which the driver compiles for later architectures:
+# it must be one without a suffix, because code of "90a" runs on compute capability 9.0 alone. A
+# kernel that needs instructions of "90a" is built for it in addition, in a library of its own.
+_ARCHITECTURES = ["80", "90"]
 
 _MODE_FLAGS = {
     "dbg": ["-O0", "-g", "-lineinfo"],
@@ -32,6 +34,7 @@ def _nvcc_arguments(ctx, cc_toolchain, compilation, source, pic):
     arguments.add_all(compilation.defines, format_each = "-D%s")
     for architecture in ctx.attr.architectures:
         arguments.add("-gencode=arch=compute_{0},code=sm_{0}".format(architecture))
+    arguments.add("-gencode=arch=compute_{0},code=compute_{0}".format(ctx.attr.architectures[-1]))
     arguments.add_all(_MODE_FLAGS[ctx.var["COMPILATION_MODE"]])
     arguments.add_all(["--expt-relaxed-constexpr", "--expt-extended-lambda"])
     arguments.add("-Wno-deprecated-gpu-targets")
@@ -149,7 +152,7 @@ def cuda_library(name, deps = [], visibility = None, **kwargs):
       name: its name.
       deps: C++ or CUDA libraries; the CUDA runtime is added.
       visibility: by default, the rooms that may depend on this one.
-      **kwargs: srcs (.cu), hdrs, copts (of nvcc), architectures (such as ["80", "90a"]).
+      **kwargs: srcs (.cu), hdrs, copts (of nvcc), architectures (such as ["80", "90"]).
     """
     _cuda_library(
         name = name,

@@ -140,7 +140,7 @@ class GpuCheckTest(unittest.TestCase):
         mean = "simulated against measured, six plans"
         for seconds, verdict in [("0.1", ("passed", "")), ("0.09", ("failed", "more than 15% off"))]:
             bundle = Bundle(tempfile.mkdtemp(dir=self.folder), ONE_GPU, verbs.replace("SECONDS", seconds))
-            found = bundle.check("bench", code=0 if verdict[0] == "passed" else 1)["bench"]
+            found = bundle.check("bench", code=0 if verdict[0] == "passed" else 1, flags=["--torch_python=false"])["bench"]
             self.assertEqual(found["kernels"], ("passed", ""))
             self.assertEqual(found[mean], verdict)
             plans = [check for check in found if check.startswith("simulated gpt2")]
@@ -150,9 +150,52 @@ class GpuCheckTest(unittest.TestCase):
             self.assertAlmostEqual(checks[plans[0]]["measured_seconds"], float(seconds))
             self.assertAlmostEqual(checks[mean]["off"], 0.11 / float(seconds) - 1)
         verbs = verbs.replace("simulate)", 'calibrate) echo "no clock" >&2; exit 1;; simulate)')
-        found = Bundle(tempfile.mkdtemp(dir=self.folder), ONE_GPU, verbs).check("bench", code=1)["bench"]
+        found = Bundle(tempfile.mkdtemp(dir=self.folder), ONE_GPU, verbs).check("bench", code=1,
+                                                                                         flags=["--torch_python=false"])["bench"]
         self.assertEqual(found["kernels"], ("failed", "no clock"))
         self.assertEqual(found[mean], ("skipped", "the GPU could not be measured"))
+
+    def test_the_benchmark_trains_1_5b_and_torch_compile_beside_it(self):
+        verbs = 'if [ "$1" = train ]; then echo "step 1/2 loss 2 8192 tokens/s"; fi; if [ "$1" = calibrate ]; then exit 1; fi'
+        torch = """
+            if [ "$1" = -c ]; then WHY; fi
+            echo "$@" >> torch_asked
+            cat >> torch_asked
+            echo 9 9 9 0.5 0.5 0.5"""
+        rows = ["gpt2-124m, bf16, batch 8, one GPU", "gpt2-124m, f32, batch 8, one GPU", "gpt2-1.5b, bf16, batch 8, one GPU"]
+        for why in ["", "ModuleNotFoundError: No module named 'torch'"]:
+            bundle = Bundle(tempfile.mkdtemp(dir=self.folder), ONE_GPU, verbs)
+            bundle.program("python", torch.replace("WHY", f'echo "{why}" >&2; exit 1' if why else "exit 0"))
+            flags = ["--torch_python=" + bundle.folder + "/bin/python"]
+            found = bundle.check("bench", code=1, flags=flags)["bench"]  # the GPU is not measured
+            for row in rows:
+                self.assertEqual(found[row], ("passed", ""))
+                self.assertEqual(found[row + ": torch.compile"],
+                                 ("skipped", "no PyTorch beside it (--torch_python): " + why) if why else ("passed", ""))
+            if why:
+                continue
+            with open(bundle.out + "/bench.json", encoding="utf-8") as file:
+                checks = {check["check"]: check for check in json.load(file)["checks"]}
+            self.assertEqual(checks[rows[2] + ": torch.compile"]["oneflow_to_torch"], 8192 / (8 * 1024 / 0.5))
+            with open(bundle.out + "/work/torch_asked", encoding="utf-8") as file:
+                asked = file.read()
+            self.assertIn("gpu_checks/torch_gpt2.py --layers=48 --heads=25 --hidden=1600 --sequence=1024 --vocab=50257 --batch=8 "
+                          "--threads=1 --precision=bf16 --compile --device=cuda\nsteps 30\n", asked)
+
+    def test_outside_of_a_bundle_it_says_so(self):
+        bundle = Bundle(self.folder, ONE_GPU)
+        os.remove(bundle.folder + "/bin/oneflow")
+        done = subprocess.run([bundle.folder + "/gpu_check", "--out=" + bundle.out], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertEqual(done.stderr, f"gpu_check: {bundle.folder}/bin/oneflow is not there: run it in the archive that "
+                         "tools/bundle makes\n")
+
+    def test_a_program_that_is_not_there_fails_its_part_in_a_sentence(self):
+        bundle = Bundle(self.folder, ONE_GPU, 'if [ "$1" = train ]; then exit 1; fi')
+        os.remove(bundle.folder + "/bin/numerics_test")
+        status, why = bundle.check("numerics", code=1)["numerics"]["GPT-2 beside PyTorch's stored references"]
+        self.assertEqual(status, "failed")
+        self.assertEqual(why, f"{bundle.folder}/bin/numerics_test cannot be run: No such file or directory")
 
     def test_a_folder_of_libraries_is_the_loaders_first(self):
         script = f'echo "$LD_LIBRARY_PATH" > {self.folder}/paths'

@@ -117,23 +117,27 @@ def make_optimizer(model, beta2, decay):
 
 class Trainer:
     def __init__(self, args):
-        self.model = Gpt(args.layers, args.heads, args.hidden, args.sequence, args.vocab, bool(args.bias))
+        self.device = args.device
+        self.model = Gpt(args.layers, args.heads, args.hidden, args.sequence, args.vocab, bool(args.bias)).to(self.device)
         if args.checkpoint:
             self.model.load(read_checkpoint(args.checkpoint))
         self.loss = torch.compile(self.model) if args.compile else self.model
         self.optimizer = make_optimizer(self.model, args.beta2, args.weight_decay)
         self.shape = (-1, args.batch, args.sequence + 1)
-        self.batches = self.read(args.tokens) if args.tokens else torch.randint(0, args.vocab, (1, *self.shape[1:]))
+        self.batches = self.read(args.tokens) if args.tokens else self.draw(args.vocab)
         self.eval_batches = self.read(args.eval_tokens) if args.eval_tokens else None
         self.rates = numpy.loadtxt(args.rates) if args.rates else None
         self.bf16 = args.precision == "bf16"
         self.done = 0
 
     def read(self, path):
-        return torch.from_numpy(numpy.fromfile(path, dtype="<i4").astype("int64").reshape(self.shape))
+        return torch.from_numpy(numpy.fromfile(path, dtype="<i4").astype("int64").reshape(self.shape)).to(self.device)
+
+    def draw(self, vocab):
+        return torch.randint(0, vocab, (1, *self.shape[1:])).to(self.device)
 
     def narrow(self):
-        return torch.autocast("cpu", dtype=torch.bfloat16) if self.bf16 else contextlib.nullcontext()
+        return torch.autocast(self.device, dtype=torch.bfloat16) if self.bf16 else contextlib.nullcontext()
 
     def step(self):
         batch = self.batches[self.done % len(self.batches)]
@@ -146,6 +150,8 @@ class Trainer:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
+        if self.device == "cuda":
+            torch.cuda.synchronize()
         self.done += 1
 
     def eval(self, n):
@@ -160,6 +166,7 @@ def main():
     parser.add_argument("--bias", type=int, default=1)
     parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: CPU seconds over threads")
     parser.add_argument("--beta2", type=float, default=0.95)
     parser.add_argument("--weight_decay", type=float, default=0.1)

@@ -1,10 +1,21 @@
-"""Figures of a GPU: kernels, six plans simulated against measured, and tokens a second of GPT-2 124M."""
+"""Figures of a GPU: kernels, six plans simulated against measured, and tokens a second of GPT-2 124M and 1.5B, beside those
+of the same training under torch.compile where PyTorch is installed."""
 import json
 import os
 import re
 import statistics
 
+from gpu_checks import machine
+
 ROUNDS = 3
+BATCH = 8
+SPEED_STEPS = 30
+SPEEDS = [("gpt2-124m", "bf16"), ("gpt2-124m", "f32"), ("gpt2-1.5b", "bf16")]
+# Of the presets, for PyTorch.
+SHAPES = {"gpt2-124m": {"layers": 12, "heads": 12, "hidden": 768, "sequence": 1024, "vocab": 50257},
+          "gpt2-1.5b": {"layers": 48, "heads": 25, "hidden": 1600, "sequence": 1024, "vocab": 50257}}
+# tools/benchmarks/torch_gpt2.py, which tools/bundle copies.
+TORCH = os.path.join(machine.ROOT, "gpu_checks", "torch_gpt2.py")
 STEPS = 12  # of a plan that is measured; the first four are left out
 MOST_OFF = 0.15  # simulated against measured, the mean over the plans
 # preset, what it is compiled with beside --device=cuda
@@ -67,6 +78,53 @@ def tokens_a_second(text):
     return statistics.median(rates[len(rates) // 2:]) if rates else 0.0
 
 
+def trained(here, graph, precision):
+    """(tokens a second of `oneflow train`, the program)."""
+    done = here.oneflow("train", "--graph=" + graph, "--device=cuda", f"--batch={BATCH}", "--precision=" + precision,
+                        "--data=" + here.text(), f"--steps={SPEED_STEPS}", "--seed=1")
+    return tokens_a_second(done.out + done.err), done
+
+
+def compiled_by_torch(here, shape, precision):
+    """The same of the same training in PyTorch under torch.compile."""
+    flags = [f"--{name}={size}" for name, size in shape.items()]
+    done = here.run(here.torch_python, TORCH, *flags, f"--batch={BATCH}", "--threads=1", "--precision=" + precision, "--compile",
+                    "--device=cuda", stdin=f"steps {SPEED_STEPS}\n")
+    seconds = [float(second) for second in done.out.split()] if done.code == 0 else []
+    return BATCH * shape["sequence"] / statistics.median(seconds[len(seconds) // 2:]) if seconds else 0.0, done
+
+
+def why_no_torch(here):
+    """"" if PyTorch can train on the GPU."""
+    done = here.run(here.torch_python, "-c", "import numpy, torch; assert torch.cuda.is_available(), 'PyTorch sees no GPU'")
+    return "" if done.code == 0 else "no PyTorch beside it (--torch_python): " + done.why().splitlines()[-1]
+
+
+def speed(here, part, preset, precision, no_torch):
+    """Tokens a second of one GPU, in rounds of oneflow and torch.compile, and their ratio."""
+    graph, rates, peer = here.model(preset, "--preset=" + preset), [], []
+    check = f"{preset}, {precision}, batch {BATCH}, one GPU"
+    beside = check + ": torch.compile"
+    why = no_torch
+    for _ in range(ROUNDS):
+        rate, done = trained(here, graph, precision)
+        if done.code != 0:
+            part.fail(check, done.why())
+            return
+        rates.append(rate)
+        if not why:
+            rate, done = compiled_by_torch(here, SHAPES[preset], precision)
+            peer.append(rate)
+            why = "" if rate > 0 else "torch_gpt2.py: " + done.why()
+    part.judge(min(rates) > 0, check, "printed no tokens/s", tokens_a_second=statistics.median(rates), slowest=min(rates),
+               fastest=max(rates))
+    if why:
+        part.skip(beside, why)
+        return
+    part.passed(beside, tokens_a_second=statistics.median(peer), slowest=min(peer), fastest=max(peer),
+                oneflow_to_torch=statistics.median(rates) / statistics.median(peer))
+
+
 def bench(here, part):
     if here.cuda_refused():
         part.skip("all", here.cuda_refused())
@@ -76,18 +134,6 @@ def bench(here, part):
         part.skip("simulated against measured, six plans", "the GPU could not be measured")
     else:
         simulated_against_measured(here, part, cluster)
-    graph = here.model("gpt2-124m", "--preset=gpt2-124m")
-    for precision in ["bf16", "f32"]:
-        rates = []
-        for _ in range(ROUNDS):
-            done = here.oneflow("train", "--graph=" + graph, "--device=cuda", "--batch=8", "--precision=" + precision,
-                                "--data=" + here.text(), "--steps=30", "--seed=1")
-            if done.code != 0:
-                break
-            rates.append(tokens_a_second(done.out + done.err))
-        check = f"gpt2-124m, {precision}, batch 8, one GPU"
-        if done.code != 0:
-            part.fail(check, done.why())
-        else:
-            part.judge(min(rates) > 0, check, "printed no tokens/s", tokens_a_second=statistics.median(rates),
-                       slowest=min(rates), fastest=max(rates))
+    no_torch = why_no_torch(here)
+    for preset, precision in SPEEDS:
+        speed(here, part, preset, precision, no_torch)

@@ -1,6 +1,8 @@
 """Kernels: each against its twin, and under compute-sanitizer."""
 import re
 
+from gpu_checks import machine
+
 # The tests of kernels on a GPU, in the bundle's bin.
 PROGRAM = "kernel_test"
 # Tools of compute-sanitizer, and what each looks for. Its exit code is made 99 where it finds something.
@@ -9,7 +11,7 @@ SANITIZERS = {"memcheck": "accesses outside of memory", "racecheck": "races in s
 
 
 def test_names(here):
-    done = here.run(here.program(PROGRAM), "--list-test-names-only")
+    done = here.run(machine.program(PROGRAM), "--list-test-names-only")
     # Catch2 returns the number of tests.
     return [line.strip() for line in done.out.splitlines() if line.strip()]
 
@@ -25,7 +27,7 @@ def conformance(here, part):
     if not names:
         part.fail(PROGRAM, "lists no tests")
     for name in names:
-        done = here.run(here.program(PROGRAM), select(name))
+        done = here.run(machine.program(PROGRAM), select(name))
         if done.code != 0 and missing:
             part.skip(name, missing)
         else:
@@ -38,5 +40,5 @@ def sanitizer(here, part):
         part.skip("all", "compute-sanitizer is not on PATH, nor in /usr/local/cuda/bin")
         return
     for kind, what in SANITIZERS.items():
-        done = here.run(tool, "--tool=" + kind, "--error-exitcode=99", here.program(PROGRAM))
+        done = here.run(tool, "--tool=" + kind, "--error-exitcode=99", machine.program(PROGRAM))
         part.judge(done.code == 0, f"{kind}: {what}", (done.out + done.err)[-4000:], seconds=done.seconds)

@@ -8,6 +8,14 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+def program(name):
+    return os.path.join(ROOT, "bin", name)
+
+
+def is_bundle():
+    return os.access(program("oneflow"), os.X_OK)
+
+
 class Done:
     """A program that has ended: its exit code (None: it took too long), what it printed and how long it took."""
 
@@ -23,8 +31,8 @@ class Done:
 
 
 class Machine:
-    def __init__(self, cuda_libs, out, seconds):
-        self.cuda_libs, self.seconds = cuda_libs, seconds
+    def __init__(self, cuda_libs, out, seconds, torch_python="python3"):
+        self.cuda_libs, self.seconds, self.torch_python = cuda_libs, seconds, torch_python
         self.work = os.path.abspath(os.path.join(out, "work"))
         os.makedirs(self.work, exist_ok=True)
         self.devices = self._devices()
@@ -33,9 +41,6 @@ class Machine:
         self.no_gpu = self.devices["no_gpu"]
         self.gpus = len(self.devices["gpus"])
         self._cuda_refused = None
-
-    def program(self, name):
-        return os.path.join(ROOT, "bin", name)
 
     def _environment(self, env=None):
         environment = dict(os.environ, GLOG_logtostderr="1", **(env or {}))
@@ -46,23 +51,25 @@ class Machine:
 
     def start(self, verb, *flags):
         """`oneflow verb`, started in the folder of work."""
-        return subprocess.Popen([self.program("oneflow"), verb, *flags], cwd=self.work, env=self._environment(),
+        return subprocess.Popen([program("oneflow"), verb, *flags], cwd=self.work, env=self._environment(),
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
 
-    def run(self, *command, env=None, cwd=None):
-        """Runs a command in a folder, by default that of work."""
+    def run(self, *command, env=None, cwd=None, stdin=None):
+        """Runs a command in a folder, by default that of work; `stdin` is what it reads."""
         begin = time.monotonic()
         environment = self._environment(env)
         try:
-            done = subprocess.run(command, cwd=cwd or self.work, env=environment, capture_output=True, text=True,
+            done = subprocess.run(command, cwd=cwd or self.work, env=environment, input=stdin, capture_output=True, text=True,
                                   errors="replace", timeout=self.seconds, check=False)
+        except OSError as error:
+            return Done(127, "", f"{command[0]} cannot be run: {error.strerror}", time.monotonic() - begin)
         except subprocess.TimeoutExpired as late:
             text = [part.decode(errors="replace") if part else "" for part in (late.stdout, late.stderr)]
             return Done(None, *text, time.monotonic() - begin)
         return Done(done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
 
     def oneflow(self, verb, *flags):
-        return self.run(self.program("oneflow"), verb, *flags)
+        return self.run(program("oneflow"), verb, *flags)
 
     def missing_library(self, name):
         """Why a library cannot be used; "" if it can."""

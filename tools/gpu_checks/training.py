@@ -43,8 +43,8 @@ def numerics(here, part):
     if here.cuda_refused():
         part.skip("all", here.cuda_refused())
         return
-    done = here.run(here.program(REFERENCES), cwd=machine.ROOT)
-    part.judge(done.code == 0, "GPT-2 beside PyTorch's stored references", done.out[-4000:] if done.code else "",
+    done = here.run(machine.program(REFERENCES), cwd=machine.ROOT)
+    part.judge(done.code == 0, "GPT-2 beside PyTorch's stored references", (done.out or done.why())[-4000:] if done.code else "",
                seconds=done.seconds)
     graph = here.model("small", *SMALL)
     for precision, tolerance in TOLERANCE.items():

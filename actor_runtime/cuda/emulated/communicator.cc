@@ -97,7 +97,8 @@ bool IsConnected(Machine& machine, Clique& clique, int rank, int peer) {
 
 // The operation of a group until it is given to its stream.
 Pending MakePending(Locked& machine, const Group::Work& work) {
-  const bool waits_for_all = !work.comm->blocking && machine->Next() % 2 == 0;
+  const bool waits_for_all =
+      !work.comm->blocking && machine->options().nccl_waits_for_all && machine->Next() % 2 == 0;
   const auto done = [&machine = *machine, work, waits_for_all] {
     ncclComm& comm = *work.comm;
     if (comm.aborted) return true;

@@ -46,6 +46,9 @@ struct Options {
   uint64_t seed = 0;                                  // of the schedule
   KernelOrder::Kind order = KernelOrder::kAscending;  // inside kernels; kDrawn: from the seed
   bool guard_memory = false;  // the host dies if it touches device memory; slow
+  // An operation of a non-blocking communicator of NCCL is sometimes given to its stream only once
+  // all members have called it; false: never.
+  bool nccl_waits_for_all = true;
 };
 
 // Makes a new machine: all earlier objects are gone, and their handles are invalid. The calling

@@ -13,7 +13,12 @@ struct Grid {
   dim3 blocks;
   dim3 block;
   size_t shared_bytes = 0;
+  const void* function = nullptr;  // the kernel; null: any shared memory is allowed
 };
+
+// cudaFuncSetAttribute: launches of a kernel on the current device may take so much dynamic shared
+// memory; without it 48 KiB.
+cudaError_t AllowShared(const void* function, size_t bytes);
 
 // Appends a kernel to a stream of the current device: `thread` is called once for each thread of
 // the grid.

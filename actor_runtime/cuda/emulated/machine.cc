@@ -12,8 +12,9 @@ namespace {
 // Calls that a step must not make: they allocate, or wait for a device.
 bool IsForbidden(const std::string& entry) {
   static const char* const kForbidden[] = {
-      "cudaMalloc",   "cudaFree",  "cudaHostAlloc",    "cudaMemcpy",        "cudaMemset",
-      "cudaFreeHost", "cudaEvent", "cudaStreamCreate", "cudaStreamDestroy", "cublasLt"};
+      "cudaMalloc",        "cudaFree",     "cudaHostAlloc",       "cudaMemcpy",
+      "cudaMemset",        "cudaFreeHost", "cudaEvent",           "cudaStreamCreate",
+      "cudaStreamDestroy", "cublasLt",     "cudaFuncSetAttribute"};
   if (entry == "cudaEventRecord" || entry == "cudaEventQuery") return false;
   if (entry == "cudaEventElapsedTime") return false;
   if (entry == "cudaMemcpyAsync" || entry == "cudaMemsetAsync") return false;

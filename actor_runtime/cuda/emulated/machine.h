@@ -116,6 +116,8 @@ class Machine {
   uint64_t now() const { return now_; }
   // The state of the emulated NCCL.
   std::shared_ptr<void>& nccl() { return nccl_; }
+  // By device and kernel: the most bytes of dynamic shared memory that a launch may take.
+  std::map<std::pair<int, const void*>, size_t>& allowed_shared() { return allowed_shared_; }
   void add_communicators(int n) { communicators_ += n; }
   int connections() const { return connections_; }
   void AddConnection();
@@ -150,6 +152,7 @@ class Machine {
   uint64_t now_ = 0;
   int communicators_ = 0, connections_ = 0;
   bool polls_ = false;
+  std::map<std::pair<int, const void*>, size_t> allowed_shared_;
   std::shared_ptr<void> nccl_;
   std::map<std::string, int> counts_;
   std::map<std::string, std::map<int, cudaError_t>> failures_;  // by entry and number of the call

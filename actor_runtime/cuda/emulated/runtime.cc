@@ -44,6 +44,12 @@ bool IsValid(const Grid& grid) {
          threads <= 1024 && threads % kLanes == 0 && grid.shared_bytes <= kMostSharedBytes;
 }
 
+bool MayShare(Machine& machine, const Grid& grid) {
+  constexpr size_t kWithoutAsking = 48 << 10;
+  if (grid.function == nullptr || grid.shared_bytes <= kWithoutAsking) return true;
+  return grid.shared_bytes <= machine.allowed_shared()[{current_device, grid.function}];
+}
+
 // True if a copy or fill may touch `bytes` from `memory` on; `device` says in which memory it must
 // be.
 bool Reaches(Machine& machine, const void* memory, size_t bytes, bool device) {
@@ -120,6 +126,7 @@ cudaError_t Launch(const char* name, const Grid& grid, cudaStream_t stream,
   return DoOnStream("cudaLaunchKernel", stream, [&](Locked& machine, CUstream_st& queue) {
     if (!IsValid(grid)) return cudaErrorInvalidConfiguration;
     if (queue.device != current_device) return cudaErrorInvalidResourceHandle;
+    if (!MayShare(*machine, grid)) return cudaErrorInvalidValue;
     const KernelOrder order{machine->options().order, machine->Next()};
     machine->Enqueue(
         &queue,
@@ -127,6 +134,14 @@ cudaError_t Launch(const char* name, const Grid& grid, cudaStream_t stream,
          .run = [name = std::string(name), grid, order,
                  thread = std::move(thread)] { return RunGrid(name.c_str(), grid, thread, order); },
          .ports = std::move(ports)});
+    return cudaSuccess;
+  });
+}
+
+cudaError_t AllowShared(const void* function, size_t bytes) {
+  return Do("cudaFuncSetAttribute", [&](Locked& machine) {
+    if (bytes > kMostSharedBytes) return cudaErrorInvalidValue;
+    machine->allowed_shared()[{current_device, function}] = bytes;
     return cudaSuccess;
   });
 }

@@ -255,6 +255,7 @@ absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, Make make) {
 absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup) {
   ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, In(setup, 0).local()));
   if (HasBf16Attention(setup.out[0].dtype, sizes)) {
+    RETURN_IF_ERROR(AllowBf16Attention(sizes));
     return Kernel([s = sizes](const KernelCall& call) {
       if (IsEmpty(s)) return absl::OkStatus();
       return LaunchBf16Attention(s, FindStream(call), call.accumulate, call.output<Bf16>(0),
@@ -276,6 +277,7 @@ absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup) {
 absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup) {
   ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, In(setup, 1).local()));
   RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(sizes.b, sizes.h, sizes.t)));
+  if (HasBf16Attention(setup.out[0].dtype, sizes)) RETURN_IF_ERROR(AllowBf16AttentionGrad(sizes));
   return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
     using S = decltype(stored);
     constexpr int kColumns = decltype(columns)::value;

@@ -31,7 +31,10 @@ inline bool HasBf16Attention(DType dtype, const AttentionSizes& s) {
   return dtype == DType::kBF16 && (s.d == 64 || s.d == 128);
 }
 
-// Launches on `stream`; sizes are not 0. attention_bf16.cu.
+// Called once on the device before their launches. attention_bf16.cu.
+absl::Status AllowBf16Attention(const AttentionSizes& s);
+absl::Status AllowBf16AttentionGrad(const AttentionSizes& s);
+// Launches on `stream`; sizes are not 0.
 absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
                                  Bf16* out, float* lse, const Bf16* qkv);
 // `dots`: Σ dout out of each row, [b, h, t].

@@ -435,31 +435,61 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 // A block a tile of `rows` rows of a head, with `elements` of bf16 and `numbers` of f32 in shared
 // memory. All of it is dynamic: only that may be more than 48 KiB.
+size_t TilesBytes(int elements, int numbers) {
+  return elements * sizeof(Bf16) + numbers * sizeof(float);
+}
 LaunchShape TilesShape(const AttentionSizes& s, int rows, int elements, int numbers) {
-  const size_t bytes = elements * sizeof(Bf16) + numbers * sizeof(float);
-  return {MakeGrid(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), bytes};
+  return {MakeGrid(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), TilesBytes(elements, numbers)};
+}
+
+// Elements in shared memory.
+template <int kD, int kM, int kStep>
+constexpr int kForwardElements = (64 * kM + 4 * kStep) * kD;
+template <int kD, int kM, int kStep>
+constexpr int kGradElements = (2 * 64 * kM + 4 * kStep) * kD;
+
+template <int kD, int kM, int kStep>
+absl::Status AllowForward() {
+  return AllowShared("causal_attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
+                     TilesBytes(kForwardElements<kD, kM, kStep>, 0));
+}
+
+template <int kD, int kM, int kStep, int kKeysM, int kQueries>
+absl::Status AllowBackward() {
+  RETURN_IF_ERROR(AllowShared("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
+                              TilesBytes(kGradElements<kD, kM, kStep>, 0)));
+  return AllowShared("causal_attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
+                     TilesBytes(kGradElements<kD, kKeysM, kQueries>, 4 * kQueries));
 }
 
 template <int kD, int kM, int kStep>
 absl::Status Forward(const AttentionSizes& s, cudaStream_t stream, bool accumulate, Bf16* out,
                      float* lse, const Bf16* qkv) {
   return Launch("causal_attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
-                TilesShape(s, 64 * kM, (64 * kM + 4 * kStep) * kD, 0), stream, s, accumulate, out,
-                lse, qkv);
+                TilesShape(s, 64 * kM, kForwardElements<kD, kM, kStep>, 0), stream, s, accumulate,
+                out, lse, qkv);
 }
 
 template <int kD, int kM, int kStep, int kKeysM, int kQueries>
 absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, const Bf16* dout,
                       const Bf16* qkv, const float* lse, const float* dots) {
   RETURN_IF_ERROR(Launch("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
-                         TilesShape(s, 64 * kM, (2 * 64 * kM + 4 * kStep) * kD, 0), stream, s, dqkv,
+                         TilesShape(s, 64 * kM, kGradElements<kD, kM, kStep>, 0), stream, s, dqkv,
                          dout, qkv, lse, dots));
   return Launch("causal_attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
-                TilesShape(s, 64 * kKeysM, (2 * 64 * kKeysM + 4 * kQueries) * kD, 4 * kQueries),
+                TilesShape(s, 64 * kKeysM, kGradElements<kD, kKeysM, kQueries>, 4 * kQueries),
                 stream, s, dqkv, dout, qkv, lse, dots);
 }
 
 }  // namespace
+
+absl::Status AllowBf16Attention(const AttentionSizes& s) {
+  return s.d == 64 ? AllowForward<64, 2, 64>() : AllowForward<128, 2, 32>();
+}
+
+absl::Status AllowBf16AttentionGrad(const AttentionSizes& s) {
+  return s.d == 64 ? AllowBackward<64, 2, 32, 1, 64>() : AllowBackward<128, 1, 64, 1, 32>();
+}
 
 absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
                                  Bf16* out, float* lse, const Bf16* qkv) {
