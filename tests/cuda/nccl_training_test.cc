@@ -36,13 +36,14 @@ struct Layout {
   bool sums_of_two;
   AnnotateOptions::Shard shard = AnnotateOptions::kNone;
   bool overlap = false;
+  int connections = -1;  // pairs that exchange messages, of all communicators; -1: any
 };
 
 TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
   const Layout layouts[] = {
-      {"data=2", true},
-      {"tensor=2", true},
-      {"pipe=2", true},
+      {.mesh = "data=2", .sums_of_two = true, .connections = 0},
+      {.mesh = "tensor=2", .sums_of_two = true},
+      {.mesh = "pipe=2", .sums_of_two = true, .connections = 4},
       {"pipe=2,data=2,tensor=2", true},
       {"data=4", false},
       {"data=4,tensor=2", false},
@@ -66,7 +67,15 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
         const DeviceBackend backend = OverNccl(HostBackend(8));
         run.device = proto::CUDA;
         run.backend = &backend;
+        emulated::Step step;
+        run.on_report = [&](int64_t report) {
+          if (report == 0) emulated::BeginStep();
+          if (report == 2) step = emulated::EndStep();
+        };
         const SmallResult on_gpus = Train(run);
+        // Nothing is connected, made or waited for between the first step and the last.
+        CHECK(step.forbidden.empty());
+        if (layout.connections >= 0) CHECK(emulated::Connections() == layout.connections);
         if (layout.sums_of_two) CHECK(on_gpus == on_cpu);
         CheckClose(on_gpus, on_cpu);
       }

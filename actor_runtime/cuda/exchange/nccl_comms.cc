@@ -5,9 +5,52 @@
 #include <cstdlib>
 #include <utility>
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 
 namespace oneflow::cuda {
+namespace {
+
+// Ends communicators in one group of NCCL. NCCL may wait for other processes or for the devices, so
+// a thread calls it. `late` is called after `patience`; if it returns false the thread is left
+// there.
+void EndTogether(const std::shared_ptr<const Nccl>& nccl,
+                 const std::function<std::vector<ncclComm_t>()>& take,
+                 decltype(Nccl::CommDestroy) end, std::chrono::milliseconds patience,
+                 const std::function<bool()>& late) {
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;  // under mutex
+  };
+  const auto state = std::make_shared<State>();
+  std::thread caller([nccl, take, end, state] {
+    const std::vector<ncclComm_t> comms = take();
+    if (!comms.empty()) {
+      static_cast<void>(nccl->GroupStart());
+      for (ncclComm_t comm : comms) static_cast<void>(end(comm));
+      static_cast<void>(nccl->GroupEnd());
+    }
+    const std::lock_guard lock(state->mutex);
+    state->done = true;
+    state->changed.notify_all();
+  });
+  std::unique_lock lock(state->mutex);
+  const auto done = [&] { return state->done; };
+  if (!state->changed.wait_for(lock, patience, done)) {
+    if (!late()) return caller.detach();
+    state->changed.wait(lock, done);
+  }
+  lock.unlock();
+  caller.join();
+}
+
+std::string Seconds(std::chrono::milliseconds time) {
+  return absl::StrCat(std::chrono::duration<double>(time).count(), " s");
+}
+
+}  // namespace
 
 NcclComms::NcclComms(std::shared_ptr<const Nccl> nccl, NcclPatience patience)
     : nccl_(std::move(nccl)), patience_(std::move(patience)) {}
@@ -66,7 +109,17 @@ void NcclComms::AbortAll(const std::vector<NcclUser*>& users, const std::vector<
     }
     return comms;
   };
-  EndTogether(take, nccl_->CommAbort, absl::StrCat("aborted after \"", status.message(), "\""));
+  EndTogether(nccl_, take, nccl_->CommAbort, patience_.abort, [&] {
+    const std::string sentence =
+        absl::StrCat("NCCL: communicators could not be aborted after \"", status.message(),
+                     "\" within ", Seconds(patience_.abort), ": the process ends");
+    if (!patience_.on_hang) {
+      std::fprintf(stderr, "oneflow: error: %s\n", sentence.c_str());
+      std::_Exit(1);  // What would end first waits for them.
+    }
+    patience_.on_hang(sentence);
+    return true;
+  });
   for (NcclUser* user : users) user->Aborted();
   const std::lock_guard lock(mutex_);
   for (Entry& entry : entries_) {
@@ -102,42 +155,15 @@ void NcclComms::Remove(NcclUser* user) {
              std::find(joined.begin(), joined.end(), &entry) != joined.end();
     });
   }
-  EndTogether([&] { return comms; }, nccl_->CommDestroy, "destroyed");
-}
-
-// NCCL may wait for other processes or for the devices, so a thread calls it that may be left
-// there.
-void NcclComms::EndTogether(const std::function<std::vector<ncclComm_t>()>& take, Call end,
-                            const std::string& what) const {
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool done = false;
-  std::thread caller([&] {
-    const std::vector<ncclComm_t> comms = take();
-    if (!comms.empty()) {
-      static_cast<void>(nccl_->GroupStart());
-      for (ncclComm_t comm : comms) static_cast<void>(end(comm));
-      static_cast<void>(nccl_->GroupEnd());
-    }
-    const std::lock_guard lock(mutex);
-    done = true;
-    ended.notify_all();
-  });
-  {
-    std::unique_lock lock(mutex);
-    if (!ended.wait_for(lock, patience_.end, [&] { return done; })) {
-      const std::string sentence = absl::StrCat(
-          "NCCL: communicators could not be ", what, " within ",
-          std::chrono::duration<double>(patience_.end).count(), " s: the process ends");
-      if (!patience_.on_hang) {
-        std::fprintf(stderr, "oneflow: error: %s\n", sentence.c_str());
-        std::_Exit(1);  // What would end first waits for them.
-      }
-      patience_.on_hang(sentence);
-      ended.wait(lock, [&] { return done; });
-    }
-  }
-  caller.join();
+  // All processes of a host have to destroy theirs; one that is late, or gone, is no reason to
+  // fail.
+  EndTogether(
+      nccl_, [comms] { return comms; }, nccl_->CommDestroy, patience_.meet,
+      [&] {
+        LOG(WARNING) << "NCCL: communicators could not be destroyed within "
+                     << Seconds(patience_.meet) << ": they are left as they are";
+        return false;
+      });
 }
 
 }  // namespace oneflow::cuda

@@ -28,9 +28,9 @@
 namespace oneflow::cuda {
 
 struct NcclPatience {
-  std::chrono::milliseconds connect = std::chrono::minutes(5);  // for all members to be there
-  std::chrono::milliseconds end = std::chrono::minutes(1);      // for NCCL to abort or destroy
-  // Called with a sentence if NCCL does not end in that time; null: it is printed to stderr, and
+  std::chrono::milliseconds meet = std::chrono::minutes(5);   // for all members to connect, or end
+  std::chrono::milliseconds abort = std::chrono::minutes(1);  // for NCCL to abort
+  // Called with a sentence if NCCL does not abort in that time; null: it is printed to stderr, and
   // the process ends with exit code 1.
   std::function<void(const std::string&)> on_hang;
 };
@@ -71,14 +71,10 @@ class NcclComms {
     std::vector<ncclComm_t> comms = {};
     bool failed = false, aborted = false;
   };
-  using Call = decltype(Nccl::CommDestroy);
-
   static bool IsDone(const Entry& entry);
   std::vector<Entry*> Joined(const NcclUser* user);
   void AbortAll(const std::vector<NcclUser*>& users, const std::vector<ncclComm_t>& unused,
                 const absl::Status& status);
-  void EndTogether(const std::function<std::vector<ncclComm_t>()>& take, Call end,
-                   const std::string& what) const;
 
   const std::shared_ptr<const Nccl> nccl_;
   const NcclPatience patience_;

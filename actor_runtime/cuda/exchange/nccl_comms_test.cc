@@ -42,6 +42,7 @@ class TwoGroups {
   }
   // A launch for all exchanges of member 0.
   void SetLaunch(MemberLaunch launch) { work_.SetLaunch(0, std::move(launch)); }
+  void Remove(int i) { communicators_[i] = nullptr; }
   Communicator& communicator(int i) { return *communicators_[i]; }
   Device& device() { return *devices_[0]; }
 
@@ -86,6 +87,25 @@ TEST_CASE("communicators that are joined by devices are aborted together") {
 
 std::atomic<bool> nccl_hangs{false};
 
+TEST_CASE(
+    "communicators that share devices are destroyed together, and waited for in vain no longer") {
+  {
+    Nccl nccl = OpenTwin();
+    nccl.CommDestroy = [](ncclComm_t comm) {
+      while (nccl_hangs) std::this_thread::yield();
+      return ncclCommDestroy(comm);
+    };
+    TwoGroups groups(nccl, {.meet = std::chrono::milliseconds(20)});
+    groups.Remove(0);
+    CHECK(emulated::CallCounts()["ncclCommDestroy"] == 0);  // The other one is used.
+    nccl_hangs = true;
+    groups.Remove(1);
+    nccl_hangs = false;
+  }
+  while (emulated::LiveObjects() > 0) std::this_thread::yield();
+  CHECK(emulated::CallCounts()["ncclCommDestroy"] == 4);
+}
+
 TEST_CASE("an abort in which NCCL hangs blocks nobody, and ends the process in bounded time") {
   std::string said;
   {
@@ -94,7 +114,7 @@ TEST_CASE("an abort in which NCCL hangs blocks nobody, and ends the process in b
       while (nccl_hangs) std::this_thread::yield();
       return ncclCommAbort(comm);
     };
-    const NcclPatience patience{.end = std::chrono::milliseconds(20),
+    const NcclPatience patience{.abort = std::chrono::milliseconds(20),
                                 .on_hang = [&](const std::string& sentence) {
                                   said = sentence;
                                   nccl_hangs = false;

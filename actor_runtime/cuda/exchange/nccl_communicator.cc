@@ -355,7 +355,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(std::shared_p
                                                                    const IdExchange& ids,
                                                                    const DeviceGroup& group) {
   const Nccl& nccl = comms->nccl();
-  const std::chrono::milliseconds patience = comms->patience().connect;
+  const std::chrono::milliseconds patience = comms->patience().meet;
   ASSIGN_OR_RETURN(const ncclUniqueId id, FetchId(nccl, ids, group));
   auto communicator = std::make_unique<NcclCommunicator>(std::move(comms), group);
   Maker maker(nccl, group, patience, communicator.get());

@@ -420,7 +420,7 @@ TEST_CASE("where a member does not come the communicator is not made, in bounded
   emulated::Reset({.devices = 1});
   {
     NcclPatience patience = Patience();
-    patience.connect = std::chrono::milliseconds(1);
+    patience.meet = std::chrono::milliseconds(1);
     const DeviceBackend backend = BackendOverNccl(OpenTwin(), patience);
     auto device = backend.make_device(0);
     Good(device.status());
