@@ -34,8 +34,8 @@ std::optional<PeerBeats::Silent> PeerBeats::Tick(JobTime now,
     }
     if (beats) send(peer.process);
   }
-  if (told_ || silent.time < silence_) return std::nullopt;
-  told_ = true;
+  if (reported_ || silent.time < silence_) return std::nullopt;
+  reported_ = true;
   silent.others =
       static_cast<int>(std::count_if(peers_.begin(), peers_.end(), [&](const Peer& peer) {
         return peer.process != silent.process &&

@@ -58,7 +58,7 @@ class PeerBeats {
   JobTime silence_ = 0, beat_ = 0;
   JobTime ticked_ = 0, next_tick_ = 0, beat_at_ = 0;
   ListeningClock clock_;
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 // UNAVAILABLE, a consequence (cause.h): "it has not heard host d (process 3, rank 3) on the data network for 5.2 s".

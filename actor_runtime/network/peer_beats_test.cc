@@ -32,7 +32,7 @@ struct Scene {
     });
     if (found) silent[p] = found;
   }
-  void Cut(int a, int b) { reaches[a][b] = reaches[b][a] = false; }
+  void Disconnect(int a, int b) { reaches[a][b] = reaches[b][a] = false; }
   // All run, in steps of a tenth of a beat.
   void Pass(JobTime time) {
     for (const JobTime end = now + time; now < end; now += kBeat / 10) {
@@ -61,7 +61,7 @@ TEST_CASE("who beats is not silent, for as long as it does") {
 TEST_CASE("both ends of a link that carries nothing find out in time, and nobody else does") {
   Scene scene(4);
   scene.Pass(10 * kJobSecond);
-  scene.Cut(2, 3);
+  scene.Disconnect(2, 3);
   scene.Pass(kSilence - kBeat);
   CHECK(scene.NobodyIsSilent());
   scene.Pass(3 * kBeat);
@@ -87,7 +87,7 @@ TEST_CASE("a link that carries in one direction alone is found by the end that h
 TEST_CASE("a host that has lost all others counts them, and says so once") {
   Scene scene(4);
   scene.Pass(10 * kJobSecond);
-  for (const int other : {0, 1, 2}) scene.Cut(3, other);
+  for (const int other : {0, 1, 2}) scene.Disconnect(3, other);
   scene.Pass(kSilence + 2 * kBeat);
   REQUIRE(scene.silent[3].has_value());
   CHECK(scene.silent[3]->others == 2);

@@ -123,11 +123,11 @@ MakerForTest MakerOver(const char* name, const std::string& transports) {
 
 TEST_CASE("a peer that sends no beat is reported, by name, and breaks nothing by itself") {
   for (const char* transports : {"posix,self", "tcp,self"}) {
-    std::promise<std::pair<int, absl::Status>> told;
+    std::promise<std::pair<int, absl::Status>> reported;
     UcxOptions options{.process = 0, .processes = 2, .job = 42, .transports = transports};
     options.interface = "lo";
     auto watching = UcxNetwork::Open(options, [&](int process, const absl::Status& why) {
-                      told.set_value({process, why});
+                      reported.set_value({process, why});
                     }).value();
     options.process = 1;
     auto mute = UcxNetwork::Open(options, [](int, const absl::Status&) {}).value();
@@ -138,7 +138,7 @@ TEST_CASE("a peer that sends no beat is reported, by name, and breaks nothing by
     watching->Start();
     mute->Start();
     watching->Watch(kJobSecond / 5);
-    const auto [process, why] = told.get_future().get();
+    const auto [process, why] = reported.get_future().get();
     CHECK(process == 1);
     CHECK(absl::IsUnavailable(why));
     CHECK_THAT(std::string(why.message()),
