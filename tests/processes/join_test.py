@@ -28,7 +28,7 @@ class JoinTest(unittest.TestCase):
     def compile(self, folder, *flags):
         cli.run("compile", "--graph=" + self.here + "/gpt.textproto", "--batch=4", *flags, "--out=gpt.plan", cwd=folder)
 
-    def start(self, first=(), second=()):
+    def start(self, first=(), second=(), token="t"):
         """Two processes of one run, each with its own flags and folder."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -39,7 +39,8 @@ class JoinTest(unittest.TestCase):
                                                    f"--process_index={index}", f"--coordinator=127.0.0.1:{port}", *flags])]
             started.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             text=True, errors="replace",
-                                            env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))
+                                            env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN=token,
+                                                     HOME=self.here)))
             self.addCleanup(started[-1].kill)
         return started
 
@@ -62,6 +63,31 @@ class JoinTest(unittest.TestCase):
         for _, error in self.train(second=["--memory=1KiB"], code=2):
             self.assertEqual(error.count("oneflow: error: "), 1, error)
             self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
+
+    def test_a_launcher_that_gives_no_token(self):
+        steps = ["--steps=1000000", f"--plan={self.here}/gpt.plan"]
+        started = self.start(steps, steps, token="")
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        made = os.stat(self.here + "/.oneflow/" + os.listdir(self.here + "/.oneflow")[0])
+        self.assertEqual(made.st_mode & 0o777, 0o600)
+        # Another user, who has another home, says that a later attempt has begun.
+        coordinator = next(word for word in started[1].args if word.startswith("--coordinator="))
+        for token in ("", "guess"):
+            _, error = self.stranger(coordinator, token)
+            self.assertIn("refuses it; give all processes of the job the same token", error)
+        self.assertEqual([process.poll() for process in started], [None, None])
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            _, error = process.communicate(timeout=SECONDS)
+            self.assertIn("interrupted", error)
+
+    def stranger(self, coordinator, token):
+        command = [cli.ONEFLOW, "train", f"--plan={self.here}/gpt.plan", "--data=text.txt", "--steps=1000000", "--processes=2",
+                   "--process_index=1", coordinator]
+        environment = dict(os.environ, HOME=self.there, ONEFLOW_JOB_TOKEN=token, ONEFLOW_ATTEMPT="7")
+        done = subprocess.run(command, cwd=self.there, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stdout, done.stderr
 
     def test_processes_that_cannot_reach_each_other(self):
         shutil.copy(self.here + "/gpt.plan", self.there)
