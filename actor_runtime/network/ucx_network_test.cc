@@ -123,8 +123,8 @@ MakerForTest MakerOver(const char* name, const std::string& transports) {
 }  // namespace
 
 const std::vector<MakerForTest>& CommunicatorMakers() {
-  static const std::vector<MakerForTest> makers = {
-      MakerOver("UCX over shared memory", "posix,self"), MakerOver("UCX over TCP", "tcp,self")};
+  static const std::vector<MakerForTest> makers = {MakerOver("UCX over shared memory", "sysv,self"),
+                                                   MakerOver("UCX over TCP", "tcp,self")};
   return makers;
 }
 
