@@ -20,7 +20,7 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kTokenBytes = 32;
-constexpr char kMend[] = "remove it, or give all processes the same ONEFLOW_JOB_TOKEN";
+constexpr char kHint[] = "remove it, or give all processes the same ONEFLOW_JOB_TOKEN";
 
 absl::Status MakeFolder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -29,9 +29,9 @@ absl::Status MakeFolder(const std::string& folder) {
   }
   struct stat facts;
   if (lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-    return InputError(folder, "is no folder", kMend);
+    return InputError(folder, "is no folder", kHint);
   }
-  if (facts.st_uid != geteuid()) return InputError(folder, "is another user's", kMend);
+  if (facts.st_uid != geteuid()) return InputError(folder, "is another user's", kHint);
   if ((facts.st_mode & 022) != 0) {
     return InputError(folder, "may be written to by others than its owner", "chmod 700");
   }
@@ -78,11 +78,11 @@ absl::StatusOr<std::string> TokenOfRun(const std::string& folder, const std::str
     const int error = errno;
     unlink(draft.c_str());
     if (!linked && error != EEXIST) {
-      return InputError(path, absl::StrCat("cannot be made: ", std::strerror(error)), kMend);
+      return InputError(path, absl::StrCat("cannot be made: ", std::strerror(error)), kHint);
     }
   }
-  ASSIGN_OR_RETURN(std::string token, ReadSecret(path, kMend));
-  if (token.size() != 2 * kTokenBytes) return InputError(path, "is no token", kMend);
+  ASSIGN_OR_RETURN(std::string token, ReadSecret(path, kHint));
+  if (token.size() != 2 * kTokenBytes) return InputError(path, "is no token", kHint);
   return token;
 }
 

@@ -33,10 +33,10 @@ absl::Status WriteSecret(const std::string& path, const std::string& text) {
   return InputError(path, "cannot be written", "make room on its disk");
 }
 
-absl::StatusOr<std::string> ReadSecret(const std::string& path, const std::string& mend) {
+absl::StatusOr<std::string> ReadSecret(const std::string& path, const std::string& hint) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
-    return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)), mend);
+    return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)), hint);
   }
   struct stat facts;
   std::string text;
@@ -48,11 +48,11 @@ absl::StatusOr<std::string> ReadSecret(const std::string& path, const std::strin
     text.append(buffer, size);
   }
   close(file);
-  if (!known || size < 0) return InputError(path, "cannot be read", mend);
+  if (!known || size < 0) return InputError(path, "cannot be read", hint);
   if ((facts.st_mode & 077) != 0) {
-    return InputError(path, "may be read by others than its owner", "chmod 600, or " + mend);
+    return InputError(path, "may be read by others than its owner", "chmod 600, or " + hint);
   }
-  if (text.size() > kMostFileBytes) return InputError(path, "is no secret: it is too long", mend);
+  if (text.size() > kMostFileBytes) return InputError(path, "is no secret: it is too long", hint);
   return text;
 }
 

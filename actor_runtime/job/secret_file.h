@@ -10,8 +10,8 @@ namespace oneflow {
 // Makes the file, with mode 0600. An existing one is an error, and stays.
 absl::Status WriteSecret(const std::string& path, const std::string& text);
 
-// Refuses a file that others than its owner may read, and one of more than 64 KiB. `mend` ends the
+// Refuses a file that others than its owner may read, and one of more than 64 KiB. `hint` ends the
 // error message.
-absl::StatusOr<std::string> ReadSecret(const std::string& path, const std::string& mend);
+absl::StatusOr<std::string> ReadSecret(const std::string& path, const std::string& hint);
 
 }  // namespace oneflow

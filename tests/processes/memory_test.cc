@@ -46,8 +46,9 @@ class Resident {
 // Counting makes no data: token 0 everywhere.
 class Zeros final : public TokenSource {
  public:
-  void Sample(int64_t, int64_t, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t, int64_t, std::span<int32_t> tokens) const override {
     std::fill(tokens.begin(), tokens.end(), 0);
+    return absl::OkStatus();
   }
 };
 
