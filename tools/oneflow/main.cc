@@ -92,7 +92,8 @@ absl::Status Dispatch(std::vector<std::string> argv) {
   return verb.run(args);
 }
 
-// Each process of a group is a descriptor or several, each file of data is one, and shells give few.
+// Each process of a group is a descriptor or several, each file of data is one, and shells give
+// few.
 void RaiseDescriptorLimit() {
   rlimit descriptors = {};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
