@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <linux/filter.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -41,29 +40,6 @@ std::optional<Address> ParseAddress(const std::string& text) {
     return address;
   }
   return std::nullopt;
-}
-
-// The addresses that agree with `base` in the bits of `mask`.
-struct Network {
-  Address base;
-  std::array<uint8_t, 16> mask = {};
-};
-
-absl::StatusOr<Network> ParseNetwork(const std::string& text) {
-  const size_t slash = text.find('/');
-  const std::optional<Address> base = ParseAddress(text.substr(0, slash));
-  int bits = base ? 8 * base->length : 0;
-  const bool has_bits = slash != std::string::npos;
-  if (!base || (has_bits && (!absl::SimpleAtoi(text.substr(slash + 1), &bits) || bits < 0 ||
-                             bits > 8 * base->length))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is not a network as 10.1.0.0/16"));
-  }
-  Network network{*base};
-  for (int byte = 0; byte < base->length; ++byte) {
-    network.mask[byte] = static_cast<uint8_t>(0xff << (8 - std::clamp(bits - 8 * byte, 0, 8)));
-  }
-  return network;
 }
 
 bool IsLoopback(const Address& address) {
@@ -131,60 +107,23 @@ absl::StatusOr<std::vector<NetworkDevice>> NetworkDevices() {
 }
 
 absl::StatusOr<bool> IsInNetwork(std::string_view address, const std::string& network) {
-  ASSIGN_OR_RETURN(const Network parsed, ParseNetwork(network));
+  const size_t slash = network.find('/');
+  const std::optional<Address> base = ParseAddress(network.substr(0, slash));
+  int bits = base ? 8 * base->length : 0;
+  const bool has_bits = slash != std::string::npos;
+  if (!base || (has_bits && (!absl::SimpleAtoi(network.substr(slash + 1), &bits) || bits < 0 ||
+                             bits > 8 * base->length))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", network, "\" is not a network as 10.1.0.0/16"));
+  }
   const std::optional<Address> of = ParseAddress(std::string(address));
-  if (!of || of->length != parsed.base.length) return false;
-  for (int byte = 0; byte < of->length; ++byte) {
-    if (((of->bytes[byte] ^ parsed.base.bytes[byte]) & parsed.mask[byte]) != 0) return false;
+  if (!of || of->length != base->length) return false;
+  for (int byte = 0; byte < base->length; ++byte) {
+    const int rest = std::clamp(bits - 8 * byte, 0, 8);
+    const auto mask = static_cast<uint8_t>(0xff << (8 - rest));
+    if (((of->bytes[byte] ^ base->bytes[byte]) & mask) != 0) return false;
   }
   return true;
-}
-
-absl::Status AdmitOnly(const std::string& network, int listening_fd) {
-  ASSIGN_OR_RETURN(const Network parsed, ParseNetwork(network));
-  const bool is_ipv4 = parsed.base.length == 4;
-  // Places in the header of IP: the version, and the source's address.
-  constexpr uint32_t kVersion = 0;
-  const uint32_t source = is_ipv4 ? 12 : 8;
-  const auto load = [](int size, uint32_t at) -> sock_filter {
-    return BPF_STMT(static_cast<uint16_t>(BPF_LD | size | BPF_ABS), SKF_NET_OFF + at);
-  };
-  constexpr sock_filter kDrop = BPF_STMT(BPF_RET | BPF_K, 0);
-  constexpr sock_filter kTake = BPF_STMT(BPF_RET | BPF_K, 0xffffffff);
-  // Each comparison skips the drop behind it where it holds.
-  std::vector<sock_filter> program = {load(BPF_B, kVersion), BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
-                                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, is_ipv4 ? 4U : 6U, 1, 0),
-                                      kDrop};
-  for (int byte = 0; byte < parsed.base.length; byte += 4) {
-    uint32_t base = 0, mask = 0;
-    std::memcpy(&base, &parsed.base.bytes[byte], sizeof(base));
-    std::memcpy(&mask, &parsed.mask[byte], sizeof(mask));
-    program.push_back(load(BPF_W, source + byte));
-    program.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ntohl(mask)));
-    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(base & mask), 1, 0));
-    program.push_back(kDrop);
-  }
-  program.push_back(kTake);
-  const sock_fprog filter = {static_cast<uint16_t>(program.size()), program.data()};
-  if (setsockopt(listening_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) == 0) {
-    return absl::OkStatus();
-  }
-  return absl::UnavailableError(
-      absl::StrCat("the kernel takes no filter of addresses: ", std::strerror(errno)));
-}
-
-std::vector<int> ListeningSockets() {
-  std::vector<int> listening;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-    int fd = -1, listens = 0;
-    socklen_t bytes = sizeof(listens);
-    if (!absl::SimpleAtoi(entry.path().filename().string(), &fd)) continue;
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || listens == 0) continue;
-    listening.push_back(fd);
-  }
-  std::sort(listening.begin(), listening.end());
-  return listening;
 }
 
 absl::StatusOr<std::string> ChooseDevice(const NamedNetwork& named,

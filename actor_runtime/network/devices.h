@@ -40,13 +40,6 @@ absl::StatusOr<std::string> ChooseDevice(const NamedNetwork& named,
 // True if an address, as text, is in a network. INVALID_ARGUMENT if `network` does not parse.
 absl::StatusOr<bool> IsInNetwork(std::string_view address, const std::string& network);
 
-// From now on the kernel drops all that comes to a listening socket of TCP, and to its connections,
-// from addresses outside a network. INVALID_ARGUMENT if `network` does not parse.
-absl::Status AdmitOnly(const std::string& network, int listening_fd);
-
-// The descriptors of this process that listen for connections.
-std::vector<int> ListeningSockets();
-
 // The address that a host's name, or an address as text, resolves to, if all are loopback; nothing
 // if the name is unknown or resolves to another address, too.
 std::optional<std::string> LoopbackAddress(const std::string& host);

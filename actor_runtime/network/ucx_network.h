@@ -39,7 +39,6 @@ struct UcxOptions {
   uint64_t job = 0;  // messages of another job or attempt are dropped
   uint32_t attempt = 0;
   std::string interface;   // the network device that TCP listens on ("lo", "eth0"); empty: all
-  std::string admit;       // a network: TCP takes nothing from other addresses; empty: from all
   std::string transports;  // UCX's names ("tcp,self"); empty: the environment's UCX_TLS
   bool spin = true;        // looks for messages for some microseconds before it sleeps
 };

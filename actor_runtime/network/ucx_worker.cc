@@ -5,7 +5,6 @@
 #include <ucs/config/global_opts.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -14,8 +13,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/network/devices.h"
-#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
@@ -118,15 +115,9 @@ absl::Status UcxWorker::Open(const UcxOptions& options) {
   ucp_worker_params_t of_worker{};
   of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  const std::vector<int> before_it = ListeningSockets();
   status = ucp_worker_create(context, &of_worker, &worker);
   if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);
   CloseToGroup();
-  for (const int fd : ListeningSockets()) {
-    if (options.admit.empty() || std::binary_search(before_it.begin(), before_it.end(), fd))
-      continue;
-    RETURN_IF_ERROR(AdmitOnly(options.admit, fd));
-  }
   status = ucp_worker_get_efd(worker, &event_fd);
   if (status != UCS_OK) return UcxError("UCX has nothing to sleep on", status);
 

@@ -179,7 +179,6 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
   ProcessesOptions options;
   ASSIGN_OR_RETURN(options.member, MemberFromFlags(placement));
   ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(placement, &options.member));
-  options.admit = FLAGS_trust_network;
   options.on_note = [watch](int process, const std::string& name, const std::string& value) {
     watch->Note(process, name, value);
   };

@@ -75,7 +75,6 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.attempt = static_cast<uint32_t>(self->options_.member.attempt);
   ASSIGN_OR_RETURN(network.transports, made->ChooseTransports());
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
-  network.admit = self->options_.admit;
   // A separate core: a thread that spins takes none from a kernel.
   network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
   auto opened = UcxNetwork::Open(network, [self](int process, const absl::Status& why) {

@@ -36,7 +36,6 @@ namespace oneflow {
 struct ProcessesOptions {
   MemberOptions member;   // who, where, and what must be the same in all
   std::string interface;  // the network device of exchanges; empty: loopback
-  std::string admit;      // the network of their peers (UcxOptions)
   // Process 0 alone: called when others may join, with the coordinator's port.
   std::function<void(int port)> on_listening;
   // Asked now and then until all have joined: why they never will. May be empty.
