@@ -6,19 +6,13 @@
 #include <span>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace oneflow {
 
-// OK if `path` leads to a regular file. It does not block: a pipe without a writer is refused at
-// once. Errors are those of MappedFile::Open.
-absl::Status CheckRegularFile(const std::string& path);
-
 class MappedFile {
  public:
-  // NOT_FOUND if there is no such file, INVALID_ARGUMENT if it cannot be read or is a pipe, a
-  // socket or a device. An empty file maps to no bytes.
+  // Errors are those of DataFile::Open (data_file.h). An empty file maps to no bytes.
   static absl::StatusOr<MappedFile> Open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

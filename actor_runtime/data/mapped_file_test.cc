@@ -1,6 +1,5 @@
 #include "actor_runtime/data/mapped_file.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -38,27 +37,6 @@ TEST_CASE("released pages leave the process, and an access loads them") {
   CHECK(ResidentFilePages() < before - kPages / 2);
   CHECK(full());
   file->Release({});
-}
-
-// None of the opens may wait: with a pipe that nobody writes to the test would never end.
-TEST_CASE("pipes, sockets and devices are refused at once") {
-  const TemporaryDirectory folder;
-  const std::string pipe = folder.path() + "/pipe", link = folder.path() + "/link";
-  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  REQUIRE(symlink(pipe.c_str(), link.c_str()) == 0);
-  for (const std::string& path : {pipe, link}) {
-    for (const absl::Status& status : {MappedFile::Open(path).status(), CheckRegularFile(path)}) {
-      CHECK(status.message() == path +
-                                    ": is a pipe, no regular file: data is read in any order; "
-                                    "write it to a file first, and give that");
-    }
-  }
-  CHECK_THAT(std::string(MappedFile::Open("/dev/zero").status().message()),
-             Catch::Contains("is a device, no regular file"));
-  CHECK_THAT(std::string(CheckRegularFile(folder.path()).message()),
-             Catch::Contains("Is a directory"));
-  CHECK(absl::IsNotFound(CheckRegularFile(folder.path() + "/absent")));
-  CHECK(CheckRegularFile(folder.Write("data", "")).ok());
 }
 
 }  // namespace

@@ -12,31 +12,34 @@
 namespace oneflow {
 namespace {
 
-// Position of the first token outside [0, vocab).
-std::optional<int64_t> FindBadToken(const TokenFile& file, int64_t vocab) {
-  if (file.token_bytes < 4 && vocab >= int64_t{1} << (8 * file.token_bytes)) return std::nullopt;
-  std::vector<int32_t> part(1 << 14);
-  for (int64_t at = 0; at < file.tokens; at += static_cast<int64_t>(part.size())) {
-    part.resize(std::min<int64_t>(static_cast<int64_t>(part.size()), file.tokens - at));
-    file.Read(at, part);
-    const auto bad = std::find_if(part.begin(), part.end(),
-                                  [vocab](int32_t token) { return token < 0 || token >= vocab; });
-    if (bad != part.end()) return at + (bad - part.begin());
-  }
-  return std::nullopt;
+bool CannotExceed(const TokenFile& file, int64_t vocab) {
+  return file.token_bytes < 4 && vocab >= int64_t{1} << (8 * file.token_bytes);
+}
+
+// `part`: tokens of the file from position `at` on.
+absl::Status CheckTokens(const TokenFile& file, int64_t at, std::span<const int32_t> part,
+                         int64_t vocab) {
+  if (CannotExceed(file, vocab)) return absl::OkStatus();
+  const auto bad = std::find_if(part.begin(), part.end(),
+                                [vocab](int32_t token) { return token < 0 || token >= vocab; });
+  if (bad == part.end()) return absl::OkStatus();
+  return InputError(file.file.path(),
+                    absl::StrCat("token ", *bad, " at position ", at + (bad - part.begin()),
+                                 " is not in the model's vocabulary of ", vocab),
+                    *bad < 0 ? "make the file again"
+                             : absl::StrCat("use a model whose vocabulary is at least ", *bad + 1,
+                                            " or other data"));
 }
 
 absl::Status CheckTokens(const TokenFile& file, int64_t vocab) {
-  const auto bad = FindBadToken(file, vocab);
-  if (!bad) return absl::OkStatus();
-  int32_t token = 0;
-  file.Read(*bad, {&token, 1});
-  return InputError(file.file.path(),
-                    absl::StrCat("token ", token, " at position ", *bad,
-                                 " is not in the model's vocabulary of ", vocab),
-                    token < 0 ? "make the file again"
-                              : absl::StrCat("use a model whose vocabulary is at least ", token + 1,
-                                             " or other data"));
+  if (CannotExceed(file, vocab)) return absl::OkStatus();
+  std::vector<int32_t> part(1 << 14);
+  for (int64_t at = 0; at < file.tokens; at += std::ssize(part)) {
+    part.resize(std::min<int64_t>(std::ssize(part), file.tokens - at));
+    RETURN_IF_ERROR(file.Read(at, part));
+    RETURN_IF_ERROR(CheckTokens(file, at, part, vocab));
+  }
+  return absl::OkStatus();
 }
 
 // Ids of two tokenizers mean different things.
@@ -60,7 +63,7 @@ absl::Status CheckLength(std::string_view where, std::string_view part, int64_t 
 
 }  // namespace
 
-void TokenDataset::Read(int64_t position, std::span<int32_t> tokens) const {
+absl::Status TokenDataset::Read(int64_t position, std::span<int32_t> tokens) const {
   int64_t at = begin_ + position;
   CHECK(position >= 0 && at + static_cast<int64_t>(tokens.size()) <= end_)
       << position << " + " << tokens.size() << " of " << size();
@@ -70,16 +73,19 @@ void TokenDataset::Read(int64_t position, std::span<int32_t> tokens) const {
   while (!tokens.empty()) {
     const int64_t first = at - file->begin;
     const auto n = std::min<int64_t>(tokens.size(), file->tokens.tokens - first);
-    file->tokens.Read(first, tokens.first(n));
+    RETURN_IF_ERROR(file->tokens.Read(first, tokens.first(n)));
+    // The file may have been written to since it was opened.
+    RETURN_IF_ERROR(CheckTokens(file->tokens, first, tokens.first(n), vocab_));
     tokens = tokens.subspan(n);
     at += n;
     ++file;
   }
+  return absl::OkStatus();
 }
 
 TokenDataset TokenDataset::Part(int64_t begin, int64_t end) const {
   CHECK(0 <= begin && begin <= end && end <= size());
-  return TokenDataset(files_, begin_ + begin, begin_ + end);
+  return TokenDataset(files_, vocab_, begin_ + begin, begin_ + end);
 }
 
 TokenizerId TokenDataset::tokenizer() const {
@@ -112,7 +118,7 @@ absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& 
     total += tokens;
   }
   RETURN_IF_ERROR(CheckLength(paths[0], "it", total, sequence));
-  return TokenDataset(std::move(files), 0, total);
+  return TokenDataset(std::move(files), vocab, 0, total);
 }
 
 absl::StatusOr<TokenSplit> SplitTokens(const TokenDataset& data, double validation,

@@ -4,8 +4,8 @@
 //   ASSIGN_OR_RETURN(TokenSplit split, SplitTokens(data, 0.1, 64));
 //   std::unique_ptr<TokenSource> source = split.train.Source(/*seed=*/1);
 //
-// It is not a tokenizer: it never changes the ids of the files. Files are mapped, not read; several
-// are joined in the order given.
+// It is not a tokenizer: it never changes the ids of the files. Files stay open, and are read where
+// they are needed; several are joined in the order given.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,10 @@ class TokenDataset {
                                            int64_t sequence);
 
   int64_t size() const { return end_ - begin_; }
-  // Tokens [position, position + tokens.size()), which must be inside. Allocates nothing.
-  void Read(int64_t position, std::span<int32_t> tokens) const;
+  // Tokens [position, position + tokens.size()), which must be inside. Errors: those of
+  // DataFile::Read, and a token outside the vocabulary, because the file was written to since it
+  // was opened. Allocates nothing.
+  absl::Status Read(int64_t position, std::span<int32_t> tokens) const;
   // Tokens [begin, end) of this view.
   TokenDataset Part(int64_t begin, int64_t end) const;
   // Draws the sequences of every step, with replacement. Sample s of step t starts at a position
@@ -54,11 +56,11 @@ class TokenDataset {
   };
   using Files = std::vector<File>;
 
-  TokenDataset(std::shared_ptr<const Files> files, int64_t begin, int64_t end)
-      : files_(std::move(files)), begin_(begin), end_(end) {}
+  TokenDataset(std::shared_ptr<const Files> files, int64_t vocab, int64_t begin, int64_t end)
+      : files_(std::move(files)), vocab_(vocab), begin_(begin), end_(end) {}
 
   std::shared_ptr<const Files> files_;  // sorted by begin
-  int64_t begin_, end_;
+  int64_t vocab_, begin_, end_;
 };
 
 struct TokenSplit {

@@ -14,7 +14,7 @@ namespace {
 
 std::vector<int32_t> Read(const TokenDataset& data, int64_t begin, int64_t count) {
   std::vector<int32_t> tokens(count);
-  data.Read(begin, tokens);
+  CHECK(data.Read(begin, tokens).ok());
   return tokens;
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("Source: a function of seed, step and sample") {
   const TokenDataset data = *TokenDataset::Open({dir.Write("a", text)}, 256, 4);
   auto sample = [&](uint64_t seed, int64_t step, int64_t number) {
     std::vector<int32_t> tokens(5);
-    data.Source(seed)->Sample(step, number, tokens);
+    REQUIRE(data.Source(seed)->Sample(step, number, tokens).ok());
     return tokens;
   };
   std::set<int32_t> starts;
@@ -167,8 +167,26 @@ TEST_CASE("Source: a dataset of exactly one sequence") {
   const TemporaryDirectory dir;
   const TokenDataset data = *TokenDataset::Open({dir.Write("a", "abc")}, 256, 2);
   std::vector<int32_t> tokens(3);
-  data.Source(9)->Sample(0, 0, tokens);
+  CHECK(data.Source(9)->Sample(0, 0, tokens).ok());
   CHECK(tokens == std::vector<int32_t>{'a', 'b', 'c'});
+}
+
+TEST_CASE("A file that is written to after it was opened is an error, or is read as it is") {
+  const TemporaryDirectory dir;
+  const std::string a = dir.Write("a.bin", "\x01\x02"), path = dir.Write("b.bin", "abcdefgh");
+  const TokenDataset data = *TokenDataset::Open({a, path}, 0x7000, 2);
+  std::vector<int32_t> tokens(3);
+  dir.Write("b.bin",
+            "ab\xff\xff"
+            "efgh");
+  CHECK(Message(data.Read(1, tokens)) ==
+        path +
+            ": token 65535 at position 1 is not in the model's vocabulary of 28672; use a model "
+            "whose vocabulary is at least 65536 or other data");
+  dir.Write("b.bin", "abcde");
+  CHECK(Read(data, 0, 3) == std::vector<int32_t>{0x0201, 0x6261, 0x6463});
+  CHECK_THAT(Message(data.Read(2, tokens)),
+             Catch::StartsWith(path + ": ends at byte 5, and had 8 "));
 }
 
 }  // namespace

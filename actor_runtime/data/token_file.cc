@@ -1,12 +1,14 @@
 #include "actor_runtime/data/token_file.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/token_file_meta.h"
@@ -19,6 +21,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
+// Bytes that are read at once.
+constexpr int64_t kBlock = 1 << 14;
+
 template <typename T>
 T At(std::span<const std::byte> bytes, int64_t offset) {
   T value;
@@ -27,7 +32,7 @@ T At(std::span<const std::byte> bytes, int64_t offset) {
 }
 
 template <typename T>
-void Copy(const std::byte* base, std::span<int32_t> out) {
+void Widen(const std::byte* base, std::span<int32_t> out) {
   for (size_t i = 0; i < out.size(); ++i) {
     T token;
     std::memcpy(&token, base + i * sizeof token, sizeof token);
@@ -37,24 +42,24 @@ void Copy(const std::byte* base, std::span<int32_t> out) {
 
 // True where two bytes of four hold what is left of ids below 2^18, for many ids: no text has such
 // ids of two bytes.
-bool LooksLikeFourBytes(std::span<const std::byte> bytes) {
-  constexpr int64_t kFewest = 64, kMost = 4096;
-  const auto pairs = std::min<int64_t>(static_cast<int64_t>(bytes.size()) / 4, kMost);
+bool LooksLikeFourBytes(std::span<const std::byte> bytes, int64_t file_bytes) {
+  constexpr int64_t kFewest = 64;
+  const auto pairs = static_cast<int64_t>(bytes.size()) / 4;
   bool low = false;
   for (int64_t i = 0; i < pairs; ++i) {
     if (At<uint16_t>(bytes, 4 * i + 2) > 3) return false;
     low = low || At<uint16_t>(bytes, 4 * i) > 3;
   }
-  return low && pairs >= kFewest && bytes.size() % 4 == 0;
+  return low && pairs >= kFewest && file_bytes % 4 == 0;
 }
 
-absl::StatusOr<TokenFile> OpenRaw(MappedFile file) {
-  const auto bytes = static_cast<int64_t>(file.bytes().size());
+absl::StatusOr<TokenFile> OpenRaw(DataFile file, std::span<const std::byte> head) {
+  const int64_t bytes = file.size();
   if (bytes % 2 != 0) {
     return InputError(file.path(), absl::StrCat("odd size of ", bytes, " bytes: not uint16 tokens"),
                       "a .bin file holds uint16 (docs/data.md); rename a text file");
   }
-  if (LooksLikeFourBytes(file.bytes())) {
+  if (LooksLikeFourBytes(head, bytes)) {
     return InputError(
         file.path(), "every other uint16 is below 4: these are ids of four bytes without a header",
         "give Megatron's .bin with its .idx beside it, or a file of llm.c (docs/data.md)");
@@ -87,8 +92,9 @@ const LlmcKind* FindLlmcKind(std::span<const std::byte> bytes) {
   return kind == std::end(kLlmcKinds) ? nullptr : kind;
 }
 
-absl::StatusOr<TokenFile> OpenLlmc(MappedFile file, const LlmcKind& kind) {
-  const auto size = static_cast<int64_t>(file.bytes().size());
+absl::StatusOr<TokenFile> OpenLlmc(DataFile file, const LlmcKind& kind,
+                                   std::span<const std::byte> head) {
+  const int64_t size = file.size();
   if (kind.token_bytes == 0) {
     return InputError(file.path(), absl::StrCat("is a file of llm.c that holds ", kind.name),
                       "give one of its token files (magic 20240520 or 20240801)");
@@ -99,8 +105,8 @@ absl::StatusOr<TokenFile> OpenLlmc(MappedFile file, const LlmcKind& kind) {
                                    " of llm.c's header, with which it begins"),
                       "it is truncated; make it again");
   }
-  const auto version = At<int32_t>(file.bytes(), 4);
-  const int64_t count = At<int32_t>(file.bytes(), 8);
+  const auto version = At<int32_t>(head, 4);
+  const int64_t count = At<int32_t>(head, 8);
   const int64_t held = (size - kLlmcHeaderBytes) / kind.token_bytes;
   if (version != kind.version) {
     return InputError(file.path(), absl::StrCat("llm.c ", kind.name, ", version ", version),
@@ -123,24 +129,26 @@ bool IsMegatronIndex(std::span<const std::byte> bytes) {
 // sequence of each document.
 class MegatronIndex {
  public:
-  explicit MegatronIndex(const MappedFile& index) : index_(index), bytes_(index.bytes()) {}
+  explicit MegatronIndex(const DataFile& index) : index_(index) {}
 
   // The tokens' width and number; the .bin holds `bin_bytes`.
   absl::Status Check(int64_t bin_bytes) {
     constexpr int64_t kMagic = sizeof kMegatronMagic, kHead = kMagic + 8 + 1 + 8 + 8;
-    if (static_cast<int64_t>(bytes_.size()) < kHead || !IsMegatronIndex(bytes_)) {
+    std::array<std::byte, kHead> head = {};
+    RETURN_IF_ERROR(index_.Read(0, std::span(head).first(std::min(kHead, index_.size()))));
+    if (index_.size() < kHead || !IsMegatronIndex(head)) {
       return Bad("is no Megatron index (MMIDIDX), but stands beside a .bin");
     }
-    const auto version = At<uint64_t>(bytes_, kMagic);
+    const auto version = At<uint64_t>(head, kMagic);
     if (version != kMegatronVersion) return Bad(absl::StrCat("has version ", version));
-    const auto type = At<uint8_t>(bytes_, kMagic + 8);
+    const auto type = At<uint8_t>(head, kMagic + 8);
     if (type != kMegatronUint16 && type != kMegatronInt32) {
       return Bad(absl::StrCat("its ids are ", TypeText(type), ", not uint16 (8) or int32 (4)"));
     }
     token_bytes_ = type == kMegatronUint16 ? 2 : 4;
-    const auto sequences = At<uint64_t>(bytes_, kMagic + 9);
-    const auto documents = At<uint64_t>(bytes_, kMagic + 17);
-    const uint64_t rest = bytes_.size() - kHead;
+    const auto sequences = At<uint64_t>(head, kMagic + 9);
+    const auto documents = At<uint64_t>(head, kMagic + 17);
+    const auto rest = static_cast<uint64_t>(index_.size() - kHead);
     if (sequences <= rest / 13 && documents <= rest / 8 && sequences > 0 &&
         sequences * 13 + documents * 8 == rest) {
       return Bad("has a mode for each sequence, as images among text have: it is not text alone");
@@ -157,13 +165,39 @@ class MegatronIndex {
   int token_bytes() const { return token_bytes_; }
 
  private:
+  // Numbers of the index that stand one after the other, read in blocks.
+  template <typename T>
+  class Numbers {
+   public:
+    Numbers(const DataFile& file, int64_t at, int64_t count) : file_(file), at_(at), left_(count) {}
+
+    absl::StatusOr<T> Next() {
+      if (next_ == block_.size()) {
+        block_.resize(std::min<int64_t>(left_, 1 << 13));
+        RETURN_IF_ERROR(file_.Read(at_, std::as_writable_bytes(std::span(block_))));
+        at_ += static_cast<int64_t>(block_.size() * sizeof(T));
+        left_ -= std::ssize(block_);
+        next_ = 0;
+      }
+      return block_[next_++];
+    }
+
+   private:
+    const DataFile& file_;
+    int64_t at_, left_;
+    std::vector<T> block_;
+    size_t next_ = 0;
+  };
+
   // One after the other, without gaps.
-  absl::Status CheckSequences(int64_t sizes, int64_t n, int64_t bin_bytes) const {
-    const int64_t offsets = sizes + 4 * n;
+  absl::Status CheckSequences(int64_t at, int64_t n, int64_t bin_bytes) const {
+    Numbers<int32_t> sizes(index_, at, n);
+    Numbers<int64_t> offsets(index_, at + 4 * n, n);
     int64_t end = 0;
     for (int64_t i = 0; i < n; ++i) {
-      const auto size = At<int32_t>(bytes_, sizes + 4 * i);
-      if (size < 0 || At<int64_t>(bytes_, offsets + 8 * i) != end) {
+      ASSIGN_OR_RETURN(const int32_t size, sizes.Next());
+      ASSIGN_OR_RETURN(const int64_t offset, offsets.Next());
+      if (size < 0 || offset != end) {
         return Bad(absl::StrCat("sequence ", i, " does not follow on the one before"));
       }
       end += int64_t{size} * token_bytes_;
@@ -174,9 +208,10 @@ class MegatronIndex {
 
   // The first sequence of each document, and the number of sequences.
   absl::Status CheckDocuments(int64_t at, int64_t n, int64_t sequences) const {
+    Numbers<int64_t> firsts(index_, at, n);
     int64_t last = 0;
     for (int64_t i = 0; i < n; ++i) {
-      const auto first = At<int64_t>(bytes_, at + 8 * i);
+      ASSIGN_OR_RETURN(const int64_t first, firsts.Next());
       if (first < last || first > sequences || (i == 0 && first != 0)) {
         return Bad(absl::StrCat("document ", i, " begins at sequence ", first, " of ", sequences));
       }
@@ -200,52 +235,60 @@ class MegatronIndex {
                       "make the pair again, with Megatron's tools or --token_format=megatron");
   }
 
-  const MappedFile& index_;
-  const std::span<const std::byte> bytes_;
+  const DataFile& index_;
   int token_bytes_ = 2;
 };
 
-absl::StatusOr<TokenFile> OpenMegatron(MappedFile file, const std::string& index_path) {
-  ASSIGN_OR_RETURN(const MappedFile index_file, MappedFile::Open(index_path));
-  const auto bytes = static_cast<int64_t>(file.bytes().size());
+absl::StatusOr<TokenFile> OpenMegatron(DataFile file, const std::string& index_path) {
+  ASSIGN_OR_RETURN(const DataFile index_file, DataFile::Open(index_path));
+  const int64_t bytes = file.size();
   MegatronIndex index(index_file);
   RETURN_IF_ERROR(index.Check(bytes));
   return TokenFile{std::move(file), 0, bytes / index.token_bytes(), index.token_bytes()};
 }
 
-absl::StatusOr<TokenFile> OpenBin(MappedFile file) {
+absl::StatusOr<TokenFile> OpenBin(DataFile file, std::span<const std::byte> head) {
   std::error_code ignored;
   const std::string index = file.path().substr(0, file.path().size() - 4) + ".idx";
   if (std::filesystem::exists(index, ignored)) return OpenMegatron(std::move(file), index);
-  if (const LlmcKind* kind = FindLlmcKind(file.bytes())) return OpenLlmc(std::move(file), *kind);
-  return OpenRaw(std::move(file));
+  if (const LlmcKind* kind = FindLlmcKind(head)) return OpenLlmc(std::move(file), *kind, head);
+  return OpenRaw(std::move(file), head);
 }
 
-absl::StatusOr<TokenFile> OpenText(MappedFile file) {
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
+absl::StatusOr<TokenFile> OpenText(DataFile file, std::span<const std::byte> head) {
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
   if (text.starts_with(kPlanMagic)) return RefuseOtherKind(text, file.path(), "training data");
-  if (IsMegatronIndex(file.bytes())) {
+  if (IsMegatronIndex(head)) {
     return InputError(file.path(), "is an index of Megatron's, which holds no tokens",
                       "give the .bin beside it");
   }
-  if (const LlmcKind* kind = FindLlmcKind(file.bytes())) {
+  if (const LlmcKind* kind = FindLlmcKind(head)) {
     return InputError(file.path(),
                       absl::StrCat("is a file of llm.c that holds ", kind->name, ", not text"),
                       "give a token file a name that ends in .bin");
   }
-  const auto bytes = static_cast<int64_t>(file.bytes().size());
+  const int64_t bytes = file.size();
   return TokenFile{std::move(file), 0, bytes, 1, BytesTokenizerId()};
 }
 
 }  // namespace
 
-void TokenFile::Read(int64_t first, std::span<int32_t> out) const {
+absl::Status TokenFile::Read(int64_t first, std::span<int32_t> out) const {
   CHECK(first >= 0 && first + static_cast<int64_t>(out.size()) <= tokens) << file.path();
-  const std::byte* base = file.bytes().data() + offset + first * token_bytes;
-  if (token_bytes == 1) return Copy<uint8_t>(base, out);
-  if (token_bytes == 2) return Copy<uint16_t>(base, out);
-  Copy<int32_t>(base, out);
+  std::array<std::byte, kBlock> block;
+  int64_t at = offset + first * token_bytes;
+  while (!out.empty()) {
+    const size_t n = std::min(out.size(), block.size() / token_bytes);
+    const std::span<std::byte> bytes = std::span(block).first(n * token_bytes);
+    RETURN_IF_ERROR(file.Read(at, bytes));
+    const std::span<int32_t> to = out.first(n);
+    if (token_bytes == 1) Widen<uint8_t>(bytes.data(), to);
+    if (token_bytes == 2) Widen<uint16_t>(bytes.data(), to);
+    if (token_bytes == 4) Widen<int32_t>(bytes.data(), to);
+    out = out.subspan(n);
+    at += std::ssize(bytes);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
@@ -254,9 +297,12 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
   if (!std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".bin", ignored)) {
     return InputError(path, "no such file", "give " + path + ".bin");
   }
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  if (!path.ends_with(".bin")) return OpenText(std::move(file));
-  ASSIGN_OR_RETURN(TokenFile tokens, OpenBin(std::move(file)));
+  ASSIGN_OR_RETURN(DataFile file, DataFile::Open(path));
+  std::array<std::byte, kBlock> block;
+  const std::span<std::byte> head = std::span(block).first(std::min<int64_t>(kBlock, file.size()));
+  RETURN_IF_ERROR(file.Read(0, head));
+  if (!path.ends_with(".bin")) return OpenText(std::move(file), head);
+  ASSIGN_OR_RETURN(TokenFile tokens, OpenBin(std::move(file), head));
   ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
   if (!meta) return tokens;
   if (meta->tokens != tokens.tokens) {

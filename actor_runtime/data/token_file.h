@@ -1,4 +1,4 @@
-// Files of token ids, mapped into memory. The name and the first bytes tell the kind:
+// Files of token ids, read where they are needed. The name and the first bytes tell the kind:
 //
 //   *.bin with a *.idx beside it    Megatron's pair: ids as uint16 or int32, one document after the
 //                                   other; its parts are described in the .idx
@@ -22,7 +22,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/data/data_file.h"
 #include "actor_runtime/tokenizer/tokenizer_id.h"
 
 namespace oneflow {
@@ -38,14 +38,15 @@ inline constexpr uint64_t kMegatronVersion = 1;
 inline constexpr uint8_t kMegatronInt32 = 4, kMegatronUint16 = 8;
 
 struct TokenFile {
-  MappedFile file;
+  DataFile file;
   int64_t offset = 0;  // of the first token, in bytes
   int64_t tokens = 0;
   int token_bytes = 1;         // 1 or 2: unsigned; 4: int32, for ids are below 2^31
   TokenizerId tokenizer = {};  // of the ids, if it is known; for text: bytes
 
-  // Tokens [first, first + out.size()), which must exist. Allocates nothing.
-  void Read(int64_t first, std::span<int32_t> out) const;
+  // Tokens [first, first + out.size()), which must exist. Errors are those of DataFile::Read.
+  // Allocates nothing.
+  absl::Status Read(int64_t first, std::span<int32_t> out) const;
 };
 
 // Errors: no such file, a kind not listed above, a size that does not match its header, a broken or

@@ -35,7 +35,7 @@ Ids ReadAll(const std::string& path, int token_bytes) {
   REQUIRE(file.ok());
   CHECK(file->token_bytes == token_bytes);
   Ids ids(file->tokens);
-  file->Read(0, ids);
+  CHECK(file->Read(0, ids).ok());
   return ids;
 }
 

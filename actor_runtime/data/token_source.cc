@@ -14,13 +14,13 @@ class TokenSampler : public TokenSource {
   TokenSampler(TokenDataset data, uint64_t seed)
       : data_(std::move(data)), starts_(seed, "token_source") {}
 
-  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     CHECK(step >= 0 && step < kMost && sample >= 0 && sample < kMost);
     const int64_t starts = data_.size() - static_cast<int64_t>(tokens.size()) + 1;
     CHECK_GE(starts, 1);
     // Both share one 64-bit index.
     const auto index = static_cast<uint64_t>(step) << 32 | static_cast<uint64_t>(sample);
-    data_.Read(static_cast<int64_t>(starts_.Below(index, starts)), tokens);
+    return data_.Read(static_cast<int64_t>(starts_.Below(index, starts)), tokens);
   }
 
  private:

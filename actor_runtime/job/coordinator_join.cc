@@ -12,12 +12,13 @@ namespace {
 
 constexpr int kMostMissing = 4;  // that are named
 
-// Compares in constant time, so that the time does not reveal how many bytes agree.
+// Compares in constant time, so that the time does not reveal how many bytes agree. An empty secret
+// is nobody's.
 bool SameSecret(const std::string& a, const std::string& b) {
+  if (b.empty()) return false;
   unsigned char difference = a.size() != b.size();
   for (size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
-    if (b.empty()) difference = 1;
+    difference |= static_cast<unsigned char>(a[i] ^ b[i % b.size()]);
   }
   return difference == 0;
 }

@@ -42,6 +42,18 @@ TEST_CASE("Those that have joined hear who has not, less and less often") {
   CHECK(table.End(3) == "process 6 has not joined within 60.0 s");
 }
 
+TEST_CASE("An empty token is nobody's") {
+  JobIdentity self = Identity(0, 2);
+  self.token.clear();
+  Coordinator coordinator({.self = self}, kStart);
+  std::string refusal;
+  coordinator.Open(1, kStart);
+  coordinator.Receive(1, Presents(self), kStart, [&](const CoordinatorAction& action) {
+    if (action.message.has_refused()) refusal = action.message.refused().error().message();
+  });
+  CHECK(refusal == "refused");
+}
+
 TEST_CASE("A connection without the token learns and changes nothing") {
   Table table(2);
   table.Join(0);

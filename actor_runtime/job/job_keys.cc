@@ -1,6 +1,5 @@
 #include "actor_runtime/job/job_keys.h"
 
-#include <fcntl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -9,14 +8,14 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/job/job_token.h"
+#include "actor_runtime/job/secret_file.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -24,8 +23,7 @@ namespace {
 
 // Hosts' clocks differ, and a job may wait long and run long.
 constexpr long kSecondsBefore = 24 * 3600, kSecondsAfter = 3650L * 24 * 3600;
-constexpr size_t kTokenBytes = 32;
-constexpr size_t kMostFileBytes = 1 << 16;
+constexpr char kHint[] = "make new keys for the job, with --make_job_keys=FOLDER";
 
 template <auto Free>
 struct Freed {
@@ -94,47 +92,6 @@ std::string Pem(Write write) {
   return std::string(data, size);
 }
 
-absl::Status WriteSecret(const std::string& path, const std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0 && errno == EEXIST) {
-    return InputError(path, "is there already", "remove it, or make the keys elsewhere");
-  }
-  if (file < 0) {
-    return InputError(path, absl::StrCat("cannot be created: ", std::strerror(errno)),
-                      "name a folder that can be written to");
-  }
-  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const bool synced = fsync(file) == 0;
-  if (close(file) == 0 && written && synced) return absl::OkStatus();
-  unlink(path.c_str());
-  return InputError(path, "cannot be written", "make room on its disk");
-}
-
-absl::StatusOr<std::string> ReadSecret(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return InputError(path, absl::StrCat("cannot be read: ", std::strerror(errno)),
-                      "make all keys anew, with --make_job_keys=FOLDER");
-  }
-  struct stat facts;
-  std::string text;
-  const bool known = fstat(file, &facts) == 0;
-  char buffer[4096];
-  ssize_t size = 0;
-  while (known && text.size() <= kMostFileBytes &&
-         (size = read(file, buffer, sizeof(buffer))) > 0) {
-    text.append(buffer, size);
-  }
-  close(file);
-  if (!known || size < 0) return InputError(path, "cannot be read", "make new keys for the job");
-  if ((facts.st_mode & 077) != 0) {
-    return InputError(path, "may be read by others than its owner", "chmod 600, or make new keys");
-  }
-  if (text.size() > kMostFileBytes)
-    return InputError(path, "is no key: it is too long", "make new keys for the job");
-  return text;
-}
-
 }  // namespace
 
 absl::Status MakeJobKeys(const std::string& folder) {
@@ -148,8 +105,7 @@ absl::Status MakeJobKeys(const std::string& folder) {
   if (ca == nullptr) return CryptoError("make a certificate authority");
   const Certificate certificate = Issue(key.get(), kJobCertificateName, ca.get(), ca_key.get());
   if (certificate == nullptr) return CryptoError("make a certificate");
-  unsigned char token[kTokenBytes];
-  if (RAND_bytes(token, sizeof(token)) != 1) return CryptoError("draw a token");
+  ASSIGN_OR_RETURN(const std::string token, DrawToken());
   const std::string secret = Pem([&](BIO* bio) {
     return PEM_write_bio_PrivateKey(bio, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
@@ -161,16 +117,15 @@ absl::Status MakeJobKeys(const std::string& folder) {
   RETURN_IF_ERROR(WriteSecret(folder + "/ca.pem", ca_text));
   RETURN_IF_ERROR(WriteSecret(folder + "/certificate.pem", text));
   RETURN_IF_ERROR(WriteSecret(folder + "/key.pem", secret));
-  return WriteSecret(folder + "/token", absl::BytesToHexString(absl::string_view(
-                                            reinterpret_cast<char*>(token), sizeof(token))));
+  return WriteSecret(folder + "/token", token);
 }
 
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& folder) {
   JobKeys keys;
-  ASSIGN_OR_RETURN(keys.ca, ReadSecret(folder + "/ca.pem"));
-  ASSIGN_OR_RETURN(keys.certificate, ReadSecret(folder + "/certificate.pem"));
-  ASSIGN_OR_RETURN(keys.key, ReadSecret(folder + "/key.pem"));
-  ASSIGN_OR_RETURN(keys.token, ReadSecret(folder + "/token"));
+  ASSIGN_OR_RETURN(keys.ca, ReadSecret(folder + "/ca.pem", kHint));
+  ASSIGN_OR_RETURN(keys.certificate, ReadSecret(folder + "/certificate.pem", kHint));
+  ASSIGN_OR_RETURN(keys.key, ReadSecret(folder + "/key.pem", kHint));
+  ASSIGN_OR_RETURN(keys.token, ReadSecret(folder + "/token", kHint));
   const auto certificate_of = [](const std::string& text) {
     const Bio bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     return Certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
@@ -197,7 +152,7 @@ absl::StatusOr<JobKeys> ReadJobKeys(const std::string& folder) {
     what = "token is empty";
   }
   ERR_clear_error();
-  if (what != nullptr) return InputError(folder, what, "make new keys for the job");
+  if (what != nullptr) return InputError(folder, what, kHint);
   return keys;
 }
 

@@ -137,6 +137,7 @@ TEST_CASE("Over TLS: who lacks the certificate or the token learns and changes n
     return MemberOptions{.coordinator = absl::StrCat("127.0.0.1:", port),
                          .process = process,
                          .processes = 2,
+                         .token = keys.token,
                          .host = "a",
                          .keys = keys};
   };

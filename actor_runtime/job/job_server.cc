@@ -5,10 +5,17 @@
 #include <deque>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
 #include "proto/job.grpc.pb.h"
 
 namespace oneflow {
+namespace {
+
+// The time that a connection has for TLS and the first words of HTTP/2, and that it may be without
+// a stream.
+constexpr int kStrangerMilliseconds = 10'000;
+
+}  // namespace
 
 JobTime BootTime() {
   timespec now;
@@ -132,17 +139,28 @@ absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const std::string& a
                                                             const JobCredentials& credentials,
                                                             CoordinatorOptions options,
                                                             Events events) {
+  const int processes = options.self.processes;
   std::unique_ptr<JobServer> server(new JobServer(std::move(options), std::move(events)));
+  ASSIGN_OR_RETURN(server->listener_, JobListener::Open(address, MostConnections(processes)));
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, credentials.server, &server->port_);
+  using Acceptors = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  server->acceptor_ =
+      builder.experimental().AddExternalConnectionAcceptor(Acceptors::FROM_FD, credentials.server);
   builder.RegisterService(server->service_.get());
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Who connects and does not go on is a stranger.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kStrangerMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kStrangerMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
   builder.SetMaxReceiveMessageSize(kMostMessageBytes);
   builder.SetMaxSendMessageSize(kMostMessageBytes);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || server->port_ == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen at ", address));
-  }
+  if (server->server_ == nullptr) return absl::InternalError("gRPC makes no server");
+  server->listener_->Start([acceptor = server->acceptor_.get()](int listening, int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = listening;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  });
   return server;
 }
 
@@ -150,6 +168,7 @@ JobServer::~JobServer() { Stop(); }
 
 void JobServer::Stop() {
   if (server_ == nullptr) return;
+  listener_->Stop();
   server_->Shutdown(std::chrono::system_clock::now());
   std::unique_lock lock(streams_mutex_);
   no_streams_.wait(lock, [&] { return streams_.empty(); });

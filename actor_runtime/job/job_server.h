@@ -12,6 +12,7 @@
 
 #include "actor_runtime/job/coordinator.h"
 #include "actor_runtime/job/job_channel.h"
+#include "actor_runtime/job/job_listener.h"
 #include "actor_runtime/job/outbox.h"
 
 namespace oneflow {
@@ -38,7 +39,7 @@ class JobServer {
   // Closes all connections and stops listening; afterwards no event comes.
   void Stop();
 
-  int port() const { return port_; }
+  int port() const { return listener_->port(); }
   JobTime LeaseUntil() const { return lease_.load(std::memory_order_relaxed); }
 
   void OpenLocal();
@@ -68,8 +69,9 @@ class JobServer {
   std::map<uint64_t, std::shared_ptr<Stream>> streams_;
   uint64_t last_stream_ = Coordinator::kLocalConnection;
 
-  int port_ = 0;
   std::unique_ptr<Service> service_;
+  std::unique_ptr<JobListener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;  // of server_
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -191,7 +191,6 @@ class Member::Impl {
  private:
   JobIdentity Identity() {
     if (options_.host.empty()) options_.host = HostName();
-    if (options_.token.empty() && options_.keys.has_value()) options_.token = options_.keys->token;
     return {.process = options_.process,
             .processes = options_.processes,
             .attempt = options_.attempt,

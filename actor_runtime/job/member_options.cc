@@ -61,6 +61,10 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
         absl::StrCat(options.coordinator, " is not on loopback, and there are no keys of the job"),
         "make keys with --make_job_keys=DIR/keys, and give --job_dir=DIR to all processes");
   }
+  if (options.token.empty()) {
+    return InputError("ONEFLOW_JOB_TOKEN", "is empty",
+                      "give all processes of the job the same one");
+  }
   return absl::OkStatus();
 }
 

@@ -16,15 +16,14 @@ struct MemberOptions {
   std::string coordinator;  // HOST:PORT; process 0 listens there, port 0 means any
   int process = 0, processes = 1;
   int64_t attempt = 0;
-  std::string token;
+  std::string token;            // not empty; the keys' if there are any
   std::vector<JoinFact> facts;  // process 0's are the measure
   std::string host;             // empty: this machine's name
   JobRanks ranks;               // for sentences
   // Process 0: the host of each process, as the launcher says; may be empty. For sentences about
   // those that have not joined.
   std::vector<std::string> hosts;
-  // Required, and then used, for a coordinator that is not on loopback. With keys `token` may be
-  // empty, because the token of the keys is used.
+  // Required, and then used, for a coordinator that is not on loopback.
   std::optional<JobKeys> keys;
   // Process 0: the address to listen at, HOST or [HOST], instead of the coordinator's. Empty: the
   // coordinator's if that is loopback or numeric, else all addresses of this host.

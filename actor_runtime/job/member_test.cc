@@ -274,6 +274,11 @@ TEST_CASE("A newer attempt ends the one that is there, and takes its port") {
 }
 
 TEST_CASE("Options that cannot be are refused before anything is sent") {
+  MemberOptions no_secret = Options(0, 0, 1);
+  no_secret.token.clear();
+  CHECK(Member::Join(no_secret, {}).status() ==
+        absl::InvalidArgumentError(
+            "ONEFLOW_JOB_TOKEN: is empty; give all processes of the job the same one"));
   const auto refusal = [](const MemberOptions& options) {
     const Joined joined = Member::Join(options, {});
     REQUIRE_FALSE(joined.ok());

@@ -20,8 +20,9 @@ class TokenSource {
 
   virtual ~TokenSource() = default;
   // Tokens [row][0, length] (length + 1 of them: inputs and shifted labels) of global sample
-  // `sample` of the step: a function of (seed, step, sample) alone. Allocates nothing.
-  virtual void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const = 0;
+  // `sample` of the step: a function of (seed, step, sample) alone. Fails where the data cannot be
+  // read. Allocates nothing.
+  virtual absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const = 0;
 };
 
 // A piece of a logical tensor that passes between a run and the outside world (checkpoints, feeds,

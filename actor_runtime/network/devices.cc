@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <system_error>
 
@@ -183,6 +185,19 @@ std::optional<std::string> LoopbackAddress(const std::string& host) {
     if (!first) first = text;
   }
   return first;
+}
+
+std::string SharedMemoryDomain() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string domain;
+  std::getline(file, domain);
+  std::error_code error;
+  for (const char* kind : {"ipc", "pid"}) {
+    const std::filesystem::path name = std::string("/proc/self/ns/") + kind;
+    absl::StrAppend(&domain, " ", std::filesystem::read_symlink(name, error).string());
+  }
+  absl::StrAppend(&domain, " ", geteuid());
+  return domain;
 }
 
 }  // namespace oneflow

@@ -44,9 +44,14 @@ struct UcxOptions {
   uint64_t job = 0;  // messages of another job or attempt are dropped
   uint32_t attempt = 0;
   std::string interface;   // the network device that TCP listens on ("lo", "eth0"); empty: all
-  std::string transports;  // UCX's names ("tcp,self"); empty: chosen by UCX
+  std::string transports;  // UCX's names ("tcp,self"); empty: the environment's UCX_TLS
   bool spin = true;        // looks for messages for some microseconds before it sleeps
 };
+
+// Values of UcxOptions::transports. System V's shared memory leaves nothing behind when a process
+// is killed, unlike POSIX's, which has a name in /dev/shm while it is made. With kSharedMemory no
+// socket listens.
+inline constexpr char kSharedMemory[] = "sysv,self", kAllTransports[] = "^posix";
 
 // Totals since Open, without beats.
 struct NetworkTotals {

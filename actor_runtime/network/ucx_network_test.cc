@@ -152,8 +152,8 @@ TEST_CASE("a peer that sends no beat is reported, by name, and breaks nothing by
 }  // namespace
 
 const std::vector<MakerForTest>& CommunicatorMakers() {
-  static const std::vector<MakerForTest> makers = {
-      MakerOver("UCX over shared memory", "posix,self"), MakerOver("UCX over TCP", "tcp,self")};
+  static const std::vector<MakerForTest> makers = {MakerOver("UCX over shared memory", "sysv,self"),
+                                                   MakerOver("UCX over TCP", "tcp,self")};
   return makers;
 }
 

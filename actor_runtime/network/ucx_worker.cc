@@ -1,5 +1,7 @@
 #include "actor_runtime/network/ucx_worker.h"
 
+#include <sys/ipc.h>
+#include <sys/shm.h>
 #include <ucs/config/global_opts.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -45,16 +48,42 @@ int64_t PrivateBytes() {
   return (resident - shared) * sysconf(_SC_PAGESIZE);
 }
 
+struct Segment {
+  int64_t bytes = 0;
+  int id = -1;  // System V's
+};
+
+// Those that this process has mapped.
+std::vector<Segment> Segments() {
+  std::ifstream file("/proc/self/maps");
+  std::vector<Segment> segments;
+  for (std::string line; std::getline(file, line);) {
+    const bool is_system_v = line.find(" /SYSV") != line.npos;
+    if (!is_system_v && line.find("/ucx_shm_") == line.npos) continue;
+    unsigned long begin = 0, end = 0;
+    int id = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx %*s %*s %*s %d", &begin, &end, &id) != 3) continue;
+    segments.push_back({static_cast<int64_t>(end - begin), is_system_v ? id : -1});
+  }
+  return segments;
+}
+
+// UCX lets the user's group write to its segments.
+void CloseToGroup() {
+  for (const Segment& segment : Segments()) {
+    shmid_ds facts;
+    if (segment.id < 0 || shmctl(segment.id, IPC_STAT, &facts) != 0) continue;
+    if (facts.shm_cpid != getpid() || (facts.shm_perm.mode & 077) == 0) continue;
+    facts.shm_perm.mode = 0600;
+    shmctl(segment.id, IPC_SET, &facts);
+  }
+}
+
 }  // namespace
 
 int64_t SharedSegmentBytes() {
-  std::ifstream file("/proc/self/maps");
   int64_t bytes = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.find("/ucx_shm_") == line.npos) continue;
-    unsigned long begin = 0, end = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) bytes += end - begin;
-  }
+  for (const Segment& segment : Segments()) bytes += segment.bytes;
   return bytes;
 }
 
@@ -115,6 +144,7 @@ absl::Status UcxWorker::Open(const UcxOptions& options) {
   of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   status = ucp_worker_create(context, &of_worker, &worker);
   if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);
+  CloseToGroup();
   status = ucp_worker_get_efd(worker, &event_fd);
   if (status != UCS_OK) return UcxError("UCX has nothing to sleep on", status);
 

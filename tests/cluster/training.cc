@@ -23,7 +23,7 @@ constexpr int kProcesses = 4;
 // Text in which a token follows from the one before, mostly.
 class Text final : public TokenSource {
  public:
-  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     uint64_t state = static_cast<uint64_t>(step) * 1000003 + static_cast<uint64_t>(sample) + 1;
     int64_t token = 0;
     for (int32_t& t : tokens) {
@@ -31,6 +31,7 @@ class Text final : public TokenSource {
       token = (token * 5 + 3 + static_cast<int64_t>(state >> 62)) % 21;
       t = static_cast<int32_t>(token);
     }
+    return absl::OkStatus();
   }
 };
 const Text text;

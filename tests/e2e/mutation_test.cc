@@ -261,10 +261,11 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
 
 class Counting : public TokenSource {
  public:
-  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       tokens[i] = static_cast<int32_t>((step + sample + static_cast<int64_t>(i)) % 21);
     }
+    return absl::OkStatus();
   }
 };
 

@@ -18,7 +18,7 @@ class SmallProcesses {
  public:
   struct Options {
     int processes = 2;
-    std::string transports = "posix,self";  // UCX's names
+    std::string transports = kSharedMemory;
     KernelFactory make_kernel;              // null: those of programs
     bool trace = false;
   };

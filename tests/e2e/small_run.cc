@@ -37,13 +37,14 @@ void Check(const absl::Status& status) {
 class Chain : public TokenSource {
  public:
   explicit Chain(int64_t vocab) : vocab_(vocab), noise_(7, "chain") {}
-  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     uint64_t index = static_cast<uint64_t>(step * 1000 + sample) * 1000;
     int64_t token = static_cast<int64_t>(noise_.Below(index++, static_cast<uint64_t>(vocab_)));
     for (int32_t& t : tokens) {
       t = static_cast<int32_t>(token);
       token = (token * 5 + 3 + static_cast<int64_t>(noise_.Below(index++, 2))) % vocab_;
     }
+    return absl::OkStatus();
   }
 
  private:

@@ -49,10 +49,11 @@ constexpr char kGraph[] = R"g(
 // Learnable: a token tells the next.
 class Chain : public TokenSource {
  public:
-  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     int64_t token = (step * 7 + sample * 3) % kVocab;
     for (int32_t& t : tokens)
       t = static_cast<int32_t>(std::exchange(token, (token * 5 + 3) % kVocab));
+    return absl::OkStatus();
   }
 };
 
@@ -79,7 +80,7 @@ double Differentiate(const Weights& w, int64_t step, int64_t first, double scale
   const int64_t n = kRows * kLength;
   std::vector<int32_t> tokens, labels, sample(kLength + 1);
   for (int64_t r = 0; r < kRows; ++r) {
-    Chain().Sample(step, first + r, sample);
+    CHECK(Chain().Sample(step, first + r, sample).ok());
     tokens.insert(tokens.end(), sample.begin(), sample.end() - 1);
     labels.insert(labels.end(), sample.begin() + 1, sample.end());
   }

@@ -34,10 +34,11 @@ double Error(std::span<const float> actual, const NpyArray& expected) {
 class Batches : public TokenSource {
  public:
   explicit Batches(const Reference& r) : r_(r) {}
-  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     const size_t length = tokens.size() - 1;
     std::copy_n(r_.StepTokens(step).data() + sample * length, length, tokens.data());
     tokens[length] = r_.StepLabels(step)[(sample + 1) * length - 1];
+    return absl::OkStatus();
   }
 
  private:

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from tests.e2e import cli
+from tests.slurm.waiting import wait_for
 
 MODEL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 SECONDS = 60
@@ -28,18 +29,19 @@ class JoinTest(unittest.TestCase):
     def compile(self, folder, *flags):
         cli.run("compile", "--graph=" + self.here + "/gpt.textproto", "--batch=4", *flags, "--out=gpt.plan", cwd=folder)
 
-    def start(self, first=(), second=()):
+    def start(self, first=(), second=(), token="t", before=()):
         """Two processes of one run, each with its own flags and folder."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         started = []
         for index, (folder, flags) in enumerate([(self.here, first), (self.there, second)]):
-            command = [cli.ONEFLOW, *cli.replaced(["train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--processes=2",
+            command = [*before, cli.ONEFLOW, *cli.replaced(["train", "--plan=gpt.plan", "--data=text.txt", "--steps=3", "--processes=2",
                                                    f"--process_index={index}", f"--coordinator=127.0.0.1:{port}", *flags])]
             started.append(subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             text=True, errors="replace",
-                                            env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN="t")))
+                                            env=dict(os.environ, GLOG_logtostderr="1", ONEFLOW_JOB_TOKEN=token,
+                                                     HOME=self.here)))
             self.addCleanup(started[-1].kill)
         return started
 
@@ -62,6 +64,68 @@ class JoinTest(unittest.TestCase):
         for _, error in self.train(second=["--memory=1KiB"], code=2):
             self.assertEqual(error.count("oneflow: error: "), 1, error)
             self.assertRegex(error, r"\(process 1\): gpt\.plan: memory of stage 0: needs ")
+
+    def test_a_launcher_that_gives_no_token(self):
+        steps = ["--steps=1000000", f"--plan={self.here}/gpt.plan"]
+        started = self.start(steps, steps, token="")
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        made = os.stat(self.here + "/.oneflow/" + os.listdir(self.here + "/.oneflow")[0])
+        self.assertEqual(made.st_mode & 0o777, 0o600)
+        # Another user, who has another home, says that a later attempt has begun.
+        coordinator = next(word for word in started[1].args if word.startswith("--coordinator="))
+        for token in ("", "guess"):
+            _, error = self.stranger(coordinator, token)
+            self.assertIn("refuses it; give all processes of the job the same token", error)
+        self.assertEqual([process.poll() for process in started], [None, None])
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            _, error = process.communicate(timeout=SECONDS)
+            self.assertIn("interrupted", error)
+
+    def test_data_that_is_truncated_meanwhile(self):
+        shutil.copy(self.here + "/gpt.plan", self.there)
+        started = self.start(["--steps=1000000"], ["--steps=1000000"])
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        os.truncate(self.there + "/text.txt", 100)
+        for process in started:
+            _, error = process.communicate(timeout=SECONDS)
+            self.assertEqual(process.returncode, 2, error)
+            self.assertRegex(error, r"oneflow: error: host \S+ \(process 1, rank 1\): .*text\.txt: ends at byte \d+, and had \d+ when it "
+                                    "was opened: it was truncated; make it again, and leave it alone while it is in use\n$")
+
+    def test_strangers_who_say_nothing(self):
+        shutil.copy(self.here + "/gpt.plan", self.there)
+        flags = ["--steps=1000000", "--checkpoint_dir=ckpt", "--checkpoint_every=10", "--keep=1"]
+        # The soft limit would not do for the processes themselves; the hard one, not for all strangers.
+        before = ["bash", "-c", 'ulimit -S -n 16; ulimit -H -n 160; exec "$@"', "bash"]
+        started = self.start(flags, flags, before=before)
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        coordinator = next(word for word in started[1].args if word.startswith("--coordinator="))
+        address = ("127.0.0.1", int(coordinator.rpartition(":")[2]))
+        strangers = [socket.create_connection(address) for _ in range(400)]
+        committed = self.checkpoint()
+        wait_for("two more checkpoints", lambda: self.checkpoint() >= committed + 20, SECONDS)
+        self.assertEqual([process.poll() for process in started], [None, None])
+        self.assertLess(len(os.listdir(f"/proc/{started[0].pid}/fd")), 120)
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            _, error = process.communicate(timeout=SECONDS)
+            self.assertIn("interrupted", error)
+        for stranger in strangers:
+            stranger.close()
+
+    def checkpoint(self):
+        """The step of the newest one."""
+        steps = [name.removeprefix("step-") for name in os.listdir(self.here + "/ckpt") if name.startswith("step-")]
+        return max((int(step) for step in steps if step.isdigit()), default=0)
+
+    def stranger(self, coordinator, token):
+        command = [cli.ONEFLOW, "train", f"--plan={self.here}/gpt.plan", "--data=text.txt", "--steps=1000000", "--processes=2",
+                   "--process_index=1", coordinator]
+        environment = dict(os.environ, HOME=self.there, ONEFLOW_JOB_TOKEN=token, ONEFLOW_ATTEMPT="7")
+        done = subprocess.run(command, cwd=self.there, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stdout, done.stderr
 
     def test_processes_that_cannot_reach_each_other(self):
         shutil.copy(self.here + "/gpt.plan", self.there)

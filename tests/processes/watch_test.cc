@@ -30,8 +30,9 @@ constexpr int64_t kSteps = 12, kStuckStep = 6;
 
 class Zeros final : public TokenSource {
  public:
-  void Sample(int64_t, int64_t, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t, int64_t, std::span<int32_t> tokens) const override {
     std::fill(tokens.begin(), tokens.end(), 0);
+    return absl::OkStatus();
   }
 };
 

@@ -16,7 +16,7 @@ import sys
 import time
 
 TARGETS = ["//tools/benchmarks:transport", "//tools/benchmarks:all_reduce", "//tools/benchmarks:mpi_all_reduce"]
-TRANSPORTS = {"shared memory": "posix,self", "TCP": "tcp,self"}
+TRANSPORTS = {"shared memory": "sysv,self", "TCP": "tcp,self"}
 SIZES = [64 << 10, 256 << 10, 1 << 20, 16 << 20]
 ROW = 1536
 REDUCED = 64 << 20

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <system_error>
@@ -18,6 +17,7 @@
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
+#include "actor_runtime/job/job_token.h"
 #include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/file.h"
@@ -37,14 +37,6 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 constexpr std::chrono::milliseconds kLastResort{1500};
 // For the others to hear that this process cannot join.
 constexpr double kTellSeconds = 4;
-
-// A secret that the children read in their environment.
-std::string NewToken() {
-  std::random_device random;
-  std::string token;
-  for (int i = 0; i < 4; ++i) absl::StrAppend(&token, absl::Hex(random(), absl::kZeroPad8));
-  return token;
-}
 
 // Those that submit has left in the job's directory.
 absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
@@ -95,6 +87,15 @@ absl::Status Conclude(absl::Status outcome, Together& together, JobReport& repor
   return outcome;
 }
 
+// The same in all processes of a run on a host, and in its later attempts.
+std::string NameOfRun(const JobPlacement& placement) {
+  std::string name = placement.coordinator;
+  for (const char* launcher : {"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"}) {
+    if (const auto id = Variable(launcher)) absl::StrAppend(&name, "-", *id);
+  }
+  return name;
+}
+
 // But for what is known of the plan, and of the network.
 absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
   MemberOptions member;
@@ -105,9 +106,15 @@ absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
   member.hosts = placement.hosts;
   member.join_seconds = FLAGS_join_seconds;
   member.silence_seconds = FLAGS_silence_seconds;
+  if (placement.starts_others) {
+    ASSIGN_OR_RETURN(member.token, DrawToken());
+    return member;
+  }
+  ASSIGN_OR_RETURN(member.keys, KeysOfJob());
   member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
-  if (!placement.starts_others) {
-    ASSIGN_OR_RETURN(member.keys, KeysOfJob());
+  if (member.token.empty() && member.keys) member.token = member.keys->token;
+  if (member.token.empty()) {
+    ASSIGN_OR_RETURN(member.token, TokenOfRun(TokenFolder(), NameOfRun(placement)));
   }
   return member;
 }
@@ -190,7 +197,6 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
   options.member.facts = std::move(facts);
   absl::Status started;
   if (placement.starts_others) {
-    options.member.token = NewToken();
     setenv("ONEFLOW_JOB_TOKEN", options.member.token.c_str(), 1);
     options.on_listening = [&](int port) {
       absl::StatusOr<Children> children =

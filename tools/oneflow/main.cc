@@ -1,5 +1,7 @@
 // oneflow: the command line. `oneflow VERB --help` explains each verb, `oneflow --version` the
 // build. Exit codes: 0 good, 1 failed at run time, 2 bad input.
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -90,12 +92,22 @@ absl::Status Dispatch(std::vector<std::string> argv) {
   return verb.run(args);
 }
 
+// Each process of a group is a descriptor or several, each file of data is one, and shells give
+// few.
+void RaiseDescriptorLimit() {
+  rlimit descriptors = {};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = descriptors.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &descriptors);
+}
+
 }  // namespace
 }  // namespace oneflow
 
 int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
   FLAGS_logtostderr = true;
+  oneflow::RaiseDescriptorLimit();
   absl::Status status = oneflow::Dispatch({argv + 1, argv + argc});
   const absl::Status printed = oneflow::FinishOutput();
   if (status.ok()) status = printed;

@@ -11,7 +11,7 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/data/data_file.h"
 #include "gflags/gflags.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"

@@ -103,7 +103,7 @@ struct TokenRows {
     }
     const MicroBatch at = FindMicroBatch(run, firing);
     for (int64_t r = 0; r < slice.size[0]; ++r) {
-      run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row);
+      RETURN_IF_ERROR(run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row));
       out = std::copy_n(row.begin() + slice.begin[1] + shift, slice.size[1], out);
     }
     return absl::OkStatus();

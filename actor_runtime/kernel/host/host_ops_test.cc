@@ -13,8 +13,9 @@ namespace {
 // Token j of sample s of step t is 10000 t + 100 s + j.
 class Ruler : public TokenSource {
  public:
-  void Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
     for (size_t j = 0; j < tokens.size(); ++j) tokens[j] = 10000 * step + 100 * sample + j;
+    return absl::OkStatus();
   }
 };
 

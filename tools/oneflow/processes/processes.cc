@@ -1,10 +1,13 @@
 #include "tools/oneflow/processes/processes.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/processes/launch.h"
 
@@ -73,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.processes = self->count_;
   network.job = JobNumber(self->options_.member.token);
   network.attempt = static_cast<uint32_t>(self->options_.member.attempt);
+  ASSIGN_OR_RETURN(network.transports, made->ChooseTransports());
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
   // A separate core: a thread that spins takes none from a kernel.
   network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
@@ -86,6 +90,18 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
       NameKey(own.process),
       DescribeProcess(own.host.empty() ? HostName() : own.host, own.process, own.ranks));
   return made;
+}
+
+// Where all can share memory, nothing listens. A user's choice stands.
+absl::StatusOr<std::string> Processes::ChooseTransports() {
+  const auto compare = [](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
+    const bool same =
+        std::adjacent_find(parts.begin(), parts.end(), std::not_equal_to<>()) == parts.end();
+    return std::string(same ? kSharedMemory : kAllTransports);
+  };
+  ASSIGN_OR_RETURN(const std::string chosen,
+                   member_->Round("transports", SharedMemoryDomain(), compare));
+  return std::getenv("UCX_TLS") == nullptr ? chosen : "";
 }
 
 // Process 0 knows what all may use, and tells each its share.

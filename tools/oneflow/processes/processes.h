@@ -97,6 +97,7 @@ class Processes final : public ProcessGroup {
   explicit Processes(ProcessesOptions options);
   absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const GroupAcross& across);
   absl::StatusOr<CoreShare> ShareCoresOfHost();
+  absl::StatusOr<std::string> ChooseTransports();
   void End(const absl::Status& why);
 
   const ProcessesOptions options_;
