@@ -212,8 +212,8 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
                        " was killed, or exited without a word, before all had joined");
   };
   // Where all write to one terminal, process 0's word is enough.
-  options.on_waits = [name = DescribeProcess(HostName(), placement.process, options.member.ranks)](
-                         const std::string& missing) {
+  options.on_waits = [name = DescribeProcess({HostName(), placement.process,
+                                              options.member.ranks})](const std::string& missing) {
     if (IsChild()) return;
     std::fprintf(stderr, "oneflow: %s waits for %s to join\n", name.c_str(), missing.c_str());
   };
