@@ -51,14 +51,31 @@ StageOrder AddUpdates(const StageOrder& scheduled, const UpdateRule& rule) {
   return order;
 }
 
-// The segments of a stage that stand in a lane and go with a task, in topological order.
+bool Receives(Lane lane) {
+  return lane == Lane::kReceiveForward || lane == Lane::kReceiveBackward ||
+         lane == Lane::kReceiveUpdate;
+}
+
+// The segments of a stage that stand in a lane and follow a task, in topological order. A receive
+// follows the task of its send, which is the partner's: a task of the stage's own would be another
+// order, where the two stages take their chunks in different turns.
 using SegmentKey = std::tuple<int, Lane, int, Part, int>;  // stage, lane, partner, part, chunk
 using SegmentIndex = std::map<SegmentKey, std::vector<int>>;
 
 SegmentIndex IndexSegments(const Lowered& lowered) {
+  const proto::Program& program = lowered.program;
+  std::vector<int> segment_of(program.actor_size());
+  for (const proto::Segment& segment : program.segment()) {
+    for (const int actor : segment.actor()) segment_of[actor] = segment.id();
+  }
   SegmentIndex index;
-  for (const proto::Segment& segment : lowered.program.segment()) {
-    const auto& [lane, task, times, partner] = lowered.segments[segment.id()];
+  for (const proto::Segment& segment : program.segment()) {
+    const auto& [lane, own_task, times, partner] = lowered.segments[segment.id()];
+    const Task task =
+        Receives(lane)
+            ? lowered.segments[segment_of[program.actor(segment.actor(0)).exchange().partner()]]
+                  .task
+            : own_task;
     std::vector<int>& found = index[{segment.stage(), lane, partner, task.part, task.chunk}];
     found.insert(found.end(), times, segment.id());
   }
@@ -67,8 +84,9 @@ SegmentIndex IndexSegments(const Lowered& lowered) {
 
 class StreamBuilder {
  public:
-  StreamBuilder(Lowered* lowered, const SegmentIndex& index, int stage, StageOrder order)
-      : lowered_(lowered), index_(index), stage_(stage), order_(std::move(order)) {}
+  StreamBuilder(Lowered* lowered, const SegmentIndex& index, int stage,
+                const std::vector<StageOrder>& orders)
+      : lowered_(lowered), index_(index), stage_(stage), orders_(orders) {}
 
   // The streams of a lane: one, or one for each partner.
   void AddLane(const LaneInfo& lane) {
@@ -82,10 +100,10 @@ class StreamBuilder {
   }
 
  private:
-  // The stage's order as far as the lane has segments for it.
+  // The stage's order, of receives the partner's, as far as the lane has segments for it.
   void AddStream(const LaneInfo& lane, int partner) {
     std::vector<std::pair<std::vector<int>, int64_t>> runs;
-    for (const TaskRun& run : order_) {
+    for (const TaskRun& run : orders_[Receives(lane.lane) ? partner : stage_]) {
       std::vector<int> segments;
       for (const Task& task : run.tasks) AddSegments(lane.lane, partner, task, &segments);
       if (segments.empty()) continue;
@@ -122,7 +140,7 @@ class StreamBuilder {
   Lowered* lowered_;
   const SegmentIndex& index_;
   const int stage_;
-  const StageOrder order_;
+  const std::vector<StageOrder>& orders_;  // by stage
 };
 
 bool HasBackward(const Lowered& lowered) {
@@ -136,13 +154,14 @@ bool HasBackward(const Lowered& lowered) {
 void AddStreams(Lowered* lowered, int stages, const Schedule& schedule) {
   const int64_t micro_batches = lowered->program.micro_batches();
   const bool trains = HasBackward(*lowered);
-  const std::vector<StageOrder> scheduled =
+  std::vector<StageOrder> orders =
       trains ? MakeOrders(schedule, stages, micro_batches)
              : std::vector<StageOrder>(stages, ForwardOrder(schedule.chunks, micro_batches));
   const UpdateRule rule = trains ? schedule.rule : UpdateRule();
+  for (StageOrder& order : orders) order = AddUpdates(order, rule);
   const SegmentIndex index = IndexSegments(*lowered);
   for (int stage = 0; stage < stages; ++stage) {
-    StreamBuilder builder(lowered, index, stage, AddUpdates(scheduled[stage], rule));
+    StreamBuilder builder(lowered, index, stage, orders);
     for (const LaneInfo& lane : kLanes) builder.AddLane(lane);
   }
 }
