@@ -280,7 +280,7 @@ TEST_CASE("an actor that does not make the next version of a variable is refused
         [](auto* p, auto* a) {
           p->mutable_persistent(a->output(2))->set_fill_mode(proto::Register::ACCUMULATE);
         },
-        refusal},
+        "adds to some of its outputs and overwrites others"},
        {"next_adamw", [](auto*, auto* a) { a->mutable_input(0)->set_register_(a->output(0)); },
         refusal}});
 }
@@ -297,6 +297,116 @@ TEST_CASE("a sum over micro-batches that overwrites is refused") {
   }
   CHECK(tried > 10);
   CHECK(Verdict(plan) == "good");
+}
+
+TEST_CASE("a sum over micro-batches of a kernel that only overwrites is refused") {
+  // The loss of each micro-batch is read once a step, so it may be any kernel's by its rates.
+  proto::Plan plan = TrainPlan("", 4, "1f1b", proto::BF16);
+  const proto::Program& train = plan.program(kTrain);
+  const PlanNet net = *MakePlanNet(plan, train);
+  int products = 0;
+  for (const proto::Actor& actor : train.actor()) {
+    if (actor.kernel() != "linear_grad_weight") continue;
+    proto::Plan edited = plan;
+    const int id = actor.output(0) - plan.persistent_size();
+    proto::Register& r = *edited.mutable_program(kTrain)->mutable_register_(id);
+    if (r.fires_per_fill() == 1) continue;
+    r.set_dtype(proto::BF16);
+    r.set_slot_bytes((r.slot_bytes() / 2 + 63) / 64 * 64);
+    CHECK_THAT(Verdict(edited), Catch::Contains("linear_grad_weight does not add to bf16"));
+    if (++products == 3) break;
+  }
+  CHECK(products == 3);
+  // Rates aside: what the kernel does comes first.
+  for (const proto::Actor& actor : train.actor()) {
+    if (actor.kernel() != "layer_norm") continue;
+    for (const int output : actor.output()) {
+      proto::Register& r =
+          *plan.mutable_program(kTrain)->mutable_register_(output - plan.persistent_size());
+      r.set_fill_mode(proto::Register::ACCUMULATE);
+    }
+    CHECK(Verdict(plan) == "good");  // of one firing a fill
+    break;
+  }
+}
+
+TEST_CASE("an actor fills all of its outputs in one way") {
+  proto::Plan plan = TrainPlan("");
+  int tried = 0;
+  for (const proto::Actor& actor : plan.program(kTrain).actor()) {
+    if (actor.output_size() < 2 || actor.output(1) < plan.persistent_size() || tried == 4) continue;
+    for (const int output : {actor.output(0), actor.output(1)}) {
+      proto::Plan edited = plan;
+      edited.mutable_program(kTrain)
+          ->mutable_register_(output - plan.persistent_size())
+          ->set_fill_mode(proto::Register::ACCUMULATE);
+      CHECK_THAT(Verdict(edited),
+                 Catch::Contains("actor " + actor.name() + ": adds to some of its outputs"));
+    }
+    ++tried;
+  }
+  CHECK(tried == 4);
+}
+
+TEST_CASE("what a checkpoint would lack, or have twice, is refused") {
+  const proto::Plan good = TrainPlan("data=2,tensor=2");
+  const int save_program = good.program_size() - 2;  // before load
+  REQUIRE(good.program(save_program).name() == "save");
+  const auto refusal = [&](const std::function<void(proto::Plan&)>& edit) {
+    proto::Plan plan = good;
+    edit(plan);
+    return Verdict(plan);
+  };
+  const auto save = [&](proto::Plan& p) {
+    return p.mutable_program(save_program)->mutable_actor(0);
+  };
+  const std::string name = good.variable(0).name();
+  CHECK_THAT(refusal([](proto::Plan& p) { *p.add_variable() = p.variable(0); }),
+             Catch::Contains("variable " + name + ": stands twice"));
+  CHECK_THAT(refusal([](proto::Plan& p) {
+               *p.add_variable() = p.variable(0);
+               p.mutable_variable(p.variable_size() - 1)->set_name("other");
+             }),
+             Catch::Contains("variable other: register " + name + " holds another variable"));
+  CHECK_THAT(refusal([](proto::Plan& p) {
+               p.mutable_variable(0)->add_register_(p.variable(0).register_(0));
+             }),
+             Catch::Contains("or stands twice"));
+  CHECK_THAT(refusal([](proto::Plan& p) { p.mutable_variable(0)->clear_name(); }),
+             Catch::Contains("has no name"));
+  // Saves the second variable in the place of the first.
+  CHECK_THAT(refusal([&](proto::Plan& p) {
+               const proto::Actor other = p.program(save_program).actor(1);
+               *save(p)->mutable_input() = other.input();
+               *save(p)->mutable_attr() = other.attr();
+             }),
+             Catch::Contains("program save: saves variable " + name + " 0 times"));
+  CHECK_THAT(refusal([&](proto::Plan& p) { save(p)->mutable_attr()->erase("replicated_axes"); }),
+             Catch::Contains("does not save each part of " + name + " once"));
+  for (const char* program : {"init", "save", "load"}) {
+    CHECK_THAT(refusal([&](proto::Plan& p) {
+                 auto& programs = *p.mutable_program();
+                 programs.erase(std::find_if(programs.begin(), programs.end(),
+                                             [&](const auto& x) { return x.name() == program; }));
+               }),
+               Catch::Contains(std::string("but no program ") + program));
+  }
+}
+
+TEST_CASE("zeroes come of zero_fill alone, along axes on which devices have the same") {
+  for (const char* mesh : {"data=2,tensor=2", "tensor=4"}) {
+    const proto::Plan good = TrainPlan(mesh);
+    int others = 0;
+    for (const proto::Actor& actor : good.program(kTrain).actor()) {
+      if (!actor.has_boxing() || actor.kernel() == "zero_fill") continue;
+      proto::Plan plan = good;
+      proto::Actor& edited = *plan.mutable_program(kTrain)->mutable_actor(actor.id());
+      edited.mutable_boxing()->add_zero_unless_first(0);
+      CHECK_THAT(Verdict(plan), Catch::Contains("but is no zero_fill"));
+      ++others;
+    }
+    CHECK(others > 0);
+  }
 }
 
 TEST_CASE("a program whose micro-batches are not the plan's is refused") {

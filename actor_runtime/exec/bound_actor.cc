@@ -84,22 +84,6 @@ struct Binder {
     return absl::OkStatus();
   }
 
-  // A call says `accumulate` once for all outputs, so they must agree.
-  absl::Status CheckAccumulation() const {
-    const proto::Register* first = nullptr;
-    for (const int id : actor.output()) {
-      const proto::Register& reg = Reg(id);
-      if (reg.slot_bytes() == 0) continue;
-      if (first == nullptr) first = &reg;
-      const bool adds = reg.fill_mode() == proto::Register::ACCUMULATE;
-      if (adds != (first->fill_mode() == proto::Register::ACCUMULATE) ||
-          (adds && reg.fires_per_fill() != first->fires_per_fill())) {
-        return Bad(actor, "adds to some of its outputs and overwrites others");
-      }
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status AddWorkspace() {
     if (!actor.has_workspace()) return absl::OkStatus();
     const proto::Register& reg = Reg(actor.workspace());
@@ -135,7 +119,6 @@ struct Binder {
   absl::Status AddPorts() {
     for (int i = 0; i < actor.input_size(); ++i) RETURN_IF_ERROR(AddInput(i));
     for (int o = 0; o < actor.output_size(); ++o) RETURN_IF_ERROR(AddOutput(o));
-    RETURN_IF_ERROR(CheckAccumulation());
     RETURN_IF_ERROR(AddWorkspace());
     return AddSetup();
   }

@@ -51,7 +51,8 @@ std::vector<OpDef> CachedAttentionOps() {
            .infer = InferCached,
            .signatures = CachedRows,
            .flops = CachedFlops,
-           .products = Products::kOwn}};
+           .products = Products::kOwn,
+           .overwrites = true}};
 }
 
 }  // namespace oneflow

@@ -78,7 +78,8 @@ std::vector<OpDef> CausalAttentionOps() {
        .signatures = AttentionRows,
        .gradient = AttentionGradient,
        .flops = AttentionFlops,
-       .products = Products::kOwn},
+       .products = Products::kOwn,
+       .overwrites = true},
       {.kind = "causal_attention_grad",
        .usage = "dout, qkv, out, lse -> dqkv",
        .min_inputs = 4,
@@ -86,7 +87,8 @@ std::vector<OpDef> CausalAttentionOps() {
        .infer = InferAttentionGrad,
        .signatures = AttentionGradRows,
        .flops = AttentionGradFlops,
-       .products = Products::kOwn},
+       .products = Products::kOwn,
+       .overwrites = true},
   };
 }
 

@@ -63,6 +63,15 @@ enum class Products : uint8_t {
   kOwn,    // several, which the kernel splits into its own tiles: attention
 };
 
+// An input of indices (ids of tokens, labels): each selects one element along a dimension of
+// another tensor of the op. No kernel checks them, because a device with a part of that tensor
+// ignores the others' indices.
+struct Indices {
+  int input = -1;  // which input they are; -1: there is none
+  int of = 0;      // the input that they select from; -1: output 0
+  int dim = 0;     // the dimension; -1: the last
+};
+
 struct OpDef {
   std::string kind;
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
@@ -90,6 +99,10 @@ struct OpDef {
   std::function<double(const OpView&)> flops;
   // Which products of matrices these are, all but a few.
   Products products = Products::kNone;
+  Indices indices;
+  // True if its kernel only overwrites its outputs, so they cannot add up over micro-batches. A
+  // product of matrices into bf16 is one more that cannot.
+  bool overwrites = false;
 };
 
 // The definition of a kind; nullptr if there is none.

@@ -64,7 +64,8 @@ std::vector<OpDef> OptimizerOps() {
        .max_inputs = -1,
        .infer = InferGlobalNorm,
        .signatures = OnlyB,
-       .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); }},
+       .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); },
+       .overwrites = true},
       {.kind = "adamw",
        .usage = "w, m, v, g, (norm (f64[])) -> w, m, v",
        .min_inputs = 4,
@@ -74,7 +75,8 @@ std::vector<OpDef> OptimizerOps() {
        .attrs = {{"decay", AttrType::kBool}},
        .infer = InferAdamw,
        .signatures = AdamwRows,
-       .flops = PerElement(14)},
+       .flops = PerElement(14),
+       .overwrites = true},
       {.kind = "next_adamw",
        .usage = "m, v, w, g -> m, v, next w",
        .min_inputs = 4,
@@ -85,7 +87,8 @@ std::vector<OpDef> OptimizerOps() {
        .attrs = {{"decay", AttrType::kBool}},
        .infer = InferAdamw,
        .signatures = AdamwRows,
-       .flops = PerElement(14)},
+       .flops = PerElement(14),
+       .overwrites = true},
   };
 }
 

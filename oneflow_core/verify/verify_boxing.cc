@@ -47,10 +47,7 @@ absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register
     }
     copies *= mesh_.axes[axis].size;
   }
-  for (int axis : actor.boxing().zero_unless_first()) {
-    if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
-      return Bad(where, "zeroes along no axis");
-  }
+  RETURN_IF_ERROR(CheckZeroes(actor, in, out, where));
   if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
     return Bad(where, "sums without a reduction");
   if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
@@ -91,6 +88,24 @@ int64_t BoxingCheck::CountCopies(const Layout& in, const std::vector<int>& along
     if (!CutsBy(in, axis)) copies *= mesh_.axes[axis].size;
   }
   return copies;
+}
+
+// One device along the axis keeps what all of them have; any other boxing would lose elements so.
+absl::Status BoxingCheck::CheckZeroes(const proto::Actor& actor, const Layout& in,
+                                      const Layout& out, const std::string& where) const {
+  for (const int axis : actor.boxing().zero_unless_first()) {
+    if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
+      return Bad(where, "zeroes along no axis");
+    if (actor.kernel() != "zero_fill") {
+      return Bad(where, absl::StrCat("zeroes along axis ", mesh_.axes[axis].name,
+                                     ", but is no zero_fill"));
+    }
+    if (axis == mesh_.stage_axis() || CutsBy(in, axis) || CutsBy(out, axis)) {
+      return Bad(where, absl::StrCat("zeroes along axis ", mesh_.axes[axis].name,
+                                     ", on which its devices do not have the same elements"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // zero_fill reads the device's own part only. If the output lacked some of it, these elements would

@@ -38,6 +38,8 @@ class BoxingCheck {
     auto operator<=>(const Covering&) const = default;
   };
 
+  absl::Status CheckZeroes(const proto::Actor& actor, const Layout& in, const Layout& out,
+                           const std::string& where) const;
   absl::Status CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
                          const std::string& where) const;
   absl::Status CheckForm(const proto::Actor& actor, const Covering& covering,

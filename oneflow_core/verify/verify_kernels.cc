@@ -19,6 +19,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/host_kernels.h"
 
 namespace oneflow {
 namespace {
@@ -27,53 +28,6 @@ constexpr int64_t kAlign = 64;
 
 absl::Status Bad(std::string_view where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
-
-// The kernels that the compiler adds: what the host worker runs, and copies between the memory of a
-// device and the host's: docs/ops.md.
-const std::vector<OpDef>& HostKernels() {
-  static const std::vector<OpDef> table = [] {
-    const AttrDef name = {"name", AttrType::kString, true};
-    const AttrDef input = {"input", AttrType::kString};
-    const AttrDef replicated = {"replicated_axes", AttrType::kInts};
-    return std::vector<OpDef>{
-        {.kind = "load_tokens",
-         .usage = "-> ids",
-         .attrs = {name, input, {"source", AttrType::kString, true}}},
-        {.kind = "feed", .usage = "-> x", .attrs = {name, input, {"source", AttrType::kString}}},
-        {.kind = "fetch",
-         .usage = "x ->",
-         .min_inputs = 1,
-         .max_inputs = 1,
-         .outputs = 0,
-         .attrs = {name, replicated, {"raw", AttrType::kBool}}},
-        {.kind = "report",
-         .usage = "loss, (norm) ->",
-         .min_inputs = 1,
-         .max_inputs = 2,
-         .outputs = 0},
-        {.kind = "init_variable",
-         .usage = "-> w",
-         .attrs = {name, {"init", AttrType::kString, true}, {"init_value", AttrType::kDouble}}},
-        {.kind = "save_slice",
-         .usage = "w ->",
-         .min_inputs = 1,
-         .max_inputs = 1,
-         .outputs = 0,
-         .attrs = {name, replicated}},
-        {.kind = "load_slice", .usage = "-> w", .attrs = {name}},
-        {.kind = "copy_in", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
-        {.kind = "copy_out", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
-    };
-  }();
-  return table;
-}
-
-const OpDef* FindHostKernel(std::string_view kind) {
-  for (const OpDef& def : HostKernels()) {
-    if (def.kind == kind) return &def;
-  }
-  return nullptr;
 }
 
 // Kinds that stand in graphs only: no actor has them.
@@ -234,7 +188,21 @@ class ActorOp {
     if (!proto::Boxing::Reduce_IsValid(actor_.boxing().reduce())) {
       return Bad(where_, absl::StrCat("reduction ", actor_.boxing().reduce(), " is not known"));
     }
+    RETURN_IF_ERROR(CheckAdds());
     return CheckRenewed();
+  }
+
+  // The first firing of a fill overwrites; only the others need a kernel that adds.
+  absl::Status CheckAdds() const {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const proto::Register& r = Reg(outputs_[i]);
+      if (r.fill_mode() != proto::Register::ACCUMULATE || r.fires_per_fill() == 1) continue;
+      const bool product = def_->products != Products::kNone && r.dtype() == proto::BF16;
+      if (host_ == nullptr && !def_->overwrites && !product) continue;
+      return Bad(where_, absl::StrCat("adds up ", r.name(), ", but kernel ", def_->kind,
+                                      product ? " does not add to bf16" : " overwrites"));
+    }
+    return absl::OkStatus();
   }
 
   // The outputs must be those that the definition of `kind` infers from these inputs.
@@ -420,18 +388,34 @@ absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Acto
   return Bad(where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed));
 }
 
-// The actor that computes the contents of a register, before any boxing moved them. -1: none, or
-// not known.
+bool SplitsBy(const proto::Register& r, int axis) {
+  return std::any_of(r.layout().split().begin(), r.layout().split().end(),
+                     [axis](const proto::Layout::Split& split) { return split.axis() == axis; });
+}
+
+// True if a local boxing makes terms of a sum, or of a maximum, along the axis: of what was the
+// same on all devices, or of pieces.
+bool MakesTerms(const PlanNet& net, const proto::Actor& actor, bool sum, int axis) {
+  const auto& zeroes = actor.boxing().zero_unless_first();
+  if (sum && std::find(zeroes.begin(), zeroes.end(), axis) != zeroes.end()) return true;
+  return actor.boxing().fill() == (sum ? proto::Boxing::ZERO : proto::Boxing::LOWEST) &&
+         SplitsBy(*net.registers[actor.input(0).register_()].proto, axis) &&
+         !SplitsBy(*net.registers[actor.output(0)].proto, axis);
+}
+
+// The actor that computes the contents of a register, before any boxing moved them, and what it
+// writes.
 struct Origin {
-  int actor = -1, reg = -1;
+  int actor = -1, reg = -1;  // -1: none, or not known
+  bool terms = false;        // a boxing made terms along the axis
 };
-Origin FindOrigin(const PlanNet& net, int reg) {
+Origin FindOrigin(const PlanNet& net, int reg, bool sum, int axis) {
   for (size_t moves = 0; moves <= net.actors.size(); ++moves) {
     const int writer = net.registers[reg].writer;
     if (writer < 0) break;
     const proto::Actor& actor = net.actor(writer);
     if (!actor.has_boxing()) return {writer, reg};
-    if (actor.kernel() == "zero_fill") break;
+    if (actor.kernel() == "zero_fill" && MakesTerms(net, actor, sum, axis)) return {.terms = true};
     const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
     const bool received = actor.exchange().has_partner();
     const std::vector<int> in = DataInputs(
@@ -445,14 +429,14 @@ Origin FindOrigin(const PlanNet& net, int reg) {
 absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings& holdings,
                             const proto::Actor& actor, int input, const std::string& where) {
   if (actor.boxing().reduce() == proto::Boxing::NONE) return absl::OkStatus();
-  const Origin origin = FindOrigin(net, input);
-  if (origin.actor < 0) return absl::OkStatus();
   const bool sum = actor.boxing().reduce() == proto::Boxing::SUM;
-  const proto::Actor& writer = net.actor(origin.actor);
-  ActorOp op(net, mesh, holdings, writer, where);
-  RETURN_IF_ERROR(op.Check());
   for (const int axis : actor.boxing().reduce_axis()) {
-    if (mesh.axes[axis].size == 1 || op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
+    const Origin origin = FindOrigin(net, input, sum, axis);
+    if (origin.terms || origin.actor < 0 || mesh.axes[axis].size == 1) continue;
+    const proto::Actor& writer = net.actor(origin.actor);
+    ActorOp op(net, mesh, holdings, writer, where);
+    RETURN_IF_ERROR(op.Check());
+    if (op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
     return Bad(where, absl::StrCat("takes the ", sum ? "sum" : "maximum", " along axis ",
                                    mesh.axes[axis].name, " of what ", writer.name(), ", kernel ",
                                    writer.kernel(), ", does not give parts of"));

@@ -6,18 +6,21 @@
 #include "oneflow_core/verify/verify_kernels.h"
 #include "oneflow_core/verify/verify_liveness.h"
 #include "oneflow_core/verify/verify_memory.h"
+#include "oneflow_core/verify/verify_states.h"
 #include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 
 absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options) {
   RETURN_IF_ERROR(VerifyPlanTypes(plan));
+  if (options.kernels) RETURN_IF_ERROR(VerifyStatePrograms(plan));
   for (const proto::Program& program : plan.program()) {
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
     RETURN_IF_ERROR(VerifyProgramTypes(net));
     if (options.kernels) {
       RETURN_IF_ERROR(VerifyKernels(net));
       RETURN_IF_ERROR(VerifyFeeds(net));
+      RETURN_IF_ERROR(VerifyStates(net));
     }
     RETURN_IF_ERROR(VerifyLiveness(net));
     RETURN_IF_ERROR(VerifyMemory(net));

@@ -15,7 +15,8 @@ struct VerifyOptions {
   bool kernels = true;
 };
 
-// VerifyTypes, then for each program VerifyKernels, VerifyFeeds, VerifyLiveness and VerifyMemory.
+// VerifyTypes, then for each program VerifyKernels, VerifyFeeds, VerifyStates, VerifyLiveness and
+// VerifyMemory.
 // Any message of any content may be given: a refusal is a Status that says where, never a
 // crash.
 absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options = {});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -132,14 +133,23 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
   return absl::OkStatus();
 }
 
+// A checkpoint has one entry for a name, and a register has the contents of one variable.
 absl::Status CheckVariables(const proto::Plan& plan, const Mesh& mesh) {
+  std::set<std::string_view> names;
+  std::set<int> held;
   for (const proto::Variable& v : plan.variable()) {
     const std::string where = absl::StrCat("plan, variable ", v.name());
+    if (v.name().empty()) return Bad(where, "has no name");
+    if (!names.insert(v.name()).second) return Bad(where, "stands twice");
     RETURN_IF_ERROR(LayoutFromProto(v.layout(), mesh, where).status());
     if (v.register__size() == 0) return Bad(where, "has no register");
     for (int id : v.register_()) {
       if (id < 0 || id >= plan.persistent_size()) {
         return Bad(where, absl::StrCat("register ", id, " does not exist"));
+      }
+      if (!held.insert(id).second) {
+        return Bad(where, absl::StrCat("register ", plan.persistent(id).name(),
+                                       " holds another variable, or stands twice"));
       }
       const proto::Register& r = plan.persistent(id);
       if (!std::equal(r.layout().dim().begin(), r.layout().dim().end(), v.layout().dim().begin(),
@@ -217,12 +227,30 @@ class ProgramTypes {
                    absl::StrCat("writes ", net_.registers[id].proto->name(), " of another stage"));
       }
     }
+    RETURN_IF_ERROR(CheckAccumulation(actor, where));
     if (actor.has_exchange()) return VerifyExchange(net_, actor, where, &boxing_);
     if (!actor.has_boxing()) return absl::OkStatus();
     if (actor.input_size() != 1 || actor.output_size() != 1)
       return Bad(where, "a boxing has one input and one output");
     return boxing_.Check(actor, *net_.registers[actor.input(0).register_()].proto,
                          *net_.registers[actor.output(0)].proto, {}, where);
+  }
+
+  // A kernel is told once for all outputs whether to add, so they must agree.
+  absl::Status CheckAccumulation(const proto::Actor& actor, const std::string& where) const {
+    const proto::Register* first = nullptr;
+    for (const int id : actor.output()) {
+      const proto::Register& r = *net_.registers[id].proto;
+      if (r.slot_bytes() == 0) continue;
+      if (first == nullptr) first = &r;
+      const bool adds = r.fill_mode() == proto::Register::ACCUMULATE;
+      if (adds == (first->fill_mode() == proto::Register::ACCUMULATE) &&
+          (!adds || r.fires_per_fill() == first->fires_per_fill())) {
+        continue;
+      }
+      return Bad(where, "adds to some of its outputs and overwrites others");
+    }
+    return absl::OkStatus();
   }
 
   // Scratch is at rest between firings: nobody reads it, and it has one buffer.

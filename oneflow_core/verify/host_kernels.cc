@@ -1,0 +1,55 @@
+#include "oneflow_core/verify/host_kernels.h"
+
+#include <vector>
+
+namespace oneflow {
+namespace {
+
+const std::vector<OpDef>& HostKernels() {
+  static const std::vector<OpDef> table = [] {
+    const AttrDef name = {"name", AttrType::kString, true};
+    const AttrDef input = {"input", AttrType::kString};
+    const AttrDef replicated = {"replicated_axes", AttrType::kInts};
+    return std::vector<OpDef>{
+        {.kind = "load_tokens",
+         .usage = "-> ids",
+         .attrs = {name, input, {"source", AttrType::kString, true}}},
+        {.kind = "feed", .usage = "-> x", .attrs = {name, input, {"source", AttrType::kString}}},
+        {.kind = "fetch",
+         .usage = "x ->",
+         .min_inputs = 1,
+         .max_inputs = 1,
+         .outputs = 0,
+         .attrs = {name, replicated, {"raw", AttrType::kBool}}},
+        {.kind = "report",
+         .usage = "loss, (norm) ->",
+         .min_inputs = 1,
+         .max_inputs = 2,
+         .outputs = 0},
+        {.kind = "init_variable",
+         .usage = "-> w",
+         .attrs = {name, {"init", AttrType::kString, true}, {"init_value", AttrType::kDouble}}},
+        {.kind = "save_slice",
+         .usage = "w ->",
+         .min_inputs = 1,
+         .max_inputs = 1,
+         .outputs = 0,
+         .attrs = {name, replicated}},
+        {.kind = "load_slice", .usage = "-> w", .attrs = {name}},
+        {.kind = "copy_in", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
+        {.kind = "copy_out", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
+    };
+  }();
+  return table;
+}
+
+}  // namespace
+
+const OpDef* FindHostKernel(std::string_view kind) {
+  for (const OpDef& def : HostKernels()) {
+    if (def.kind == kind) return &def;
+  }
+  return nullptr;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,111 @@
+#include "oneflow_core/verify/verify_states.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_lookup.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status Bad(const std::string& where, const std::string& what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+// The axes of several devices along which each has the same part of a register.
+std::set<int64_t> ReplicatedAxes(const proto::Plan& plan, const proto::Register& r) {
+  std::set<int64_t> axes;
+  for (int axis = 0; axis < plan.mesh().axis_size(); ++axis) {
+    const bool splits =
+        std::any_of(r.layout().split().begin(), r.layout().split().end(),
+                    [axis](const proto::Layout::Split& split) { return split.axis() == axis; });
+    if (!splits && axis != plan.stage_axis() && plan.mesh().axis(axis).size() > 1) {
+      axes.insert(axis);
+    }
+  }
+  return axes;
+}
+
+std::set<int64_t> ReplicatedAxes(const proto::Plan& plan, const proto::Actor& save) {
+  std::set<int64_t> axes;
+  const auto said = save.attr().find("replicated_axes");
+  if (said == save.attr().end()) return axes;
+  for (const int64_t axis : said->second.ints().value()) {
+    if (axis != plan.stage_axis() && plan.mesh().axis(static_cast<int>(axis)).size() > 1) {
+      axes.insert(axis);
+    }
+  }
+  return axes;
+}
+
+absl::Status CheckSaves(const PlanNet& net, const std::string& where) {
+  const proto::Plan& plan = *net.plan;
+  std::map<std::string_view, int64_t> saved;
+  for (const proto::Actor& actor : net.program->actor()) {
+    if (actor.kernel() != "save_slice") continue;
+    saved[actor.attr().at("name").s()] += net.actors[actor.id()].firings;
+    for (const proto::Input& input : actor.input()) {
+      const proto::Register& r = *net.registers[input.register_()].proto;
+      if (IsControl(r) || ReplicatedAxes(plan, actor) == ReplicatedAxes(plan, r)) continue;
+      return Bad(absl::StrCat(where, ", actor ", actor.name()),
+                 absl::StrCat("does not save each part of ", r.name(), " once"));
+    }
+  }
+  for (const proto::Variable& v : plan.variable()) {
+    if (saved[v.name()] == 1) continue;
+    return Bad(where, absl::StrCat("saves variable ", v.name(), " ", saved[v.name()], " times"));
+  }
+  return absl::OkStatus();
+}
+
+// Of the actors that fill a register of a device: those of a GPU copy from pinned memory.
+const proto::Actor* FindSource(const PlanNet& net, int reg) {
+  const NetRegister* r = &net.registers[reg];
+  if (r->writer < 0) return nullptr;
+  const proto::Actor& actor = net.actor(r->writer);
+  if (actor.kernel() != "copy_in") return &actor;
+  r = &net.registers[DataInputs(*net.plan, *net.program, actor)[0]];
+  return r->writer < 0 ? nullptr : &net.actor(r->writer);
+}
+
+absl::Status CheckFills(const PlanNet& net, std::string_view kernel, const std::string& where) {
+  for (const proto::Variable& v : net.plan->variable()) {
+    for (const int id : v.register_()) {
+      const proto::Actor* source = FindSource(net, id);
+      const proto::Register& r = net.plan->persistent(id);
+      if (source != nullptr && source->kernel() == kernel &&
+          net.actors[source->id()].firings == r.slots()) {
+        continue;
+      }
+      return Bad(where, absl::StrCat("does not fill ", r.name(), " of variable ", v.name()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status VerifyStatePrograms(const proto::Plan& plan) {
+  if (FindProgram(plan, "train") == nullptr) return absl::OkStatus();
+  for (const char* name : {"init", "save", "load"}) {
+    if (FindProgram(plan, name) != nullptr) continue;
+    return Bad("plan", absl::StrCat("has a program train, but no program ", name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyStates(const PlanNet& net) {
+  const std::string& name = net.program->name();
+  const std::string where = absl::StrCat("plan, program ", name);
+  if (name == "save") return CheckSaves(net, where);
+  if (name == "init") return CheckFills(net, "init_variable", where);
+  if (name == "load") return CheckFills(net, "load_slice", where);
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow
