@@ -388,34 +388,18 @@ absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Acto
   return Bad(where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed));
 }
 
-bool SplitsBy(const proto::Register& r, int axis) {
-  return std::any_of(r.layout().split().begin(), r.layout().split().end(),
-                     [axis](const proto::Layout::Split& split) { return split.axis() == axis; });
-}
-
-// True if a local boxing makes terms of a sum, or of a maximum, along the axis: of what was the
-// same on all devices, or of pieces.
-bool MakesTerms(const PlanNet& net, const proto::Actor& actor, bool sum, int axis) {
-  const auto& zeroes = actor.boxing().zero_unless_first();
-  if (sum && std::find(zeroes.begin(), zeroes.end(), axis) != zeroes.end()) return true;
-  return actor.boxing().fill() == (sum ? proto::Boxing::ZERO : proto::Boxing::LOWEST) &&
-         SplitsBy(*net.registers[actor.input(0).register_()].proto, axis) &&
-         !SplitsBy(*net.registers[actor.output(0)].proto, axis);
-}
-
-// The actor that computes the contents of a register, before any boxing moved them, and what it
-// writes.
+// The actor that computes the contents of a register, before any boxing moved them. -1: none, or
+// not known.
 struct Origin {
-  int actor = -1, reg = -1;  // -1: none, or not known
-  bool terms = false;        // a boxing made terms along the axis
+  int actor = -1, reg = -1;
 };
-Origin FindOrigin(const PlanNet& net, int reg, bool sum, int axis) {
+Origin FindOrigin(const PlanNet& net, int reg) {
   for (size_t moves = 0; moves <= net.actors.size(); ++moves) {
     const int writer = net.registers[reg].writer;
     if (writer < 0) break;
     const proto::Actor& actor = net.actor(writer);
     if (!actor.has_boxing()) return {writer, reg};
-    if (actor.kernel() == "zero_fill" && MakesTerms(net, actor, sum, axis)) return {.terms = true};
+    if (actor.kernel() == "zero_fill") break;
     const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
     const bool received = actor.exchange().has_partner();
     const std::vector<int> in = DataInputs(
@@ -429,14 +413,14 @@ Origin FindOrigin(const PlanNet& net, int reg, bool sum, int axis) {
 absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings& holdings,
                             const proto::Actor& actor, int input, const std::string& where) {
   if (actor.boxing().reduce() == proto::Boxing::NONE) return absl::OkStatus();
+  const Origin origin = FindOrigin(net, input);
+  if (origin.actor < 0) return absl::OkStatus();
   const bool sum = actor.boxing().reduce() == proto::Boxing::SUM;
+  const proto::Actor& writer = net.actor(origin.actor);
+  ActorOp op(net, mesh, holdings, writer, where);
+  RETURN_IF_ERROR(op.Check());
   for (const int axis : actor.boxing().reduce_axis()) {
-    const Origin origin = FindOrigin(net, input, sum, axis);
-    if (origin.terms || origin.actor < 0 || mesh.axes[axis].size == 1) continue;
-    const proto::Actor& writer = net.actor(origin.actor);
-    ActorOp op(net, mesh, holdings, writer, where);
-    RETURN_IF_ERROR(op.Check());
-    if (op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
+    if (mesh.axes[axis].size == 1 || op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
     return Bad(where, absl::StrCat("takes the ", sum ? "sum" : "maximum", " along axis ",
                                    mesh.axes[axis].name, " of what ", writer.name(), ", kernel ",
                                    writer.kernel(), ", does not give parts of"));

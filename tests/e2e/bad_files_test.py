@@ -373,6 +373,27 @@ class BadFilesTest(BadInputCase):
         self.refuse(["--shards", "add --fetch="], "run", graph, *feeds, "--shards")
         self.refuse(["text.txt"], "run", graph, "--feed=x=text.txt", "--feed=w=good.npy")
 
+    def test_indices_out_of_range(self):
+        # Kernels take an index of no row as zeros, so the loss would be finite and wrong.
+        with open("examples/bigram.textproto", encoding="utf-8") as file:
+            graph = file.read()
+        graph = graph.replace('dim { name: "batch" }', 'dim { size: 2 }').replace('output: "logits"', 'output: "loss"')
+        self.write("fed.textproto", re.sub(r's: "(tokens|labels)"', 's: "feed"', graph).encode())
+        for name in ["tokens", "labels"]:
+            write_npy(f"{self.dir}/{name}.npy", [2, 32], range(192, 256), "i")
+        one = ["run", "--graph=fed.textproto"]
+        good = {name: f"--feed={name}={name}.npy" for name in ["tokens", "labels"]}
+        for mesh in [[], ["--mesh=tensor=2"], ["--mesh=pipe=2,data=2"]]:
+            run(*one, *mesh, *good.values(), "--fetch=loss=loss.npy", cwd=self.dir)
+        for bad in [-1, -100, 256]:
+            for name, reader in [("tokens", "embedding"), ("labels", "loss")]:
+                values = list(range(64))
+                values[35] = bad
+                write_npy(f"{self.dir}/bad.npy", [2, 32], values, "i")
+                feeds = {**good, name: f"--feed={name}=bad.npy"}
+                for mesh in [[], ["--mesh=tensor=2"]]:
+                    self.refuse([f"--feed={name}=bad.npy", f"element [1,3] is {bad}", reader, "use 0 to 255"], *one, *mesh, *feeds.values())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -29,13 +29,14 @@ def run(*args, cwd, code=0, preexec_fn=None, as_written=False):
     return done.stdout, done.stderr
 
 
-def write_npy(path, dims, values):
+def write_npy(path, dims, values, type="f"):
+    """type: f, an f32 file; i, an i32 file."""
     shape = "(" + "".join(f"{d}, " for d in dims) + ")"
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header = f"{{'descr': '<{type}4', 'fortran_order': False, 'shape': {shape}, }}"
     header = header.ljust((len(header) + 11 + 63) // 64 * 64 - 11) + "\n"
     with open(path, "wb") as out:
         out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-        out.write(array.array("f", values).tobytes())
+        out.write(array.array(type, values).tobytes())
 
 
 def read_npy(path):

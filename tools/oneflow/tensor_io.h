@@ -12,7 +12,9 @@
 namespace oneflow {
 
 // OK if `array` has the shape and dtype of input `name` of a program; otherwise the error names
-// both.
+// both. Indices (ids of tokens, labels) must also be within the tensor that they select from:
+// kernels do not check them, and would take others as zeros. Requires a plan that passed
+// VerifyPlan.
 absl::Status CheckFeed(const proto::Plan& plan, const std::string& program, const std::string& name,
                        const NpyArray& array, const std::string& file);
 
