@@ -50,6 +50,9 @@ def oneflow_cc_binary(name, copts = [], deps = [], visibility = None, **kwargs):
 def oneflow_cc_test(name, copts = [], deps = [], size = "small", **kwargs):
     """A Catch2 test: `#include <catch2/catch.hpp>` and TEST_CASEs, no main.
 
+    Its size limits the CPU time on each core: 60 seconds (small), 300, 900 or 3600; five times as
+    much of wall time.
+
     Tags that mean something here:
       sanitize  part of the sample that tools/test runs under asan_ubsan
       threads   part of the sample that tools/test runs under tsan

@@ -3,13 +3,23 @@
 //
 // Besides Catch2's report on stdout it writes the XML that Bazel asks for, takes --test_filter, and
 // ends with the line "N passed, M failed".
+//
+// It limits the CPU time of the test: what another process takes of the machine does not count.
+// Bazel's limit is wall time, several times as long (.bazelrc), for tests that hang without
+// computing.
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <catch2/catch.hpp>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -80,11 +90,33 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// .bazelrc gives a test this many times as much wall time as it may compute on each core.
+constexpr long kWallOverCpu = 5;
+
+void EndForCpuTime(int) {
+  constexpr char kWhy[] = "the test has used up its CPU time: see bazel/cc.bzl on sizes of tests\n";
+  if (write(STDERR_FILENO, kWhy, sizeof(kWhy) - 1) < 0) _exit(2);
+  _exit(1);
+}
+
+// Without Bazel there is no limit.
+void LimitCpuTime() {
+  const long wall = std::atol(Environment("TEST_TIMEOUT").c_str());
+  if (wall <= 0) return;
+  const auto cores = static_cast<long>(std::max(1u, std::thread::hardware_concurrency()));
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_CPU, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, wall * cores / kWallOverCpu);
+  std::signal(SIGXCPU, EndForCpuTime);
+  setrlimit(RLIMIT_CPU, &limit);
+}
+
 }  // namespace
 
 extern "C" int catch2_main(int argc, char** argv);
 
 int main(int argc, char** argv) {
+  LimitCpuTime();
   // A test that asserts nothing has failed.
   std::vector<std::string> added = {"--warn", "NoAssertions"};
   const std::string filter = Environment("TESTBRIDGE_TEST_ONLY");

@@ -1,10 +1,16 @@
 // The toolchain works: C++20, and every system library compiles, links and runs; of a service
 // Protobuf and gRPC generate a client and a server.
 #include <grpcpp/grpcpp.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <concepts>
 #include <coroutine>
+#include <csignal>
+#include <cstdlib>
 #include <dnnl.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,6 +35,26 @@ T Sum(std::span<const T> values) {
   T sum = 0;
   for (const T value : values) sum += value;
   return sum;
+}
+
+TEST_CASE("tests are limited in CPU time, and end with an error where they use it up") {
+  const char* wall = std::getenv("TEST_TIMEOUT");
+  if (wall == nullptr) {
+    SUCCEED("not run by Bazel");
+    return;
+  }
+  rlimit limit = {};
+  REQUIRE(getrlimit(RLIMIT_CPU, &limit) == 0);
+  const rlim_t cores = std::max(1u, std::thread::hardware_concurrency());
+  CHECK(limit.rlim_cur == std::atoi(wall) * cores / 5);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::raise(SIGXCPU);
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 1));
 }
 
 TEST_CASE("C++20 concepts, spans and threads") {

@@ -15,6 +15,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
@@ -31,10 +32,10 @@ int64_t CountDevices(const proto::Plan& plan) {
 // The part of the processors that exchanges of a device keep busy, summed up over time.
 class UsageOverTime {
  public:
-  void Add(const SimulatedRun::Span& span, double usage) {
+  void Add(const SimulatedRun::Span& span, double usage, double later = 0) {
     if (usage == 0 || span.end <= span.begin) return;
-    changes_.push_back({span.begin, usage});
-    changes_.push_back({span.end, -usage});
+    changes_.push_back({span.begin + later, usage});
+    changes_.push_back({span.end + later, -usage});
   }
   // Once all have been added.
   void Sum() {
@@ -72,13 +73,29 @@ class UsageOverTime {
 bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
                      std::vector<double>* seconds) {
   std::vector<UsageOverTime> devices(run.net.own.size());
+  // Takes each stored span of an actor, and the repeat in whose period it is; null: in none.
   const auto for_spans = [&run](size_t actor, const auto& take) {
-    for (int64_t i = run.first[actor]; i < run.first[actor + 1]; ++i) take(run.spans[i]);
+    auto repeat = run.repeats.begin();
+    for (int64_t i = run.first[actor]; i < run.first[actor + 1]; ++i) {
+      const int64_t stored = i - run.first[actor];
+      while (repeat != run.repeats.end() && stored >= repeat->stored[actor]) ++repeat;
+      const bool in_period =
+          repeat != run.repeats.end() && stored >= repeat->stored[actor] - repeat->firings[actor];
+      take(run.spans[i], in_period ? &*repeat : nullptr);
+    }
   };
   for (size_t a = 0; a < run.net.specs.size(); ++a) {
     UsageOverTime& device = devices[run.net.specs[a].rank];
-    for_spans(a, [&](const SimulatedRun::Span& span) {
-      device.Add(span, usage[run.net.specs[a].actor]);
+    for_spans(a, [&](const SimulatedRun::Span& span, const SimulatedRun::Repeat* repeat) {
+      const double of = usage[run.net.specs[a].actor];
+      device.Add(span, of);
+      if (repeat == nullptr) return;
+      // Kernels of the stored period may end in the next one, and those after all repeats begin
+      // beside exchanges of the last one.
+      device.Add(span, of, repeat->seconds);
+      if (repeat->times > 1) {
+        device.Add(span, of, static_cast<double>(repeat->times) * repeat->seconds);
+      }
     });
   }
   for (UsageOverTime& device : devices) device.Sum();
@@ -87,9 +104,11 @@ bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
     const UsageOverTime& device = devices[run.net.specs[a].rank];
     if (run.doing[a] != Doing::kComputing || device.empty()) continue;
     double lost = 0;
-    for_spans(a, [&](const SimulatedRun::Span& span) { lost += device.Within(span); });
+    for_spans(a, [&](const SimulatedRun::Span& span, const SimulatedRun::Repeat* repeat) {
+      lost += device.Within(span) * static_cast<double>(repeat == nullptr ? 1 : repeat->times + 1);
+    });
     if (lost <= 0) continue;
-    const int64_t firings = run.first[a + 1] - run.first[a];
+    const int64_t firings = run.CountFirings(static_cast<int32_t>(a));
     (*seconds)[run.net.specs[a].actor] += lost / static_cast<double>(firings);
     any = true;
   }
@@ -148,9 +167,8 @@ CoreSharing FindCoreSharing(const proto::Cluster& cluster, const proto::Plan& pl
   return sharing;
 }
 
-absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan) {
+absl::Status CheckDevices(const proto::Cluster& cluster, const Mesh& mesh) {
   if (cluster.device().kind() == proto::Device::CPU) return absl::OkStatus();
-  const int64_t wanted = CountDevices(plan);
   int64_t devices = 1;
   std::string sizes;
   for (const proto::Level& level : cluster.level()) {
@@ -159,14 +177,10 @@ absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan
     sizes = absl::StrCat(level.name().empty() ? "level" : level.name(), " of ", level.size(),
                          sizes.empty() ? "" : " x ", sizes);
   }
-  if (cluster.level().empty() || wanted <= devices) return absl::OkStatus();
-  std::string mesh;
-  for (const proto::Mesh::Axis& axis : plan.mesh().axis()) {
-    absl::StrAppend(&mesh, mesh.empty() ? "" : ",", axis.name(), "=", axis.size());
-  }
+  if (cluster.level().empty() || mesh.devices() <= devices) return absl::OkStatus();
   return InputError(absl::StrCat("cluster ", cluster.name()),
-                    absl::StrCat("has ", devices, " devices (", sizes, "), and the plan's mesh ",
-                                 mesh, " has ", wanted),
+                    absl::StrCat("has ", devices, " devices (", sizes, "), and the mesh ",
+                                 ToString(mesh), " has ", mesh.devices()),
                     "compile for a smaller mesh, or raise the size of the cluster's outermost "
                     "level in its file; without a size it is unlimited");
 }
@@ -207,7 +221,8 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         std::string_view program, int64_t steps, int64_t skip_after,
                                         int64_t most_firings) {
   RETURN_IF_ERROR(VerifyPlan(plan));
-  RETURN_IF_ERROR(CheckDevices(cluster, plan));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
+  RETURN_IF_ERROR(CheckDevices(cluster, mesh));
   RETURN_IF_ERROR(FindProgramByFlag(plan, program).status());
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   std::vector<FarTraffic> far;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/simulate/simulate.h"
+#include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/trace.pb.h"
@@ -36,9 +37,9 @@ struct CoreSharing {
 // innermost are a host; else all devices are on one host.
 CoreSharing FindCoreSharing(const proto::Cluster& cluster, const proto::Plan& plan);
 
-// Refuses a plan for more devices than a cluster of accelerators has. CPU devices are threads, so a
+// Refuses a mesh of more devices than a cluster of accelerators has. CPU devices are threads, so a
 // host has no limit; neither has a cluster with a level without a size.
-absl::Status CheckDevices(const proto::Cluster& cluster, const proto::Plan& plan);
+absl::Status CheckDevices(const proto::Cluster& cluster, const Mesh& mesh);
 
 // On CPU devices one worker drives all streams of a device and messages between workers take the
 // first level's latency, as in the threaded runtime. On other devices streams run independently,

@@ -41,8 +41,8 @@ class PromisedTest(unittest.TestCase):
         self.assertIn(" a step, bubble ", lines[expected])
         self.assertIn("by times of the plan's kernels, just measured here", lines[expected])
         self.assertLess(expected, next(i for i, line in enumerate(lines) if line.startswith("step ")))
-        table = {" ".join(line.split()[:-4]) if line.startswith("  time ") else line.split()[0]: line for line in lines[expected + 2:]}
-        for row in ["compute", "exposed", "idle", "bubble", "memory"]:
+        table = {line.split()[0]: line for line in lines[expected + 2:]}
+        for row in ["time,", "compute", "exposed", "idle", "bubble", "memory"]:
             self.assertIn(row, table)
         promised, took = table["memory"].split()[-4:-2], table["memory"].split()[-2:]
         self.assertEqual(promised, took)
@@ -65,6 +65,10 @@ class PromisedTest(unittest.TestCase):
         self.assertEqual({row["promised_step_seconds"] for row in rows}, {promised["step_seconds"]})
         self.assertIn(took["step_seconds"], [row["step_seconds"] for row in rows[1:]])
         self.assertEqual(promised["device_bytes"], took["device_bytes"])
+        # Parts add up to what they are parts of.
+        for part, whole in [(promised, "step_seconds"), (took, "mean_step_seconds")]:
+            self.assertAlmostEqual(sum(part[cause] for cause in CAUSES) / part[whole], 1, places=6)
+        self.assertIn(took["machine_was_busy"], (True, False))
         for part in (promised, took):
             for cause in CAUSES:
                 self.assertGreaterEqual(part[cause], 0)

@@ -67,6 +67,7 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   proto::Cluster cluster = DefaultCluster();
   if (!FLAGS_cluster.empty()) {
     ASSIGN_OR_RETURN(cluster, ReadCluster());
+    RETURN_IF_ERROR(CheckDevices(cluster, mesh));
   } else {
     ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
     cluster.mutable_device()->set_kernel_threads(

@@ -1,6 +1,7 @@
 #include "tools/oneflow/promise.h"
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <utility>
 
@@ -73,13 +74,37 @@ absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluste
   return promise;
 }
 
-void StepTimes::Sum(Took* took) const {
-  if (seconds_.empty()) return;
-  std::vector<double> others(seconds_.begin() + (seconds_.size() > 1 ? 1 : 0), seconds_.end());
+bool WasBusy(const Took& took) {
+  // A device's own spinning and the host's work may hide a part of a wait, never make one.
+  constexpr double kQuiet = 0.9;
+  if (!took.use || took.use->step_seconds <= 0 || took.threads_running <= 0) return false;
+  const double computing = took.devices * took.use->mean.compute / took.use->step_seconds;
+  return took.threads_running < kQuiet * computing;
+}
+
+namespace {
+
+// Of all but the first, if there are others.
+double MedianOfOthers(const std::vector<double>& values) {
+  std::vector<double> others(values.begin() + (values.size() > 1 ? 1 : 0), values.end());
   const auto middle = others.begin() + std::ssize(others) / 2;
   std::nth_element(others.begin(), middle, others.end());
-  took->step_seconds = *middle;
-  took->steps = std::ssize(others);
+  return *middle;
+}
+
+}  // namespace
+
+void StepTimes::Sum(Took* took) const {
+  if (seconds_.empty()) return;
+  took->step_seconds = MedianOfOthers(seconds_);
+  took->threads_running = MedianOfOthers(threads_);
+  took->steps = std::max<int64_t>(1, std::ssize(seconds_) - 1);
+}
+
+double ProcessSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 std::string PromiseText(const Promise& promise) {
@@ -91,21 +116,33 @@ std::string PromiseText(const Promise& promise) {
 std::string TookText(const Promise& promise, const Took& took) {
   if (took.steps == 0) return "";
   std::string text = Row("a step", "promised", "took");
-  text += Row("time", TimeText(promise.step_seconds), TimeText(took.step_seconds),
+  text += Row("time, the median", TimeText(promise.step_seconds), TimeText(took.step_seconds),
               Off(promise.step_seconds, took.step_seconds));
   if (took.use) {
-    const DeviceTime& mean = took.use->mean;
-    text += Row("compute", TimeText(promise.mean.compute), TimeText(mean.compute),
-                Off(promise.mean.compute, mean.compute));
-    text += Row("exposed exchange", TimeText(promise.mean.exposed), TimeText(mean.exposed));
-    text += Row("idle", TimeText(promise.mean.idle), TimeText(mean.idle));
-    text += Row("bubble", PercentText(promise.bubble), PercentText(took.use->bubble));
+    const MeasuredUse& use = *took.use;
+    text += Row("time, the mean", TimeText(promise.step_seconds), TimeText(use.step_seconds),
+                Off(promise.step_seconds, use.step_seconds));
+    text += Row("  compute", TimeText(promise.mean.compute), TimeText(use.mean.compute),
+                Off(promise.mean.compute, use.mean.compute));
+    text += Row("  exposed exchange", TimeText(promise.mean.exposed), TimeText(use.mean.exposed));
+    text += Row("  idle", TimeText(promise.mean.idle), TimeText(use.mean.idle));
+    text += Row("bubble", PercentText(promise.bubble), PercentText(use.bubble));
   }
   text += Row("memory of a device", Bytes(promise.device_bytes), Bytes(took.device_bytes));
   if (!took.use) return text;
-  return absl::StrCat(text, "  time: the median of ", took.steps,
-                      took.steps == 1 ? " step" : " steps", "; causes: of ", took.use->steps,
-                      " from step ", took.use->first_step, " on, mean of the devices\n");
+  absl::StrAppend(&text, "  the median: of ", took.steps, took.steps == 1 ? " step" : " steps",
+                  "; the mean, which its parts add up to: of ", took.use->steps, " from step ",
+                  took.use->first_step, " on, over the devices\n");
+  if (WasBusy(took)) {
+    absl::StrAppendFormat(
+        &text,
+        "  the machine was busy: kernels took %s of a step, for %.0f %% of which they had a core; "
+        "compare again on a quiet one\n",
+        TimeText(took.use->mean.compute),
+        100 * took.threads_running * took.use->step_seconds /
+            (took.devices * took.use->mean.compute));
+  }
+  return text;
 }
 
 nlohmann::ordered_json TookJson(const Promise& promise, const Took& took) {
@@ -114,7 +151,12 @@ nlohmann::ordered_json TookJson(const Promise& promise, const Took& took) {
   promised["device_bytes"] = promise.device_bytes;
   Json took_json = Json::object();
   if (took.steps > 0) took_json["step_seconds"] = took.step_seconds;
-  if (took.use) AddTimes(took.use->mean, took.use->bubble, &took_json);
+  if (took.use) {
+    took_json["mean_step_seconds"] = took.use->step_seconds;  // to which the parts add up
+    AddTimes(took.use->mean, took.use->bubble, &took_json);
+    took_json["threads_running"] = took.threads_running;
+    took_json["machine_was_busy"] = WasBusy(took);
+  }
   took_json["device_bytes"] = took.device_bytes;
   return {{"promised", std::move(promised)}, {"took", std::move(took_json)}};
 }

@@ -36,9 +36,18 @@ struct Promise {
 struct Took {
   double step_seconds = 0;  // the median of all steps but the first; 0: none
   int64_t steps = 0;        // of which it is the median
-  std::optional<MeasuredUse> use;
-  int64_t device_bytes = 0;  // of the largest device of this process
+  // CPU time of this process over the time of a step, the median of the same steps: in how many
+  // threads it ran.
+  double threads_running = 0;
+  std::optional<MeasuredUse> use;  // the mean of a few steps, and its parts
+  int devices = 1;                 // of this process
+  int64_t device_bytes = 0;        // of the largest of them
 };
+
+// True if the machine kept the run waiting for cores: the process ran for less time than its
+// devices say that kernels took (one thread each is counted, so that waits within a kernel do not
+// count). Times of such a run say little.
+bool WasBusy(const Took& took);
 
 // Requires a plan that passed VerifyPlan. Refuses clusters that SimulateOn refuses. `traced`: the
 // run is looked at firing by firing, so that no period of it is skipped.
@@ -48,22 +57,30 @@ absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluste
 // The seconds of steps, in bounded memory: those of the first ones.
 class StepTimes {
  public:
-  StepTimes() { seconds_.reserve(kMost); }
-  // Allocates nothing.
-  void Add(double seconds) {
-    if (seconds_.size() < kMost) seconds_.push_back(seconds);
+  StepTimes() { seconds_.reserve(kMost), threads_.reserve(kMost); }
+  // `cpu_seconds`: of the process, so far. Allocates nothing.
+  void Add(double seconds, double cpu_seconds) {
+    if (seconds_.size() == kMost) return;
+    seconds_.push_back(seconds);
+    threads_.push_back(seconds > 0 ? (cpu_seconds - cpu_seconds_) / seconds : 0);
+    cpu_seconds_ = cpu_seconds;
   }
   // Into `took`. The first step warms up, and counts only where it is alone.
   void Sum(Took* took) const;
 
  private:
   static constexpr size_t kMost = size_t{1} << 14;
-  std::vector<double> seconds_;
+  std::vector<double> seconds_, threads_;
+  double cpu_seconds_ = 0;
 };
+
+// CPU time of this process so far.
+double ProcessSeconds();
 
 // One line.
 std::string PromiseText(const Promise& promise);
-// A table: time, its causes, bubble, bytes. Empty where no step was seen.
+// A table: time, the mean of a few steps and its parts, bubble, bytes; and whether the machine was
+// busy. Empty where no step was seen.
 std::string TookText(const Promise& promise, const Took& took);
 // {"promised": {"step_seconds", "compute_seconds", ..., "device_bytes"}, "took": {...}}.
 nlohmann::ordered_json TookJson(const Promise& promise, const Took& took);

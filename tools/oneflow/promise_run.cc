@@ -73,6 +73,7 @@ Took TookOfRun(const Runtime& runtime, const StepTimes& times) {
   Took took;
   times.Sum(&took);
   took.use = MeasureUse(runtime.TraceEvents(), MakeTraceFacts(runtime.plan()));
+  took.devices = runtime.ranks();
   // Process 0, which alone asks, has the first ranks.
   for (int rank = 0; rank < runtime.ranks(); ++rank) {
     took.device_bytes = std::max(took.device_bytes, runtime.ArenaBytes(rank));

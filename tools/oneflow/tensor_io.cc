@@ -36,8 +36,8 @@ std::vector<Selection> FindSelections(const proto::Plan& plan, const proto::Prog
       if (input == in.end()) continue;
       if (actor.has_boxing() || actor.kernel() == "copy_in") {
         const bool sent = actor.kernel() == "send";
-        const std::vector<int> out = DataOutputs(
-            plan, program, sent ? program.actor(actor.exchange().partner()) : actor);
+        const std::vector<int> out =
+            DataOutputs(plan, program, sent ? program.actor(actor.exchange().partner()) : actor);
         const int to = out[std::min<size_t>(input - in.begin(), out.size() - 1)];
         if (known.insert(to).second) registers.push_back(to);
         continue;

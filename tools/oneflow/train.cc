@@ -280,7 +280,7 @@ absl::Status TrainHere(Training training, Processes* processes) {
     if (promise) training.log.promised_step_seconds = promise->step_seconds;
     training.log.on_step = [&times, next = std::move(training.log.on_step)](
                                int64_t steps, double loss, double seconds) {
-      times.Add(seconds);
+      times.Add(seconds, ProcessSeconds());
       if (next) next(steps, loss, seconds);
     };
     log.emplace(training.log);

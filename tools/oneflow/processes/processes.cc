@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   const MemberOptions& own = self->options_.member;
   self->member_->Post(
       NameKey(own.process),
-      DescribeProcess(own.host.empty() ? HostName() : own.host, own.process, own.ranks));
+      DescribeProcess({own.host.empty() ? HostName() : own.host, own.process, own.ranks}));
   return made;
 }
 
