@@ -15,9 +15,8 @@ absl::Status InputError(std::string_view where, std::string_view what, std::stri
 
 absl::Status WithMessage(const absl::Status& status, std::string_view message) {
   absl::Status result(status.code(), ToAbsl(message));
-  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
-    result.SetPayload(type, payload);
-  });
+  status.ForEachPayload(
+      [&](absl::string_view type, const absl::Cord& payload) { result.SetPayload(type, payload); });
   return result;
 }
 
