@@ -29,9 +29,10 @@ TEST_CASE("a file is read anywhere; one that was truncated is an error with the 
   CHECK(read(1).ok());
   const absl::Status truncated = read(3);
   CHECK(ExitCode(truncated) == 2);
-  CHECK(truncated.message() == path +
-                             ": ends at byte 5, and had 8 when it was opened: it was truncated; "
-                             "make it again, and leave it alone while it is in use");
+  CHECK(truncated.message() ==
+        path +
+            ": ends at byte 5, and had 8 when it was opened: it was truncated; "
+            "make it again, and leave it alone while it is in use");
   CHECK(file->Read(8, {}).ok());
 }
 
