@@ -312,7 +312,7 @@ TEST_CASE("A first message waits in the call until the other side comes, and con
   GiveBack(members);
 }
 
-ncclResult_t StateOf(ncclComm_t comm) {
+ncclResult_t ReadState(ncclComm_t comm) {
   ncclResult_t state = ncclSuccess;
   Good(ncclCommGetAsyncError(comm, &state));
   return state;
@@ -321,7 +321,7 @@ ncclResult_t StateOf(ncclComm_t comm) {
 // Until all are ready, or refused.
 void Await(const std::vector<ncclComm_t>& comms) {
   for (ncclComm_t comm : comms) {
-    while (StateOf(comm) == ncclInProgress) {
+    while (ReadState(comm) == ncclInProgress) {
     }
   }
 }
@@ -340,7 +340,7 @@ TEST_CASE("A communicator that does not block is in progress, and takes nothing 
     Good(cudaStreamCreateWithFlags(&streams[rank], cudaStreamNonBlocking));
     Good(cudaMalloc(&data[rank], sizeof(float)));
     CHECK(ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config) == ncclInProgress);
-    for (int i = 0; i < 20 && rank == 0; ++i) CHECK(StateOf(comms[0]) == ncclInProgress);
+    for (int i = 0; i < 20 && rank == 0; ++i) CHECK(ReadState(comms[0]) == ncclInProgress);
   }
   Await(comms);
   const auto send = [&](int rank) {
@@ -348,7 +348,7 @@ TEST_CASE("A communicator that does not block is in progress, and takes nothing 
                      : ncclRecv(data[1], 1, ncclFloat32, 0, comms[1], streams[1]);
   };
   CHECK(send(0) == ncclInProgress);
-  for (int i = 0; i < 20; ++i) CHECK(StateOf(comms[0]) == ncclInProgress);  // not connected
+  for (int i = 0; i < 20; ++i) CHECK(ReadState(comms[0]) == ncclInProgress);  // not connected
   CHECK(send(0) == ncclInvalidArgument);
   CHECK(Diagnostics().empty());
   Good(cudaSetDevice(0));

@@ -66,15 +66,15 @@ Machine::Wanted ThisStream(const CUstream_st* stream) {
   return [stream](const CUstream_st& other) { return &other == stream; };
 }
 
-Machine::Wanted StreamsOf(int device) {
+Machine::Wanted StreamsOnDevice(int device) {
   return [device](const CUstream_st& stream) { return stream.device == device; };
 }
 
 // Requires that the record is not done.
-Machine::Wanted StreamOf(const Record& record) { return ThisStream(record.stream); }
+Machine::Wanted RecordingStream(const Record& record) { return ThisStream(record.stream); }
 
 void WaitUntilIdle(Locked& machine, int device) {
-  machine.RunUntil(StreamsOf(device), [&] { return machine->Idle(device); });
+  machine.RunUntil(StreamsOnDevice(device), [&] { return machine->Idle(device); });
 }
 
 cudaError_t Finish(Locked& machine, CUstream_st& stream) {
@@ -443,7 +443,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     const std::shared_ptr<Record> record = known->latest;
     const int device = known->device;
     if (record != nullptr && !record->done) {
-      machine->Poll(StreamOf(*record), [&] { return record->done; });
+      machine->Poll(RecordingStream(*record), [&] { return record->done; });
     }
     if (record != nullptr && !record->done) return cudaErrorNotReady;
     return machine->error_of(device);
@@ -474,7 +474,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     const std::shared_ptr<Record> record = known->latest;
     const int device = known->device;
     if (record != nullptr && !record->done) {
-      machine.RunUntil(StreamOf(*record), [&] { return record->done; });
+      machine.RunUntil(RecordingStream(*record), [&] { return record->done; });
     }
     return machine->error_of(device);
   });

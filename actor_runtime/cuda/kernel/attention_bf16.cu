@@ -435,50 +435,45 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 // A block a tile of `rows` rows of a head, with `elements` of bf16 and `numbers` of f32 in shared
 // memory. All of it is dynamic: only that may be more than 48 KiB.
-size_t TilesBytes(int elements, int numbers) {
-  return elements * sizeof(Bf16) + numbers * sizeof(float);
-}
+size_t TilesBytes(int elements, int numbers) { return elements * 2 + numbers * sizeof(float); }
 LaunchShape TilesShape(const AttentionSizes& s, int rows, int elements, int numbers) {
   return {MakeGrid(s.b * s.h * s.tiles(rows)), dim3(kBlockThreads), TilesBytes(elements, numbers)};
 }
 
-// Elements in shared memory.
-template <int kD, int kM, int kStep>
-constexpr int kForwardElements = (64 * kM + 4 * kStep) * kD;
-template <int kD, int kM, int kStep>
-constexpr int kGradElements = (2 * 64 * kM + 4 * kStep) * kD;
+// Elements in shared memory: `kept` tiles of 64 kM rows, and four of kStep rows that pass.
+template <int kD, int kM, int kStep, int kKept = 2>
+constexpr int kElements = (kKept * 64 * kM + 4 * kStep) * kD;
 
 template <int kD, int kM, int kStep>
 absl::Status AllowForward() {
   return AllowShared("causal_attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
-                     TilesBytes(kForwardElements<kD, kM, kStep>, 0));
+                     TilesBytes(kElements<kD, kM, kStep, 1>, 0));
 }
-
 template <int kD, int kM, int kStep, int kKeysM, int kQueries>
 absl::Status AllowBackward() {
   RETURN_IF_ERROR(AllowShared("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
-                              TilesBytes(kGradElements<kD, kM, kStep>, 0)));
+                              TilesBytes(kElements<kD, kM, kStep>, 0)));
   return AllowShared("causal_attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
-                     TilesBytes(kGradElements<kD, kKeysM, kQueries>, 4 * kQueries));
+                     TilesBytes(kElements<kD, kKeysM, kQueries>, 4 * kQueries));
 }
 
 template <int kD, int kM, int kStep>
 absl::Status Forward(const AttentionSizes& s, cudaStream_t stream, bool accumulate, Bf16* out,
                      float* lse, const Bf16* qkv) {
   return Launch("causal_attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
-                TilesShape(s, 64 * kM, kForwardElements<kD, kM, kStep>, 0), stream, s, accumulate,
-                out, lse, qkv);
+                TilesShape(s, 64 * kM, kElements<kD, kM, kStep, 1>, 0), stream, s, accumulate, out,
+                lse, qkv);
 }
 
 template <int kD, int kM, int kStep, int kKeysM, int kQueries>
 absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, const Bf16* dout,
                       const Bf16* qkv, const float* lse, const float* dots) {
   RETURN_IF_ERROR(Launch("causal_attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
-                         TilesShape(s, 64 * kM, kGradElements<kD, kM, kStep>, 0), stream, s, dqkv,
-                         dout, qkv, lse, dots));
+                         TilesShape(s, 64 * kM, kElements<kD, kM, kStep>, 0), stream, s, dqkv, dout,
+                         qkv, lse, dots));
   return Launch("causal_attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
-                TilesShape(s, 64 * kKeysM, kGradElements<kD, kKeysM, kQueries>, 4 * kQueries),
-                stream, s, dqkv, dout, qkv, lse, dots);
+                TilesShape(s, 64 * kKeysM, kElements<kD, kKeysM, kQueries>, 4 * kQueries), stream,
+                s, dqkv, dout, qkv, lse, dots);
 }
 
 }  // namespace
@@ -486,11 +481,9 @@ absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv, 
 absl::Status AllowBf16Attention(const AttentionSizes& s) {
   return s.d == 64 ? AllowForward<64, 2, 64>() : AllowForward<128, 2, 32>();
 }
-
 absl::Status AllowBf16AttentionGrad(const AttentionSizes& s) {
   return s.d == 64 ? AllowBackward<64, 2, 32, 1, 64>() : AllowBackward<128, 1, 64, 1, 32>();
 }
-
 absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
                                  Bf16* out, float* lse, const Bf16* qkv) {
   return s.d == 64 ? Forward<64, 2, 64>(s, stream, accumulate, out, lse, qkv)
