@@ -372,12 +372,7 @@ struct UcxNetwork::Impl {
       taken.clear();
     }
     worked |= ucx.Progress();
-    if (broken_process >= 0) {
-      Break(MarkConsequence(
-          broken_process,
-          UcxError(absl::StrCat("the link to ", ucx.name(broken_process), " failed"),
-                   broken_status)));
-    }
+    if (broken_process >= 0) Break(ucx.LinkError(broken_process, broken_status));
     if (is_broken.load()) EndAll();
     return worked;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -23,6 +24,11 @@ std::optional<std::array<std::string, 2>> SplitAddress(const std::string& both) 
 }
 
 }  // namespace
+
+absl::Status UcxSides::LinkError(int process, ucs_status_t status) const {
+  return MarkConsequence(process,
+                         UcxError(absl::StrCat("the link to ", name(process), " failed"), status));
+}
 
 absl::Status UcxSides::Open(const UcxOptions& options, unsigned id,
                             const std::array<ucp_am_recv_callback_t, 2>& arrived, void* arg,

@@ -43,6 +43,8 @@ class UcxSides {
   absl::Status Connect(int process, const std::string& address, const std::string& name);
   std::vector<int> Connected() const;
   const std::string& name(int process) const { return peers_[process].name; }
+  // That the link to a process has failed: a consequence (cause.h).
+  absl::Status LinkError(int process, ucs_status_t status) const;
   // Closes by force: UCX returns all that it owns, with an error.
   void CloseEndpoints();
   // CloseEndpoints, and the end of the workers. Callbacks come for all that UCX still owns.

@@ -102,7 +102,8 @@ TEST_CASE("an order that is topological is kept") {
 
 TEST_CASE("syntax errors name line and column") {
   CHECK(Error("name: \"g\"\nop { nam: \"x\" }") ==
-        "g.txt:2:9: Message type \"oneflow.proto.Op\" has no field named \"nam\".");
+        "g.txt:2:9: Message type \"oneflow.proto.Op\" has no field named \"nam\".; "
+        "proto/graph.proto lists the fields");
   CHECK(Error("op {").starts_with("g.txt:1:"));
 }
 

@@ -88,7 +88,7 @@ class CalibrateGpusTest(unittest.TestCase):
             self.assertIn(field, level)
 
     def test_what_is_refused(self):
-        _, err = run("calibrate", "--device=cuda", "--out=gpu.textproto", cwd=self.dir, code=1)
+        _, err = run("calibrate", "--device=cuda", "--out=gpu.textproto", cwd=self.dir, code=2)
         self.assertIn("without CUDA", err)
         self.assertEqual(err.strip().count("\n"), 0, err)
         self.assertEqual(os.listdir(self.dir), [])

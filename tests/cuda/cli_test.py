@@ -87,7 +87,7 @@ class CudaCliTest(unittest.TestCase):
 
     def test_what_is_refused(self):
         self.compile("gpu", "--device=cuda")
-        _, err = run("train", "--plan=gpu.plan", "--data=text.txt", "--steps=1", cwd=self.dir, code=1)
+        _, err = run("train", "--plan=gpu.plan", "--data=text.txt", "--steps=1", cwd=self.dir, code=2)
         self.assertIn("without CUDA", err)
         self.assertEqual(err.strip().count("\n"), 0, err)
         _, err = run("compile", "--graph=g.textproto", "--device=tpu", "--out=x.plan", cwd=self.dir, code=2)

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from tests.e2e import cli
@@ -104,6 +105,8 @@ class JoinTest(unittest.TestCase):
         self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
         coordinator = next(word for word in started[1].args if word.startswith("--coordinator="))
         address = ("127.0.0.1", int(coordinator.rpartition(":")[2]))
+        for process in started:  # what they print must not make them wait
+            threading.Thread(target=process.stdout.read, daemon=True).start()
         strangers = [socket.create_connection(address) for _ in range(400)]
         committed = self.checkpoint()
         wait_for("two more checkpoints", lambda: self.checkpoint() >= committed + 20, SECONDS)
@@ -111,8 +114,8 @@ class JoinTest(unittest.TestCase):
         self.assertLess(len(os.listdir(f"/proc/{started[0].pid}/fd")), 120)
         started[1].send_signal(signal.SIGTERM)
         for process in started:
-            _, error = process.communicate(timeout=SECONDS)
-            self.assertIn("interrupted", error)
+            process.wait(timeout=SECONDS)
+            self.assertIn("interrupted", process.stderr.read())
         for stranger in strangers:
             stranger.close()
 
