@@ -61,7 +61,8 @@ class PeerBeats {
   bool reported_ = false;
 };
 
-// UNAVAILABLE, a consequence (cause.h): "it has not heard host d (process 3, rank 3) on the data network for 5.2 s".
+// UNAVAILABLE, a consequence (cause.h): "it has not heard host d (process 3, rank 3) on the data
+// network for 5.2 s".
 absl::Status SilenceError(const PeerBeats::Silent& silent, const std::string& name);
 
 }  // namespace oneflow

@@ -19,7 +19,7 @@ class SmallProcesses {
   struct Options {
     int processes = 2;
     std::string transports = kSharedMemory;
-    KernelFactory make_kernel;              // null: those of programs
+    KernelFactory make_kernel;  // null: those of programs
     bool trace = false;
   };
   // Throws on errors.
