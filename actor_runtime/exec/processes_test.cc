@@ -195,7 +195,7 @@ TEST_CASE("a kernel that fails in one process ends the run in both") {
   CHECK(statuses[1].code() == absl::StatusCode::kDataLoss);
   CHECK(statuses[0].code() == absl::StatusCode::kAborted);
   CHECK_THAT(std::string(statuses[0].message()),
-             Catch::Contains("in another process, has ended it"));
+             Catch::Contains("process 1 has ended the exchange"));
 }
 
 TEST_CASE("an exchange across processes needs the window that the plan should give it") {

@@ -332,7 +332,7 @@ class JobTest(unittest.TestCase):
     def test_half_of_the_keys(self):
         os.makedirs(self.job + "/keys")
         error = self.submit(code=2)[1]
-        self.assertIn("job/keys/ca.pem: cannot be read: No such file or directory; make all keys anew, ", error)
+        self.assertIn("job/keys/ca.pem: cannot be read: No such file or directory; make new keys for the job, ", error)
         self.assertFalse(os.path.exists(self.job + "/job.json"))
 
     def test_a_dry_run_writes_nothing(self):
