@@ -106,18 +106,25 @@ class ProgramDraw {
 
   void DrawOutputs(int actor) {
     switch (actors_[actor].kind) {
-      case Kind::kPlain:
-        for (int outputs = Below(3); outputs > 0; --outputs) DrawOutput(actor, OneIn(6));
+      case Kind::kPlain: {
+        // A kernel adds to all of its outputs or to none.
+        const int per_fill = DrawFiringsPerFill(CountFirings(actor));
+        for (int outputs = Below(3); outputs > 0; --outputs) {
+          DrawOutput(actor, OneIn(6), per_fill);
+        }
         return;
+      }
       case Kind::kSum:
-      case Kind::kReceive: return DrawOutput(actor, /*control=*/false);
+      case Kind::kReceive:
+        return DrawOutput(actor, /*control=*/false, DrawFiringsPerFill(CountFirings(actor)));
       case Kind::kSend:
-        if (OneIn(3)) DrawOutput(actor, /*control=*/true);
+        if (OneIn(3)) {
+          DrawOutput(actor, /*control=*/true, DrawFiringsPerFill(CountFirings(actor)));
+        }
     }
   }
 
-  void DrawOutput(int actor, bool control) {
-    const int per_fill = DrawFiringsPerFill(CountFirings(actor));
+  void DrawOutput(int actor, bool control, int per_fill) {
     const int fills = CountFirings(actor) / per_fill;
     const int slots = OneIn(3) ? fills : 1 + Below(std::min(fills + 1, 6));
     const int id = NewRegister("r", actor, slots);

@@ -91,9 +91,11 @@ absl::Status CheckFills(const PlanNet& net, std::string_view kernel, const std::
 }  // namespace
 
 absl::Status VerifyStatePrograms(const proto::Plan& plan) {
-  if (FindProgram(plan, "train") == nullptr) return absl::OkStatus();
-  for (const char* name : {"init", "save", "load"}) {
-    if (FindProgram(plan, name) != nullptr) continue;
+  constexpr const char* kNames[] = {"init", "save", "load"};
+  const auto has = [&plan](const char* name) { return FindProgram(plan, name) != nullptr; };
+  if (!has("train") || std::ranges::none_of(kNames, has)) return absl::OkStatus();
+  for (const char* name : kNames) {
+    if (has(name)) continue;
     return Bad("plan", absl::StrCat("has a program train, but no program ", name));
   }
   return absl::OkStatus();

@@ -7,7 +7,7 @@
 
 namespace oneflow {
 
-// A plan that has a program "train" has "init", "save" and "load", too.
+// A plan that has a program "train" and one of "init", "save" and "load" has all of them.
 absl::Status VerifyStatePrograms(const proto::Plan& plan);
 
 // 1. "save" saves each variable once, from one of its registers; of replicas, the first alone along
