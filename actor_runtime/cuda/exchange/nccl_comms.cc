@@ -96,11 +96,12 @@ void NcclComms::Abort(NcclUser* user, const absl::Status& status) {
     users.push_back(entry->user);
   }
   if (users.empty()) return;
-  threads_.emplace_back([this, users, unused, status] { AbortAll(users, unused, status); });
+  threads_.emplace_back(
+      [this, users, unused, why = std::string(status.message())] { AbortAll(users, unused, why); });
 }
 
 void NcclComms::AbortAll(const std::vector<NcclUser*>& users, const std::vector<ncclComm_t>& unused,
-                         const absl::Status& status) {
+                         const std::string& why) {
   const auto take = [&] {
     std::vector<ncclComm_t> comms = unused;
     for (NcclUser* user : users) {
@@ -111,8 +112,8 @@ void NcclComms::AbortAll(const std::vector<NcclUser*>& users, const std::vector<
   };
   EndTogether(nccl_, take, nccl_->CommAbort, patience_.abort, [&] {
     const std::string sentence =
-        absl::StrCat("NCCL: communicators could not be aborted after \"", status.message(),
-                     "\" within ", Seconds(patience_.abort), ": the process ends");
+        absl::StrCat("NCCL: communicators could not be aborted after \"", why, "\" within ",
+                     Seconds(patience_.abort), ": the process ends");
     if (!patience_.on_hang) {
       std::fprintf(stderr, "oneflow: error: %s\n", sentence.c_str());
       std::_Exit(1);  // What would end first waits for them.

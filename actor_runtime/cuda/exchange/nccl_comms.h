@@ -74,7 +74,7 @@ class NcclComms {
   static bool IsDone(const Entry& entry);
   std::vector<Entry*> Joined(const NcclUser* user);
   void AbortAll(const std::vector<NcclUser*>& users, const std::vector<ncclComm_t>& unused,
-                const absl::Status& status);
+                const std::string& why);
 
   const std::shared_ptr<const Nccl> nccl_;
   const NcclPatience patience_;
