@@ -299,13 +299,15 @@ TEST_CASE("A lost member: operations do not end until they are aborted") {
 TEST_CASE("A first message waits in the call until the other side comes, and connects the pair") {
   const std::vector<Member> members = Members(3);
   BeginStep();
+  ncclResult_t sent = ncclInternalError;  // by a thread that may not use the checks of tests
   std::thread first([&] {
-    Good(ncclSend(members[0].data, 1, ncclFloat32, 1, members[0].comm, members[0].stream));
+    sent = ncclSend(members[0].data, 1, ncclFloat32, 1, members[0].comm, members[0].stream);
   });
   while (CallCounts()["ncclSend"] == 0) std::this_thread::yield();
   for (int i = 0; i < 100; ++i) Good(cudaStreamQuery(members[0].stream));  // nothing is on it
   Good(ncclRecv(members[1].data, 1, ncclFloat32, 0, members[1].comm, members[1].stream));
   first.join();
+  Good(sent);
   CHECK(members[1].Read(1)[0] == 0);
   CHECK(Connections() == 1);
   CHECK(EndStep().forbidden.front() == "a connection of NCCL");
