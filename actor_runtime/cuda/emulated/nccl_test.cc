@@ -389,8 +389,9 @@ TEST_CASE("An abort waits for kernels of other communicators of its device") {
       Good(ncclGroupEnd());
     } else {
       std::atomic<bool> ended = false;
+      ncclResult_t aborted = ncclInternalError;
       std::thread first([&] {
-        Good(ncclCommAbort(m.comm));
+        aborted = ncclCommAbort(m.comm);
         ended = true;
       });
       while (CallCounts()["ncclCommAbort"] == 0) std::this_thread::yield();
@@ -398,6 +399,7 @@ TEST_CASE("An abort waits for kernels of other communicators of its device") {
       CHECK_FALSE(ended);
       Good(ncclCommAbort(others[0]));
       first.join();
+      Good(aborted);
     }
     Good(cudaStreamQuery(streams[0]));
     Good(ncclCommAbort(members[1].comm));
