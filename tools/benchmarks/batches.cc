@@ -25,7 +25,7 @@ absl::Status Write(const char* const* args) {
   std::vector<int32_t> tokens(static_cast<size_t>(sequence + 1));
   for (int64_t step = 0; step < steps; ++step) {
     for (int64_t row = 0; row < batch; ++row) {
-      source->Sample(step, row, tokens);
+      RETURN_IF_ERROR(source->Sample(step, row, tokens));
       if (std::fwrite(tokens.data(), sizeof(int32_t), tokens.size(), stdout) != tokens.size()) {
         return absl::UnknownError("batches: cannot write");
       }
