@@ -81,6 +81,10 @@ absl::Status OrEnded(absl::Status status, const std::string& dir, int64_t attemp
   if (status.ok() || absl::IsAborted(status)) return status;
   const fs::file_status folder = fs::status(AttemptFolder(dir, attempt), error);
   if (folder.type() != fs::file_type::not_found) return status;
+  if (fs::status(dir, error).type() == fs::file_type::not_found) {
+    return InputError(dir, "is not on this host, and process 0 has made it on its own",
+                      "give a folder of a file system that all hosts share");
+  }
   return absl::AbortedError(absl::StrCat(dir, ": attempt ", attempt,
                                          " is over: it writes no checkpoint any more (",
                                          status.message(), ")"));

@@ -5,9 +5,11 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from tests.e2e import cli
+from tests.slurm.waiting import wait_for
 
 MODEL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 SECONDS = 60
@@ -93,6 +95,39 @@ class JoinTest(unittest.TestCase):
             self.assertRegex(error, r"oneflow: error: host \S+ \(process 1, rank 1\): .*text\.txt: ends at byte \d+, and had \d+ "
                                     "when it was opened: it was truncated; make it again, and leave it alone while it is in "
                                     "use\n$")
+
+    def test_strangers_who_say_nothing(self):
+        shutil.copy(self.here + "/gpt.plan", self.there)
+        flags = ["--steps=1000000", f"--checkpoint_dir={self.here}/ckpt", "--checkpoint_every=10", "--keep=1"]
+        # The soft limit would not do for the processes themselves; the hard one, not for all strangers.
+        before = ["bash", "-c", 'ulimit -S -n 16; ulimit -H -n 160; exec "$@"', "bash"]
+        started = self.start(flags, flags, before=before)
+        self.assertTrue(any("step " in line for line in started[0].stdout))  # reads as far as the first step
+        coordinator = next(word for word in started[1].args if word.startswith("--coordinator="))
+        address = ("127.0.0.1", int(coordinator.rpartition(":")[2]))
+        for process in started:  # what they print must not make them wait
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+        strangers = [socket.create_connection(address) for _ in range(400)]
+        committed = self.checkpoint()
+        wait_for("two more checkpoints", lambda: self.checkpoint() >= committed + 20, SECONDS)
+        self.assertEqual([process.poll() for process in started], [None, None])
+        self.assertLess(len(os.listdir(f"/proc/{started[0].pid}/fd")), 120)
+        started[1].send_signal(signal.SIGTERM)
+        for process in started:
+            process.wait(timeout=SECONDS)
+            self.assertIn("interrupted", process.stderr.read())
+        for stranger in strangers:
+            stranger.close()
+
+    def test_a_folder_of_checkpoints_that_is_not_shared(self):
+        for _, error in self.train(["--checkpoint_dir=ckpt"], ["--checkpoint_dir=ckpt"], code=2):
+            self.assertRegex(error, r"oneflow: error: host \S+ \(process 1(, rank 1)?\): ckpt: is not on this host, and process 0 "
+                                    "has made it on its own; give a folder of a file system that all hosts share\n$")
+
+    def checkpoint(self):
+        """The step of the newest one."""
+        steps = [name.removeprefix("step-") for name in os.listdir(self.here + "/ckpt") if name.startswith("step-")]
+        return max((int(step) for step in steps if step.isdigit()), default=0)
 
     def stranger(self, coordinator, token):
         command = [cli.ONEFLOW, "train", f"--plan={self.here}/gpt.plan", "--data=text.txt", "--steps=1000000", "--processes=2",
