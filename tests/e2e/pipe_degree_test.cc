@@ -148,8 +148,9 @@ class Draws {
     if (m.stages > 1) m.written.push_back(absl::StrCat("pipe=", m.stages));
     std::shuffle(m.written.begin(), m.written.end(), random_);
     m.schedule = One<std::string>({"1f1b", "gpipe", "zero_bubble", "interleaved"});
-    if (m.schedule == "interleaved" && p.micro_batches % m.stages != 0) m.schedule = "1f1b";
-    if (m.schedule == "interleaved") m.chunks = m.stages == 4 && p.model.layers == 4 ? 1 : 2;
+    const bool interleaves = p.micro_batches % m.stages == 0 && p.model.layers >= 2 * m.stages;
+    if (m.schedule == "interleaved" && !interleaves) m.schedule = "1f1b";
+    if (m.schedule == "interleaved") m.chunks = 2;
     if (m.schedule == "zero_bubble") m.extra_in_flight = One<int64_t>({0, 2});
     m.overlap = One<std::optional<bool>>({std::nullopt, true, false});
     m.bucket_bytes = One<int64_t>({kBucketBytes, 0, 5000});
