@@ -25,7 +25,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
-#include "oneflow_core/model/annotate_gpt.h"
+#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/fingerprint.h"
@@ -43,11 +43,11 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
   ASSIGN_OR_RETURN(Graph logical, GraphFromSource(source));
   RETURN_IF_ERROR(CheckLogicalGraph(logical));
   logical.mesh = options.mesh;
-  RETURN_IF_ERROR(AnnotateGpt(&logical, options.mesh,
-                              {.split_positions = options.split_positions,
-                               .shard = options.shard,
-                               .chunks = chunks,
-                               .stage_layers = options.stage_layers}));
+  RETURN_IF_ERROR(AnnotateModel(&logical, options.mesh,
+                                {.split_positions = options.split_positions,
+                                 .shard = options.shard,
+                                 .chunks = chunks,
+                                 .stage_layers = options.stage_layers}));
   RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));
   RETURN_IF_ERROR(FoldStages(&logical, chunks));
   return logical;

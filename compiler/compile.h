@@ -28,7 +28,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/model/annotate_gpt.h"
+#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -73,7 +73,7 @@ struct CompileOptions {
   // The graph in the plan states all chosen layouts (proto OpLayout). Compiled again with the same
   // options, it has the same layouts, whatever the prices are then.
   bool state_layouts = false;
-  // The number of blocks of a GPT at each position along the pipe (annotate_gpt.h); empty:
+  // The number of blocks of a GPT at each position along the pipe (annotate_model.h); empty:
   // balanced.
   std::vector<int> stage_layers;
 };

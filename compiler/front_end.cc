@@ -6,8 +6,8 @@
 #include "compiler/lower/prune.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/device/cuda_kinds.h"
 #include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -74,12 +74,6 @@ absl::Status FuseOps(FrontEndState* s) {
   return absl::OkStatus();
 }
 
-// Kinds that stand in graphs alone, or that become exchanges or host actors.
-bool HasNoKernel(std::string_view kind) {
-  return kind == "variable" || kind == "input" || kind == "transfer" ||
-         (IsBoxing(kind) && kind != "slice" && kind != "zero_fill");
-}
-
 absl::Status CheckCudaKernels(FrontEndState* s) {
   const Graph& graph = s->draft.graph;
   for (const Op& op : graph.ops) {
@@ -88,7 +82,16 @@ absl::Status CheckCudaKernels(FrontEndState* s) {
       return InputError(Where(op), "is f64, in which kernels of GPUs do not compute",
                         "make it f32, or compile with --device=cpu");
     }
-    if (HasNoKernel(op.kind) || HasCudaKernel(op.kind)) continue;
+    const OpDef& def = *FindOpDef(op);
+    if (!def.on_cuda && !def.on_cpu) continue;  // it becomes no kernel
+    const std::string lacks = def.lacks_on_cuda ? def.lacks_on_cuda({graph, op}) : "";
+    if (!lacks.empty()) {
+      return InputError(
+          Where(op),
+          absl::StrCat("is a ", op.kind, " with ", lacks, ", of which there is no kernel for CUDA"),
+          "compile with --device=cpu");
+    }
+    if (def.on_cuda) continue;
     return InputError(Where(op),
                       absl::StrCat("is a ", op.kind, ", of which there is no kernel for CUDA"),
                       "write it with other kinds (docs/ops.md), or compile with --device=cpu");
@@ -105,10 +108,14 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout,
      nullptr},
-    {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
-     [](FrontEndState* s) { return CacheAttention(&s->draft.graph, s->draft.positions); }, nullptr},
     {"decompose", nullptr,
      [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); },
+     nullptr},
+    {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
+     [](FrontEndState* s) {
+       RETURN_IF_ERROR(CacheAttention(&s->draft.graph, s->draft.positions));
+       return PruneGraph(s);
+     },
      nullptr},
     {"place_variables", nullptr, Place, nullptr},
     {"differentiate", Trains, AddGradients, nullptr},
@@ -116,6 +123,8 @@ constexpr FrontEndPass kPasses[] = {
      [](FrontEndState* s) {
        return AddOptimizer(&s->draft.graph, s->gradients, s->draft.optimizer);
      },
+     nullptr},
+    {"divide_by_count", nullptr, [](FrontEndState* s) { return DivideByCount(&s->draft.graph); },
      nullptr},
     {"mixed_precision",
      [](const FrontEndState& s) { return s.plan.train().precision() == proto::BF16; }, Narrow,

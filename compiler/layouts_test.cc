@@ -141,14 +141,15 @@ TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
   CompileOptions few = OptionsFor("tensor=4");
   few.train.set_micro_batches(8);  // of two sequences each
   wrong = stated;
-  Find(&wrong, "h.*.attn.core").set_signature("(S(0)) -> S(0), S(0)");
-  CHECK_THAT(Refusal(wrong, few), Contains("op h.0.attn.core: (S(0)) -> S(0), S(0) on axis tensor "
-                                           "leaves some of its 4 devices without an element"));
+  Find(&wrong, "h.*.attn.core.split").set_signature("(S(0)) -> S(0), S(0), S(0)");
+  CHECK_THAT(Refusal(wrong, few),
+             Contains("op h.0.attn.core.split: (S(0)) -> S(0), S(0), S(0) on axis tensor leaves "
+                      "some of its 4 devices without an element"));
   wrong = stated;
-  Find(&wrong, "h.*.attn.core").set_signature("(S(1)) -> S(1), S(1)");
+  Find(&wrong, "h.*.attn.core.split").set_signature("(S(1)) -> S(1), S(1)");
   CHECK_THAT(Refusal(wrong, options),
-             Contains("op h.0.attn.core: a layout of axis tensor says (S(1)) -> S(1), S(1), which "
-                      "is no signature of causal_attention; its signatures are "));
+             Contains("op h.0.attn.core.split: a layout of axis tensor says (S(1)) -> S(1), S(1), "
+                      "which is no signature of split_qkv; its signatures are "));
 }
 
 }  // namespace oneflow

@@ -144,12 +144,15 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftGeneration(const Graph& graph,
   return drafts;
 }
 
-// The norm that stands on the stage of the loss; -1 without an optimizer.
+// The norm that stands on the stage of the loss, divided where labels are counted; -1 without an
+// optimizer.
 TensorId NormOn(const Graph& graph, int stage) {
+  TensorId norm = -1;
   for (const Op& op : graph.ops) {
-    if (op.kind == "global_norm" && op.stage == stage) return op.outputs[0];
+    if (op.kind == "global_norm" && op.stage == stage) norm = op.outputs[0];
+    if (op.kind == "divide" && norm >= 0 && op.inputs[0] == norm) return op.outputs[0];
   }
-  return -1;
+  return norm;
 }
 
 void ReportLoss(ProgramDraft* draft) {

@@ -36,7 +36,7 @@
 // A message carries the receiver's own count as its sequence, so a lost, doubled or overtaken
 // message is noticed at once (CHECK: our bug).
 //
-// Next: actor_runtime/kernel/linear.cc, a kernel that an actor calls.
+// Next: actor_runtime/kernel/product.cc, a kernel that an actor calls.
 #pragma once
 
 #include <cstdint>

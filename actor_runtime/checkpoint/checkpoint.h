@@ -5,6 +5,8 @@
 //     manifest.json      the position of each slice, with checksums of every byte (manifest.h)
 //     rank-00003.bin     the slices that rank 3 wrote
 //     graph.textproto    the logical graph          train.textproto   the facts of training
+//     tokenizer.json     the tokenizer of its data, if the run knows its files; or tokenizer.model,
+//                        or vocab.json and merges.txt
 //
 // A checkpoint is complete or absent, whenever any process dies: it is written to a folder of the
 // attempt, DIR/attempt-3.tmp/step-00000020. There each process writes and syncs the files of its
@@ -42,8 +44,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/checkpoint/model_notes.h"
+#include "actor_runtime/data/mixture_part.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/kernel/run_context.h"
+#include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "actor_runtime/tokenizer/tokenizer_id.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
@@ -56,8 +61,12 @@ struct CheckpointInfo {
   uint64_t seed = 0;           // Orders the data.
   int64_t tokens = 0;          // In the training data; 0: not known.
   TokenizerId tokenizer = {};  // That made this data, where it is known.
+  // The files of this tokenizer, which the checkpoint is to contain; null: none.
+  std::shared_ptr<const TokenizerFiles> tokenizer_files = nullptr;
+  MixtureParts mixture = {};  // of the training data; empty: they are no mixture
   // Set if the run's numbers differ from the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;
+  ModelNotes notes = {};  // of the model, where its weights were imported
 };
 
 // A fault that tests plant to see that it is found. The default, false, is the protocol.
@@ -132,9 +141,10 @@ absl::StatusOr<std::string> CommitParts(const std::string& dir, const proto::Pla
 class CheckpointReader {
  public:
   // Opens the folder of one step and verifies the manifest, the cover of all variables by its
-  // slices, the graph and the facts of training. Files of slices are opened and verified when they
-  // are read: Verify, VerifyPieces and Load. Errors name the file, and the variable and its block.
-  // After DATA_LOSS or NOT_FOUND another checkpoint may work. Other errors are no damage.
+  // slices, the graph, the facts of training and the tokenizer. Files of slices are opened and
+  // verified when they are read: Verify, VerifyPieces and Load. Errors name the file, and the
+  // variable and its block. After DATA_LOSS or NOT_FOUND another checkpoint may work. Other errors
+  // are no damage.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& folder);
   ~CheckpointReader();
 
@@ -143,12 +153,19 @@ class CheckpointReader {
   const std::string& mesh() const;  // that wrote it, as text; empty: not known, as of older ones
   int64_t tokens() const;           // of its training data; 0: not known
   const TokenizerId& tokenizer() const;  // that made this data; unknown: as of older checkpoints
+  const MixtureParts& mixture() const;   // of its training data; empty: they were no mixture
+  // The files of this tokenizer, which were verified; null: it contains none.
+  const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const;
+  const ModelNotes& notes() const;  // not known: the model was not imported
   const proto::Graph& graph() const;
   const proto::Train& train() const;
 
   // OK if every variable of the plan is here with the same sizes and element type. The checkpoint
   // may hold more: a plan that only generates needs no optimizer state.
   absl::Status CheckVariables(const proto::Plan& plan) const;
+  // The same for the variables of the plan's graph alone: a new run that begins with these weights
+  // has its own states of the optimizer.
+  absl::Status CheckWeights(const proto::Plan& plan) const;
   // OK if the plan also has every variable of the checkpoint: a run that continues training and
   // saves must lose none. Variables and states of the optimizer have the same names on any mesh, in
   // any precision and under any schedule.

@@ -43,6 +43,9 @@ absl::StatusOr<Manifest> MakeManifest(const proto::Plan& plan, const CheckpointI
   manifest.seed = info.seed;
   manifest.tokens = info.tokens;
   manifest.tokenizer = info.tokenizer;
+  manifest.mixture = info.mixture;
+  if (info.tokenizer_files != nullptr) manifest.tokenizer_stops = info.tokenizer_files->stops;
+  manifest.notes = info.notes;
   ASSIGN_OR_RETURN(manifest.variables, MergeParts(plan, info.step, attempt, parts));
   return manifest;
 }
@@ -105,6 +108,12 @@ absl::Status Commit(const std::string& dir, const proto::Plan& plan, const Check
   ASSIGN_OR_RETURN(manifest.graph,
                    WriteRun(folder, "graph.textproto", Text(plan.graph()), options));
   ASSIGN_OR_RETURN(manifest.train, WriteRun(folder, "train.textproto", Text(train), options));
+  if (info.tokenizer_files != nullptr) {
+    for (const TokenizerFiles::File& file : info.tokenizer_files->files) {
+      ASSIGN_OR_RETURN(StoredRun run, WriteRun(folder, file.name, file.bytes, options));
+      manifest.tokenizer_files.push_back(std::move(run));
+    }
+  }
   RETURN_IF_ERROR(WriteText(folder + "/manifest.json", ToJson(manifest), options));
   RETURN_IF_ERROR(MayWrite(options));
   RETURN_IF_ERROR(SyncFolder(folder));

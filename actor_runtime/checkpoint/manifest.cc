@@ -28,8 +28,16 @@ Json MakeHeader(const Manifest& m) {
   if (!m.mesh.empty()) header["mesh"] = m.mesh;
   if (m.tokens > 0) header["tokens"] = m.tokens;
   if (m.tokenizer.known()) {
-    header["tokenizer"] = {{"name", m.tokenizer.name}, {"hash", m.tokenizer.hash}};
+    Json& tokenizer = header["tokenizer"];
+    tokenizer = {{"name", m.tokenizer.name}, {"hash", m.tokenizer.hash}};
+    if (!m.tokenizer_stops.empty()) tokenizer["stops"] = m.tokenizer_stops;
+    for (const StoredRun& file : m.tokenizer_files) tokenizer["files"].push_back(ToObject(file));
   }
+  for (const MixturePart& part : m.mixture) {
+    header["mixture"].push_back(
+        {{"file", part.file}, {"tokens", part.tokens}, {"weight", part.weight}});
+  }
+  if (m.notes.known()) header["notes"] = ToObject(m.notes);
   header["block"] = m.block;
   header["graph"] = ToObject(m.graph);
   header["train"] = ToObject(m.train);
@@ -59,6 +67,20 @@ absl::Status CheckHeader(std::string_view text, const Json& json, std::string_vi
       where,
       absl::StrCat("format version ", version, ", this program reads 1 and ", kCheckpointVersion),
       "use the release that wrote the checkpoint");
+}
+
+absl::Status ReadTokenizer(const Json& json, std::string_view where, const RunParser& parser,
+                           Manifest* manifest) {
+  Fields tokenizer(json, where);
+  manifest->tokenizer = {tokenizer.String("name"), tokenizer.String("hash")};
+  if (tokenizer.Has("stops")) manifest->tokenizer_stops = tokenizer.Ids("stops");
+  RETURN_IF_ERROR(tokenizer.status());
+  if (!tokenizer.Has("files")) return absl::OkStatus();
+  for (const Json& file : tokenizer.List("files")) {
+    ASSIGN_OR_RETURN(StoredRun run, parser.File(file, "tokenizer"));
+    manifest->tokenizer_files.push_back(std::move(run));
+  }
+  return tokenizer.status();
 }
 
 }  // namespace
@@ -95,10 +117,18 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
   manifest.seed = fields.Unsigned("seed");
   if (fields.Has("mesh")) manifest.mesh = fields.String("mesh");
   if (fields.Has("tokens")) manifest.tokens = fields.Int("tokens");
-  if (fields.Has("tokenizer")) {
-    Fields tokenizer(fields.Object("tokenizer"), where);
-    manifest.tokenizer = {tokenizer.String("name"), tokenizer.String("hash")};
-    RETURN_IF_ERROR(tokenizer.status());
+  if (fields.Has("mixture")) {
+    for (const Json& one : fields.List("mixture")) {
+      Fields part(one, where);
+      manifest.mixture.push_back(
+          {part.String("file"), part.Bytes("tokens"), part.Positive("weight")});
+      RETURN_IF_ERROR(part.status());
+    }
+  }
+  if (fields.Has("notes")) {
+    const Json& notes = fields.Object("notes");
+    RETURN_IF_ERROR(fields.status());
+    ASSIGN_OR_RETURN(manifest.notes, manifest_json::ParseNotes(notes, where));
   }
   const bool old = manifest.version == 1;
   manifest.block = old ? std::numeric_limits<int64_t>::max() : fields.Bytes("block");
@@ -111,6 +141,9 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
     RETURN_IF_ERROR(fields.status());
     ASSIGN_OR_RETURN(manifest.graph, parser.File(graph, "graph"));
     ASSIGN_OR_RETURN(manifest.train, parser.File(train, "train"));
+  }
+  if (fields.Has("tokenizer")) {
+    RETURN_IF_ERROR(ReadTokenizer(fields.Object("tokenizer"), where, parser, &manifest));
   }
   for (const Json& variable : variables) {
     ASSIGN_OR_RETURN(StoredVariable stored, parser.Variable(variable));

@@ -6,7 +6,12 @@
 //   "version": 2,
 //   "model": "gpt", "step": 20, "seed": 1, "plan": "0123...",       (a line each)
 //   "mesh": "data=2", "tokens": 1000,       (only if known; a line each)
-//   "tokenizer": {"name":"bytes","hash":"0123456789abcdef"},     (if known)
+//   "tokenizer": {"name":"t.json","hash":"0123456789abcdef","stops":[0],     (if known;
+//    "files":[{"file":"tokenizer.json","offset":0,"bytes":90,"xxh3":["0123456789abcdef"]}]},
+//                                                  stops and files only if they are there)
+//   "mixture": [{"file":"a.bin","tokens":600,"weight":0.7}, ...],     (if the data are one)
+//   "notes": {"model_type":"gpt2","dtype":"f32","vocab":50257,"positions":1024,"end_ids":[50256],
+//    "begin_id":50256},                                  (of an imported model, on one line)
 //   "block": 4194304,
 //   "graph": {"file":"graph.textproto","offset":0,"bytes":900,"xxh3":["0123456789abcdef"]},
 //   "train": {"file":"train.textproto","offset":0,"bytes":90,"xxh3":["0123456789abcdef"]},
@@ -36,6 +41,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/checkpoint/model_notes.h"
+#include "actor_runtime/data/mixture_part.h"
 #include "actor_runtime/tokenizer/tokenizer_id.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/layout.h"
@@ -75,8 +82,12 @@ struct Manifest {
   std::string mesh;  // empty: not said
   int64_t step = 0;
   uint64_t seed = 0;
-  int64_t tokens = 0;      // of training data; 0: not given
-  TokenizerId tokenizer;   // of training data; unknown: not given
+  int64_t tokens = 0;                      // of training data; 0: not given
+  TokenizerId tokenizer;                   // of training data; unknown: not given
+  std::vector<int32_t> tokenizer_stops;    // a generated text ends after any of these ids
+  std::vector<StoredRun> tokenizer_files;  // complete files; none: bytes, or not given
+  MixtureParts mixture;                    // of training data; empty: no mixture
+  ModelNotes notes;                        // of an imported model; not known: not given
   StoredRun graph, train;  // complete files; in version 1 without names and checksums
   std::vector<StoredVariable> variables;
   bool operator==(const Manifest&) const = default;

@@ -44,6 +44,29 @@ std::string SignatureLines(std::string_view text) {
 
 }  // namespace
 
+Json ToObject(const ModelNotes& notes) {
+  Json object = {{"model_type", notes.model_type},
+                 {"dtype", notes.dtype},
+                 {"vocab", notes.vocab},
+                 {"positions", notes.positions},
+                 {"end_ids", notes.end_ids}};
+  if (notes.begin_id) object["begin_id"] = *notes.begin_id;
+  return object;
+}
+
+absl::StatusOr<ModelNotes> ParseNotes(const Json& json, std::string_view where) {
+  Fields fields(json, where);
+  ModelNotes notes;
+  notes.model_type = fields.String("model_type");
+  notes.dtype = fields.String("dtype");
+  notes.vocab = fields.Bytes("vocab");
+  notes.positions = fields.Bytes("positions");
+  notes.end_ids = fields.Sizes("end_ids");
+  if (fields.Has("begin_id")) notes.begin_id = fields.Bytes("begin_id");
+  RETURN_IF_ERROR(fields.status());
+  return notes;
+}
+
 std::string ToText(const Json& header, const std::vector<StoredVariable>& variables) {
   std::string text = "{\n";
   for (const auto& [key, value] : header.items()) {
@@ -102,6 +125,13 @@ uint64_t Fields::Unsigned(const char* key) {
   return value == nullptr ? 0 : value->get<uint64_t>();
 }
 
+double Fields::Positive(const char* key) {
+  const Json* value = Find(key, &Json::is_number);
+  if (value == nullptr) return 0;
+  if (!(value->get<double>() > 0)) Refuse(key);
+  return value->get<double>();
+}
+
 std::vector<std::string> Fields::Strings(const char* key) {
   std::vector<std::string> strings;
   for (const Json& item : List(key)) {
@@ -109,6 +139,18 @@ std::vector<std::string> Fields::Strings(const char* key) {
     strings.push_back(item.is_string() ? item.get<std::string>() : "");
   }
   return strings;
+}
+
+std::vector<int32_t> Fields::Ids(const char* key) {
+  std::vector<int32_t> ids;
+  for (const Json& item : List(key)) {
+    if (!item.is_number_unsigned() || item.get<uint64_t>() > INT32_MAX) {
+      Refuse(key);
+      return {};
+    }
+    ids.push_back(item.get<int32_t>());
+  }
+  return ids;
 }
 
 Dims Fields::Sizes(const char* key) {

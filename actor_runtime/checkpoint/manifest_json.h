@@ -20,6 +20,8 @@ namespace oneflow::manifest_json {
 using Json = nlohmann::ordered_json;
 
 Json ToObject(const StoredRun& run);
+Json ToObject(const ModelNotes& notes);
+absl::StatusOr<ModelNotes> ParseNotes(const Json& json, std::string_view where);
 // One line for each entry of `header` and for each variable, then the checksum of these lines.
 std::string ToText(const Json& header, const std::vector<StoredVariable>& variables);
 
@@ -39,8 +41,10 @@ class Fields {
   int64_t Int(const char* key);
   int64_t Bytes(const char* key);  // a size or an offset of bytes: >= 0
   uint64_t Unsigned(const char* key);
+  double Positive(const char* key);
   std::vector<std::string> Strings(const char* key);
-  Dims Sizes(const char* key);  // sizes and offsets in a tensor: >= 0
+  std::vector<int32_t> Ids(const char* key);  // of tokens: >= 0
+  Dims Sizes(const char* key);                // sizes and offsets in a tensor: >= 0
   const Json& Object(const char* key);
   const Json& List(const char* key);
   bool Has(const char* key) const { return object_.is_object() && object_.contains(key); }

@@ -51,6 +51,22 @@ TEST_CASE("Manifest: what is written is read") {
         std::map<std::string, int64_t>{{"rank-00000.bin", 72}, {"rank-00001.bin", 24}});
 }
 
+TEST_CASE("Manifest: notes of an imported model") {
+  Manifest manifest = Example();
+  CHECK(ToJson(manifest).find("notes") == std::string::npos);
+  manifest.notes = {.model_type = "gpt2", .dtype = "bf16", .vocab = 7, .end_ids = {5, 6}};
+  const std::string text = ToJson(manifest);
+  CHECK_THAT(text, Catch::Contains("\"notes\": {\"model_type\":\"gpt2\",\"dtype\":\"bf16\","
+                                   "\"vocab\":7,\"positions\":0,\"end_ids\":[5,6]},\n"));
+  CHECK(*ParseManifest(text, "manifest.json") == manifest);
+  manifest.notes.begin_id = 0;
+  CHECK(*ParseManifest(ToJson(manifest), "manifest.json") == manifest);
+  CHECK_THAT(Error(Signed(Replace(text, "\"vocab\":7", "\"vocab\":-7"))),
+             Catch::Contains("\"vocab\" is missing or odd"));
+  CHECK_THAT(Error(Signed(Replace(text, "[5,6]", "5"))),
+             Catch::Contains("\"end_ids\" is missing or odd"));
+}
+
 TEST_CASE("Manifest: of mesh and data, where they are known") {
   Manifest manifest = Example();
   CHECK(ToJson(manifest).find("mesh") == std::string::npos);
@@ -66,6 +82,25 @@ TEST_CASE("Manifest: of mesh and data, where they are known") {
   CHECK(*ParseManifest(named, "manifest.json") == manifest);
   CHECK_THAT(Error(Signed(Replace(named, "\"hash\"", "\"has\""))),
              Catch::Contains("\"hash\" is missing or odd"));
+  manifest.mixture = {{"a.bin", 600, 0.7}, {"b.bin", 400, 0.30000000000000004}};
+  const std::string mixed = ToJson(manifest);
+  CHECK_THAT(mixed, Catch::Contains("\n\"mixture\": [{\"file\":\"a.bin\",\"tokens\":600,"
+                                    "\"weight\":0.7},"));
+  CHECK(*ParseManifest(mixed, "manifest.json") == manifest);
+  CHECK_THAT(Error(Signed(Replace(mixed, "\"weight\":0.7", "\"weight\":-1"))),
+             Catch::Contains("\"weight\" is missing or odd"));
+  manifest.tokenizer_stops = {0, 7};
+  manifest.tokenizer_files = {{"vocab.json", 0, 90, kSum}, {"merges.txt", 0, 9, kSum}};
+  const std::string carried = ToJson(manifest);
+  CHECK_THAT(carried, Catch::Contains("\"stops\":[0,7],\"files\":[{\"file\":\"vocab.json\","
+                                      "\"offset\":0,\"bytes\":90,\"xxh3\":"));
+  CHECK(*ParseManifest(carried, "manifest.json") == manifest);
+  CHECK_THAT(Error(Signed(Replace(carried, "[0,7]", "[0,-7]"))),
+             Catch::Contains("\"stops\" is missing or odd"));
+  CHECK_THAT(Error(Signed(Replace(carried, "vocab.json", "a/vocab.json"))),
+             Catch::Contains("tokenizer: no file name: a/vocab.json"));
+  CHECK_THAT(Error(Signed(Replace(carried, "\"bytes\":90,", "\"bytes\":0,"))),
+             Catch::Contains("tokenizer: has 0 bytes at 0"));
   CHECK_THAT(Error(Replace(text, "\"tokens\": 1000", "\"tokens\": 1001")),
              Catch::Contains("does not match its own checksum"));
 }

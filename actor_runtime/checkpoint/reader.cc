@@ -77,12 +77,17 @@ struct CheckpointReader::Impl {
   Manifest manifest;
   proto::Graph graph;
   proto::Train train;
+  std::shared_ptr<const TokenizerFiles> tokenizer_files;
   std::map<std::string, const StoredVariable*, std::less<>> variables;
   std::map<std::string, int64_t> sizes;                                // of the files of slices
   mutable std::mutex mutex;                                            // a std one: see writer.cc
   mutable std::map<std::string, std::shared_ptr<const RunFile>> open;  // under `mutex`
 
   absl::Status ReadManifest();
+  absl::Status ReadTokenizer();
+  // A complete file; in version 1 it has no checksum.
+  absl::StatusOr<std::string> ReadRun(const std::string& path, const StoredRun& run,
+                                      const std::string& holds) const;
   template <typename Message>
   absl::Status ReadText(const char* name, const StoredRun& run, Message* message) const;
   absl::StatusOr<std::shared_ptr<const RunFile>> File(const StoredVariable& variable,
@@ -116,27 +121,47 @@ absl::Status CheckpointReader::Impl::ReadManifest() {
   for (const StoredVariable& variable : manifest.variables) variables[variable.name] = &variable;
   sizes = FileSizes(manifest);
   RETURN_IF_ERROR(ReadText("graph.textproto", manifest.graph, &graph));
-  return ReadText("train.textproto", manifest.train, &train);
+  RETURN_IF_ERROR(ReadText("train.textproto", manifest.train, &train));
+  return ReadTokenizer();
+}
+
+absl::Status CheckpointReader::Impl::ReadTokenizer() {
+  if (manifest.tokenizer_files.empty()) return absl::OkStatus();
+  auto read = std::make_shared<TokenizerFiles>();
+  read->id = manifest.tokenizer;
+  read->stops = manifest.tokenizer_stops;
+  for (const StoredRun& run : manifest.tokenizer_files) {
+    ASSIGN_OR_RETURN(std::string bytes,
+                     ReadRun(folder + "/" + run.file, run, "the tokenizer of its data"));
+    read->files.push_back({run.file, std::move(bytes)});
+  }
+  tokenizer_files = std::move(read);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CheckpointReader::Impl::ReadRun(const std::string& path,
+                                                            const StoredRun& run,
+                                                            const std::string& holds) const {
+  const bool verified = manifest.version > 1;
+  const absl::StatusOr<RunFile> file =
+      verified ? RunFile::Open(path, run.bytes) : RunFile::Open(path);
+  if (absl::IsNotFound(file.status())) return MissingFile(path, holds);
+  RETURN_IF_ERROR(file.status());
+  if (!verified) return file->ReadAll();
+  ReadBuffer buffer;
+  std::string text;
+  for (int64_t b = 0; b * manifest.block < run.bytes; ++b) {
+    ASSIGN_OR_RETURN(const auto bytes, file->Read(run, b, manifest.block, "the file", &buffer));
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return text;
 }
 
 template <typename Message>
 absl::Status CheckpointReader::Impl::ReadText(const char* name, const StoredRun& run,
                                               Message* message) const {
   const std::string path = folder + "/" + name;
-  const bool verified = manifest.version > 1;  // version 1 has no checksum of it
-  const absl::StatusOr<RunFile> file =
-      verified ? RunFile::Open(path, run.bytes) : RunFile::Open(path);
-  if (absl::IsNotFound(file.status())) return MissingFile(path, "what was trained, and how");
-  RETURN_IF_ERROR(file.status());
-  ReadBuffer buffer;
-  std::string text;
-  if (!verified) {
-    ASSIGN_OR_RETURN(text, file->ReadAll());
-  }
-  for (int64_t b = 0; verified && b * manifest.block < run.bytes; ++b) {
-    ASSIGN_OR_RETURN(const auto bytes, file->Read(run, b, manifest.block, "the file", &buffer));
-    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
+  ASSIGN_OR_RETURN(const std::string text, ReadRun(path, run, "what was trained, and how"));
   return ParseBytes(text, path, message);
 }
 
@@ -267,11 +292,28 @@ uint64_t CheckpointReader::seed() const { return impl_->manifest.seed; }
 const std::string& CheckpointReader::mesh() const { return impl_->manifest.mesh; }
 int64_t CheckpointReader::tokens() const { return impl_->manifest.tokens; }
 const TokenizerId& CheckpointReader::tokenizer() const { return impl_->manifest.tokenizer; }
+const MixtureParts& CheckpointReader::mixture() const { return impl_->manifest.mixture; }
+const std::shared_ptr<const TokenizerFiles>& CheckpointReader::tokenizer_files() const {
+  return impl_->tokenizer_files;
+}
+const ModelNotes& CheckpointReader::notes() const { return impl_->manifest.notes; }
 const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
 const proto::Train& CheckpointReader::train() const { return impl_->train; }
 
 absl::Status CheckpointReader::CheckVariables(const proto::Plan& plan) const {
   for (const proto::Variable& v : plan.variable()) {
+    RETURN_IF_ERROR(impl_->Find(v, plan.model()).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::CheckWeights(const proto::Plan& plan) const {
+  std::set<std::string_view> weights;
+  for (const proto::Op& op : plan.graph().op()) {
+    if (op.kind() == "variable") weights.insert(op.name());
+  }
+  for (const proto::Variable& v : plan.variable()) {
+    if (!weights.contains(v.name())) continue;
     RETURN_IF_ERROR(impl_->Find(v, plan.model()).status());
   }
   return absl::OkStatus();

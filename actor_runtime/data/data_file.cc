@@ -62,6 +62,15 @@ absl::StatusOr<DataFile> DataFile::Open(const std::string& path) {
   return DataFile(path, fd, bytes);
 }
 
+absl::StatusOr<DataFile> DataFile::Adopt(const std::string& path, int fd) {
+  DataFile file(path, fd, 0);
+  struct stat info;
+  if (fstat(fd, &info) != 0) return CannotRead(path, errno);
+  RETURN_IF_ERROR(CheckKind(path, info.st_mode));
+  file.size_ = info.st_size;
+  return file;
+}
+
 DataFile::DataFile(DataFile&& other) noexcept
     : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
 

@@ -29,6 +29,9 @@ class DataFile {
  public:
   // Errors are those of OpenRegularFile.
   static absl::StatusOr<DataFile> Open(const std::string& path);
+  // The file that `fd` has open, and which this closes. It may have no name: `path` is what
+  // messages call it. An input error if it is no regular file.
+  static absl::StatusOr<DataFile> Adopt(const std::string& path, int fd);
   DataFile(DataFile&& other) noexcept;
   DataFile& operator=(DataFile&& other) noexcept;
   ~DataFile();

@@ -43,13 +43,13 @@ absl::Status CheckTokens(const TokenFile& file, int64_t vocab) {
 }
 
 // Ids of two tokenizers mean different things.
-absl::Status CheckTokenizers(const TokenFile& first, const TokenFile& file) {
-  const TokenizerId &a = first.tokenizer, &b = file.tokenizer;
+absl::Status CheckTokenizers(const std::string& first, const TokenizerId& a,
+                             const std::string& second, const TokenizerId& b) {
   if (!a.known() || !b.known() || a.SameAs(b)) return absl::OkStatus();
-  return InputError(file.file.path(),
-                    absl::StrCat("was made with tokenizer ", b.Text(), ", but ", first.file.path(),
-                                 " with ", a.Text()),
-                    "make all files with one tokenizer");
+  return InputError(
+      second,
+      absl::StrCat("was made with tokenizer ", b.Text(), ", but ", first, " with ", a.Text()),
+      "make all files with one tokenizer");
 }
 
 absl::Status CheckLength(std::string_view where, std::string_view part, int64_t tokens,
@@ -107,18 +107,35 @@ const std::string& TokenDataset::path() const { return files_->front().tokens.fi
 absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& paths,
                                                 int64_t vocab, int64_t sequence) {
   if (paths.empty()) return InputError("data", "no file given", "name at least one token file");
-  auto files = std::make_shared<Files>();
-  int64_t total = 0;
+  std::vector<TokenFile> files;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path));
+    files.push_back(std::move(file));
+  }
+  return Make(std::move(files), vocab, sequence);
+}
+
+absl::StatusOr<TokenDataset> TokenDataset::Make(std::vector<TokenFile> opened, int64_t vocab,
+                                                int64_t sequence) {
+  CHECK(!opened.empty());
+  auto files = std::make_shared<Files>();
+  int64_t total = 0;
+  for (TokenFile& file : opened) {
     RETURN_IF_ERROR(CheckTokens(file, vocab));
-    for (const File& other : *files) RETURN_IF_ERROR(CheckTokenizers(other.tokens, file));
+    for (const File& other : *files) {
+      RETURN_IF_ERROR(CheckTokenizers(other.tokens.file.path(), other.tokens.tokenizer,
+                                      file.file.path(), file.tokenizer));
+    }
     const int64_t tokens = file.tokens;
     files->push_back({std::move(file), total});
     total += tokens;
   }
-  RETURN_IF_ERROR(CheckLength(paths[0], "it", total, sequence));
+  RETURN_IF_ERROR(CheckLength((*files)[0].tokens.file.path(), "it", total, sequence));
   return TokenDataset(std::move(files), vocab, 0, total);
+}
+
+absl::Status CheckOneTokenizer(const TokenDataset& first, const TokenDataset& second) {
+  return CheckTokenizers(first.path(), first.tokenizer(), second.path(), second.tokenizer());
 }
 
 absl::StatusOr<TokenSplit> SplitTokens(const TokenDataset& data, double validation,

@@ -29,6 +29,10 @@ class TokenDataset {
   static absl::StatusOr<TokenDataset> Open(const std::vector<std::string>& paths, int64_t vocab,
                                            int64_t sequence);
 
+  // The same of files that are open. `files` is not empty.
+  static absl::StatusOr<TokenDataset> Make(std::vector<TokenFile> files, int64_t vocab,
+                                           int64_t sequence);
+
   int64_t size() const { return end_ - begin_; }
   // Tokens [position, position + tokens.size()), which must be inside. Errors: those of
   // DataFile::Read, and a token outside the vocabulary, because the file was written to since it
@@ -62,6 +66,9 @@ class TokenDataset {
   std::shared_ptr<const Files> files_;  // sorted by begin
   int64_t vocab_, begin_, end_;
 };
+
+// An error if both name their tokenizers, and these differ.
+absl::Status CheckOneTokenizer(const TokenDataset& first, const TokenDataset& second);
 
 struct TokenSplit {
   TokenDataset train, validation;

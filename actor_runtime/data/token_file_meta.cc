@@ -28,6 +28,11 @@ std::string MetaPath(const std::string& bin) {
   return bin.substr(0, bin.size() - 4) + ".meta.json";
 }
 
+std::string TokenizerFolder(const std::string& bin) {
+  const size_t slash = bin.rfind('/');
+  return (slash == std::string::npos ? "" : bin.substr(0, slash + 1)) + "tokenizer";
+}
+
 absl::Status WriteTokenFileMeta(const std::string& bin, const TokenFileMeta& meta) {
   const Json json = {{"format", kFormat},
                      {"version", kVersion},

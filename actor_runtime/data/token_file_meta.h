@@ -25,6 +25,9 @@ struct TokenFileMeta {
 // The path of the facts of `bin`, which ends in .bin.
 std::string MetaPath(const std::string& bin);
 
+// The folder beside `bin` into which `oneflow data` writes the files of its tokenizer.
+std::string TokenizerFolder(const std::string& bin);
+
 absl::Status WriteTokenFileMeta(const std::string& bin, const TokenFileMeta& meta);
 
 // Nothing if there is no such file. An error if the file is not of this kind and version.

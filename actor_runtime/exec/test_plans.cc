@@ -11,7 +11,7 @@ namespace oneflow {
 namespace {
 
 constexpr char kChain[] = R"plan(
-  version: 3 launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
+  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
   memory { persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
   persistent { id: 0 name: "w" fill_mode: UPDATE }
   program {
@@ -43,7 +43,7 @@ constexpr char kChain[] = R"plan(
   })plan";
 
 constexpr char kTwoRanks[] = R"plan(
-  version: 3 launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
+  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
   mesh { axis { name: "data" size: 2 } }
   group { name: "data" axis: 0 }
   memory { persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
@@ -72,7 +72,7 @@ constexpr char kTwoRanks[] = R"plan(
   })plan";
 
 constexpr char kTwoStages[] = R"plan(
-  version: 3 launch_queue: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
+  version: 4 launch_queue: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
   mesh { axis { name: "pipe" size: 2 } }
   group { name: "stage 0 to 1" stages { from: 0 to: 1 } }
   group { name: "stage 1 to 0" stages { from: 1 to: 0 } }

@@ -16,7 +16,11 @@ constexpr double ClipFactor(double clip, double norm) {
   return factor < 1.0 ? factor : 1.0;
 }
 
-// `decay`: true if the variable has weight decay.
-AdamNumbers MakeAdamNumbers(const StepNumbers& step, bool decay, double norm);
+// The factor of a gradient that is a sum over `count` labels; 0 if there is none.
+constexpr double MeanFactor(double count) { return count > 0 ? 1.0 / count : 0.0; }
+
+// `decay`: true if the variable has weight decay. The gradient is a sum over `count` labels; `norm`
+// is that of the mean.
+AdamNumbers MakeAdamNumbers(const StepNumbers& step, bool decay, double norm, double count = 1);
 
 }  // namespace oneflow

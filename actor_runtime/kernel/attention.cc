@@ -1,5 +1,9 @@
-// Causal attention and its gradient, on qkv[b, t, 3, h, d]. A task is one head of one sequence.
-#include "actor_runtime/kernel/factories.h"
+// Attention and its gradient, on q, k and v or on a packed qkv. A task is one group of heads of one
+// sequence.
+#include <array>
+
+#include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/qkv_strides.h"
 #include "actor_runtime/kernel/simd/attention_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
@@ -8,79 +12,139 @@
 namespace oneflow {
 namespace {
 
-// Sizes of a local piece, and the positions of its heads.
+// Sizes of a local piece, and the positions of its groups.
 struct AttentionShape {
-  int64_t b, t, h, d;
+  QkvSizes n;
+  QkvStrides qkv;       // of the inputs, and of their gradients
+  bool packed, placed;  // qkv is one tensor; positions and documents are given
+  int64_t window;
   int64_t thread_bytes;  // a thread's part of the workspace
 
-  int64_t out_row() const { return h * d; }  // from one position to the next
-  int64_t qkv_row() const { return 3 * out_row(); }
-  // For task i: where its head starts in qkv, in out, in lse[b, h, t].
-  int64_t QkvAt(int64_t i) const { return i / h * t * qkv_row() + i % h * d; }
-  int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
-  int64_t LseAt(int64_t i) const { return i * t; }
+  int tasks() const { return static_cast<int>(n.b * n.g); }
+  // For task i: where its group starts in out, in lse.
+  int64_t out_row() const { return n.g * n.r * n.d; }
+  int64_t OutAt(int64_t i) const { return i / n.g * n.t * out_row() + i % n.g * n.r * n.d; }
+  int64_t LseAt(int64_t i) const { return i * n.r * n.t; }
 
-  template <typename S>
-  AttentionHead<S> Head(const S* qkv, int64_t i) const {
-    const S* q = qkv + QkvAt(i);
-    return {q, q + out_row(), q + 2 * out_row(), qkv_row(), t, d};
+  // The addresses of q, k and v of task i, or of their gradients; `at` gives the tensors.
+  template <typename S, typename At>
+  std::array<S*, 3> Parts(int64_t i, At at) const {
+    std::array<S*, 3> parts;
+    for (int part = 0; part < 3; ++part) {
+      parts[part] = at(packed ? 0 : part) + qkv.At(part, i / n.g, i % n.g);
+    }
+    return parts;
   }
 
-  // head(i, scratch) for each head.
+  // Task i, with its queries, keys and values from input `first` on, and input `where` the first of
+  // positions and documents.
+  template <typename S>
+  AttentionGroup<S> Group(const KernelCall& call, int64_t i, int first, int where) const {
+    const auto [q, k, v] = Parts<const S>(i, [&](int p) { return call.input<S>(first + p); });
+    AttentionGroup<S> group{q, k, v, qkv.row[0], qkv.row[1], n.r, n.t, n.s, n.d, {}};
+    group.visibility.window = window;
+    if (placed) {
+      const int64_t sample = i / n.g;
+      const auto numbers = [&](int which, int64_t of_sample) {
+        return call.input<int32_t>(where + which) + sample * of_sample;
+      };
+      group.visibility.q_positions = numbers(0, n.t);
+      group.visibility.k_positions = numbers(1, n.s);
+      group.visibility.q_documents = numbers(2, n.t);
+      group.visibility.k_documents = numbers(3, n.s);
+    }
+    return group;
+  }
+
+  // task(i, scratch) for each task.
   template <typename T, typename F>
-  void ForHeads(const KernelCall& call, F head) const {
-    call.pool->ParallelFor(static_cast<int>(b * h), [&](int i, int thread) {
-      head(i, reinterpret_cast<T*>(call.workspace.data() + thread * thread_bytes));
+  void ForGroups(const KernelCall& call, F task) const {
+    call.pool->ParallelFor(tasks(), [&](int i, int thread) {
+      task(i, reinterpret_cast<T*>(call.workspace.data() + thread * thread_bytes));
     });
   }
 };
 
-absl::StatusOr<AttentionShape> FindAttentionShape(const KernelSetup& s, const Dims& qkv) {
-  AttentionShape a{qkv[0], qkv[1], qkv[3], qkv[4], AttentionWorkspacePerThread(qkv[1], qkv[4])};
+// Input `first` is the first of queries, keys and values, and `base` the number of inputs without
+// positions and documents.
+absl::StatusOr<AttentionShape> FindAttentionShape(const KernelSetup& s, bool packed, int first,
+                                                  int base) {
+  AttentionShape a{};
+  a.packed = packed;
+  a.placed = static_cast<int>(s.in.size()) > base;
+  a.window = IntAttr(s, "window");
+  const Dims& q = In(s, first).local();
+  if (packed) {
+    const bool parts_first = BoolAttr(s, "parts_first");
+    a.n = PackedSizes(q, parts_first);
+    a.qkv = PackedStrides(a.n, parts_first);
+  } else {
+    a.n = SeparateSizes(q, In(s, first + 1).local());
+    a.qkv = SeparateStrides(a.n);
+  }
+  a.thread_bytes = AttentionWorkspacePerThread(a.n.s, a.n.d);
   RETURN_IF_ERROR(NeedWorkspace(s, a.thread_bytes * s.threads));
   return a;
 }
 
-}  // namespace
-
-absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, In(s, 0).local()));
+absl::StatusOr<Kernel> MakeForward(const KernelSetup& s, bool packed) {
+  const int where = packed ? 1 : 3;
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 0, where));
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
-    return [a = shape, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
-      const S* qkv = call.input<S>(0);
-      S* out = call.output<S>(0);
-      T* lse = call.output<T>(1);
-      a.ForHeads<T>(call, [&](int64_t i, T* scratch) {
-        kernels.forward(a.Head(qkv, i), out + a.OutAt(i), a.out_row(), lse + a.LseAt(i),
-                        call.accumulate, scratch);
+    return
+        [a = shape, where, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
+          S* out = call.output<S>(0);
+          T* lse = call.output<T>(1);
+          a.ForGroups<T>(call, [&](int64_t i, T* scratch) {
+            kernels.forward(a.Group<S>(call, i, 0, where), out + a.OutAt(i), a.out_row(),
+                            lse + a.LseAt(i), call.accumulate, scratch);
+          });
+          return absl::OkStatus();
+        };
+  });
+}
+
+absl::StatusOr<Kernel> MakeBackward(const KernelSetup& s, bool packed) {
+  const int out_input = packed ? 2 : 4, where = out_input + 2;
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 1, where));
+  return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
+    using T = decltype(wide);
+    using S = decltype(stored);
+    return [a = shape, out_input, where, &kernels = *AttentionKernelsFor<T, S>(s.isa),
+            name = s.name](const KernelCall& call) -> absl::Status {
+      if (call.accumulate)
+        return absl::InternalError(name + ": an activation's gradient is not added up");
+      const S *dout = call.input<S>(0), *out = call.input<S>(out_input);
+      const T* lse = call.input<T>(out_input + 1);
+      a.ForGroups<T>(call, [&](int64_t i, T* scratch) {
+        const auto [dq, dk, dv] = a.Parts<S>(i, [&](int p) { return call.output<S>(p); });
+        kernels.backward(a.Group<S>(call, i, 1, where), dout + a.OutAt(i), out + a.OutAt(i),
+                         a.out_row(), lse + a.LseAt(i), dq, dk, dv, scratch);
       });
       return absl::OkStatus();
     };
   });
 }
 
-absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, In(s, 1).local()));
-  return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
-    using T = decltype(wide);
-    using S = decltype(stored);
-    return [a = shape, &kernels = *AttentionKernelsFor<T, S>(s.isa),
-            name = s.name](const KernelCall& call) -> absl::Status {
-      if (call.accumulate)
-        return absl::InternalError(name + ": an activation's gradient is not added up");
-      const S *dout = call.input<S>(0), *qkv = call.input<S>(1), *out = call.input<S>(2);
-      const T* lse = call.input<T>(3);
-      S* dqkv = call.output<S>(0);
-      a.ForHeads<T>(call, [&](int64_t i, T* scratch) {
-        S* dq = dqkv + a.QkvAt(i);
-        kernels.backward(a.Head(qkv, i), dout + a.OutAt(i), out + a.OutAt(i), a.out_row(),
-                         lse + a.LseAt(i), dq, dq + a.out_row(), dq + 2 * a.out_row(), scratch);
-      });
-      return absl::OkStatus();
-    };
-  });
+absl::StatusOr<Kernel> MakeAttention(const KernelSetup& s) { return MakeForward(s, false); }
+absl::StatusOr<Kernel> MakePackedAttention(const KernelSetup& s) { return MakeForward(s, true); }
+absl::StatusOr<Kernel> MakeAttentionGrad(const KernelSetup& s) { return MakeBackward(s, false); }
+absl::StatusOr<Kernel> MakePackedAttentionGrad(const KernelSetup& s) {
+  return MakeBackward(s, true);
+}
+
+}  // namespace
+
+KernelTable AttentionTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"attention", MakeAttention},
+      {"attention_grad", MakeAttentionGrad},
+      {"packed_attention", MakePackedAttention},
+      {"packed_attention_grad", MakePackedAttentionGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

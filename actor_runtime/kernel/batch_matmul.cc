@@ -3,9 +3,8 @@
 #include <string>
 #include <type_traits>
 
-#include "actor_runtime/kernel/factories.h"
 #include "actor_runtime/kernel/gemm.h"
-#include "actor_runtime/kernel/product_spec.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/cpu_scratch.h"
@@ -14,15 +13,13 @@ namespace oneflow {
 namespace {
 
 struct BatchShape {
-  int64_t batch;
   ProductSpec product;
   int64_t thread_bytes;  // a thread's part of the workspace
 };
 
 BatchShape MakeShape(const KernelSetup& s) {
-  const auto [batch, product] = BatchMatmulProduct(s);
-  const bool empty = Elements(In(s, 0)) == 0 || Elements(In(s, 1)) == 0;
-  return {batch, product, empty ? 0 : ProductWorkspace(product.m, product.n, product.k)};
+  const ProductSpec p = FindProduct(s);
+  return {p, p.Empty() ? 0 : ProductWorkspace(p.m, p.n, p.k)};
 }
 
 template <typename T>
@@ -33,7 +30,7 @@ Kernel BatchMatmul(const BatchShape& shape, Isa isa) {
     }
     const T *a = call.input<T>(0), *b = call.input<T>(1);
     T* y = call.output<T>(0);
-    call.pool->ParallelFor(static_cast<int>(s.batch), [&](int i, int thread) {
+    call.pool->ParallelFor(static_cast<int>(s.product.batch), [&](int i, int thread) {
       const ProductSpec& p = s.product;
       const T *left = a + i * p.m * p.k, *right = b + i * p.k * p.n;
       const GemmArgs<T, T> g{
@@ -51,14 +48,21 @@ Kernel BatchMatmul(const BatchShape& shape, Isa isa) {
   };
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeBatchMatmul(const KernelSetup& s) {
   const BatchShape shape = MakeShape(s);
   RETURN_IF_ERROR(NeedWorkspace(s, shape.thread_bytes * s.threads));
   return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
     return BatchMatmul<decltype(stored)>(shape, s.isa);
   });
+}
+
+}  // namespace
+
+KernelTable BatchMatmulTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"batch_matmul", MakeBatchMatmul},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

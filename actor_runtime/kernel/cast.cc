@@ -1,7 +1,7 @@
 // cast: f32 rounded to bf16, or bf16 as f32. f64 stays f64, so that gradient checks compute wide
 // throughout.
 #include "absl/status/statusor.h"
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 
@@ -21,8 +21,6 @@ Kernel CastKernel(void (*convert)(const From*, To*, int64_t, bool), int64_t n) {
   };
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
   const bool narrow_in = In(s, 0).dtype == DType::kBF16;
@@ -33,6 +31,15 @@ absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
                      return narrow_in ? CastKernel<S, T>(VectorFor<T, S>(s.isa)->widen, n)
                                       : CastKernel<T, S>(VectorFor<T, S>(s.isa)->round, n);
                    });
+}
+
+}  // namespace
+
+KernelTable CastTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"cast", MakeCast},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

@@ -1,7 +1,7 @@
 // Softmax of matrices of scores, of each row over what its position sees, and its gradient.
 #include <algorithm>
 
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
@@ -15,8 +15,6 @@ template <typename S>
 void ClearUnseen(int64_t seen, int64_t t, bool accumulate, S* row) {
   if (!accumulate) std::fill(row + seen, row + t, S{});
 }
-
-}  // namespace
 
 absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
   const int64_t thread_bytes = SoftmaxWorkspacePerThread(In(s, 0).local());
@@ -66,6 +64,16 @@ absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
       return absl::OkStatus();
     };
   });
+}
+
+}  // namespace
+
+KernelTable CausalSoftmaxTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"causal_softmax", MakeCausalSoftmax},
+      {"causal_softmax_grad", MakeCausalSoftmaxGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

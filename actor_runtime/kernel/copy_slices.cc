@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 
@@ -281,6 +281,8 @@ void CopyPieces::Run(int piece, std::span<const std::byte* const> sources,
   run_({*at.region, at.chunk, sources, packets, out, accumulate, maximum_, isa_});
 }
 
+namespace {
+
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const Port& out = s.out[0];
   for (int axis : s.zero_unless_first) {
@@ -301,6 +303,16 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
     });
     return absl::OkStatus();
   });
+}
+
+}  // namespace
+
+KernelTable CopySlicesTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"slice", MakeCopySlices},
+      {"zero_fill", MakeCopySlices},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

@@ -1,12 +1,14 @@
 // The parts of softmax cross entropy. Over a vocabulary that is split each part is local, and the
 // maxima, sums and picked logits meet between them (as Pmax and P).
+#include <algorithm>
 #include <cmath>
 
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 
 namespace oneflow {
+namespace {
 
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
@@ -89,16 +91,41 @@ absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [rows = Elements(In(s, 0)), scale = DoubleAttr(s, "scale", 1)](const KernelCall& call) {
+    return [rows = Elements(In(s, 0)), scale = DoubleAttr(s, "scale", 1),
+            ignores = s.in.size() > 3](const KernelCall& call) {
       const T *max = call.input<T>(0), *sum = call.input<T>(1), *picked = call.input<T>(2);
+      const int32_t* labels = ignores ? call.input<int32_t>(3) : nullptr;
       double total = 0;  // in order of rows, in f64
       for (int64_t r = 0; r < rows; ++r) {
+        if (ignores && labels[r] < 0) continue;
         total += static_cast<double>(max[r]) + std::log(static_cast<double>(sum[r])) -
                  static_cast<double>(picked[r]);
       }
       T* loss = call.output<T>(0);
       const T value = static_cast<T>(total * scale);
       *loss = call.accumulate ? *loss + value : value;
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeCountLabels(const KernelSetup& s) {
+  return Kernel([rows = Elements(In(s, 0))](const KernelCall& call) {
+    const int32_t* labels = call.input<int32_t>(0);
+    const auto count = std::count_if(labels, labels + rows, [](int32_t l) { return l >= 0; });
+    double* out = call.output<double>(0);
+    *out = static_cast<double>(count) + (call.accumulate ? *out : 0.0);
+    return absl::OkStatus();
+  });
+}
+
+// 0 where nothing was counted.
+absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [](const KernelCall& call) {
+      const double by = *call.input<double>(1);
+      *call.output<T>(0) = by == 0 ? T(0) : static_cast<T>(*call.input<T>(0) / by);
       return absl::OkStatus();
     };
   });
@@ -113,6 +140,7 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
     const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     const double scale = DoubleAttr(s, "scale", 1);
+    const bool ignores = BoolAttr(s, "ignore_negative");
     return [=, &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       const int32_t* labels = call.input<int32_t>(1);
@@ -122,6 +150,10 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
       ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           const int64_t at = r * width, column = labels[r] - first;
+          if (ignores && labels[r] < 0) {
+            if (!call.accumulate) std::fill_n(dx + at, width, S(0));
+            continue;
+          }
           const bool here = column >= 0 && column < width;
           T x_label = 0, dx_label = 0;
           if (here) {
@@ -136,6 +168,22 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
       return absl::OkStatus();
     };
   });
+}
+
+}  // namespace
+
+KernelTable CrossEntropyTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"count_labels", MakeCountLabels},
+      {"cross_entropy_grad", MakeCrossEntropyGrad},
+      {"divide", MakeDivide},
+      {"mean_nll", MakeMeanNll},
+      {"pick", MakePick},
+      {"row_max", MakeRowMax},
+      {"row_stats", MakeRowStats},
+      {"row_sum_exp", MakeRowSumExp},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

@@ -1,9 +1,10 @@
 #include "actor_runtime/kernel/dropout.h"
 
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/support.h"
 
 namespace oneflow {
+namespace {
 
 absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
@@ -66,6 +67,17 @@ absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
       return absl::OkStatus();
     };
   });
+}
+
+}  // namespace
+
+KernelTable DropoutTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"dropout", MakeDropout},
+      {"stored_dropout", MakeStoredDropout},
+      {"stored_dropout_grad", MakeStoredDropoutGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

@@ -2,11 +2,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 
 namespace oneflow {
+namespace {
 
 absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
@@ -23,8 +24,6 @@ absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
   });
 }
 
-namespace {
-
 // a, and the sum, are stored as A, b as S; `run` is the loop of VectorKernels for them.
 template <typename A, typename S, typename Run>
 Kernel AddKernel(const KernelSetup& s, Run run) {
@@ -38,8 +37,6 @@ Kernel AddKernel(const KernelSetup& s, Run run) {
     return absl::OkStatus();
   };
 }
-
-}  // namespace
 
 // b may be narrower than the sum, or both may be narrow.
 absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
@@ -72,8 +69,6 @@ absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
   });
 }
 
-namespace {
-
 // Elements that are summed wide before they are rounded.
 constexpr int64_t kWideSums = 256;
 
@@ -95,8 +90,6 @@ Kernel AddNarrow(const KernelSetup& s) {
     return absl::OkStatus();
   };
 }
-
-}  // namespace
 
 // add_n and sum_uses: in input order.
 absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
@@ -148,6 +141,52 @@ absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
       return absl::OkStatus();
     };
   });
+}
+
+absl::StatusOr<Kernel> MakeGated(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
+    const auto run = StringAttr(s, "activation") == "gelu" ? v.gated_gelu : v.gated_silu;
+    return [n = Elements(s.out[0]), run](const KernelCall& call) {
+      const S *gate = call.input<S>(0), *up = call.input<S>(1);
+      S* y = call.output<S>(0);
+      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+        run(gate + begin, up + begin, y + begin, end - begin, call.accumulate);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
+    const auto run = StringAttr(s, "activation") == "gelu" ? v.gated_gelu_grad : v.gated_silu_grad;
+    return [n = Elements(s.out[0]), run](const KernelCall& call) {
+      const S *dy = call.input<S>(0), *gate = call.input<S>(1), *up = call.input<S>(2);
+      S *dgate = call.output<S>(0), *dup = call.output<S>(1);
+      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+        run(dy + begin, gate + begin, up + begin, dgate + begin, dup + begin, end - begin,
+            call.accumulate);
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace
+
+KernelTable ElementwiseTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"add", MakeAdd},   {"add_bias", MakeAddBias},   {"add_n", MakeAddN},
+      {"fill", MakeFill}, {"gated", MakeGated},        {"gated_grad", MakeGatedGrad},
+      {"gelu", MakeGelu}, {"gelu_grad", MakeGeluGrad}, {"sum_uses", MakeAddN},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "absl/status/status.h"
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
+namespace {
 
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
@@ -66,8 +67,6 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
   });
 }
 
-namespace {
-
 // The positions and columns of an x[b, t, H] slice in a piece of a table[T, H].
 struct PositionMap {
   int64_t batch, length, width;  // of the slice of x
@@ -88,8 +87,6 @@ absl::StatusOr<PositionMap> MapPositions(const KernelSetup& s, const Slice& x, c
   }
   return m;
 }
-
-}  // namespace
 
 absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& s) {
   const absl::StatusOr<PositionMap> map = MapPositions(s, In(s, 0).slice, In(s, 1).slice);
@@ -162,6 +159,19 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
       return absl::OkStatus();
     };
   });
+}
+
+}  // namespace
+
+KernelTable EmbeddingTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"embedding", MakeEmbedding},
+      {"embedding_grad", MakeEmbeddingGrad},
+      {"positional_embedding", MakePositionalEmbedding},
+      {"positional_embedding_at", MakePositionalEmbeddingAt},
+      {"positional_embedding_grad", MakePositionalEmbeddingGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

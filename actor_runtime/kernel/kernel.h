@@ -5,8 +5,8 @@
 // its inputs, the firing index and the run's seed, never on the number of threads: tiles are a
 // function of the shape.
 //
-//   absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s);   // gelu.cc
-//   Kernel k = *MakeKernel(setup);                           // looks "gelu" up in the table
+//   absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s);   // elementwise.cc
+//   Kernel k = *MakeKernel(setup);                           // looks the kind up in the tables
 //   absl::Status st = k(call);
 //
 // It is not an op definition: shapes arrive checked, and mistakes here are ours (CHECK).
@@ -17,6 +17,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,7 +41,7 @@ struct Port {
 };
 
 struct KernelSetup {
-  std::string kind;  // key of the table
+  std::string kind;  // key of the tables
   std::string name;  // the actor's, for messages
   AttrMap attrs;
   std::vector<std::vector<Port>>
@@ -83,6 +84,13 @@ struct KernelCall {
 };
 
 using Kernel = std::function<absl::Status(const KernelCall&)>;
+
+// What makes the kernel of a kind, and the table of a file's kinds.
+struct KernelEntry {
+  std::string_view kind;
+  absl::StatusOr<Kernel> (*make)(const KernelSetup& setup);
+};
+using KernelTable = std::span<const KernelEntry>;
 
 using KernelFactory = std::function<absl::StatusOr<Kernel>(const KernelSetup&)>;
 

@@ -70,7 +70,7 @@ std::map<TensorId, TensorId> Differentiate(Problem* p, const Values& dy) {
                     [](TensorId t) { return t < 0; })) {
       continue;
     }
-    const auto result = FindOpDef(op.kind)->gradient(context);
+    const auto result = FindOpDef(op)->gradient(context);
     REQUIRE(result.ok());
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if ((*result)[i] >= 0) grads[op.inputs[i]] = (*result)[i];
@@ -125,16 +125,15 @@ Problem MakeProblem(const KernelSample& sample) {
 TEST_CASE("each op's gradient is what finite differences give") {
   for (const KernelSample& sample : SmallSamples()) {
     // Differentiated together: the next test.
-    if (!FindOpDef(sample.kind)->gradient || sample.kind == "pick" || sample.kind == "mean_nll")
-      continue;
+    if (!FindDef(sample).gradient || sample.kind == "pick" || sample.kind == "mean_nll") continue;
     INFO(ToString(sample));
     CheckGradients(MakeProblem(sample));
   }
 }
 
-TEST_CASE("gradients reach a linear_gelu through both of its outputs") {
+TEST_CASE("gradients reach a linear then gelu through both of its outputs") {
   for (const KernelSample& sample : SmallSamples()) {
-    if (sample.kind != "linear_gelu" || sample.in[0].narrow) continue;
+    if (FindDef(sample).then != "gelu" || sample.in[0].narrow) continue;
     INFO(ToString(sample));
     Problem p = MakeProblem(sample);
     const std::vector<TensorId> both = p.graph.ops.back().outputs;
@@ -146,7 +145,9 @@ TEST_CASE("gradients reach a linear_gelu through both of its outputs") {
   }
 }
 
-TEST_CASE("the gradient of softmax cross entropy is what finite differences give") {
+// The gradient of softmax cross entropy, of the mean over all rows or of the sum over those whose
+// label is not negative.
+void CheckCrossEntropy(bool ignores) {
   Problem p;
   Graph& g = p.graph;
   auto source = [&](const char* name, Dims dims, DType dtype, Values values) {
@@ -162,16 +163,24 @@ TEST_CASE("the gradient of softmax cross entropy is what finite differences give
     return g.ops[id].outputs[0];
   };
   const TensorId logits = source("logits", {3, 4, 7}, DType::kF64, RandomValues(84, 5, -3, 3));
-  const TensorId labels = source("labels", {3, 4}, DType::kI32, RandomIds(12, 6, 7));
+  Values ids = RandomIds(12, 6, 7);
+  if (ignores) ids[0] = ids[5] = ids[11] = -1;
+  const TensorId labels = source("labels", {3, 4}, DType::kI32, ids);
   const TensorId max = op("row_max", {logits});
   const TensorId sum = op("row_sum_exp", {logits, max});
   const TensorId picked = op("pick", {logits, labels});
-  p.output = op("mean_nll", {max, sum, picked}, {{"scale", 1.0 / 12}});
+  p.output = ignores ? op("mean_nll", {max, sum, picked, labels}, {{"scale", 1.0}})
+                     : op("mean_nll", {max, sum, picked}, {{"scale", 1.0 / 12}});
   std::erase_if(p.path, [&](OpId id) {
     return g.ops[id].kind == "row_max" || g.ops[id].kind == "row_sum_exp";
   });
   REQUIRE(InferShapes(&g) == absl::OkStatus());
   CheckGradients(p);
+}
+
+TEST_CASE("the gradient of softmax cross entropy is what finite differences give") {
+  CheckCrossEntropy(/*ignores=*/false);
+  CheckCrossEntropy(/*ignores=*/true);
 }
 
 TEST_CASE("the gradient of unfused attention is what finite differences give") {
@@ -198,7 +207,14 @@ TEST_CASE("the gradient of unfused attention is what finite differences give") {
 }
 
 TEST_CASE("attention's gradient holds over several query blocks") {
-  CheckGradients(MakeProblem({"causal_attention", {{{1, 150, 3, 2, 5}, 0, -2, 2}}, {}}));
+  const SampleTensor q{{1, 150, 1, 2, 5}, -2, 2}, k{{1, 150, 1, 5}, -2, 2}, v{{1, 150, 1, 5}};
+  const SampleTensor positions = SampleTensor::Ids({1, 150}, 150);
+  const SampleTensor documents = SampleTensor::Ids({1, 150}, 3);
+  CheckGradients(MakeProblem({"attention", {q, k, v}, {}}));
+  CheckGradients(MakeProblem({"attention", {q, k, v}, {{"window", int64_t{20}}}}));
+  CheckGradients(MakeProblem({"attention",
+                              {q, k, v, positions, positions, documents, documents},
+                              {{"window", int64_t{70}}}}));
 }
 
 }  // namespace

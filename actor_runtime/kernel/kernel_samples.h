@@ -1,4 +1,5 @@
-// For tests: a sample of every kind of kernel that computes, with the shapes of its op inferred.
+// For tests: samples of every kind of kernel that computes, as the ops' rows make them, with the
+// shapes of their ops inferred.
 #pragma once
 
 #include <string>
@@ -6,17 +7,9 @@
 
 #include "actor_runtime/kernel/kernel_test_util.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
-
-struct SampleTensor {
-  Dims dims;
-  int64_t ids = 0;  // > 0: i32 ids below this; else floating point
-  double low = -1, high = 1;
-  bool wide = false;    // f64 whatever the sample's type
-  bool narrow = false;  // bf16 in a sample of f32
-  bool mask = false;    // u8, 0 or 1
-};
 
 struct KernelSample {
   std::string kind;
@@ -26,6 +19,11 @@ struct KernelSample {
 
 const std::vector<KernelSample>& SmallSamples();  // a few elements a dimension, some odd
 const std::vector<KernelSample>& LargeSamples();  // several tasks and blocks a kernel
+
+// The definition of the sample's op.
+inline const OpDef& FindDef(const KernelSample& sample) {
+  return *FindOpDef(sample.kind, sample.attrs);
+}
 
 std::string ToString(const KernelSample& sample);
 // A graph of sources "in0", ... and the op "op", with shapes; floating point tensors are `dtype`,
@@ -40,9 +38,8 @@ int UpdateInputs(const std::string& kind);
 void SetOpInput(KernelHarness& harness, int i, const Values& values);
 // The kernel of the sample on full tensors, with inputs set.
 KernelHarness MakeHarness(const KernelSample& sample, DType dtype, int threads = 1);
-// The largest Distance of an output of type `dtype` of a kernel of this kind from its f64
-// reference.
-double FindTolerance(const std::string& kind, DType dtype);
+// The largest Distance of an output of type `dtype` of the sample's kernel from its f64 reference.
+double FindTolerance(const KernelSample& sample, DType dtype);
 // Optimizer numbers for adamw.
 StepNumbers TestStepNumbers(int64_t step);
 

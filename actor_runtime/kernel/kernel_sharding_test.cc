@@ -109,7 +109,7 @@ TEST_CASE("every row of every SBP table holds for the kernel") {
     for (size_t i = 0; i < graph.ops.back().outputs.size(); ++i) {
       expected.push_back(full.Output(static_cast<int>(i)));
     }
-    for (const Signature& row : FindOpDef(sample.kind)->signatures({graph, graph.ops.back()})) {
+    for (const Signature& row : FindDef(sample).signatures({graph, graph.ops.back()})) {
       for (int devices : {2, 3}) {
         INFO(ToString(sample) << ": " << RowText(row) << " on " << devices);
         CheckRow(sample, graph, row, devices, expected);

@@ -3,9 +3,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <new>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -56,7 +54,7 @@ TEST_CASE("f32 and bf16 agree with their f64 twin") {
       for (int i = 0; i < Outputs(narrow); ++i) {
         INFO("output " << i);
         CHECK(Distance(narrow.Output(i), wide.Output(i)) <
-              FindTolerance(sample.kind, narrow.setup().out[i].dtype));
+              FindTolerance(sample, narrow.setup().out[i].dtype));
       }
     }
   }
@@ -84,17 +82,10 @@ TEST_CASE("the number of threads does not change bits, and a call allocates noth
   }
 }
 
-// The kinds that never write an accumulating register: updates, norms, row maxima, saved
-// statistics, masks, what is done to a product once it is finished.
-const std::set<std::string> kNeverAdded = {
-    "adamw",      "cached_attention", "causal_attention", "causal_attention_grad",  "global_norm",
-    "layer_norm", "linear_add",       "linear_gelu",      "linear_gelu_grad_input", "next_adamw",
-    "row_max",    "row_stats",        "stored_dropout"};
-
 TEST_CASE("accumulating adds to what is there") {
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
     for (const KernelSample& sample : *samples) {
-      if (kNeverAdded.count(sample.kind)) continue;
+      if (FindDef(sample).overwrites) continue;
       INFO(ToString(sample));
       KernelHarness once = MakeHarness(sample, DType::kF64),
                     added = MakeHarness(sample, DType::kF64);
@@ -123,48 +114,45 @@ KernelHarness Called(const KernelSample& sample, const std::vector<Values>& in) 
   return h;
 }
 
-// The two ops of a fused kind: `first` on its inputs 0, 1 and `bias` (if there are so many), then
-// `second` on that and on input 2, in this order or reversed.
-struct FusedKind {
-  std::string first, second;
-  size_t bias = 0;
-  bool reads_2 = true, product_last = false;
-  int output = 0;  // of the fused op: that of `second`
-};
-const std::map<std::string, FusedKind> kFused = {
-    {"linear_add", {"linear", "add", 3, true, true}},
-    {"linear_gelu", {"linear", "gelu", 2, false, false, 1}},
-    {"linear_gelu_grad_input", {"linear_grad_input", "gelu_grad", 9}}};
-
-TEST_CASE("fused kernels give the bits of the two that they replace") {
+TEST_CASE("a product's kernel gives the bits of the two that it replaces") {
+  int fused = 0;
   for (const auto* samples : {&SmallSamples(), &LargeSamples()}) {
     for (const KernelSample& sample : *samples) {
-      const auto it = kFused.find(sample.kind);
-      if (it == kFused.end()) continue;
+      const std::string then = FindDef(sample).then;
+      if (then.empty()) continue;
       INFO(ToString(sample));
-      const FusedKind& fused = it->second;
       const std::vector<Values> in = InputValues(sample);
-      KernelSample first{fused.first, {sample.in[0], sample.in[1]}, sample.attrs};
+      // From input 2 come those that the second op reads beside the product; a bias follows.
+      const size_t others = FindOpDef(then)->min_inputs - 1, bias = 2 + others;
+      KernelSample first{sample.kind, {sample.in[0], sample.in[1]}, sample.attrs};
+      KernelSample second{then, {}, {}};
+      first.attrs.erase("then");
+      if (auto activation = first.attrs.extract("activation")) {
+        second.attrs.insert(std::move(activation));
+      }
       std::vector<Values> of_first = {in[0], in[1]};
-      if (sample.in.size() > fused.bias) {
-        first.in.push_back(sample.in[fused.bias]);
-        of_first.push_back(in[fused.bias]);
+      if (sample.in.size() > bias) {
+        first.in.push_back(sample.in[bias]);
+        of_first.push_back(in[bias]);
       }
       KernelHarness product = Called(first, of_first);
       SampleTensor y{product.setup().out[0].dims};
       y.narrow = product.setup().out[0].dtype == DType::kBF16;
-      KernelSample second{fused.second, {y}, {}};
-      std::vector<Values> of_second = {product.Output(0)};
-      if (fused.reads_2) {
-        const auto at = fused.product_last ? 0 : 1;
-        second.in.insert(second.in.begin() + at, y);
-        of_second.insert(of_second.begin() + at, in[2]);
-      }
+      second.in.assign(1 + others, y);
+      std::vector<Values> of_second(in.begin() + 2, in.begin() + static_cast<int64_t>(bias));
+      // A sum's second term is the product, and so is what is gated; else it is the first input.
+      const bool last = then == "add" || then == "gated";
+      of_second.insert(last ? of_second.end() : of_second.begin(), product.Output(0));
       KernelHarness both = Called(sample, in), apart = Called(second, of_second);
-      CHECK(both.OutputBytes(fused.output) == apart.OutputBytes(0));
-      if (fused.output == 1) CHECK(both.OutputBytes(0) == product.OutputBytes(0));
+      const int of_product = Outputs(both) - Outputs(apart);
+      if (of_product == 1) CHECK(both.OutputBytes(0) == product.OutputBytes(0));
+      for (int i = 0; i < Outputs(apart); ++i) {
+        CHECK(both.OutputBytes(of_product + i) == apart.OutputBytes(i));
+      }
+      ++fused;
     }
   }
+  CHECK(fused > 20);
 }
 
 TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
@@ -202,7 +190,7 @@ TEST_CASE("positions past the end of a table take its last row, one that begins 
 }
 
 TEST_CASE("too small a workspace is an error that names both numbers") {
-  KernelHarness h = MakeHarness(LargeSamples()[0], DType::kF32);
+  KernelHarness h = MakeHarness({"linear", {{{2, 150, 300}}, {{300, 161}}}, {}}, DType::kF32);
   const int64_t planned = h.setup().workspace_bytes;
   h.setup().workspace_bytes = 64;
   const absl::Status status = h.Make();
@@ -210,6 +198,21 @@ TEST_CASE("too small a workspace is an error that names both numbers") {
   const std::string message(status.message());
   CHECK(message.find("gives 64") != std::string::npos);
   CHECK(planned > 64);
+}
+
+TEST_CASE("the kinds that have a kernel are those whose definition says so") {
+  for (const OpDef& def : OpDefs()) {
+    INFO(FormName(def.kind, def.then));
+    KernelSample sample{def.kind, {}, {}};
+    for (OpSample& made : MakeSamples(def, {2, 5, 6, 7, 3, 4, 9})) {
+      sample.in = std::move(made.in), sample.attrs = std::move(made.attrs);
+    }
+    KernelSetup setup;
+    if (!sample.in.empty()) setup = MakeHarness(sample, DType::kF32).setup();
+    setup.kind = def.kind;
+    if (def.on_cpu && sample.in.empty()) continue;  // made and called above
+    CHECK((MakeKernel(setup).status().code() == absl::StatusCode::kNotFound) == !def.on_cpu);
+  }
 }
 
 TEST_CASE("a kind without a kernel is not found") {

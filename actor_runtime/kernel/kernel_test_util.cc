@@ -6,8 +6,8 @@
 
 #include <glog/logging.h>
 
-#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/workspace.h"
 #include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
@@ -92,7 +92,7 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
   setup_.in = std::move(in);
   setup_.out = std::move(out);
   setup_.threads = threads;
-  std::vector<Dims> in_dims, out_dims;
+  LocalOp local{setup_.attrs, {}, {}};
   for (const std::vector<Port>& sources : setup_.in) {
     std::vector<Buffer>& buffers = in_.emplace_back();
     std::vector<const std::byte*>& bases = in_bases_.emplace_back();
@@ -100,19 +100,19 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
       buffers.emplace_back(PortBytes(port));
       bases.push_back(buffers.back().data);
     }
-    in_dims.push_back(sources[0].local());
+    local.in.push_back(sources[0].local());
   }
   for (const std::vector<const std::byte*>& bases : in_bases_) in_spans_.push_back(bases);
   for (const Port& port : setup_.out) {
     out_.emplace_back(PortBytes(port));
     out_bases_.push_back(out_.back().data);
-    out_dims.push_back(port.local());
+    local.out.push_back(port.local());
   }
   const OpDef* def = FindOpDef(kind);
   if (def != nullptr) {
     // In the op's definition, tensors that the kernel updates in place are inputs, too.
-    in_dims.insert(in_dims.begin(), out_dims.begin(), out_dims.begin() + def->updates);
-    setup_.workspace_bytes = WorkspaceBytes(proto::CPU, kind, in_dims, out_dims, threads);
+    local.in.insert(local.in.begin(), local.out.begin(), local.out.begin() + def->updates);
+    setup_.workspace_bytes = WorkspaceBytes(proto::CPU, kind, local, threads);
   }
   workspace_ = Buffer(setup_.workspace_bytes);
 }

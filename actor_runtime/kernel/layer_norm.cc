@@ -1,6 +1,6 @@
 // Layer norm and its gradients. Rows of the residual stream, x and dx, are stored as X: T, or as
 // narrow as S.
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 
@@ -61,8 +61,6 @@ Kernel LayerNormGradWeight(const KernelSetup& s, Run run) {
 
 bool IsNarrow(const Port& port) { return port.dtype == DType::kBF16; }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
@@ -91,6 +89,17 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
     return IsNarrow(In(s, 1)) ? LayerNormGradWeight<T, S, S>(s, v.layer_norm_grad_weight_narrow)
                               : LayerNormGradWeight<T, T, S>(s, v.layer_norm_grad_weight);
   });
+}
+
+}  // namespace
+
+KernelTable LayerNormTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"layer_norm", MakeLayerNorm},
+      {"layer_norm_grad_input", MakeLayerNormGradInput},
+      {"layer_norm_grad_weight", MakeLayerNormGradWeight},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

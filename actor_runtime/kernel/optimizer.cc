@@ -3,13 +3,14 @@
 #include <cmath>
 
 #include "actor_runtime/kernel/adam_numbers.h"
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
+namespace {
 
 // In blocks of 4096 elements, added in order: threads share the blocks of a batch, whose sums fit
 // the stack.
@@ -45,20 +46,24 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
   });
 }
 
-// The actor's inputs are g and, if it waits for it, norm; w, m, v are update registers, read and
-// written in place (the op's other three inputs). If the norm is not finite, the step is skipped:
-// values stay, the firing counts.
+// The actor's inputs are g and, if it waits for it, norm, and if g is a sum over labels, their
+// number; w, m, v are update registers, read and written in place (the op's other three inputs). If
+// the norm is not finite, the step is skipped: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
-    return [n, name = s.name, decay = BoolAttr(s, "decay"), with_norm = s.in.size() > 1,
+    const bool counted = BoolAttr(s, "counted");
+    const int count = counted ? static_cast<int>(s.in.size()) - 1 : -1;
+    return [n, name = s.name, decay = BoolAttr(s, "decay"), count,
+            with_norm = s.in.size() > (counted ? 2 : 1),
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
       const double norm = with_norm ? *call.input<double>(1) : 0.0;
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =
-          MakeAdamNumbers(call.run->optimizer(call.run->first_step + call.firing), decay, norm);
+          MakeAdamNumbers(call.run->optimizer(call.run->first_step + call.firing), decay, norm,
+                          count < 0 ? 1.0 : *call.input<double>(count));
       const T* g = call.input<T>(0);
       T *w = call.output<T>(0), *m = call.output<T>(1), *u = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
@@ -69,17 +74,18 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   });
 }
 
-// Writes the next version of w, from the newest (input 0) and g (input 1); m and v are updated in
-// place.
+// Writes the next version of w, from the newest (input 0) and g (input 1), which is divided by the
+// number of labels (input 2) if there is one; m and v are updated in place.
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
-    return [n, name = s.name, decay = BoolAttr(s, "decay"),
+    return [n, name = s.name, decay = BoolAttr(s, "decay"), counted = BoolAttr(s, "counted"),
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
-      const AdamNumbers numbers = MakeAdamNumbers(
-          call.run->optimizer(call.run->first_step + call.firing), decay, /*norm=*/0);
+      const AdamNumbers numbers =
+          MakeAdamNumbers(call.run->optimizer(call.run->first_step + call.firing), decay,
+                          /*norm=*/0, counted ? *call.input<double>(2) : 1.0);
       const T *newest = call.input<T>(0), *g = call.input<T>(1);
       T *m = call.output<T>(0), *u = call.output<T>(1), *w = call.output<T>(2);
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
@@ -89,6 +95,18 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
       return absl::OkStatus();
     };
   });
+}
+
+}  // namespace
+
+KernelTable OptimizerTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"adamw", MakeAdamW},
+      {"global_norm", MakeGlobalNorm},
+      {"next_adamw", MakeNextAdamW},
+      {"sum_squares", MakeSumSquares},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

@@ -30,6 +30,13 @@ Kernel TypedProduct(const ProductSpec& product, Isa isa) {
         v.gelu(c + at, call.output<C>(1) + at, columns, /*accumulate=*/false);
       } else if (p.then == Then::kGeluGrad) {
         v.gelu_grad(c + at, call.input<C>(2) + at, c + at, columns, /*accumulate=*/false);
+      } else if (p.then == Then::kGated) {
+        const auto gated = p.silu ? v.gated_silu : v.gated_gelu;
+        gated(call.input<C>(2) + at, c + at, call.output<C>(1) + at, columns, false);
+      } else if (p.then == Then::kGatedGrad) {
+        const auto grad = p.silu ? v.gated_silu_grad : v.gated_gelu_grad;
+        grad(c + at, call.input<C>(2) + at, call.input<C>(3) + at, c + at, call.output<C>(1) + at,
+             columns, false);
       } else if constexpr (!std::is_same_v<C, Bf16>) {
         v.add(call.input<C>(2) + at, c + at, c + at, columns, /*accumulate=*/false);
       }
@@ -51,10 +58,11 @@ Kernel TypedProduct(const ProductSpec& product, Isa isa) {
 
 }  // namespace
 
-absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const ProductSpec& product) {
-  const bool empty = product.m == 0 || product.n == 0 || product.k == 0;  // then no block is packed
-  RETURN_IF_ERROR(
-      NeedWorkspace(setup, empty ? 0 : ProductWorkspace(product.m, product.n, product.k)));
+absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup) {
+  const ProductSpec product = FindProduct(setup);
+  // Where it is empty no block is packed.
+  RETURN_IF_ERROR(NeedWorkspace(
+      setup, product.Empty() ? 0 : ProductWorkspace(product.m, product.n, product.k)));
   const DType in = In(setup, 0).dtype, out = setup.out[0].dtype;
   if (product.then == Then::kAdd && out == DType::kBF16) {
     return absl::UnimplementedError(setup.name + ": what is added to a product is not rounded");

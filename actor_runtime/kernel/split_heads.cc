@@ -2,7 +2,7 @@
 // exchanged. A task is a matrix.
 #include <algorithm>
 
-#include "actor_runtime/kernel/factories.h"
+#include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/support.h"
 
 namespace oneflow {
@@ -34,8 +34,6 @@ struct HeadRows {
   }
   int64_t PartAt(int64_t i) const { return i / kParts * t * d; }
 };
-
-}  // namespace
 
 absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
@@ -93,6 +91,17 @@ absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
       return absl::OkStatus();
     };
   });
+}
+
+}  // namespace
+
+KernelTable SplitHeadsTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"split_heads", MakeSplitHeads},
+      {"split_heads_grad", MakeSplitHeadsGrad},
+      {"swap_dims", MakeSwapDims},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow

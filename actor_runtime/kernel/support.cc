@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include "oneflow_core/op/op_def.h"
+
 namespace oneflow {
 const Port& In(const KernelSetup& s, int i) {
   CHECK_LT(i, s.in.size()) << s.name << " (" << s.kind << ")";
@@ -22,6 +24,13 @@ int64_t CountRows(const Port& port) {
   return port.local().empty()
              ? 1
              : DimsProduct(port.local(), 0, static_cast<int>(port.local().size()) - 1);
+}
+
+ProductSpec FindProduct(const KernelSetup& s) {
+  LocalOp local{s.attrs, {}, {}};
+  for (int i = 0; i < static_cast<int>(s.in.size()); ++i) local.in.push_back(In(s, i).local());
+  for (const Port& port : s.out) local.out.push_back(port.local());
+  return FindOpDef(s.kind, s.attrs)->product(local);
 }
 
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes) {

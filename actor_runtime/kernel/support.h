@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "oneflow_core/op/product_spec.h"
 #include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
@@ -24,6 +25,9 @@ int64_t Elements(const Port& port);
 int64_t LastDim(const Port& port);  // 1 for a scalar
 int64_t CountRows(
     const Port& port);  // elements over all but the last dimension; right for empty ones too
+
+// The product that the kernel's definition says it is, of its pieces.
+ProductSpec FindProduct(const KernelSetup& s);
 
 // INTERNAL unless the plan gives at least `bytes`.
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes);

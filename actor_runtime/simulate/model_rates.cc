@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -19,40 +20,24 @@ double FindPeak(const proto::Device& device, DType dtype) {
   return bf16 ? device.peak_flops_bf16() : device.peak_flops();
 }
 
-double Elements(const proto::Register& r) {
-  double elements = 1;
-  for (const int64_t dim : r.layout().dim()) elements *= static_cast<double>(dim);
-  return elements;
-}
-
 // The FLOPs of the matrix products of one firing, of all devices together: layouts have the
 // dimensions of the full tensors. Other work of a fused kernel (a bias, gelu) counts as none.
 double ProductFlops(const proto::Plan& plan, const proto::Program& program,
                     const proto::Actor& actor) {
-  const OpDef* def = FindOpDef(actor.kernel());
-  if (def == nullptr || def->products == Products::kNone) return 0;
-  const auto reg = [&](int id) -> const proto::Register& {
-    return *FindRegister(plan, program, id);
+  const absl::StatusOr<AttrMap> attrs = AttrsFromProto(actor.attr(), actor.name());
+  const OpDef* def = attrs.ok() ? FindOpDef(actor.kernel(), *attrs) : nullptr;
+  if (def == nullptr || !def->HasProducts()) return 0;
+  const auto dims = [&](int id) {
+    const auto& of = FindRegister(plan, program, id)->layout().dim();
+    return Dims(of.begin(), of.end());
   };
-  if (def->products == Products::kOwn) {
-    if (actor.kernel() != "causal_attention") return 0;
-    // qkv[b, t, 3, heads, d]: scores and weighted values of all t^2 pairs of positions, though the
-    // kernel computes only those on one side of the diagonal.
-    const proto::Register& qkv = reg(actor.input(0).register_());
-    if (qkv.layout().dim_size() != 5) return 0;
-    return 4.0 / 3 * Elements(qkv) * static_cast<double>(qkv.layout().dim(1));
-  }
-  const proto::Register& result = reg(actor.output(0));
-  double matrices = 1;
-  if (def->products == Products::kBatch) {
-    for (int d = 0; d + 2 < result.layout().dim_size(); ++d) {
-      matrices *= static_cast<double>(result.layout().dim(d));
-    }
-  }
-  // Operands of m k, k n and m n elements give 2 m n k.
-  const double all = Elements(reg(actor.input(0).register_())) *
-                     Elements(reg(actor.input(1).register_())) * Elements(result);
-  return matrices > 0 ? 2 * std::sqrt(all / matrices) : 0;
+  LocalOp all{*attrs, {}, {}};
+  for (const int id : DataInputs(plan, program, actor)) all.in.push_back(dims(id));
+  for (const int id : actor.output()) all.out.push_back(dims(id));
+  if (!def->product) return def->dense_flops ? def->dense_flops(all) : 0;
+  const ProductSpec p = def->product(all);
+  return 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n) *
+         static_cast<double>(p.k);
 }
 
 struct Sums {

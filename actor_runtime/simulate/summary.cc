@@ -56,7 +56,7 @@ class Summarizer {
       const proto::Actor& actor = program_.actor(static_cast<int>(run_.net.specs[a].actor));
       SimulationSummary::Actor& row = summary->actors.emplace_back();
       const proto::ActorFacts& known = FindFacts(facts, actor.id());
-      row = {actor.name(), actor.kernel(), known.why(), actor.stage(), actor.has_boxing()};
+      row = {actor.name(), FormName(actor), known.why(), actor.stage(), actor.has_boxing()};
       row.firings = run_.net.firings[a];
       row.seconds = run_.FiringSeconds(static_cast<int32_t>(a));
       const double a_step =
@@ -100,8 +100,8 @@ class Summarizer {
   }
 
  private:
-  const std::string& KernelName(size_t actor) const {
-    return program_.actor(static_cast<int>(run_.net.specs[actor].actor)).kernel();
+  std::string KernelName(size_t actor) const {
+    return FormName(program_.actor(static_cast<int>(run_.net.specs[actor].actor)));
   }
 
   const std::string& SegmentName(int32_t actor) const {

@@ -1,25 +1,31 @@
 #include "actor_runtime/tokenizer/added_tokens.h"
 
+#include <string>
+
+#include "actor_runtime/tokenizer/nfc.h"
+
 namespace oneflow {
 
-AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens) {
+AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, bool nfc) : nfc_(nfc) {
   const auto is_special = [](const AddedToken& token) { return token.special; };
   // Without one that a text is searched for, there is nothing to find.
   if (std::all_of(tokens.begin(), tokens.end(), is_special)) return;
   for (const AddedToken& token : tokens) {
     const auto id = static_cast<int32_t>(token.id);
     const size_t pass = token.normalized ? 1 : 0;
-    passes_[pass].Add(token.text, id);
+    const std::string text = nfc && token.normalized ? ComposeNfc(token.text) : token.text;
+    passes_[pass].Add(text, id);
     empty_[pass] = false;
     special_.resize(std::max(special_.size(), static_cast<size_t>(id) + 1));
     special_[id] = token.special;
-    longest_ = std::max(longest_, token.text.size());
+    longest_ = std::max(longest_, text.size());
   }
 }
 
 void AddedTokens::Split(std::string_view text, const OnPart& on_part) const {
   SplitBy(0, text, [&](std::string_view part, std::optional<int32_t> id) {
-    id ? on_part(part, id) : SplitBy(1, part, on_part);
+    if (id) return on_part(part, id);
+    nfc_ ? SplitBy(1, ComposeNfc(part), on_part) : SplitBy(1, part, on_part);
   });
 }
 
@@ -43,6 +49,11 @@ void AddedTokens::SplitBy(size_t pass, std::string_view text, const OnPart& on_p
 }
 
 bool AddedTokens::MaySpan(std::string_view text, size_t at) const {
+  // ASCII around `at` is its own composed form; other text may become a token by composition.
+  const auto ascii = [](char c) { return static_cast<unsigned char>(c) < 128; };
+  const size_t near = at - std::min(at, longest_);
+  const std::string_view around = text.substr(near, at - near + longest_);
+  if (nfc_ && !empty_[1] && !std::all_of(around.begin(), around.end(), ascii)) return true;
   for (size_t begin = at - std::min(at, longest_); begin < at; ++begin) {
     bool spans = false;
     for (const PieceTrie& pass : passes_) {

@@ -2,10 +2,11 @@
 // from the left, at each position the longest; first the tokens that are not normalized, then the
 // others in the text between them. A special token takes part in the search, but stays text.
 //
-//   const AddedTokens added(vocabulary.added);
+//   const AddedTokens added(vocabulary.added, /*nfc=*/false);
 //   added.Split(text, [&](std::string_view part, std::optional<int32_t> id) { ... });
 //
-// Invariant: the parts, one after the other, are the text.
+// Invariant: the parts, one after the other, are the text; with `nfc`, those that are no token are
+// in Unicode's composed form (nfc.h). They are valid during the call only.
 #pragma once
 
 #include <algorithm>
@@ -26,16 +27,18 @@ class AddedTokens {
   // `id`: the added token of `part`; none: ordinary text, which is not empty.
   using OnPart = std::function<void(std::string_view part, std::optional<int32_t> id)>;
 
-  explicit AddedTokens(const std::vector<AddedToken>& tokens);
+  // `nfc`: normalized tokens are searched in the composed form of the text.
+  AddedTokens(const std::vector<AddedToken>& tokens, bool nfc);
 
   void Split(std::string_view text, const OnPart& on_part) const;
   // True if a token may begin before `at` < text.size() and end after it. If false, the two sides
-  // of `at` can be split separately.
+  // of `at` can be split separately. Requires ASCII on both sides of `at`.
   bool MaySpan(std::string_view text, size_t at) const;
 
  private:
   void SplitBy(size_t pass, std::string_view text, const OnPart& on_part) const;
 
+  const bool nfc_;
   std::array<PieceTrie, 2> passes_;  // not normalized, normalized
   std::array<bool, 2> empty_ = {true, true};
   std::vector<bool> special_;  // by id

@@ -1,9 +1,11 @@
 #include "actor_runtime/tokenizer/bpe_encoder.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 #include <functional>
 
-#include "actor_runtime/tokenizer/gpt2_split.h"
+#include "actor_runtime/tokenizer/word_split.h"
 #include "oneflow_core/base/strings.h"
 
 namespace oneflow {
@@ -12,23 +14,44 @@ namespace {
 constexpr size_t kLongestRemembered = 64;    // bytes; longer words are seldom repeated
 constexpr size_t kMostRemembered = 1 << 18;  // then all are forgotten
 
+// A text as sentencepiece writes it.
+std::string WritePieces(std::string_view text, SpaceInFront space_in_front) {
+  const bool has_space = text.starts_with(' ') || text.starts_with(kMetaSpace);
+  std::string written;
+  if (!text.empty() && space_in_front != SpaceInFront::kNone &&
+      !(has_space && space_in_front == SpaceInFront::kUnlessThere)) {
+    written = kMetaSpace;
+  }
+  for (const char c : text) c == ' ' ? written += kMetaSpace : written += c;
+  return written;
+}
+
 }  // namespace
 
 void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
   added_.Split(text, [&](std::string_view part, std::optional<int32_t> id) {
-    id ? ids->push_back(*id) : EncodeWords(part, ids);
+    if (id) return ids->push_back(*id);
+    vocabulary_.rules.words == nullptr
+        ? EncodeWord(WritePieces(part, vocabulary_.rules.space_in_front), ids)
+        : EncodeWords(part, ids);
   });
 }
 
 size_t BpeEncoder::FindSplit(std::string_view text, size_t limit) const {
-  size_t at = Gpt2SplitPoint(text, limit);
-  while (at > 0 && at < text.size() && added_.MaySpan(text, at)) at = Gpt2SplitPoint(text, at - 1);
+  if (vocabulary_.rules.words == nullptr) {
+    return limit == 0 ? 0 : text.rfind('\n', limit - 1) + 1;
+  }
+  const WordPattern& words = *vocabulary_.rules.words;
+  size_t at = WordSplitPoint(words, text, limit);
+  while (at > 0 && at < text.size() && added_.MaySpan(text, at)) {
+    at = WordSplitPoint(words, text, at - 1);
+  }
   return at;
 }
 
 void BpeEncoder::EncodeWords(std::string_view text, std::vector<int32_t>* ids) {
   for (size_t at = 0; at < text.size();) {
-    const size_t end = Gpt2WordEnd(text, at);
+    const size_t end = WordEnd(*vocabulary_.rules.words, text, at);
     const std::string_view word = text.substr(at, end - at);
     at = end;
     if (word.size() > kLongestRemembered) {
@@ -48,13 +71,16 @@ void BpeEncoder::EncodeWords(std::string_view text, std::vector<int32_t>* ids) {
 }
 
 void BpeEncoder::EncodeWord(std::string_view word, std::vector<int32_t>* ids) {
-  const auto n = static_cast<int32_t>(word.size());
+  if (vocabulary_.rules.ignore_merges) {
+    const auto it = vocabulary_.id_of_word.find(ToAbsl(word));
+    if (it != vocabulary_.id_of_word.end()) return ids->push_back(it->second);
+  }
   symbols_.clear();
   candidates_.clear();
-  for (int32_t i = 0; i < n; ++i) {
-    symbols_.push_back({vocabulary_.id_of_byte[static_cast<unsigned char>(word[i])], i - 1,
-                        i + 1 < n ? i + 1 : -1});
-  }
+  vocabulary_.rules.words == nullptr ? BeginAsCharacters(word) : BeginAsBytes(word);
+  const auto n = static_cast<int32_t>(symbols_.size());
+  if (n == 0) return;
+  symbols_.back().next = -1;
   for (int32_t i = 0; i + 1 < n; ++i) Propose(i);
   while (!candidates_.empty()) {
     std::pop_heap(candidates_.begin(), candidates_.end(), std::greater<>());
@@ -63,6 +89,31 @@ void BpeEncoder::EncodeWord(std::string_view word, std::vector<int32_t>* ids) {
     Merge(pair);
   }
   for (int32_t i = 0; i >= 0; i = symbols_[i].next) ids->push_back(symbols_[i].id);
+}
+
+void BpeEncoder::BeginAsBytes(std::string_view word) {
+  for (const char byte : word) {
+    const auto i = static_cast<int32_t>(symbols_.size());
+    symbols_.push_back({vocabulary_.id_of_byte[static_cast<unsigned char>(byte)], i - 1, i + 1});
+  }
+}
+
+void BpeEncoder::BeginAsCharacters(std::string_view word) {
+  while (!word.empty()) {
+    utf8proc_int32_t character;
+    const utf8proc_ssize_t length = utf8proc_iterate(
+        reinterpret_cast<const utf8proc_uint8_t*>(word.data()),
+        static_cast<utf8proc_ssize_t>(std::min<size_t>(word.size(), 4)), &character);
+    const std::string_view text = word.substr(0, length > 0 ? length : 1);
+    const auto it = vocabulary_.id_of_word.find(ToAbsl(text));
+    if (it == vocabulary_.id_of_word.end()) {
+      BeginAsBytes(text);
+    } else {
+      const auto i = static_cast<int32_t>(symbols_.size());
+      symbols_.push_back({it->second, i - 1, i + 1});
+    }
+    word.remove_prefix(text.size());
+  }
 }
 
 void BpeEncoder::Propose(int32_t left) {

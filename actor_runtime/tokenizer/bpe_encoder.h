@@ -1,6 +1,7 @@
 // BpeEncoder: byte-pair encoding. Text is split at its added tokens (added_tokens.h), and the text
-// between them into words (gpt2_split.h). A word's tokens are at first its bytes; then the pair of
-// lowest rank merges, the leftmost of equals, until no pair of the vocabulary is left. Time n log n
+// between them into words (word_split.h). A word's tokens are at first its bytes, or its characters
+// by the rules of sentencepiece; then the pair of lowest rank merges, the leftmost of equals, until
+// no pair of the vocabulary is left. Time n log n
 // in the length of a word; earlier words are looked up.
 #pragma once
 
@@ -19,12 +20,12 @@ namespace oneflow {
 class BpeEncoder {
  public:
   explicit BpeEncoder(BpeVocabulary vocabulary)
-      : vocabulary_(std::move(vocabulary)), added_(vocabulary_.added) {}
+      : vocabulary_(std::move(vocabulary)), added_(vocabulary_.added, vocabulary_.rules.nfc) {}
 
   // Appends the ids of `text`.
   void Encode(std::string_view text, std::vector<int32_t>* ids);
   // The largest position <= limit at which `text` may be split in two without changing its ids; 0
-  // if there is none.
+  // if there is none. By the rules of sentencepiece, the position after a line.
   size_t FindSplit(std::string_view text, size_t limit) const;
   const BpeVocabulary& vocabulary() const { return vocabulary_; }
 
@@ -46,6 +47,8 @@ class BpeEncoder {
 
   void EncodeWords(std::string_view text, std::vector<int32_t>* ids);
   void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
+  void BeginAsBytes(std::string_view word);
+  void BeginAsCharacters(std::string_view word);
   void Propose(int32_t left);
   void Merge(const Candidate& pair);
 

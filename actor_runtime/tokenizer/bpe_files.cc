@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "actor_runtime/tokenizer/bpe_pipeline.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
@@ -76,34 +77,22 @@ absl::Status AddMergeList(const std::string& path, const Json& merges, BpeListin
   return absl::OkStatus();
 }
 
-absl::Status Unsupported(const std::string& path, const std::string& what) {
-  return InputError(path, what, "only byte-level BPE that splits as GPT-2 does is supported");
-}
-
-// Null where `key` is absent.
-const Json& Field(const Json& object, const char* key) {
-  static const Json null;
-  if (!object.is_object()) return null;
-  const auto it = object.find(key);
-  return it == object.end() ? null : *it;
-}
-
-bool IsSet(const Json& value) {
-  return !value.is_null() && value != false && value != "" && value != 0.0;
-}
-
 absl::Status AddAdded(const std::string& path, const Json& added, BpeListing* listing) {
   for (const Json& token : added) {
-    const Json &id = Field(token, "id"), &content = Field(token, "content");
+    const Json &id = FindField(token, "id"), &content = FindField(token, "content");
     if (!id.is_number_integer() || !content.is_string()) {
       return InputError(path, "added token " + JsonText(token) + " has no id and content",
                         "download it again");
     }
-    AddedToken made{content.get<std::string>(), id.get<int64_t>(), Field(token, "special") == true,
-                    Field(token, "normalized") == true};
+    AddedToken made{content.get<std::string>(), id.get<int64_t>(),
+                    FindField(token, "special") == true, FindField(token, "normalized") == true};
     for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-      if (made.special || Field(token, key) != true) continue;
-      return Unsupported(path, "its added token \"" + made.text + "\" sets " + key);
+      if (made.special || FindField(token, key) != true) continue;
+      return UnsupportedTokenizer(path, "its added token \"" + made.text + "\" sets " + key);
+    }
+    if (!made.special && listing->rules.words == nullptr) {
+      return UnsupportedTokenizer(path, "its added token \"" + made.text +
+                                            "\" is not special, in a BPE with byte fallback");
     }
     listing->added.push_back(std::move(made));
   }
@@ -127,17 +116,17 @@ absl::Status AddPair(const std::string& path, const Json& pair, std::vector<int6
 //  "special_tokens": {"<s>": {"ids": [0]}}}
 absl::Status AddTemplate(const std::string& path, const Json& processor, BpeListing* listing) {
   std::vector<int64_t>* ids = &listing->begin;
-  for (const Json& piece : Field(processor, "single")) {
-    if (const Json& sequence = Field(piece, "Sequence"); !sequence.is_null()) {
-      if (Field(sequence, "id") != "A" || ids == &listing->end) return BadTemplate(path);
+  for (const Json& piece : FindField(processor, "single")) {
+    if (const Json& sequence = FindField(piece, "Sequence"); !sequence.is_null()) {
+      if (FindField(sequence, "id") != "A" || ids == &listing->end) return BadTemplate(path);
       ids = &listing->end;
       continue;
     }
-    const Json& name = Field(Field(piece, "SpecialToken"), "id");
+    const Json& name = FindField(FindField(piece, "SpecialToken"), "id");
     if (!name.is_string()) return BadTemplate(path);
-    const Json& special =
-        Field(Field(processor, "special_tokens"), name.get_ref<const std::string&>().c_str());
-    const Json& added = Field(special, "ids");
+    const Json& special = FindField(FindField(processor, "special_tokens"),
+                                    name.get_ref<const std::string&>().c_str());
+    const Json& added = FindField(special, "ids");
     if (!added.is_array()) return BadTemplate(path);
     for (const Json& id : added) {
       if (!id.is_number_integer()) return BadTemplate(path);
@@ -150,11 +139,11 @@ absl::Status AddTemplate(const std::string& path, const Json& processor, BpeList
 // The ids that `processor` puts around a text.
 absl::Status AddPostProcessor(const std::string& path, const Json& processor, BpeListing* listing) {
   if (processor.is_null()) return absl::OkStatus();
-  const Json& type = Field(processor, "type");
+  const Json& type = FindField(processor, "type");
   if (type == "ByteLevel") return absl::OkStatus();  // it changes offsets, not ids
   if (type == "Sequence") {
-    for (const Json& one : Field(processor, "processors")) {
-      if (Field(one, "type") == "Sequence") return BadTemplate(path);  // one level is enough
+    for (const Json& one : FindField(processor, "processors")) {
+      if (FindField(one, "type") == "Sequence") return BadTemplate(path);  // one level is enough
       BpeListing around;  // outputs of the earlier ones
       RETURN_IF_ERROR(AddPostProcessor(path, one, &around));
       listing->begin.insert(listing->begin.begin(), around.begin.begin(), around.begin.end());
@@ -164,34 +153,10 @@ absl::Status AddPostProcessor(const std::string& path, const Json& processor, Bp
   }
   if (type == "TemplateProcessing") return AddTemplate(path, processor, listing);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
-    RETURN_IF_ERROR(AddPair(path, Field(processor, "cls"), &listing->begin));
-    return AddPair(path, Field(processor, "sep"), &listing->end);
+    RETURN_IF_ERROR(AddPair(path, FindField(processor, "cls"), &listing->begin));
+    return AddPair(path, FindField(processor, "sep"), &listing->end);
   }
-  return Unsupported(path, "its post-processor is " + JsonText(type));
-}
-
-// Refuses what would change how text becomes tokens in a way that no GPT-2 file does.
-absl::Status CheckPipeline(const std::string& path, const Json& json, const Json& model) {
-  const Json& type = Field(model, "type");
-  if (!type.is_null() && type != "BPE") {
-    return Unsupported(path, "its model is " + JsonText(type));
-  }
-  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
-                          "byte_fallback", "ignore_merges"}) {
-    if (IsSet(Field(model, key))) return Unsupported(path, std::string("its model sets ") + key);
-  }
-  const Json& normalizer = Field(json, "normalizer");
-  if (!normalizer.is_null()) {
-    return Unsupported(path, "it normalizes text (" + JsonText(Field(normalizer, "type")) + ")");
-  }
-  const Json& split = Field(json, "pre_tokenizer");
-  if (Field(split, "type") != "ByteLevel") {
-    return Unsupported(path, "its pre-tokenizer is " + JsonText(Field(split, "type")));
-  }
-  if (IsSet(Field(split, "add_prefix_space")) || Field(split, "use_regex") == false) {
-    return Unsupported(path, "its pre-tokenizer adds a space to the text or does not split it");
-  }
-  return absl::OkStatus();
+  return UnsupportedTokenizer(path, "its post-processor is " + JsonText(type));
 }
 
 // A file beside the vocabulary that adds tokens to it: it does not say which of them are special,
@@ -223,13 +188,13 @@ absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder) {
 
 absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path) {
   ASSIGN_OR_RETURN(const Json json, ReadJson(path));
-  const Json& model = Field(json, "model");
-  RETURN_IF_ERROR(CheckPipeline(path, json, model));
+  const Json& model = FindField(json, "model");
   BpeListing listing;
-  RETURN_IF_ERROR(AddVocab(path, Field(model, "vocab"), &listing));
-  RETURN_IF_ERROR(AddMergeList(path, Field(model, "merges"), &listing));
-  RETURN_IF_ERROR(AddAdded(path, Field(json, "added_tokens"), &listing));
-  RETURN_IF_ERROR(AddPostProcessor(path, Field(json, "post_processor"), &listing));
+  ASSIGN_OR_RETURN(listing.rules, ReadBpeRules(path, json));
+  RETURN_IF_ERROR(AddVocab(path, FindField(model, "vocab"), &listing));
+  RETURN_IF_ERROR(AddMergeList(path, FindField(model, "merges"), &listing));
+  RETURN_IF_ERROR(AddAdded(path, FindField(json, "added_tokens"), &listing));
+  RETURN_IF_ERROR(AddPostProcessor(path, FindField(json, "post_processor"), &listing));
   return MakeBpeVocabulary(path, listing);
 }
 

@@ -12,9 +12,8 @@ namespace oneflow {
 // folder with an added_tokens.json that is not empty is refused.
 absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder);
 
-// A tokenizer.json whose model is a byte-level BPE that splits text as GPT-2 does. Others are
-// refused; the error names the unsupported feature: a normalizer, another pre-tokenizer, prefixes,
-// ... The ids that its post-processor adds around one text become begin and end of the vocabulary.
+// A tokenizer.json whose model is a BPE with the rules of bpe_pipeline.h. Others are refused. The
+// ids that its post-processor adds around one text become begin and end of the vocabulary.
 absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path);
 
 }  // namespace oneflow

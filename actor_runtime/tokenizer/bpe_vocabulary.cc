@@ -3,10 +3,13 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "oneflow_core/base/status.h"
 #include "xxhash.h"
 
@@ -14,7 +17,11 @@ namespace oneflow {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;
+// GPT-2's token counts also where its files do not list it as special.
 constexpr std::string_view kEndOfText = "<|endoftext|>";
+// Special tokens after which a document ends, in the order of preference, and a turn of a talk.
+constexpr std::string_view kEndsOfText[] = {kEndOfText, "<|end_of_text|>", "</s>"};
+constexpr std::string_view kEndsOfTurn[] = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>"};
 
 // GPT-2's alphabet: printable Latin-1 stands for itself, the other bytes for 256, 257, ... in turn.
 bool Printable(int byte) {
@@ -30,9 +37,9 @@ absl::flat_hash_map<int32_t, char> Alphabet() {
   return bytes;
 }
 
-// The bytes of a token; a token of other characters is plain text.
-std::string TokenBytes(const std::string& token,
-                       const absl::flat_hash_map<int32_t, char>& alphabet) {
+// The bytes of a token that is written in the alphabet; nothing for another.
+std::optional<std::string> WordBytes(const std::string& token,
+                                     const absl::flat_hash_map<int32_t, char>& alphabet) {
   std::string bytes;
   const auto* text = reinterpret_cast<const utf8proc_uint8_t*>(token.data());
   const auto size = static_cast<utf8proc_ssize_t>(token.size());
@@ -40,24 +47,43 @@ std::string TokenBytes(const std::string& token,
     int32_t character = 0;
     const utf8proc_ssize_t length = utf8proc_iterate(text + at, size - at, &character);
     const auto it = alphabet.find(length > 0 ? character : -1);
-    if (it == alphabet.end()) return token;
+    if (it == alphabet.end()) return std::nullopt;
     bytes.push_back(it->second);
     at += length;
   }
   return bytes;
 }
 
+// The byte of "<0x41>"; -1 for other tokens.
+int FindByte(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
+  int byte = -1;
+  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
+  return error == std::errc() && end == token.data() + 5 ? byte : -1;
+}
+
+// The bytes of a token that is written as sentencepiece does.
+std::string PieceBytes(const std::string& token) {
+  if (const int byte = FindByte(token); byte >= 0) return std::string(1, static_cast<char>(byte));
+  return absl::StrReplaceAll(token, {{ToAbsl(kMetaSpace), " "}});
+}
+
 class Builder {
  public:
-  explicit Builder(std::string_view where) : where_(where) {}
+  Builder(std::string_view where, const BpeRules& rules) : where_(where) { made_.rules = rules; }
 
   // Before what is added: words are made of the vocabulary's tokens alone.
   absl::Status AddVocabulary(const BpeListing& listing) {
     const auto alphabet = Alphabet();
+    const bool pieces = made_.rules.words == nullptr;
     for (const auto& [token, id] : listing.vocab) {
-      RETURN_IF_ERROR(AddToken(token, id, TokenBytes(token, alphabet)));
+      const std::optional<std::string> word =
+          pieces ? std::nullopt : WordBytes(token, alphabet);  // none: plain text
+      RETURN_IF_ERROR(AddToken(token, id, pieces ? PieceBytes(token) : word.value_or(token)));
+      if (pieces) made_.id_of_word.emplace(token, id);
+      if (word && made_.rules.ignore_merges) made_.id_of_word.emplace(*word, id);
     }
-    return FindBytes(alphabet);
+    return pieces ? FindPieceBytes() : FindBytes(alphabet);
   }
 
   absl::Status AddMerges(const BpeListing& listing) {
@@ -87,9 +113,7 @@ class Builder {
           token.text;  // as it is written, which the alphabet may read otherwise
       made_.added.push_back(token);
     }
-    if (const auto it = ids_.find(std::string(kEndOfText)); it != ids_.end()) {
-      made_.end_of_text = it->second;
-    }
+    FindStops();
     return absl::OkStatus();
   }
 
@@ -102,6 +126,14 @@ class Builder {
   // them.
   void AddHash(const BpeListing& listing) {
     std::string all;
+    const BpeRules& rules = made_.rules;
+    if (rules.words == nullptr) {
+      absl::StrAppend(&all, " spaces ", static_cast<int>(rules.space_in_front));
+    } else if (rules.words != &kGpt2Words) {
+      absl::StrAppend(&all, " words ", ToAbsl(rules.words->regex));
+    }
+    if (rules.nfc) absl::StrAppend(&all, " nfc");
+    if (rules.ignore_merges) absl::StrAppend(&all, " ignores merges");
     const auto add = [&all](const std::string& text) {
       absl::StrAppend(&all, text.size(), ":", text);
     };
@@ -144,6 +176,37 @@ class Builder {
     return absl::OkStatus();
   }
 
+  void FindStops() {
+    const auto find = [&](std::string_view name) -> std::optional<int32_t> {
+      const auto it = ids_.find(ToAbsl(name));
+      if (it == ids_.end()) return std::nullopt;
+      const bool special =
+          std::any_of(made_.added.begin(), made_.added.end(),
+                      [&](const AddedToken& token) { return token.special && token.text == name; });
+      return special || name == kEndOfText ? std::optional(it->second) : std::nullopt;
+    };
+    for (const std::string_view name : kEndsOfText) {
+      const std::optional<int32_t> id = find(name);
+      if (!made_.end_of_text) made_.end_of_text = id;
+      if (id) made_.stops.push_back(*id);
+    }
+    for (const std::string_view name : kEndsOfTurn) {
+      if (const std::optional<int32_t> id = find(name)) made_.stops.push_back(*id);
+    }
+  }
+
+  absl::Status FindPieceBytes() {
+    for (int byte = 0; byte < 256; ++byte) {
+      const auto it = ids_.find(absl::StrFormat("<0x%02X>", byte));
+      if (it == ids_.end()) {
+        return InputError(where_, absl::StrFormat("has no token <0x%02X>, for a byte", byte),
+                          "its model sets byte_fallback: take the file as it was published");
+      }
+      made_.id_of_byte[byte] = it->second;
+    }
+    return absl::OkStatus();
+  }
+
   // A byte's token is the one that is written as its character of the alphabet. Another token may
   // stand for the same byte, "\n" beside "Ċ": no word is made of it.
   absl::Status FindBytes(const absl::flat_hash_map<int32_t, char>& alphabet) {
@@ -179,7 +242,7 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<BpeVocabulary> MakeBpeVocabulary(std::string_view where, const BpeListing& listing) {
-  Builder builder(where);
+  Builder builder(where, listing.rules);
   RETURN_IF_ERROR(builder.AddVocabulary(listing));
   RETURN_IF_ERROR(builder.AddMerges(listing));
   RETURN_IF_ERROR(builder.AddAdded(listing));

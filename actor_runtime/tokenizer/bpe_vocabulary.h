@@ -1,5 +1,6 @@
-// BpeVocabulary: the vocabulary of a byte-level byte-pair encoding: the bytes of each id, and the
-// pairs of ids that merge into one, in order.
+// BpeVocabulary: the vocabulary of a byte-pair encoding: the bytes of each id, and the pairs of ids
+// that merge into one, in order. Its words begin as bytes, or as characters with a fallback to
+// bytes.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/tokenizer/word_split.h"
 
 namespace oneflow {
 
@@ -22,6 +24,21 @@ struct AddedToken {
   bool special = false;     // never found in a text, which is only text
   bool normalized = false;  // searched after the tokens that are not
   bool operator==(const AddedToken&) const = default;
+};
+
+inline constexpr std::string_view kMetaSpace = "\xe2\x96\x81";  // U+2581
+
+// The space that stands before a text: none, one more, or one unless the text begins with one.
+enum class SpaceInFront { kNone, kAlways, kUnlessThere };
+
+// How a text becomes words, and words tokens.
+struct BpeRules {
+  // Null: the rules of sentencepiece. The text is one word, its spaces are written as U+2581; it
+  // begins as characters, and a character that is no token as bytes, written "<0x41>".
+  const WordPattern* words = &kGpt2Words;
+  SpaceInFront space_in_front = SpaceInFront::kNone;  // by sentencepiece's rules
+  bool nfc = false;            // the text is brought to Unicode's composed form first
+  bool ignore_merges = false;  // a word that is a token becomes it, whatever its pairs merge to
 };
 
 struct BpeVocabulary {
@@ -36,25 +53,29 @@ struct BpeVocabulary {
   std::vector<std::string> tokens;              // bytes, by id; ids that nobody uses are empty
   std::array<int32_t, 256> id_of_byte;          // by byte: its id; every word begins with these
   absl::flat_hash_map<uint64_t, Merge> merges;  // by Pair(left, right)
+  BpeRules rules;
+  // Tokens as they are written in a word: with ignore_merges or the rules of sentencepiece.
+  absl::flat_hash_map<std::string, int32_t> id_of_word;
   std::optional<int32_t> end_of_text;
+  std::vector<int32_t> stops;  // after which a generated text ends: end_of_text, ends of a turn
   std::vector<AddedToken> added;
   std::vector<int32_t> begin, end;  // ids around each document
   std::string hash;                 // tokenizer_id.h
 };
 
-// The content of the files. Tokens are written in GPT-2's alphabet, in which every byte is a
-// printable character: "Ġthe" is " the".
+// The content of the files. Tokens of a byte-level BPE are written in GPT-2's alphabet, in which
+// every byte is a printable character: "Ġthe" is " the".
 struct BpeListing {
   std::vector<std::pair<std::string, int64_t>> vocab;       // token, id
   std::vector<std::pair<std::string, std::string>> merges;  // by rank
+  BpeRules rules;
   std::vector<AddedToken> added;
   std::vector<int64_t> begin, end;  // ids that the file's template puts around a text
 };
 
 // `where`: the file, for messages. Errors: an id that is negative, taken twice or absurdly large; a
-// merge of tokens, or into a token, that are not in the vocabulary; a byte without a token of
-// GPT-2's alphabet; an added token whose id is another in the vocabulary; a template with an id
-// that no token has.
+// merge of tokens, or into a token, that are not in the vocabulary; a byte without a token; an
+// added token whose id is another in the vocabulary; a template with an id that no token has.
 absl::StatusOr<BpeVocabulary> MakeBpeVocabulary(std::string_view where, const BpeListing& listing);
 
 }  // namespace oneflow

@@ -43,6 +43,7 @@ Tokenizer BpeTokenizer(const std::string& name, BpeVocabulary vocabulary) {
   return {.vocab = static_cast<int64_t>(v.tokens.size()),
           .id = {name, v.hash},
           .end_of_text = v.end_of_text,
+          .stops = v.stops,
           .begin = v.begin,
           .end = v.end,
           .encode = [encoder](std::string_view text,
@@ -78,7 +79,10 @@ absl::StatusOr<Tokenizer> SentencePieceTokenizer(const std::string& path) {
       // After a line.
       .find_split = [](std::string_view text,
                        size_t limit) { return limit == 0 ? 0 : text.rfind('\n', limit - 1) + 1; }};
-  if (model.end_of_text >= 0) tokenizer.end_of_text = model.end_of_text;
+  if (model.end_of_text >= 0) {
+    tokenizer.end_of_text = model.end_of_text;
+    tokenizer.stops = {model.end_of_text};
+  }
   return tokenizer;
 }
 

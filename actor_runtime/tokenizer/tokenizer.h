@@ -2,7 +2,9 @@
 //
 //   bytes          a byte is a token; ids 0 .. 255
 //   gpt2:FOLDER    byte-pair encoding of GPT-2's vocab.json and merges.txt in FOLDER
-//   FILE.json      the same, in a tokenizer.json of Hugging Face
+//   FILE.json      byte-pair encoding of a tokenizer.json of Hugging Face: GPT-2's, or as of Llama
+//   2,
+//                  Llama 3, Mistral and Qwen
 //   FILE.model     a unigram or BPE model of sentencepiece
 //
 //   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer("gpt2:models/gpt2"));
@@ -11,10 +13,11 @@
 //   for (int32_t id : ids) text += tokenizer.bytes(id);
 //
 // Guarantees: any bytes can be encoded, also invalid UTF-8, and the bytes of the ids, one after the
-// other, equal the text. The exception is sentencepiece: it returns the text as changed by its
-// normalizer and its unknown piece, with a space in front. Text is only text: "<|endoftext|>" in it
-// does not become the special token. Added tokens that are not special (runs of spaces in
-// vocabularies for code) are found in it.
+// other, equal the text. The exceptions are sentencepiece, which returns the text as changed by its
+// normalizer and its unknown piece, with a space in front; and a tokenizer.json that normalizes: it
+// returns the text in its composed form (NFC), or with a space in front. Text is only text:
+// "<|endoftext|>" in it does not become the special token. Added tokens that are not special (runs
+// of spaces in vocabularies for code) are found in it.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +37,8 @@ struct Tokenizer {
   int64_t vocab = 0;  // ids are below it
   TokenizerId id;
   std::optional<int32_t> end_of_text;  // the token that ends a document, where there is one
-  std::vector<int32_t> begin, end;     // added by its template around a document, not by `encode`
+  std::vector<int32_t> stops;       // a generated text ends after any: end_of_text, ends of a turn
+  std::vector<int32_t> begin, end;  // added by its template around a document, not by `encode`
   // Appends the ids of `text`. One call at a time, because it caches words.
   std::function<void(std::string_view text, std::vector<int32_t>* ids)> encode;
   // The bytes of an id below `vocab`; a character may be spread over several ids.

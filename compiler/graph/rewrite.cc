@@ -35,7 +35,7 @@ TensorId AddTensor(Graph* graph, std::string name) {
 }
 
 absl::Status InferOutputs(Graph* graph, const Op& op) {
-  const OpDef* def = FindOpDef(op.kind);
+  const OpDef* def = FindOpDef(op);
   CHECK(def != nullptr) << op.name << ": no op of kind " << op.kind;
   auto specs = def->infer(OpView{*graph, op});
   if (!specs.ok()) return Annotate(specs.status(), op.name);

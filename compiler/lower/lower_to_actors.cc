@@ -16,9 +16,9 @@
 #include "compiler/lower/overlap.h"
 #include "compiler/lower/registers.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/workspace.h"
 #include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
@@ -98,7 +98,7 @@ class Lowering {
       register_of_[op.outputs[0]] = it->second;
       return absl::OkStatus();
     }
-    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->versioned_updates;
+    const int updates = FindOpDef(op)->updates + FindOpDef(op)->versioned_updates;
     ShareUpdated(op, updates);
     if (static_cast<int>(op.outputs.size()) == updates) return absl::OkStatus();
     ASSIGN_OR_RETURN(const bool accumulates, Accumulates(op));
@@ -135,6 +135,7 @@ class Lowering {
     actor->set_stage(op.stage);
     proto::ActorFacts* facts = FactsOfActor(actor);
     facts->set_scope(op.scope);
+    if (op.block >= 0) facts->set_block(op.block);
     facts->set_recomputed(op.recomputed);
     *actor->mutable_attr() = AttrsToProto(op.attrs);
     SegmentFor(op, lane, partner)->add_actor(actor->id());
@@ -158,7 +159,7 @@ class Lowering {
         return weight_gradient_[graph_.tensors[t].producer];
       };
       weight_gradient_[id] =
-          only[id] && (FindOpDef(op.kind)->products != Products::kNone ||
+          only[id] && (FindOpDef(op)->HasProducts() ||
                        std::any_of(op.inputs.begin(), op.inputs.end(), of_product));
     }
   }
@@ -266,7 +267,7 @@ class Lowering {
     if (op.kind == "input") {
       (*actor->mutable_attr())["name"].set_s(AttrString(op, "input", op.name));
     }
-    const int updates = FindOpDef(op.kind)->updates;
+    const int updates = FindOpDef(op)->updates;
     for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
     if (IsBoxing(op.kind)) {
@@ -309,7 +310,7 @@ class Lowering {
   }
 
   void SetFlops(const Op& op, const proto::Actor* actor) {
-    const OpDef* def = FindOpDef(op.kind);
+    const OpDef* def = FindOpDef(op);
     CHECK(def != nullptr) << op.kind;
     if (def->flops && !IsBoxing(op.kind)) {
       FactsOfActor(actor)->set_flops(def->flops(OpView{graph_, op}) /
@@ -328,10 +329,10 @@ class Lowering {
   }
 
   int64_t KernelBytes(const Op& op) const {
-    std::vector<Dims> in, out;
-    for (TensorId t : op.inputs) in.push_back(LocalDims(graph_, t));
-    for (TensorId t : op.outputs) out.push_back(LocalDims(graph_, t));
-    return WorkspaceBytes(options_.device_kind, op.kind, in, out, options_.kernel_threads);
+    LocalOp local{op.attrs, {}, {}};
+    for (TensorId t : op.inputs) local.in.push_back(LocalDims(graph_, t));
+    for (TensorId t : op.outputs) local.out.push_back(LocalDims(graph_, t));
+    return WorkspaceBytes(options_.device_kind, op.kind, local, options_.kernel_threads);
   }
 
   // The window for data from members that do not share memory: no plan says which

@@ -1,17 +1,22 @@
 #include "compiler/lower/state_programs.h"
 
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
 
 class StateProgram {
  public:
-  StateProgram(std::string name, std::string kernel, Lane lane)
+  StateProgram(const proto::Plan& plan, std::string name, std::string kernel, Lane lane)
       : kernel_(std::move(kernel)), lane_(lane), reads_(lane == Lane::kHostOut) {
+    const std::vector<int> blocks = VariableBlocks(plan);
+    for (int i = 0; i < plan.variable_size(); ++i) block_[plan.variable(i).name()] = blocks[i];
     lowered_.program.set_name(std::move(name));
     lowered_.program.set_micro_batches(1);
     lowered_.program.set_micro_batch_size(1);
@@ -24,6 +29,9 @@ class StateProgram {
     actor->set_kernel(kernel_);
     actor->set_stage(r.stage());
     (*actor->mutable_attr())["name"].set_s(variable.name());
+    if (const int block = block_.at(variable.name()); block >= 0) {
+      MutableFacts(actor->id(), &lowered_.facts)->set_block(block);
+    }
     // Writers fill every slot, so all versions of a weight begin equal. A reader takes the newest.
     const int times = reads_ ? 1 : r.slots();
     FindSegment(r.stage(), times)->add_actor(actor->id());
@@ -49,6 +57,7 @@ class StateProgram {
   const std::string kernel_;
   const Lane lane_;
   const bool reads_;
+  std::map<std::string, int> block_;            // of variables
   std::map<std::pair<int, int>, int> segment_;  // (stage, firings a step) -> segment
   Lowered lowered_;
 };
@@ -67,7 +76,7 @@ std::vector<int64_t> ReplicatedAxes(const proto::Mesh& mesh, int stage_axis,
 }
 
 Lowered InitProgram(const proto::Plan& plan) {
-  StateProgram program("init", "init_variable", Lane::kHostIn);
+  StateProgram program(plan, "init", "init_variable", Lane::kHostIn);
   for (const proto::Variable& v : plan.variable()) {
     for (int id : v.register_()) {
       proto::Actor* actor = program.Add(v, plan.persistent(id));
@@ -80,7 +89,7 @@ Lowered InitProgram(const proto::Plan& plan) {
 }
 
 Lowered SaveProgram(const proto::Plan& plan) {
-  StateProgram program("save", "save_slice", Lane::kHostOut);
+  StateProgram program(plan, "save", "save_slice", Lane::kHostOut);
   for (const proto::Variable& v : plan.variable()) {
     proto::Actor* actor = program.Add(v, plan.persistent(v.register_(0)));
     proto::Input* input = actor->add_input();
@@ -95,7 +104,7 @@ Lowered SaveProgram(const proto::Plan& plan) {
 }
 
 Lowered LoadProgram(const proto::Plan& plan) {
-  StateProgram program("load", "load_slice", Lane::kHostIn);
+  StateProgram program(plan, "load", "load_slice", Lane::kHostIn);
   for (const proto::Variable& v : plan.variable()) {
     for (int id : v.register_()) program.Add(v, plan.persistent(id))->add_output(id);
   }

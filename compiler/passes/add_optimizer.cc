@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
+#include "compiler/passes/divide_by_count.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -31,6 +32,7 @@ class OptimizerBuilder {
 
   absl::Status Run(const Gradients& gradients) {
     Collect(gradients);
+    count_ = FindLabelCount(*graph_);
     std::vector<TensorId> squares;
     for (LogicalVariable& variable : variables_) {
       RETURN_IF_ERROR(SumUses(&variable));
@@ -78,13 +80,14 @@ class OptimizerBuilder {
   // Appends an update op on the stage and in the scope of `like`.
   absl::StatusOr<OpId> Add(std::string kind, std::string name, std::vector<TensorId> inputs,
                            AttrMap attrs, const Op& like, int outputs = 1) {
-    const int stage = like.stage;  // `like` may move when the ops grow
+    const int stage = like.stage, block = like.block;  // `like` may move when the ops grow
     std::string scope = like.scope;
     const OpId id = graph_->AddOp(std::move(kind), std::move(name), std::move(inputs),
                                   std::move(attrs), outputs);
     Op& op = graph_->ops[id];
     op.phase = Phase::kUpdate;
     op.stage = stage;
+    op.block = block;
     op.scope = std::move(scope);
     if (!IsVariable(op)) RETURN_IF_ERROR(InferOutputs(graph_, op));
     return id;
@@ -109,6 +112,10 @@ class OptimizerBuilder {
     like.stage = graph_->Producer(graph_->loss).stage;
     like.scope = FreeName(*graph_, "grad_norm");
     ASSIGN_OR_RETURN(OpId id, Add("global_norm", like.scope, squares, {}, like));
+    norm_ = graph_->ops[id].outputs[0];
+    if (count_ < 0) return absl::OkStatus();
+    like.scope = FreeName(*graph_, "grad_norm.mean");
+    ASSIGN_OR_RETURN(id, Add("divide", like.scope, {norm_, count_}, {}, like));
     norm_ = graph_->ops[id].outputs[0];
     return absl::OkStatus();
   }
@@ -139,7 +146,12 @@ class OptimizerBuilder {
     const bool several = SetVersions(&graph_->ops[replica.op]);
     if (several) inputs = {m, v, w, replica.grad};
     if (!Lags() && options_.wait_for_norm) inputs.push_back(norm_);
-    return Add(several ? "next_adamw" : "adamw", name, std::move(inputs), {{"decay", decay}},
+    AttrMap attrs = {{"decay", decay}};
+    if (count_ >= 0) {
+      inputs.push_back(count_);
+      attrs["counted"] = true;
+    }
+    return Add(several ? "next_adamw" : "adamw", name, std::move(inputs), std::move(attrs),
                graph_->ops[replica.op], 3)
         .status();
   }
@@ -156,6 +168,7 @@ class OptimizerBuilder {
   const OptimizerOptions& options_;
   std::vector<LogicalVariable> variables_;  // in order of first appearance
   TensorId norm_ = -1;
+  TensorId count_ = -1;  // of labels, where gradients are sums over them
 };
 
 }  // namespace

@@ -7,8 +7,10 @@
 //                 where they have several versions, next_adamw; the variable says how many
 //
 // and on the stage of the loss one global_norm ("grad_norm") over all sums of squares in variable
-// order, which the other stages receive. A gradient passes from the backward phase to the update
-// phase by accumulating over the micro-batches, so everything here fires once a step.
+// order, which the other stages receive. Where labels are counted (count_labels), gradients are
+// sums: the norm is divided by the count, and adamw reads the count. A gradient passes from the
+// backward phase to the update phase by accumulating over the micro-batches, so everything here
+// fires once a step.
 #pragma once
 
 #include <cstdint>

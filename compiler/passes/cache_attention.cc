@@ -49,11 +49,12 @@ class Cacher {
       op.kind = "positional_embedding_at";
       op.inputs.push_back(position_);
     }
-    if (op.kind == "causal_attention") RETURN_IF_ERROR(Cache(&op));
+    if (op.kind == "rotary" && op.inputs.size() == 1) op.inputs.push_back(position_);
+    if (op.kind == "attention") RETURN_IF_ERROR(Cache(&op));
     if (op.kind == "causal_softmax") {
       return InputError(Where(op), "attends to whole sequences, which no cache continues",
-                        "generate from a graph with causal_attention (`oneflow model gpt "
-                        "--attention=fused`): its variables are the same");
+                        "generate from a graph with attention or causal_attention (`oneflow model "
+                        "gpt --attention=fused`): its variables are the same");
     }
     ops_.push_back(std::move(op));
     return absl::OkStatus();
@@ -65,16 +66,20 @@ class Cacher {
       return InputError(Where(*op), "its second output is used, which no cache gives",
                         "generate from a graph that uses only the first");
     }
-    const Tensor& qkv = graph_.tensors[op->inputs[0]];
-    const Dims& d = qkv.shape.dims;
+    const Tensor& keys = graph_.tensors[op->inputs[1]];
+    const Dims& d = keys.shape.dims;  // [b, T, g, d]
+    if (graph_.tensors[op->inputs[0]].shape.dims[1] != d[1]) {
+      return InputError(Where(*op), "has queries at some of the positions of its keys",
+                        "generate from a graph whose attention has as many queries as keys");
+    }
     const std::string name = FreeName(graph_, op->name + ".cache");
-    const DType dtype = qkv.dtype;
+    const DType dtype = keys.dtype;
     const TensorId cache =
-        AddSource("variable", name, Shape{d[0], 2, d[3], d[1], d[4]}, dtype, {{"init", "zeros"}});
+        AddSource("variable", name, Shape{d[0], 2, d[2], d[1], d[3]}, dtype, {{"init", "zeros"}});
     ops_.back().attrs["transient"] = true;
     ops_.back().stage = op->stage;
     op->kind = "cached_attention";
-    op->inputs = {cache, op->inputs[0], position_};
+    op->inputs = {cache, op->inputs[0], op->inputs[1], op->inputs[2], position_};
     op->outputs = {lse, out};  // the tensor of lse becomes the cache's new value
     graph_.tensors[lse].name = name + "'";
     graph_.tensors[lse].constraint.clear();

@@ -4,10 +4,12 @@
 //   tokens[b, T]                               tokens[b, positions]
 //                                              a new input, position[1]: that of the first token
 //   positional_embedding(x, table)             positional_embedding_at(x, table, position)
-//   causal_attention(qkv) -> out, lse          cached_attention(cache, qkv, position) -> cache, out
+//   attention(q, k, v) -> out, lse             cached_attention(cache, q, k, v, position) -> cache,
+//                                              out
 //
-// Each attention gets a transient variable of its own, cache[b, 2, heads, T, d], named after it:
-// programs with other numbers of positions share it.
+// Each attention gets a transient variable of its own, cache[b, 2, g, T, d], named after it:
+// programs with other numbers of positions share it. A text is one document, so an attention's
+// inputs of positions and documents are dropped: graph inputs for them may be unread afterwards.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +22,8 @@ namespace oneflow {
 // The name of the input that tells where a piece begins.
 inline constexpr char kPositionInput[] = "position";
 
-// Requires inferred shapes, 1 <= positions; infers those of the new graph. A graph that computes
-// with its tokens in ways that do not fit pieces is an input error.
+// Requires inferred shapes, no composite ops (decompose.h), 1 <= positions; infers those of the new
+// graph. A graph that computes with its tokens in ways that do not fit pieces is an input error.
 absl::Status CacheAttention(Graph* graph, int64_t positions);
 
 }  // namespace oneflow

@@ -6,46 +6,97 @@
 
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
+
+// An op that takes part in replacing `original`.
+Op MakePart(const Op& original, std::string kind, std::string name) {
+  Op op;
+  op.kind = std::move(kind);
+  op.name = std::move(name);
+  op.stage = original.stage;
+  op.chunk = original.chunk;
+  op.block = original.block;
+  op.phase = original.phase;
+  op.scope = original.scope;
+  op.written_at = original.written_at;
+  op.recompute = original.recompute;
+  op.why = original.name + " is a " + original.kind;
+  return op;
+}
 
 // Appends to `ops` an op that takes part in replacing `original`; its output is `output`, or a new
 // tensor of the op's name when that is -1. Returns the output.
 absl::StatusOr<TensorId> Emit(Graph* graph, std::vector<Op>* ops, const Op& original,
                               std::string kind, std::string name, std::vector<TensorId> inputs,
                               AttrMap attrs, TensorId output = -1) {
-  Op op;
-  op.kind = std::move(kind);
-  op.name = std::move(name);
+  Op op = MakePart(original, std::move(kind), std::move(name));
   op.inputs = std::move(inputs);
   op.attrs = std::move(attrs);
-  op.stage = original.stage;
-  op.chunk = original.chunk;
-  op.phase = original.phase;
-  op.scope = original.scope;
-  op.written_at = original.written_at;
-  op.recompute = original.recompute;
-  op.why = original.name + " is a " + original.kind;
   op.outputs = {output >= 0 ? output : AddTensor(graph, op.name)};
   RETURN_IF_ERROR(InferOutputs(graph, op));
   ops->push_back(std::move(op));
   return ops->back().outputs[0];
 }
 
+// Split "attn.split" and attention "attn".
+absl::Status DecomposeAttention(Graph* graph, const Op& op, std::vector<Op>* ops) {
+  Op split = MakePart(op, "split_qkv", FreeName(*graph, op.name + ".split"));
+  split.inputs = op.inputs;
+  split.attrs["parts_first"] = true;
+  for (const char* part : {"", ":1", ":2"}) {
+    split.outputs.push_back(AddTensor(graph, split.name + part));
+  }
+  RETURN_IF_ERROR(InferOutputs(graph, split));
+  Op attention = MakePart(op, "attention", op.name);
+  attention.inputs = split.outputs;
+  attention.outputs = op.outputs;
+  ops->push_back(std::move(split));
+  ops->push_back(std::move(attention));
+  return absl::OkStatus();
+}
+
 absl::Status DecomposeCrossEntropy(Graph* graph, const Op& op, int64_t micro_batches,
                                    std::vector<Op>* ops) {
   const TensorId logits = op.inputs[0], labels = op.inputs[1];
   const int64_t rows = graph->tensors[labels].shape.elements();
-  const double scale = 1.0 / (static_cast<double>(rows) * static_cast<double>(micro_batches));
+  const bool ignores = AttrBool(op, "ignore_negative");
+  const double scale =
+      ignores ? 1.0 : 1.0 / (static_cast<double>(rows) * static_cast<double>(micro_batches));
   ASSIGN_OR_RETURN(TensorId max, Emit(graph, ops, op, "row_max", op.name + ".max", {logits}, {}));
   ASSIGN_OR_RETURN(TensorId sum,
                    Emit(graph, ops, op, "row_sum_exp", op.name + ".sum", {logits, max}, {}));
+  AttrMap attrs;
+  if (ignores) attrs["ignore_negative"] = true;
   ASSIGN_OR_RETURN(TensorId picked,
-                   Emit(graph, ops, op, "pick", op.name + ".pick", {logits, labels}, {}));
-  return Emit(graph, ops, op, "mean_nll", op.name, {max, sum, picked}, {{"scale", scale}},
+                   Emit(graph, ops, op, "pick", op.name + ".pick", {logits, labels}, attrs));
+  std::vector<TensorId> inputs = {max, sum, picked};
+  if (ignores) {
+    inputs.push_back(labels);
+    RETURN_IF_ERROR(
+        Emit(graph, ops, op, "count_labels", FreeName(*graph, op.name + ".count"), {labels}, {})
+            .status());
+  }
+  return Emit(graph, ops, op, "mean_nll", op.name, std::move(inputs), {{"scale", scale}},
               op.outputs[0])
       .status();
+}
+
+// A loss that is divided by the number of its labels is the only one: another would be divided by
+// that number, too.
+absl::Status CheckLosses(const Graph& graph) {
+  int losses = 0;
+  const Op* ignores = nullptr;
+  for (const Op& op : graph.ops) {
+    if (op.kind != "softmax_cross_entropy") continue;
+    ++losses;
+    if (AttrBool(op, "ignore_negative")) ignores = &op;
+  }
+  if (ignores == nullptr || losses == 1) return absl::OkStatus();
+  return InputError(Where(*ignores), "ignores negative labels, and is one of several losses",
+                    "leave \"ignore_negative\" out, or the other losses");
 }
 
 // True if a constraint splits a dimension that `op` (a linear) sums over, on an axis of the mesh.
@@ -82,12 +133,16 @@ absl::Status SeparateBias(Graph* graph, const Op& op, std::vector<Op>* ops) {
 }  // namespace
 
 absl::Status Decompose(Graph* graph, int64_t micro_batches) {
+  RETURN_IF_ERROR(CheckLosses(*graph));
   std::vector<Op> ops;
   ops.reserve(graph->ops.size());
   for (const Op& op : graph->ops) {
     if (op.kind == "softmax_cross_entropy") {
       RETURN_IF_ERROR(DecomposeCrossEntropy(graph, op, micro_batches, &ops));
-    } else if (op.kind == "linear" && op.inputs.size() == 3 && SplitsContractedDim(*graph, op)) {
+    } else if (op.kind == "causal_attention") {
+      RETURN_IF_ERROR(DecomposeAttention(graph, op, &ops));
+    } else if (FormName(op) == "linear" && op.inputs.size() == 3 &&
+               SplitsContractedDim(*graph, op)) {
       RETURN_IF_ERROR(SeparateBias(graph, op, &ops));
     } else {
       ops.push_back(op);

@@ -61,7 +61,7 @@ class Differentiator {
     for (const Op& op : graph_->ops) {
       bool needs = IsVariable(op);
       if (needs) variables_.order.push_back(op.outputs[0]);
-      if (FindOpDef(op.kind)->gradient != nullptr) {
+      if (FindOpDef(op)->gradient != nullptr) {
         for (TensorId t : op.inputs) needs = needs || needs_[t];
       }
       for (TensorId t : op.outputs) needs_[t] = needs;
@@ -88,6 +88,7 @@ class Differentiator {
       op.stage = graph_->ops[at].stage;
       op.chunk = graph_->ops[at].chunk;
       op.scope = graph_->ops[like].scope;
+      op.block = graph_->ops[like].block;
       RETURN_IF_ERROR(InferOutputs(graph_, op));
     }
     return absl::OkStatus();
@@ -139,7 +140,7 @@ class Differentiator {
     if (!reached) return absl::OkStatus();
     for (TensorId t : inputs) context.needs_grad.push_back(needs_[t]);
     const OpId first = static_cast<OpId>(graph_->ops.size());
-    auto grads = FindOpDef(graph_->ops[id].kind)->gradient(context);
+    auto grads = FindOpDef(graph_->ops[id])->gradient(context);
     if (!grads.ok()) return Annotate(grads.status(), graph_->ops[id].name);
     RETURN_IF_ERROR(Adopt(first, id, id));
     CHECK_EQ(grads->size(), inputs.size()) << graph_->ops[id].name;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
@@ -20,13 +21,18 @@ bool IsOutput(const Graph& graph, TensorId t) {
          std::find(graph.outputs.begin(), graph.outputs.end(), t) != graph.outputs.end();
 }
 
-// The gelu of the linear `id`; -1 if there is none to fuse it with.
-OpId FindGelu(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+// The gelu of the linear `id`, or the gated op whose second input it is; -1 if there is none to
+// fuse it with. A gate must be made before the product.
+OpId FindActivation(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
   const Op& linear = graph.ops[id];
-  if (linear.kind != "linear") return -1;
+  if (FormName(linear) != "linear") return -1;
   for (const Use& use : uses[linear.outputs[0]]) {
     const Op& reader = graph.ops[use.op];
-    if (reader.kind == "gelu" && Together(linear, reader)) return use.op;
+    if (!Together(linear, reader)) continue;
+    if (reader.kind == "gelu") return use.op;
+    if (reader.kind == "gated" && use.input == 1 && graph.tensors[reader.inputs[0]].producer < id) {
+      return use.op;
+    }
   }
   return -1;
 }
@@ -43,20 +49,23 @@ OpId OnlyReader(const Graph& graph, const std::vector<std::vector<Use>>& uses, O
 
 // True if op `id` adds up over the micro-batches: the gradient of a variable, for the update.
 bool AddsUp(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
-  const std::vector<Use>& of = uses[graph.ops[id].outputs[0]];
-  return std::any_of(of.begin(), of.end(), [&graph](const Use& use) {
-    return graph.ops[use.op].phase == Phase::kUpdate;
-  });
+  for (const TensorId output : graph.ops[id].outputs) {
+    for (const Use& use : uses[output]) {
+      if (graph.ops[use.op].phase == Phase::kUpdate) return true;
+    }
+  }
+  return false;
 }
 
 // The op that a product without an output of its own becomes part of; -1 if there is none.
 OpId FindSecond(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
   const Op& product = graph.ops[id];
-  if (product.kind == "linear_grad_input") {
-    const OpId grad = OnlyReader(graph, uses, id, "gelu_grad", 0);
+  if (FormName(product) == "linear_grad_input") {
+    OpId grad = OnlyReader(graph, uses, id, "gelu_grad", 0);
+    if (grad < 0) grad = OnlyReader(graph, uses, id, "gated_grad", 0);
     return grad >= 0 && !AddsUp(graph, uses, grad) ? grad : -1;
   }
-  if (product.kind != "linear") return -1;
+  if (FormName(product) != "linear") return -1;
   const OpId add = OnlyReader(graph, uses, id, "add", 1);
   if (add < 0) return -1;
   // Parts of sums are added by add alone.
@@ -65,6 +74,55 @@ OpId FindSecond(const Graph& graph, const std::vector<std::vector<Use>>& uses, O
   const DType sum = graph.tensors[graph.ops[add].inputs[0]].dtype;
   const DType added = graph.tensors[product.outputs[0]].dtype;
   return added == sum && added != DType::kBF16 ? add : -1;
+}
+
+// The join_qkv that alone reads what the attention_grad `id` gives; -1 if there is none.
+OpId FindJoin(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+  OpId join = -1;
+  for (int i = 0; i < 3; ++i) {
+    const TensorId part = graph.ops[id].outputs[i];
+    const OpId reader = uses[part].size() == 1 ? uses[part][0].op : -1;
+    if (reader < 0 || uses[part][0].input != i || (i > 0 && reader != join)) return -1;
+    if (graph.ops[reader].kind != "join_qkv" || IsOutput(graph, part)) return -1;
+    join = reader;
+  }
+  return Together(graph.ops[id], graph.ops[join]) && !AddsUp(graph, uses, join) ? join : -1;
+}
+
+// True if all readers of the parts of the split_qkv `id` can read its input instead: attentions,
+// and gradients whose results are joined the same way.
+bool ReadsPacked(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
+  const Op& split = graph.ops[id];
+  for (int i = 0; i < 3; ++i) {
+    if (IsOutput(graph, split.outputs[i])) return false;
+    for (const Use& use : uses[split.outputs[i]]) {
+      const Op& reader = graph.ops[use.op];
+      const bool grad = reader.kind == "attention_grad";
+      if (!(grad || reader.kind == "attention") || reader.chunk != split.chunk) return false;
+      const int first = grad ? 1 : 0;
+      for (int part = 0; part < 3; ++part) {
+        if (reader.inputs[first + part] != split.outputs[part]) return false;
+      }
+      if (!grad) continue;
+      const OpId join = FindJoin(graph, uses, use.op);
+      if (join < 0 || AttrBool(graph.ops[join], "parts_first") != AttrBool(split, "parts_first")) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// An attention, or its gradient, that reads the input of `split`.
+Op Packed(Op op, const Op& split) {
+  const bool grad = op.kind == "attention_grad";
+  const auto q = op.inputs.begin() + (grad ? 1 : 0);
+  *q = split.inputs[0];
+  op.inputs.erase(q + 1, q + 3);
+  op.kind = "packed_" + op.kind;
+  op.attrs["parts_first"] = AttrBool(split, "parts_first");
+  op.why = op.name + " reads queries, keys and values in place of copies by " + split.name;
+  return op;
 }
 
 // row_max, row_sum_exp and pick of the same rows; -1: there is none.
@@ -100,18 +158,20 @@ Op FusedStats(const Graph& graph, const RowStats& stats) {
   return op;
 }
 
-Op Fused(Op product, const Op& second, const char* kind) {
-  product.kind = kind;
+Op Fused(Op product, const Op& second) {
+  product.attrs.insert(second.attrs.begin(), second.attrs.end());
+  product.attrs["then"] = second.kind;
   product.why = product.name + " and " + second.name + " are one op";
   return product;
 }
 
 // The fused op of a product and its only reader, at the position of the reader.
 Op FuseInto(const Op& product, const Op& second) {
-  const bool adds = second.kind == "add";
-  Op op = Fused(product, second, adds ? "linear_add" : "linear_gelu_grad_input");
+  Op op = Fused(product, second);
   op.name = second.name;
-  op.inputs.insert(op.inputs.begin() + 2, second.inputs[adds ? 0 : 1]);
+  std::vector<TensorId> others = second.inputs;
+  std::erase(others, product.outputs[0]);
+  op.inputs.insert(op.inputs.begin() + 2, others.begin(), others.end());
   op.outputs = second.outputs;
   return op;
 }
@@ -153,16 +213,34 @@ std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
     stats_at[stats.last()] = stats;
   }
   std::vector<TensorId> unmade;
+  std::map<OpId, OpId> split_of;  // of attentions and their gradients
+  for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
+    if (graph->ops[id].kind != "split_qkv" || !ReadsPacked(*graph, uses, id)) continue;
+    const std::vector<TensorId>& parts = graph->ops[id].outputs;
+    gone[id] = true;
+    unmade.insert(unmade.end(), parts.begin(), parts.end());
+    for (const Use& use : uses[parts[0]]) split_of[use.op] = id;
+  }
   std::vector<Op> ops;
   for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
     if (gone[id]) continue;
     Op op = graph->ops[id];
     if (const auto stats = stats_at.find(id); stats != stats_at.end()) {
       op = FusedStats(*graph, stats->second);
-    } else if (const OpId gelu = FindGelu(*graph, uses, id); gelu >= 0) {
-      op = Fused(std::move(op), graph->ops[gelu], "linear_gelu");
-      op.outputs.push_back(graph->ops[gelu].outputs[0]);
-      gone[gelu] = true;
+    } else if (const auto split = split_of.find(id); split != split_of.end()) {
+      if (op.kind == "attention_grad") {
+        const OpId join = FindJoin(*graph, uses, id);
+        gone[join] = true;
+        unmade.insert(unmade.end(), op.outputs.begin(), op.outputs.end());
+        op.outputs = graph->ops[join].outputs;
+      }
+      op = Packed(std::move(op), graph->ops[split->second]);
+    } else if (const OpId act = FindActivation(*graph, uses, id); act >= 0) {
+      const Op& activation = graph->ops[act];
+      op = Fused(std::move(op), activation);
+      if (activation.kind == "gated") op.inputs.insert(op.inputs.begin() + 2, activation.inputs[0]);
+      op.outputs.push_back(activation.outputs[0]);
+      gone[act] = true;
     } else if (const OpId second = FindSecond(*graph, uses, id); second >= 0) {
       product_of[second] = id;  // what else it reads may be made only after this
       unmade.push_back(op.outputs[0]);

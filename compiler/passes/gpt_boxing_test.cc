@@ -11,7 +11,7 @@
 #include "compiler/graph/rewrite.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/model/annotate_gpt.h"
+#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/gpt.h"
 
 namespace oneflow {
@@ -79,8 +79,23 @@ std::map<std::string, int> BlockBoxing(const Graph& graph, bool update) {
 
 Graph Boxed(const GptConfig& config, const std::string& mesh) {
   Graph graph = Logical(config, mesh);
-  REQUIRE(AnnotateGpt(&graph, graph.mesh).ok());
+  REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
   return Boxed(std::move(graph));
+}
+
+// Of a name "h.12.mlp.fc": 12; -1 of any other.
+int BlockOfName(const std::string& name) {
+  return name.starts_with("h.") ? std::stoi(name.substr(2)) : -1;
+}
+
+TEST_CASE("what passes make of a block's ops belongs to the block") {
+  Graph graph = Logical(Config(2), "pipe=2,data=2,tensor=2");
+  REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
+  const Graph boxed = Boxed(std::move(graph));
+  for (const Op& op : boxed.ops) {
+    INFO(op.name);
+    CHECK(op.block == BlockOfName(op.name));
+  }
 }
 
 TEST_CASE("GPT on data: nothing is exchanged in a micro-batch, every gradient once a step") {
@@ -124,7 +139,7 @@ Graph WithWeights(const std::string& mesh, int64_t hidden, int64_t sequence = 16
   config.hidden = hidden;
   config.sequence = sequence;
   Graph graph = Logical(config, mesh);
-  REQUIRE(AnnotateGpt(&graph, graph.mesh).ok());
+  REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
   for (const Op& op : graph.ops) {
     if (!IsVariable(op)) graph.tensors[op.outputs[0]].constraint.clear();
   }
@@ -212,7 +227,7 @@ TEST_CASE("GPT on pipe over slow links: what is whole on tensor crosses in parts
     level->set_bandwidth(bandwidth);
   }
   Graph annotated = Logical(Config(2), "pipe=2,tensor=4");
-  REQUIRE(AnnotateGpt(&annotated, annotated.mesh).ok());
+  REQUIRE(AnnotateModel(&annotated, annotated.mesh).ok());
   const Graph graph = Boxed(std::move(annotated), {.cluster = nodes});
   int transfers = 0;
   for (const Op& op : graph.ops) {
@@ -236,7 +251,7 @@ TEST_CASE("GPT with whatever constraints on its variables is boxed and verified"
   for (int round = 0; round < 16; ++round) {
     Graph graph = Logical(Config(1), "data=2,tensor=2");
     if (round % 2 == 0) {
-      REQUIRE(AnnotateGpt(&graph, graph.mesh).ok());
+      REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
     }
     for (const Op& op : graph.ops) {
       if (op.kind != "variable") continue;

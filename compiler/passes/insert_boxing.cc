@@ -42,7 +42,7 @@ class BoxingInserter {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
-      origin_.push_back({op.stage, op.chunk, op.phase, op.scope, DerivesFromVariable(op),
+      origin_.push_back({op.stage, op.chunk, op.phase, op.block, op.scope, DerivesFromVariable(op),
                          OnceAxes(op), tensor.name});
     }
   }
@@ -66,6 +66,7 @@ class BoxingInserter {
   struct Origin {
     int stage, chunk;
     Phase phase;
+    int block;
     std::string scope;
     bool variable;  // or prepared from one
     // Mesh axes on which it is boxed once a step, for all readers of the micro-batches.
@@ -228,6 +229,7 @@ class BoxingInserter {
                                              : std::max(origin_[source].phase, need.phase);
     op.chunk = IsOnceAStep(op.phase) ? 0 : need.chunk;
     op.scope = origin_[source].scope;
+    op.block = origin_[source].block;
     Tensor tensor = graph_->tensors[source];
     tensor.name = op.name;
     tensor.output = 0;

@@ -1,80 +1,20 @@
 #include "compiler/passes/mixed_precision.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
 
 enum class Want : uint8_t { kWide, kNarrow, kEither };
-
-struct Row {
-  std::string_view kind;
-  std::string_view wants;  // a letter an input: n(arrow), w(ide), e(ither: as it comes)
-  bool product = false;
-};
-
-// All other kinds read f32.
-constexpr Row kTable[] = {
-    {"linear", "nnw", true},
-    {"linear_gelu", "nnw", true},
-    {"linear_grad_input", "nn", true},
-    {"linear_grad_weight", "nn", true},
-    {"linear_grad_bias", "e"},
-    {"add_bias", "ew"},
-    {"causal_attention", "n"},
-    {"causal_attention_grad", "nnnw"},
-    {"gelu", "n"},
-    {"gelu_grad", "nn"},
-    {"dropout", "e"},
-    {"stored_dropout", "e"},
-    {"stored_dropout_grad", "e"},
-    {"split_heads", "n"},
-    {"split_heads_grad", "nnn"},
-    {"swap_dims", "e"},
-    {"batch_matmul", "nn", true},
-    {"causal_softmax", "n"},
-    {"causal_softmax_grad", "nn"},
-    {"add", "we"},
-    {"layer_norm_grad_input", "ewwww"},
-    {"layer_norm_grad_weight", "ewww"},
-    {"row_max", "e"},
-    {"row_sum_exp", "ew"},
-    {"pick", "ew"},
-    {"cross_entropy_grad", "ewwww"},
-};
-
-// Instead of those above where the residual stream is narrow: what adds it up and what norms
-// it. An add_n has any number of inputs, all alike.
-constexpr Row kNarrowStream[] = {
-    {"add", "nn"},
-    {"add_n", "n"},
-    {"layer_norm", "nww"},
-    {"layer_norm_grad_input", "nnwww"},
-    {"layer_norm_grad_weight", "nnww"},
-};
-
-// Instead of those above where biases are narrow.
-constexpr Row kNarrowBiases[] = {
-    {"linear", "nnn"},
-    {"linear_gelu", "nnn"},
-};
-
-template <size_t kRows>
-const Row* FindRow(const Row (&table)[kRows], std::string_view kind) {
-  const auto it = std::find_if(std::begin(table), std::end(table),
-                               [kind](const Row& row) { return row.kind == kind; });
-  return it == std::end(table) ? nullptr : it;
-}
 
 // Invariants:
 //  1. ops_ holds the ops visited so far, with the casts they need before them.
@@ -122,19 +62,18 @@ class Narrower {
            graph_->tensors[op.inputs[0]].shape.rank() >= 2;
   }
 
-  const Row* ActiveRow(const Op& op) const {
-    const Row* row = MayStream(op) ? FindRow(kNarrowStream, op.kind) : nullptr;
-    if (row == nullptr && narrow_biases_) row = FindRow(kNarrowBiases, op.kind);
-    return row != nullptr ? row : FindRow(kTable, op.kind);
-  }
-
   Want WantedInput(const Op& op, int input) const {
-    const Row* row = ActiveRow(op);
-    if (row == nullptr) return Want::kWide;
-    if (op.kind == "add_n") input = 0;
-    if (input >= static_cast<int>(row->wants.size())) return Want::kWide;
-    const char letter = row->wants[input];
-    return letter == 'n' ? Want::kNarrow : letter == 'e' ? Want::kEither : Want::kWide;
+    const std::vector<Precision>& precision = FindOpDef(op)->precision;
+    if (precision.empty()) return Want::kWide;
+    switch (precision[std::min(input, static_cast<int>(precision.size()) - 1)]) {
+      case Precision::kWide: return Want::kWide;
+      case Precision::kNarrow: return Want::kNarrow;
+      case Precision::kEither: return Want::kEither;
+      case Precision::kStream: return MayStream(op) ? Want::kNarrow : Want::kWide;
+      case Precision::kToStream: return MayStream(op) ? Want::kNarrow : Want::kEither;
+      case Precision::kBias: return narrow_biases_ ? Want::kNarrow : Want::kWide;
+    }
+    return Want::kWide;
   }
 
   bool IsLeaving(TensorId t) const {
@@ -142,10 +81,10 @@ class Narrower {
            std::find(graph_->outputs.begin(), graph_->outputs.end(), t) != graph_->outputs.end();
   }
 
-  // A layer_norm whose output is read as bf16 and by nobody as f32.
+  // An op that may round, whose output is read as bf16 and by nobody as f32.
   bool RoundsItself(const Op& op) const {
     const TensorId y = op.outputs[0];
-    if (op.kind != "layer_norm" || graph_->tensors[y].dtype != DType::kF32 || IsLeaving(y)) {
+    if (!FindOpDef(op)->may_round || graph_->tensors[y].dtype != DType::kF32 || IsLeaving(y)) {
       return false;
     }
     bool narrow = false;
@@ -177,6 +116,7 @@ class Narrower {
     // A narrow stream is cast where it is made: a block that is computed again begins with it.
     const bool stream = residual_ == DType::kBF16 && at.phase == Phase::kForward;
     op.scope = stream ? producer.scope : at.scope;
+    op.block = stream ? producer.block : at.block;
     op.why = reader.name + " reads " + graph_->tensors[t].name + " as " + std::string(Name(need));
     const bool prepared = IsVariable(producer);
     op.phase = prepared ? Phase::kPrepare : at.phase;
@@ -236,8 +176,7 @@ absl::Status MixedPrecision(Graph* graph, const MixedPrecisionOptions& options,
 
 int CountNarrowProducts(const Graph& graph) {
   return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&graph](const Op& op) {
-    const Row* row = FindRow(kTable, op.kind);
-    return row != nullptr && row->product && graph.tensors[op.inputs[0]].dtype == DType::kBF16;
+    return FindOpDef(op)->product && graph.tensors[op.inputs[0]].dtype == DType::kBF16;
   }));
 }
 

@@ -3,18 +3,19 @@
 // gradients and the optimizer's states, the residual stream, statistics of norms and softmax, the
 // loss.
 //
-// The residual stream may be bf16, too: the inputs of layer norms and the sums between them (of
+// The residual stream may be bf16, too: the inputs of norms and the sums between them (of
 // matrices and more; each sum is rounded once), and the gradients of both. It halves the bytes of
 // the stream that are kept and sent; a block that adds less than 1/256 of the stream is then partly
 // lost in rounding.
 //
-// The table of mixed_precision.cc lists which inputs a kind reads as bf16. The ops' definitions
-// (docs/ops.md) then determine which outputs are bf16. A `cast` is added between types that differ:
+// The ops' definitions say which inputs are read as bf16 (OpDef::precision), and which outputs are
+// bf16 then (docs/ops.md). A `cast` is added between types that differ:
 //   of a variable   once a step, before the first micro-batch (Phase::kPrepare), on its own stage;
 //   of an activation or its gradient   once a micro-batch, shared by all of its readers;
 //   of a variable's gradient   once a micro-batch, on the stage that makes it: it accumulates in
 //   f32.
-// No cast is added if the writer can round: a layer_norm without f32 readers writes bf16.
+// No cast is added if the writer can round: a norm without f32 readers writes bf16
+// (OpDef::may_round). An rms_norm of the heads of queries or keys reads them as they are.
 //
 // It does not change the model: inputs, variables, loss and outputs have the types they had, and a
 // graph in f64 stays as it is.

@@ -10,6 +10,7 @@
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
+//      DivideByCount        where labels are counted: the loss becomes a mean
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
 //      Recompute            ops that the backward recomputes instead of keeping their results
@@ -20,7 +21,7 @@
 //
 // Forward-only programs (eval, generate, run) leave out 5 and 6, and have no dropout: RemoveDropout
 // comes after 2. Programs that continue a text piece by piece (prefill, decode) have CacheAttention
-// then.
+// after 3.
 #pragma once
 
 #include "compiler/passes/add_optimizer.h"
@@ -28,6 +29,7 @@
 #include "compiler/passes/cache_attention.h"
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/differentiate.h"
+#include "compiler/passes/divide_by_count.h"
 #include "compiler/passes/fold_stages.h"
 #include "compiler/passes/fuse.h"
 #include "compiler/passes/infer_shapes.h"

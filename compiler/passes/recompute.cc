@@ -16,7 +16,7 @@ namespace oneflow {
 namespace {
 
 bool IsDear(const Graph& graph, const Op& op) {
-  const OpDef* def = FindOpDef(op.kind);
+  const OpDef* def = FindOpDef(op);
   if (!def->flops) return false;
   double elements = 0;
   for (TensorId t : op.outputs) {
@@ -27,9 +27,7 @@ bool IsDear(const Graph& graph, const Op& op) {
   return def->flops(OpView{graph, op}) > kDear * elements;
 }
 
-bool DrawsRandomNumbers(const Op& op) {
-  return op.kind == "dropout" || op.kind == "stored_dropout";
-}
+bool DrawsRandomNumbers(const Op& op) { return FindOpDef(op)->random; }
 
 // Invariants:
 //  1. scope_of_[op] is the scope of a forward op, or -1.

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include "oneflow_core/op/op_def.h"
+
 namespace oneflow {
 
 void RemoveDropout(Graph* graph) {
@@ -16,7 +18,7 @@ void RemoveDropout(Graph* graph) {
   };
   for (Op& op : graph->ops) {
     for (TensorId& t : op.inputs) t = read_instead[t];
-    if (op.kind != "dropout" && op.kind != "stored_dropout") continue;
+    if (!FindOpDef(op)->random) continue;
     const TensorId y = op.outputs[0];
     const TensorId mask = op.outputs.size() > 1 ? op.outputs[1] : -1;
     if (mask >= 0 && (leaves(y) || leaves(mask) || !uses[mask].empty())) {

@@ -85,7 +85,7 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
 }
 
 absl::Status CheckSignature(const Graph& graph, const Op& op) {
-  const OpDef* def = FindOpDef(op.kind);
+  const OpDef* def = FindOpDef(op);
   if (def == nullptr) return Refuse(op, "is of no known kind");
   const std::vector<Signature> rows = def->signatures(OpView{graph, op});
   const Mesh& mesh = graph.mesh;
@@ -110,7 +110,7 @@ absl::Status CheckInputs(const Graph& graph, const Op& op) {
     if (producer.phase > op.phase && producer.kind != "variable") {
       return Refuse(op, "reads " + producer.name + " of a later phase");
     }
-    const OpDef* def = FindOpDef(op.kind);
+    const OpDef* def = FindOpDef(op);
     const bool updated = def != nullptr && static_cast<int>(i) < def->updates;
     if (updated && producer.kind != "variable") {
       return Refuse(op, "updates " + producer.name + ", which is no variable");

@@ -158,7 +158,7 @@ double SumSeconds(const Graph& graph, const SbpChoice& choice, const proto::Clus
     const Sbp out = graph.tensors[y].sbp[0];
     const double written = part(y, out);
     if (IsVariable(op.op)) continue;
-    const auto& flops = FindOpDef(op.op.kind)->flops;
+    const auto& flops = FindOpDef(op.op)->flops;
     CallWork call{.kernel = op.op.kind};
     call.flops = flops == nullptr ? 0 : flops(op) / (split || out.split() ? devices : 1);
     call.bytes = BytesRead(op.op.kind, read, written) + written;
@@ -181,7 +181,7 @@ void AddSums(const Graph& graph, const SbpOptions& options, OpId next, std::vect
     return;
   }
   const OpView view{graph, graph.ops[next]};
-  for (const Signature& row : FindOpDef(view.op.kind)->signatures(view)) {
+  for (const Signature& row : FindOpDef(view.op)->signatures(view)) {
     SbpOptions fixed = options;
     fixed.fixed["x"][view.op.name] = RowText(row);
     AddSums(graph, fixed, next + 1, sums);

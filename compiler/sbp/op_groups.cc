@@ -113,7 +113,7 @@ absl::Status OpGroups::FillTable() {
 
 absl::Status OpGroups::FillRows(OpId op) {
   const OpView view{*graph_, graph_->ops[op]};
-  const std::vector<Signature> all = FindOpDef(view.op.kind)->signatures(view);
+  const std::vector<Signature> all = FindOpDef(view.op)->signatures(view);
   const std::string* fixed = FixedRow(op);
   bool found = fixed == nullptr;
   for (const Signature& row : all) {
@@ -240,7 +240,7 @@ void OpGroups::FillGroups() {
     const Op& op = graph_->ops[id];
     sets.Join(id, first_[id]);
     if (op.phase == Phase::kPrepare) sets.Join(id, graph_->tensors[op.inputs[0]].producer);
-    const int updates = FindOpDef(op.kind)->updates + FindOpDef(op.kind)->versioned_updates;
+    const int updates = FindOpDef(op)->updates + FindOpDef(op)->versioned_updates;
     for (int i = 0; i < updates; ++i) sets.Join(id, graph_->tensors[op.inputs[i]].producer);
     if (!IsAdamW(op)) continue;
     const OpId grad = graph_->tensors[op.inputs[3]].producer;

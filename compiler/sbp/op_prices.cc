@@ -1,8 +1,5 @@
 #include "compiler/sbp/op_prices.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "compiler/graph/rewrite.h"
@@ -10,6 +7,15 @@
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
+
+namespace {
+
+// The sizes of the largest of `parts`.
+void Split(Sbp sbp, int parts, Dims* dims) {
+  if (sbp.split()) (*dims)[sbp.dim] = ((*dims)[sbp.dim] + parts - 1) / parts;
+}
+
+}  // namespace
 
 double OpPrices::PartsBefore(const NdSbp& previous) const {
   double parts = 1;
@@ -26,15 +32,9 @@ std::vector<OpPrices::Operand> OpPrices::MakeOperands(OpId id) const {
   const auto add = [&](TensorId t, const NdSbp& previous, auto sbp_in) {
     const Tensor& tensor = graph_.tensors[t];
     Operand operand{static_cast<double>(TensorBytes(tensor)) / PartsBefore(previous)};
-    operand.elements = operand.bytes / static_cast<double>(ElementBytes(tensor.dtype));
-    operand.matrix_dim = std::max(0, static_cast<int>(tensor.shape.dims.size()) - 2);
-    for (int d = 0; d < operand.matrix_dim; ++d) {
-      operand.matrices *= static_cast<double>(tensor.shape.dims[d]);
-    }
+    operand.dims = tensor.shape.dims;
     for (int b = 0; b < space_.axes().front(); ++b) {
-      if (previous[b].split() && previous[b].dim < operand.matrix_dim) {
-        operand.matrices /= static_cast<double>(graph_.mesh.axes[b].size);
-      }
+      Split(previous[b], graph_.mesh.axes[b].size, &operand.dims);
     }
     for (int k = 0; k < static_cast<int>(space_.axes().size()); ++k) {
       operand.sbps.emplace_back();
@@ -95,47 +95,46 @@ double OpPrices::SecondsWith(const Work& work, const std::vector<int>& combinati
     if (split[k]) call.flops /= Devices(k);
   }
   call.bytes = BytesRead(call.kernel, std::move(read), first_written) + written;
-  SetResults(work, combination, &call);
+  if (work.def != nullptr && work.def->product) {
+    SetProduct(work.def->product(LocalWork(work, combination)), &call);
+  }
   return cost_.Seconds(call);
 }
 
-// The rows and columns of a product's results on a device, from its elements (actor_cost.cc).
-void OpPrices::SetResults(const Work& work, const std::vector<int>& combination,
-                          CallWork* call) const {
-  if (work.products == Products::kNone || work.products == Products::kOwn) return;
-  if (work.inputs < 2 || work.operands.size() <= work.inputs) return;
-  const auto local = [&](const Operand& operand, double size, int dims) {
+LocalOp OpPrices::LocalWork(const Work& work, const std::vector<int>& combination) const {
+  LocalOp local{*work.attrs, {}, {}};
+  for (size_t i = 0; i < work.operands.size(); ++i) {
+    Dims dims = work.operands[i].dims;
     for (size_t k = 0; k < combination.size(); ++k) {
-      const Sbp sbp = operand.sbps[k][combination[k]];
-      if (sbp.split() && sbp.dim < dims) size /= Devices(static_cast<int>(k));
+      Split(work.operands[i].sbps[k][combination[k]], graph_.mesh.axes[space_.axes()[k]].size,
+            &dims);
     }
-    return size;
-  };
-  const auto elements = [&](const Operand& operand) {
-    return local(operand, operand.elements, std::numeric_limits<int>::max());
-  };
-  const Operand& out = work.operands[work.inputs];
-  const double products =
-      work.products == Products::kBatch ? local(out, out.matrices, out.matrix_dim) : 1;
-  const double left = elements(work.operands[0]) / products;
-  const double right = elements(work.operands[1]) / products, result = elements(out) / products;
-  if (left <= 0 || right <= 0 || result <= 0) return;
-  call->products = products;
-  call->rows = std::round(std::sqrt(left * result / right));
-  call->columns = std::round(std::sqrt(right * result / left));
+    (i < work.inputs ? local.in : local.out).push_back(std::move(dims));
+  }
+  return local;
 }
 
 OpPrices::Work OpPrices::MakeWork(OpId id) const {
   const OpView view{graph_, graph_.ops[id]};
-  Work work{{.kernel = view.op.kind}, {}, view.op.inputs.size()};
+  Work work{{.kernel = FormName(view.op)}, {}, view.op.inputs.size()};
   if (IsVariable(view.op)) return work;
   const std::vector<TensorId>& typed = view.op.inputs.empty() ? view.op.outputs : view.op.inputs;
   if (!typed.empty()) work.call.dtype = graph_.tensors[typed[0]].dtype;
-  work.products = FindOpDef(view.op.kind)->products;
-  const auto& flops = FindOpDef(view.op.kind)->flops;
-  if (flops != nullptr) work.call.flops = flops(view) / ShareBefore(id);
+  work.def = FindOpDef(view.op);
+  work.attrs = &view.op.attrs;
+  if (work.def->flops) work.call.flops = work.def->flops(view) / ShareBefore(id);
   work.operands = MakeOperands(id);
   return work;
+}
+
+// The products of all combinations.
+void OpPrices::AddProducts(int group, const Work& work, std::vector<double>* key) const {
+  if (work.def == nullptr || !work.def->product) return;
+  std::vector<int> combination(space_.axes().size(), 0);
+  do {
+    const ProductSpec p = work.def->product(LocalWork(work, combination));
+    for (const int64_t n : {p.batch, p.m, p.n}) key->push_back(static_cast<double>(n));
+  } while (space_.Next(group, &combination));
 }
 
 const std::vector<double>& OpPrices::Seconds(OpId id) {
@@ -145,15 +144,11 @@ const std::vector<double>& OpPrices::Seconds(OpId id) {
   for (int k = 0; k < axes; ++k) key.push_back(space_.option_count(group, k));
   for (const Operand& operand : work.operands) {
     key.push_back(operand.bytes);
-    key.push_back(operand.matrices);
     for (const std::vector<Sbp>& on_axis : operand.sbps) {
-      // Splitting among matrices and splitting rows or columns of each give different products.
-      const auto split = [&](Sbp sbp) { return sbp.dim < operand.matrix_dim ? 1 : 3; };
-      for (const Sbp sbp : on_axis) {
-        key.push_back(sbp.split() ? split(sbp) : sbp.partial() ? 2 : 0);
-      }
+      for (const Sbp sbp : on_axis) key.push_back(sbp.split() ? 1 : sbp.partial() ? 2 : 0);
     }
   }
+  AddProducts(group, work, &key);
   const auto [known, fresh] = known_.try_emplace({work.call.kernel, std::move(key)});
   if (!fresh) return known->second;
   std::vector<int> combination(axes, 0);

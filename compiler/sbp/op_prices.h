@@ -37,11 +37,10 @@ class OpPrices {
   double PartsBefore(const NdSbp& previous) const;
 
  private:
-  // An input or output: its bytes, and its SBP for each option on each axis.
+  // An input or output: its bytes and sizes, and its SBP for each option on each axis.
   struct Operand {
-    double bytes = 0, elements = 0;
-    double matrices = 1;  // of the last two dimensions each
-    int matrix_dim = 0;   // the first of these two
+    double bytes = 0;
+    Dims dims;
     std::vector<std::vector<Sbp>> sbps;
   };
   // The call before the axes divide it. Operands: all inputs, then all outputs.
@@ -49,14 +48,17 @@ class OpPrices {
     CallWork call;
     std::vector<Operand> operands;
     size_t inputs = 0;
-    Products products = Products::kNone;
+    const OpDef* def = nullptr;  // null for a variable
+    const AttrMap* attrs = nullptr;
   };
   Work MakeWork(OpId op) const;
   std::vector<Operand> MakeOperands(OpId op) const;
   double ShareBefore(OpId op) const;
   double Devices(int k) const;
   double SecondsWith(const Work& work, const std::vector<int>& combination) const;
-  void SetResults(const Work& work, const std::vector<int>& combination, CallWork* call) const;
+  // The largest pieces with this combination.
+  LocalOp LocalWork(const Work& work, const std::vector<int>& combination) const;
+  void AddProducts(int group, const Work& work, std::vector<double>* key) const;
 
   const Graph& graph_;
   const SbpChoice& previous_;

@@ -1,12 +1,13 @@
 #include "oneflow_core/cost/actor_cost.h"
 
 #include <algorithm>
-#include <cmath>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
+#include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
@@ -23,7 +24,8 @@ class Costing {
       : plan_(plan), program_(program), facts_(facts), mesh_(std::move(mesh)) {}
 
   absl::StatusOr<CallWork> FindCallWork(const proto::Actor& actor) const {
-    CallWork call{actor.kernel(), DType::kF32, FindFacts(facts_, actor.id()).flops(), 0};
+    const std::string form = FormName(actor);
+    CallWork call{form, DType::kF32, FindFacts(facts_, actor.id()).flops(), 0};
     const std::vector<int> read_registers = DataInputs(plan_, program_, actor);
     const int typed = !read_registers.empty()   ? read_registers[0]
                       : actor.output_size() > 0 ? actor.output(0)
@@ -31,20 +33,19 @@ class Costing {
     if (typed >= 0) {
       ASSIGN_OR_RETURN(call.dtype, DTypeFromProto(Reg(typed).dtype(), actor.name()));
     }
-    const OpDef* def = FindOpDef(actor.kernel());
-    const Products products = def == nullptr ? Products::kNone : def->products;
-    ASSIGN_OR_RETURN(const double read, BytesReadBy(actor));
+    const OpDef* def = FindOpDef(form);
+    ASSIGN_OR_RETURN(const double read, BytesReadBy(actor, form));
     call.bytes = read;
     for (const int id : actor.output()) {
       ASSIGN_OR_RETURN(const double bytes, CountBytes(id));
       const proto::Register& r = Reg(id);
       // A product adds to what is there as it goes: that counts once, like each of its operands.
       const bool adds = r.fill_mode() == proto::Register::ACCUMULATE && r.fires_per_fill() > 1 &&
-                        products == Products::kNone;
+                        (def == nullptr || !def->HasProducts());
       const bool in_place = adds || r.fill_mode() == proto::Register::UPDATE;
       call.bytes += in_place ? 2 * bytes : bytes;
     }
-    RETURN_IF_ERROR(SetResults(actor, products, &call));
+    if (def != nullptr && def->product) RETURN_IF_ERROR(SetResults(actor, *def, &call));
     return call;
   }
 
@@ -75,45 +76,31 @@ class Costing {
   const proto::Register& Reg(int id) const { return *FindRegister(plan_, program_, id); }
 
   // Of the largest part.
-  absl::StatusOr<double> CountElements(int id) const {
-    const proto::Register& r = Reg(id);
-    ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
-    return static_cast<double>(MaxElements(layout, mesh_));
-  }
   absl::StatusOr<double> CountBytes(int id) const {
     const proto::Register& r = Reg(id);
-    ASSIGN_OR_RETURN(const double elements, CountElements(id));
+    ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(r.dtype(), r.name()));
-    return elements * static_cast<double>(ElementBytes(dtype));
+    return static_cast<double>(MaxElements(layout, mesh_)) *
+           static_cast<double>(ElementBytes(dtype));
   }
 
-  // Of m k and k n elements comes one of m n, wherever the dimensions of a tensor are divided
-  // between rows and columns. Each matrix of a batch has the last two.
-  absl::Status SetResults(const proto::Actor& actor, Products products, CallWork* call) const {
-    if (products == Products::kNone || products == Products::kOwn) return absl::OkStatus();
-    ASSIGN_OR_RETURN(double left, CountElements(actor.input(0).register_()));
-    ASSIGN_OR_RETURN(double right, CountElements(actor.input(1).register_()));
-    ASSIGN_OR_RETURN(double result, CountElements(actor.output(0)));
-    if (left <= 0 || right <= 0 || result <= 0) return absl::OkStatus();
-    call->products = 1;
-    if (products == Products::kBatch) {
-      ASSIGN_OR_RETURN(call->products, MatricesIn(actor.output(0)));
-    }
-    left /= call->products, right /= call->products, result /= call->products;
-    call->rows = std::round(std::sqrt(left * result / right));
-    call->columns = std::round(std::sqrt(right * result / left));
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<double> MatricesIn(int id) const {
+  absl::StatusOr<Dims> LargestPart(int id) const {
     const proto::Register& r = Reg(id);
     ASSIGN_OR_RETURN(const Layout layout, LayoutFromProto(r.layout(), mesh_, r.name()));
-    const Slice slice = LargestSlice(layout, mesh_);
-    double matrices = 1;
-    for (size_t d = 0; d + 2 < slice.size.size(); ++d) {
-      matrices *= static_cast<double>(slice.size[d]);
+    return LargestSlice(layout, mesh_).size;
+  }
+
+  absl::Status SetResults(const proto::Actor& actor, const OpDef& def, CallWork* call) const {
+    ASSIGN_OR_RETURN(const AttrMap attrs, AttrsFromProto(actor.attr(), actor.name()));
+    LocalOp local{attrs, {}, {}};
+    for (const int id : DataInputs(plan_, program_, actor)) {
+      ASSIGN_OR_RETURN(local.in.emplace_back(), LargestPart(id));
     }
-    return matrices;
+    for (const int id : actor.output()) {
+      ASSIGN_OR_RETURN(local.out.emplace_back(), LargestPart(id));
+    }
+    SetProduct(def.product(local), call);
+    return absl::OkStatus();
   }
 
   const proto::Group& FindGroup(const proto::Actor& actor) const {
@@ -137,7 +124,7 @@ class Costing {
     return written;
   }
 
-  absl::StatusOr<double> BytesReadBy(const proto::Actor& actor) const {
+  absl::StatusOr<double> BytesReadBy(const proto::Actor& actor, std::string_view form) const {
     if (actor.has_boxing()) {
       // What is written, from one source; of a sum, from each.
       ASSIGN_OR_RETURN(const double written, BytesWrittenBy(actor));
@@ -153,7 +140,7 @@ class Costing {
     if (actor.output_size() > 0) {
       ASSIGN_OR_RETURN(first_output, CountBytes(actor.output(0)));
     }
-    return BytesRead(actor.kernel(), std::move(inputs), first_output);
+    return BytesRead(form, std::move(inputs), first_output);
   }
 
   absl::StatusOr<BoxingWork> FindBoxingWork(const proto::Actor& actor) const {
@@ -169,7 +156,7 @@ class Costing {
     work.dtype = call.dtype;
     work.flops = call.flops;
     ASSIGN_OR_RETURN(work.written, BytesWrittenBy(actor));
-    ASSIGN_OR_RETURN(const double read, BytesReadBy(actor));
+    ASSIGN_OR_RETURN(const double read, BytesReadBy(actor, call.kernel));
     work.rewritten = call.bytes - read - work.written;
     // An all_reduce goes in a ring; of all others the plan knows.
     work.received = work.primitive == "all_reduce"

@@ -13,7 +13,7 @@ namespace {
 // devices, and a send to the next stage.
 proto::Plan SmallPlan() {
   constexpr char kPlan[] = R"plan(
-    version: 3 stage_axis: 0 kernel_threads: 1
+    version: 4 stage_axis: 0 kernel_threads: 1
     mesh { axis { name: "pipe" size: 2 } axis { name: "tensor" size: 2 } }
     group { name: "tensor" axis: 1 }
     group { name: "stage 0 to 1" stages { to: 1 } }

@@ -30,7 +30,7 @@ int FindLevel(const BoxingWork& work, const Mesh& mesh, const proto::Cluster& cl
 // whatever the primitive's name.
 CallWork MakeCopy(const BoxingWork& work) {
   const double sources = work.sums ? work.members : 1;
-  return {.kernel = work.sums ? "add" : "slice",
+  return {.kernel = work.sums ? kSumKernel : kCopyKernel,
           .dtype = work.dtype,
           .flops = work.flops,
           .bytes = (sources + 1) * work.written + work.rewritten};

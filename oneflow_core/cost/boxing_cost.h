@@ -31,6 +31,10 @@
 
 namespace oneflow {
 
+// The kernels as which boxing is priced: a copy, or a sum.
+inline constexpr const char* kCopyKernel = "slice";
+inline constexpr const char* kSumKernel = "add";
+
 // One firing of a primitive on the device that has most to do.
 struct BoxingWork {
   std::string_view primitive;  // one of those of ReceivedBytes

@@ -13,7 +13,7 @@ constexpr double kFlops = 1e11, kBandwidth = 1e10;  // of a device that says not
 
 bool IsProduct(std::string_view kernel) {
   const OpDef* def = FindOpDef(kernel);
-  return def != nullptr && def->products != Products::kNone;
+  return def != nullptr && def->HasProducts();
 }
 
 // The time of a call's tiles, relative to its results spread evenly over the processors; at
@@ -59,6 +59,13 @@ double FindShare(const google::protobuf::RepeatedPtrField<proto::Efficiency>& st
 bool IsHostCopy(const std::string& kernel) { return kernel == "copy_in" || kernel == "copy_out"; }
 
 }  // namespace
+
+void SetProduct(const ProductSpec& product, CallWork* call) {
+  if (product.Empty()) return;
+  call->products = static_cast<double>(product.batch);
+  call->rows = static_cast<double>(product.m);
+  call->columns = static_cast<double>(product.n);
+}
 
 KernelCost::KernelCost(const proto::Device& device) : device_(device) {
   device_.clear_kernel_time();

@@ -1,11 +1,11 @@
 // How long one call of a kernel takes on a device: a roofline, and what measured calls say of it.
 //
 //   const KernelCost cost(cluster.device());
-//   double seconds = cost.Seconds({"linear", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
+//   double seconds = cost.Seconds({"linear+gelu", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
 //
 // Roofline: max(flops / rate, bytes / memory rate), with the rates that the cluster file gives for
 // the call's size; their sum where the device says `no_overlap`. Products of matrices
-// (OpDef::products) go at the rate of their type, all else, which is computed in f32, at the f32
+// (OpDef::HasProducts) go at the rate of their type, all else, which is computed in f32, at the f32
 // peak. If the device has a number of processors, and no call was measured, each processor computes
 // one tile of a product's result at a time: a last wave with few tiles, and tiles that stand out,
 // cost as much as full ones (NVIDIA, Matrix Multiplication Background User's Guide, "Dimension
@@ -22,19 +22,23 @@
 #include <string>
 #include <vector>
 
+#include "oneflow_core/op/product_spec.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "proto/cluster.pb.h"
 
 namespace oneflow {
 
 struct CallWork {
-  std::string kernel;           // key of the kernel table: a kind of op
+  std::string kernel;           // a form of a kind of op (FormName), or a kernel that is no op's
   DType dtype = DType::kF32;    // of its products, or of its first input
   double flops = 0, bytes = 0;  // of the call; bytes read and written
   // Of the results of products of two matrices: how many there are, and of how many rows and
   // columns. Not known where `products` is 0.
   double products = 0, rows = 0, columns = 0;
 };
+
+// Sets what the call's results are to those of `product`, unless it is empty.
+void SetProduct(const ProductSpec& product, CallWork* call);
 
 class KernelCost {
  public:

@@ -47,7 +47,7 @@ TEST_CASE("what is no product computes at the f32 peak, whatever it is stored as
   CHECK(cost.Seconds({"gelu", DType::kBF16, 1e12, 1e6}) == Approx(1e-2));
   CHECK(cost.Seconds({"gelu", DType::kF32, 1e12, 1e6}) == Approx(1e-2));
   CHECK(cost.Seconds({"no_such_kernel", DType::kBF16, 1e12, 1e6}) == Approx(1e-2));
-  for (const char* product : {"batch_matmul", "linear_add", "linear_gelu", "causal_attention"}) {
+  for (const char* product : {"batch_matmul", "linear+add", "linear+gelu", "causal_attention"}) {
     CHECK(cost.Seconds({product, DType::kBF16, 9e11, 1e6}) == Approx(5e-3));
   }
 }

@@ -25,22 +25,23 @@ int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k) {
   return RoundUp(left) + RoundUp(right) + RoundUp(sums);
 }
 
-int64_t AttentionWorkspacePerThread(int64_t t, int64_t d) {
-  const int64_t keys = RoundUp(t, kAttentionBlock), width = RoundUp(d, kMostPanelColumns);
-  const int64_t of_head = 2 * d + 3 * width, of_block = 3 * width + 2 * keys;
-  return kWidest * (keys * of_head + kAttentionBlock * of_block);
+int64_t AttentionWorkspacePerThread(int64_t keys, int64_t d) {
+  const int64_t padded = RoundUp(keys, kAttentionBlock), width = RoundUp(d, kMostPanelColumns);
+  constexpr int64_t kPlace = 3;  // a key's position and document, and its part of a panel's bounds
+  const int64_t of_head = 2 * d + 3 * width + kPlace, of_block = 3 * width + 2 * padded;
+  return kWidest * (padded * of_head + kAttentionBlock * of_block);
 }
 
-int64_t AttentionWorkspace(int64_t t, int64_t d, int threads) {
-  return threads * AttentionWorkspacePerThread(t, d);
+int64_t AttentionWorkspace(int64_t keys, int64_t d, int threads) {
+  return threads * AttentionWorkspacePerThread(keys, d);
 }
 
 int64_t SoftmaxWorkspacePerThread(const std::vector<int64_t>& x) {
   return RoundUp(x.back() * kWidest);
 }
 
-int64_t CachedAttentionWorkspacePerThread(int64_t t, int64_t positions, int64_t d) {
-  const int64_t rows = std::min(kCachedQueries, t), side = std::max(positions, d);
+int64_t CachedAttentionWorkspacePerThread(int64_t t, int64_t heads, int64_t positions, int64_t d) {
+  const int64_t rows = std::min(kCachedQueries, t == 1 ? heads : t), side = std::max(positions, d);
   return RoundUp(rows * positions * kWidest) + ProductWorkspace(rows, side, side);
 }
 

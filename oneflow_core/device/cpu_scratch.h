@@ -27,17 +27,19 @@ int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k);
 inline constexpr int64_t kAttentionBlock = 64;
 inline constexpr int64_t kMostPanelColumns = 32;
 
-// Bytes for attention over t positions and heads of width d, forward or backward. Each thread
-// holds, all in panels: keys and values (transposed too), their gradients, a block of queries and
-// of what goes with them, and the block's scores and their gradients.
-int64_t AttentionWorkspacePerThread(int64_t t, int64_t d);
-int64_t AttentionWorkspace(int64_t t, int64_t d, int threads);
+// Bytes for attention to `keys` keys of heads of width d, forward or backward. Each thread holds,
+// all in panels: keys and values (transposed too), their gradients, a block of queries and of what
+// goes with them, and the block's scores and their gradients; and the keys' positions and
+// documents.
+int64_t AttentionWorkspacePerThread(int64_t keys, int64_t d);
+int64_t AttentionWorkspace(int64_t keys, int64_t d, int threads);
 
 // A row of the softmax of x, f32 or f64.
 int64_t SoftmaxWorkspacePerThread(const std::vector<int64_t>& x);
 
-// Attention of t new positions to a cache of `positions`: blocks of kCachedQueries queries.
+// Attention of t new positions to a cache of `positions`, which `heads` query heads share: blocks
+// of kCachedQueries queries.
 inline constexpr int64_t kCachedQueries = 64;
-int64_t CachedAttentionWorkspacePerThread(int64_t t, int64_t positions, int64_t d);
+int64_t CachedAttentionWorkspacePerThread(int64_t t, int64_t heads, int64_t positions, int64_t d);
 
 }  // namespace oneflow

@@ -26,6 +26,10 @@ constexpr int64_t RowParts(int64_t rows) {
 constexpr int64_t LayerNormGradWeightScratch(int64_t rows, int64_t width) {
   return RowParts(rows) * 2 * width * 4;
 }
+// A sum of each column in f32: of the gain's gradient.
+constexpr int64_t RmsNormGradWeightScratch(int64_t rows, int64_t width) {
+  return RowParts(rows) * width * 4;
+}
 
 // A sum of each column in f32: of a bias's gradient. One part needs none.
 constexpr int64_t ColumnSumsScratch(int64_t rows, int64_t width) {
@@ -38,9 +42,7 @@ constexpr int64_t SumSquaresScratch(int64_t elements) {
   return (elements + kSquaresBlock - 1) / kSquaresBlock * 8;
 }
 
-// Gradient of attention: Σ out dout of each row, in f32.
-constexpr int64_t AttentionGradScratch(int64_t b, int64_t heads, int64_t t) {
-  return b * heads * t * 4;
-}
+// Gradient of attention: Σ out dout of each row of a head, in f32.
+constexpr int64_t AttentionGradScratch(int64_t rows) { return rows * 4; }
 
 }  // namespace oneflow

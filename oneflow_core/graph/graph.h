@@ -47,7 +47,7 @@ struct Tensor {
   OpId producer = -1;
   int output = 0;                         // index among the producer's outputs
   std::map<std::string, Sbp> constraint;  // what was asked of it, by axis name
-  std::set<std::string> usual;            // axes of these that AnnotateGpt asked for, not the user
+  std::set<std::string> usual;            // axes of these that AnnotateModel chose, not the user
   NdSbp sbp;                              // filled in by infer_sbp
 };
 
@@ -57,7 +57,8 @@ struct Op {
   std::vector<TensorId> inputs, outputs;
   AttrMap attrs;
   int stage = 0;
-  int chunk = 0;  // which of the stage's slices of the model; 0 for what fires once a step
+  int chunk = 0;   // which of the stage's slices of the model; 0 for what fires once a step
+  int block = -1;  // block of the model that it belongs to, 0-based; -1: outside of the blocks
   Phase phase = Phase::kForward;
   std::string recompute;    // ops of one such name are computed again together, in the backward
   bool recomputed = false;  // a clone that recomputes a forward op
@@ -71,6 +72,7 @@ std::string Where(const Op& op);
 
 struct Graph {
   std::string name;
+  std::string family;  // "gpt", "llama", ...: oneflow_core/model/family.h; empty: not stated
   Mesh mesh;
   std::vector<Op> ops;
   std::vector<Tensor> tensors;

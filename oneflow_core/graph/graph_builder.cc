@@ -15,6 +15,7 @@ GraphBuilder::GraphBuilder(std::string name) { graph_.set_name(std::move(name));
 
 Value GraphBuilder::Append(proto::Op op) {
   op.set_stage(stage_);
+  if (block_ >= 0) op.set_block(block_);
   *graph_.add_op() = std::move(op);
   return {graph_.op().rbegin()->name()};
 }
@@ -110,6 +111,38 @@ Value GraphBuilder::LayerNorm(std::string name, Value x, Value gamma, Value beta
   return Op("layer_norm", std::move(name), {x, gamma, beta}, std::move(attrs));
 }
 
+Value GraphBuilder::RmsNorm(std::string name, Value x, Value gamma, double epsilon) {
+  AttrMap attrs;
+  if (epsilon != 1e-5) attrs["epsilon"] = epsilon;
+  return Op("rms_norm", std::move(name), {x, gamma}, std::move(attrs));
+}
+
+Value GraphBuilder::Gated(std::string name, Value gate, Value up, std::string activation) {
+  return Op("gated", std::move(name), {gate, up}, {{"activation", std::move(activation)}});
+}
+
+Value GraphBuilder::Rotary(std::string name, Value x, const RotaryOptions& options,
+                           Value positions) {
+  AttrMap attrs = {{"theta", options.theta}};
+  if (options.scaling) {
+    attrs["scale_factor"] = options.scaling->factor;
+    attrs["low_frequency_factor"] = options.scaling->low_frequency_factor;
+    attrs["high_frequency_factor"] = options.scaling->high_frequency_factor;
+    attrs["original_positions"] = options.scaling->original_positions;
+  }
+  return Op("rotary", std::move(name), {x, positions}, std::move(attrs));
+}
+
+Value GraphBuilder::SplitQkv(std::string name, Value qkv, bool parts_first) {
+  return Op("split_qkv", std::move(name), {qkv}, {{"parts_first", parts_first}});
+}
+
+Value GraphBuilder::Attention(std::string name, Value q, Value k, Value v, int64_t window) {
+  AttrMap attrs;
+  if (window != 0) attrs["window"] = window;
+  return Op("attention", std::move(name), {q, k, v}, std::move(attrs));
+}
+
 Value GraphBuilder::Gelu(std::string name, Value x) { return Op("gelu", std::move(name), {x}); }
 
 Value GraphBuilder::Dropout(std::string name, Value x, double rate) {
@@ -166,7 +199,11 @@ void GraphBuilder::Output(const Value& output) { graph_.add_output(output.name);
 
 void GraphBuilder::SetMesh(const Mesh& mesh) { *graph_.mutable_mesh() = ToProto(mesh); }
 
+void GraphBuilder::Family(std::string family) { graph_.set_family(std::move(family)); }
+
 void GraphBuilder::Stage(int stage) { stage_ = stage; }
+
+void GraphBuilder::Block(int block) { block_ = block; }
 
 void GraphBuilder::Constrain(const Value& tensor, const std::string& axis, Sbp sbp) {
   const size_t colon = tensor.name.find(':');

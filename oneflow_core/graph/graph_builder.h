@@ -50,6 +50,17 @@ struct LinearOptions {
   bool transpose_w = false;  // w is [out..., in...]
 };
 
+// Rotary position embeddings.
+struct RotaryOptions {
+  double theta = 10000;
+  // Llama 3.1's scaling of frequencies; none by default.
+  struct Scaling {
+    double factor, low_frequency_factor, high_frequency_factor;
+    int64_t original_positions;
+  };
+  std::optional<Scaling> scaling = {};
+};
+
 class GraphBuilder {
  public:
   // A tensor of the graph under construction: a name, free to copy. A default one is "none", for
@@ -68,7 +79,7 @@ class GraphBuilder {
   Value Variable(std::string name, NamedDims dims, Init init, DType dtype = DType::kF32);
   Value Fill(std::string name, Dims dims, double value);
 
-  // Ops. LayerNorm and CausalAttention return output 0; .output(i) names the others.
+  // Ops. Those with several outputs return output 0; .output(i) names the others.
   Value Matmul(std::string name, Value a, Value b, bool transpose_a = false,
                bool transpose_b = false);
   Value Linear(std::string name, Value x, Value w, Value bias = {}, LinearOptions options = {});
@@ -76,10 +87,18 @@ class GraphBuilder {
   Value Embedding(std::string name, Value table, Value ids);
   Value PositionalEmbedding(std::string name, Value x, Value table);
   Value LayerNorm(std::string name, Value x, Value gamma, Value beta = {}, double epsilon = 1e-5);
+  Value RmsNorm(std::string name, Value x, Value gamma, double epsilon = 1e-5);
   Value Gelu(std::string name, Value x);
+  Value Gated(std::string name, Value gate, Value up, std::string activation = "silu");
+  // Without positions, those of a sequence are 0, 1, ...
+  Value Rotary(std::string name, Value x, const RotaryOptions& options, Value positions = {});
   Value Dropout(std::string name, Value x, double rate);
   Value StoredDropout(std::string name, Value x, double rate);  // .output(1) is the mask
   Value CausalAttention(std::string name, Value qkv);
+  // Queries; .output(1) keys, .output(2) values.
+  Value SplitQkv(std::string name, Value qkv, bool parts_first);
+  // `window`: the last positions that a query sees; 0: all before it.
+  Value Attention(std::string name, Value q, Value k, Value v, int64_t window = 0);
   Value SplitHeads(std::string name, Value qkv);  // queries; .output(1) keys, .output(2) values
   Value BatchMatmul(std::string name, Value a, Value b, bool transpose_a = false,
                     bool transpose_b = false);
@@ -99,8 +118,11 @@ class GraphBuilder {
   void Loss(const Value& loss);
   void Output(const Value& output);
   void SetMesh(const Mesh& mesh);
+  void Family(std::string family);
   // Ops added from now on stand on this stage.
   void Stage(int stage);
+  // Ops added from now on belong to this block of the model; -1: to none.
+  void Block(int block);
   // The tensor must have this SBP on this axis.
   void Constrain(const Value& tensor, const std::string& axis, Sbp sbp);
 
@@ -113,7 +135,7 @@ class GraphBuilder {
   Value Append(proto::Op op);
 
   proto::Graph graph_;
-  int stage_ = 0;
+  int stage_ = 0, block_ = -1;
   absl::Status first_error_;
 };
 

@@ -36,6 +36,27 @@ graph mlp mesh=pipe=2,tensor=2 ops=9 boxing=0 loss=loss outputs=norm
 )");
 }
 
+TEST_CASE("ops belong to the block that is being built; the graph states its family") {
+  GraphBuilder g("net");
+  g.Family("gpt");
+  auto x = g.Input("x", {{"batch", 0}, {"hidden", 8}});
+  g.Block(0);
+  x = g.Gelu("first", x);
+  g.Block(1);
+  x = g.Gelu("second", x);
+  g.Block(-1);
+  g.Output(g.Gelu("last", x));
+  const Graph graph = *g.Build();
+  CHECK('\n' + ToText(graph) == R"(
+graph net family=gpt mesh=1 ops=4 boxing=0 outputs=last
+  x       f32[batch,8]  = input        source=feed
+  first   f32[]         = gelu x       block=0
+  second  f32[]         = gelu first   block=1
+  last    f32[]         = gelu second
+)");
+  CHECK(graph.FindOp("x")->block == -1);
+}
+
 TEST_CASE("every kind has a method") {
   GraphBuilder g("all");
   auto ids = g.Input("ids", {4, 8}, "tokens", DType::kI32);
@@ -75,6 +96,39 @@ graph all mesh=1 ops=20 boxing=0 loss=nll
   one      f32[]          = fill                              dims=[2,2] value=1
   row      f32[]          = fill                              dims=[12] value=2
   bias     f32[]          = add_bias table row
+)");
+}
+
+TEST_CASE("a block of Llama has its methods") {
+  GraphBuilder g("llama");
+  auto x = g.Input("x", {2, 4, 12});
+  auto norm = g.RmsNorm("norm", x, g.Variable("gamma", {12}, Ones()), 1e-6);
+  auto w = g.Variable("w", {12, 2, 4, 6}, Normal(0.02));
+  auto q = g.SplitQkv("split", g.Linear("qkv", norm, w), /*parts_first=*/false);
+  const RotaryOptions scaled{.theta = 500000, .scaling = {{8, 1, 4, 8192}}};
+  auto positions = g.Input("positions", {2, 4}, "feed", DType::kI32);
+  auto k = g.Rotary("k_rotary", q.output(1), scaled, positions);
+  auto a = g.Attention("attn", g.Rotary("q_rotary", q, {}), k, q.output(2), 16);
+  g.Attention("full", q, k, q.output(2));
+  g.Gated("act", a, a);
+  g.Gated("other", g.RmsNorm("plain", x, {"gamma"}), a, "gelu");
+  CHECK('\n' + ToText(*g.Build()) == R"(
+graph llama mesh=1 ops=14 boxing=0
+  x            f32[2,4,12]    = input                                source=feed
+  gamma        f32[12]        = variable                             init=ones
+  norm         f32[]          = rms_norm x gamma                     epsilon=1e-06
+  w            f32[12,2,4,6]  = variable                             init=normal init_value=0.02
+  qkv          f32[]          = linear norm w
+  split :1 :2  f32[]x3        = split_qkv qkv                        parts_first=false
+  positions    i32[2,4]       = input                                source=feed
+  k_rotary     f32[]          = rotary split:1 positions             high_frequency_factor=4 low_frequency_factor=1
+      original_positions=8192 scale_factor=8 theta=5e+05
+  q_rotary     f32[]          = rotary split                         theta=10000
+  attn         f32[]          = attention q_rotary k_rotary split:2  window=16
+  full         f32[]          = attention split k_rotary split:2
+  act          f32[]          = gated attn attn                      activation=silu
+  plain        f32[]          = rms_norm x gamma
+  other        f32[]          = gated plain attn                     activation=gelu
 )");
 }
 

@@ -1,4 +1,7 @@
 // The text form of graphs: reading with locations, writing one line an op.
+#include <charconv>
+#include <system_error>
+
 #include <google/protobuf/text_format.h>
 
 #include "oneflow_core/base/file.h"
@@ -10,11 +13,34 @@ namespace oneflow {
 
 using google::protobuf::TextFormat;
 
+namespace {
+
+// 12 of "h.12.attn.qkv"; -1: the name is of another form.
+int BlockInName(std::string_view name) {
+  if (!name.starts_with("h.")) return -1;
+  int block = -1;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + 2, end, block);
+  return error != std::errc() || stop == end || *stop != '.' ? -1 : block;
+}
+
+}  // namespace
+
+void FillBlocks(proto::Graph* graph) {
+  for (const proto::Op& op : graph->op()) {
+    if (op.has_block()) return;
+  }
+  for (proto::Op& op : *graph->mutable_op()) {
+    if (const int block = BlockInName(op.name()); block >= 0) op.set_block(block);
+  }
+}
+
 absl::StatusOr<GraphSource> ParseGraphSource(std::string_view text, std::string_view file) {
   GraphSource source;
   source.file = std::string(file);
   TextFormat::ParseInfoTree locations;
   RETURN_IF_ERROR(ParseText(text, file, "graph", &source.graph, &locations));
+  FillBlocks(&source.graph);
   const auto* op_field =
       proto::Graph::descriptor()->FindFieldByNumber(proto::Graph::kOpFieldNumber);
   for (int i = 0; i < source.graph.op_size(); ++i) {
@@ -53,7 +79,9 @@ std::string GraphFileText(const proto::Graph& graph) {
   }
   proto::Graph name;
   name.set_name(rest.name());
+  name.set_family(rest.family());
   rest.clear_name();
+  rest.clear_family();
   TextFormat::PrintToString(name, &part);
   text = part + text;
   TextFormat::PrintToString(rest, &part);

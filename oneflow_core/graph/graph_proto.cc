@@ -57,6 +57,7 @@ class Importer {
 
   absl::StatusOr<Graph> Import() {
     graph_.name = proto_.name();
+    graph_.family = proto_.family();
     ASSIGN_OR_RETURN(graph_.mesh, MeshFromProto(proto_.mesh(), source_.file + ": mesh"));
     RETURN_IF_ERROR(IndexNames());
     RETURN_IF_ERROR(ResolveInputs());
@@ -219,6 +220,9 @@ class Importer {
     if (op.stage() < 0) {
       return InputError(Where(i), "stage is " + std::to_string(op.stage()), "stages count from 0");
     }
+    if (op.has_block() && op.block() < 0) {
+      return InputError(Where(i), "block is " + std::to_string(op.block()), "blocks count from 0");
+    }
     ASSIGN_OR_RETURN(AttrMap attrs, AttrsFromProto(op.attr(), Where(i)));
     std::vector<TensorId> inputs;
     for (const Reference& input : inputs_[i]) inputs.push_back(Resolve(input));
@@ -227,6 +231,7 @@ class Importer {
     op_ids_[op.name()] = id;
     if (!source_.op_lines.empty()) graph_.ops[id].written_at = FileLine(i);
     graph_.ops[id].stage = op.stage();
+    if (op.has_block()) graph_.ops[id].block = op.block();
     graph_.ops[id].recompute = op.recompute();
     for (int k = 0; k < op.sbp_size(); ++k) {
       Tensor& tensor = graph_.tensors[graph_.ops[id].outputs[k]];

@@ -83,6 +83,26 @@ TEST_CASE("layouts are kept a line each; what they name must be there once") {
         "plans have train, eval, generate, run, prefill, decode");
 }
 
+TEST_CASE("blocks are read; where a file states none, they are those of the names") {
+  const auto block = [](const std::string& text, const char* op) {
+    return ParseGraphText(text)->FindOp(op)->block;
+  };
+  const std::string old = kX + Line("name: \"h.12.act\" kind: \"gelu\" input: \"x\"") +
+                          Line("name: \"h.x.act\" kind: \"gelu\" input: \"x\"") +
+                          Line("name: \"h.3\" kind: \"gelu\" input: \"x\"") +
+                          Line("name: \"h.-4.act\" kind: \"gelu\" input: \"x\"");
+  CHECK(block(old, "h.12.act") == 12);
+  for (const char* op : {"x", "h.x.act", "h.3", "h.-4.act"}) CHECK(block(old, op) == -1);
+  const std::string stated = old + Line("name: \"top\" kind: \"gelu\" input: \"h.3\" block: 0");
+  CHECK(block(stated, "top") == 0);
+  CHECK(block(stated, "h.12.act") == -1);
+  const auto source = ParseGraphSource("family: \"gpt\"\n" + stated, "g.txt");
+  CHECK(GraphFileText(source->graph).find("input: \"h.3\" block: 0 }") != std::string::npos);
+  CHECK(GraphFromSource(*source)->family == "gpt");
+  CHECK(Error(kX + Line("name: \"y\" kind: \"gelu\" input: \"x\" block: -1")) ==
+        "g.txt:2: op \"y\": block is -1; blocks count from 0");
+}
+
 TEST_CASE("strings that are not UTF-8 are refused where they stand") {
   CHECK(Error("name: \"bad\\377\"\n" + kX) ==
         "g.txt:1:1: name: \"bad\\377\" is not UTF-8; write names and texts in UTF-8");

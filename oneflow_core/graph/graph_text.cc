@@ -63,6 +63,7 @@ std::string RestText(const Graph& graph, const Op& op, bool staged) {
   std::string text;
   if (staged) Append(&text, "stage=" + std::to_string(op.stage));
   if (op.chunk > 0) Append(&text, "chunk=" + std::to_string(op.chunk));
+  if (op.block >= 0) Append(&text, "block=" + std::to_string(op.block));
   if (!op.recompute.empty()) Append(&text, "recompute=" + op.recompute);
   if (op.phase == Phase::kPrepare) Append(&text, "phase=P");
   if (op.phase == Phase::kBackward) Append(&text, "phase=B");
@@ -123,6 +124,7 @@ std::string Header(const Graph& graph) {
                                     [](const Op& op) { return IsBoxing(op.kind); });
   std::string text = "graph";
   if (!graph.name.empty()) Append(&text, graph.name);
+  if (!graph.family.empty()) Append(&text, "family=" + graph.family);
   Append(&text, "mesh=" + ToString(graph.mesh));
   Append(&text, "ops=" + std::to_string(graph.ops.size()));
   Append(&text, "boxing=" + std::to_string(boxing));

@@ -8,10 +8,10 @@
 //     ...
 //
 // One line an op: its outputs, their types, "=", kind, inputs, then what is not the default: stage
-// (in graphs that have several), phase (P prepare, B backward, U update), constraints not yet
-// applied, attributes. An op's first output has the op's name; the second is `:1`, named "ln:1".
-// Equal types in a row are written once, with their number. SBP stands after each tensor once
-// infer_sbp has run, one entry for each axis but the stage's. Lines of more than kTextColumns
+// (in graphs that have several), chunk, block, phase (P prepare, B backward, U update), constraints
+// not yet applied, attributes. An op's first output has the op's name; the second is `:1`, named
+// "ln:1". Equal types in a row are written once, with their number. SBP stands after each tensor
+// once infer_sbp has run, one entry for each axis but the stage's. Lines of more than kTextColumns
 // (oneflow_core/base/wrap.h) go on in lines that begin with six blanks.
 #pragma once
 

@@ -1,8 +1,9 @@
-// Selects the ops of a GPT that the backward recomputes: writes Op::recompute.
+// Selects the ops of a model that the backward recomputes: writes Op::recompute.
 //
 //   none        nothing (but what the graph itself says)
 //   attention   its core: scores, softmax, dropout and weighted values; Korthikanti's selective
-//   selective   that, layer norms, gelu and dropout, each alone: all but matrix products
+//   selective   that, norms, activations and dropout, each alone: all that takes little time, and
+//               of which the backward has the inputs anyway (OpDef::selective)
 //   full        a block at a time: of each block only its input is kept
 //   gather      beside one of these: what the forward gathers of its activations (sequence
 //               parallelism does, before products) the backward gathers again; only parts are kept.
@@ -28,8 +29,8 @@ struct RecomputePolicy {
 // Of "full", "attention,gather", ...; "" is none. Errors: a word that is not known, two of ops.
 absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy);
 
-// "" is none. Errors: a policy that is not known; one of these two for a graph without blocks
-// ("h.0", "h.1", ...).
+// "" is none. Errors: a policy that is not known; one but none and gather for a graph without
+// blocks (Op::block).
 absl::Status AnnotateRecompute(Graph* graph, std::string_view policy);
 
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
 
 namespace oneflow {
 namespace {
@@ -62,6 +63,23 @@ TEST_CASE("attention: its core is one scope, fused or not, and nothing else is c
   CHECK_FALSE(ParseRecompute("")->gather);
 }
 
+TEST_CASE("the words mean the same for Llama") {
+  const auto scopes = [](const char* policy) {
+    Graph graph = *GraphFromProto(BuildLlama(*LlamaPreset("llama-tiny")), "llama");
+    REQUIRE(AnnotateRecompute(&graph, policy).ok());
+    std::string text;
+    for (const Op& op : graph.ops) {
+      if (op.block == 1 && !op.recompute.empty()) text += op.name + ':' + op.recompute + ' ';
+    }
+    return text;
+  };
+  CHECK(scopes("attention") == "h.1.attn.core:h.1.attn.core ");
+  CHECK(scopes("selective") ==
+        "h.1.norm_1:h.1.norm_1 h.1.attn.core:h.1.attn.core h.1.norm_2:h.1.norm_2 "
+        "h.1.mlp.act:h.1.mlp.act ");
+  CHECK(scopes("full").find("h.1.attn.qkv:h.1 h.1.attn.split:h.1 ") != std::string::npos);
+}
+
 TEST_CASE("what cannot be meant is refused") {
   Graph graph = SmallGpt();
   CHECK(AnnotateRecompute(&graph, "").ok());
@@ -75,7 +93,7 @@ TEST_CASE("what cannot be meant is refused") {
   Graph other;
   other.name = "mlp";
   CHECK(AnnotateRecompute(&other, "full").message() ==
-        "recompute full: \"mlp\" has no blocks h.0, h.1, ...; write `recompute: \"name\"` on the "
+        "recompute full: \"mlp\" has no blocks; write `recompute: \"name\"` on the "
         "graph's ops");
 }
 

@@ -1,5 +1,5 @@
 // Which blocks stand on which stage, so that the slowest stage is as fast as can be. Part of
-// annotate_gpt.
+// annotate_model.
 #pragma once
 
 #include <vector>

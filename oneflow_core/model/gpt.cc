@@ -5,8 +5,6 @@
 
 #include <glog/logging.h>
 
-#include "absl/strings/match.h"
-#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_builder.h"
 
@@ -35,7 +33,7 @@ constexpr Preset kPresets[] = {
 // The parts of one model. Each method adds ops whose names begin with `at`.
 class Gpt {
  public:
-  explicit Gpt(const GptConfig& config) : config_(config), g_(config.name) {}
+  explicit Gpt(const GptConfig& config) : config_(config), g_(config.name) { g_.Family("gpt"); }
 
   proto::Graph Build() {
     const NamedDims batch = {{"batch", 0}, {"seq", config_.sequence}};
@@ -46,7 +44,11 @@ class Gpt {
 
     Value x = g_.PositionalEmbedding("embed", g_.Embedding("embed.tokens", wte, tokens), wpe);
     x = Dropout("embed.drop", x);
-    for (int64_t i = 0; i < config_.layers; ++i) x = Block("h." + std::to_string(i), x);
+    for (int64_t i = 0; i < config_.layers; ++i) {
+      g_.Block(static_cast<int>(i));
+      x = Block("h." + std::to_string(i), x);
+    }
+    g_.Block(-1);
     x = LayerNorm("ln_f", x);
     const Value head =
         config_.tied ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
@@ -72,7 +74,7 @@ class Gpt {
 
   Value LayerNorm(const std::string& at, Value x) {
     const Value gamma = g_.Variable(at + ".weight", {Hidden()}, Ones());
-    return g_.LayerNorm(at, x, gamma, Bias(at, {Hidden()}));
+    return g_.LayerNorm(at, x, gamma, Bias(at, {Hidden()}), config_.epsilon);
   }
 
   Value Linear(const std::string& at, Value x, NamedDims in, NamedDims out, Init init) {
@@ -124,6 +126,22 @@ class Gpt {
 
 }  // namespace
 
+Family GptFamily() {
+  return {.name = "gpt",
+          .models = "GPT-2 and GPT-3",
+          .presets = GptPresets(),
+          .known_by = {"wte", "wpe"},
+          .splits = {{"wte", S(0)},
+                     {"head.weight", S(0)},
+                     {"h.*.attn.qkv.weight", S(2)},
+                     {"h.*.attn.qkv.bias", S(1)},
+                     {"h.*.attn.proj.weight", S(0)},
+                     {"h.*.mlp.fc.weight", S(1)},
+                     {"h.*.mlp.fc.bias", S(0)},
+                     {"h.*.mlp.proj.weight", S(0)}},
+          .files = &GptFiles()};
+}
+
 std::vector<std::string> GptPresets() {
   std::vector<std::string> names;
   for (const Preset& preset : kPresets) names.push_back(preset.name);
@@ -134,15 +152,7 @@ absl::StatusOr<GptConfig> GptPreset(std::string_view name) {
   for (const Preset& p : kPresets) {
     if (name == p.name) return GptConfig{p.name, p.layers, p.heads, p.hidden, p.sequence, p.vocab};
   }
-  std::string nearest = Nearest(name, GptPresets()), all;
-  for (const Preset& preset : kPresets) {
-    // "gpt3" is short for gpt3-175b.
-    if (nearest.empty() && absl::StartsWithIgnoreCase(preset.name, ToAbsl(name)))
-      nearest = preset.name;
-    all += (all.empty() ? "" : ", ") + std::string(preset.name);
-  }
-  return InputError("--preset=" + std::string(name), "no such preset",
-                    nearest.empty() ? "use one of " + all : "did you mean " + nearest + "?");
+  return UnknownPreset(name, GptPresets());
 }
 
 absl::Status CheckGptConfig(const GptConfig& config) {

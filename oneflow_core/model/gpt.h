@@ -1,5 +1,5 @@
 // The GPT: a logical graph from a handful of numbers. It knows nothing of ranks, meshes or stages;
-// annotate_gpt.h adds those.
+// annotate_model.h adds those.
 //
 //   ASSIGN_OR_RETURN(GptConfig config, GptPreset("gpt2-124m"));
 //   config.bias = false;
@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "oneflow_core/model/family.h"
 #include "proto/graph.pb.h"
 
 namespace oneflow {
@@ -41,7 +42,11 @@ struct GptConfig {
   double dropout = 0;  // rate after the embeddings, of both branches and of unfused probabilities
   bool fused_attention = true;  // one op that never stores the probabilities
   bool stored_masks = false;    // dropout keeps its masks for the backward, a byte an element
+  double epsilon = 1e-5;        // of the layer norms
 };
+
+// The row of the table of families.
+Family GptFamily();
 
 // A configuration with a name: "tiny", "small", "gpt2-124m", ... , "gpt3-175b".
 absl::StatusOr<GptConfig> GptPreset(std::string_view name);

@@ -39,29 +39,29 @@ std::string Error(const GptConfig& config) {
 TEST_CASE("the graph of one layer without biases") {
   const Graph graph = *GraphFromProto(BuildGpt(OneLayer(false, true)), "one");
   CHECK('\n' + ToText(graph) == R"(
-graph one mesh=1 ops=26 boxing=0 loss=loss outputs=logits
+graph one family=gpt mesh=1 ops=26 boxing=0 loss=loss outputs=logits
   tokens                i32[batch,4]  = input                                      source=tokens
   labels                i32[batch,4]  = input                                      source=labels
   wte                   f32[16,8]     = variable                                   init=normal init_value=0.02
   wpe                   f32[4,8]      = variable                                   init=normal init_value=0.02
   embed.tokens          f32[]         = embedding wte tokens
   embed                 f32[]         = positional_embedding embed.tokens wpe
-  h.0.ln_1.weight       f32[8]        = variable                                   init=ones
-  h.0.ln_1              f32[]         = layer_norm embed h.0.ln_1.weight
-  h.0.attn.qkv.weight   f32[8,3,2,4]  = variable                                   init=normal init_value=0.02
-  h.0.attn.qkv          f32[]         = linear h.0.ln_1 h.0.attn.qkv.weight
-  h.0.attn.core         f32[]         = causal_attention h.0.attn.qkv
-  h.0.attn.proj.weight  f32[2,4,8]    = variable  init=normal init_value=0.014142135623730949
-  h.0.attn.proj         f32[]         = linear h.0.attn.core h.0.attn.proj.weight  contract=2
-  h.0.attn.add          f32[]         = add embed h.0.attn.proj
-  h.0.ln_2.weight       f32[8]        = variable                                   init=ones
-  h.0.ln_2              f32[]         = layer_norm h.0.attn.add h.0.ln_2.weight
-  h.0.mlp.fc.weight     f32[8,32]     = variable                                   init=normal init_value=0.02
-  h.0.mlp.fc            f32[]         = linear h.0.ln_2 h.0.mlp.fc.weight
-  h.0.mlp.gelu          f32[]         = gelu h.0.mlp.fc
-  h.0.mlp.proj.weight   f32[32,8]     = variable  init=normal init_value=0.014142135623730949
-  h.0.mlp.proj          f32[]         = linear h.0.mlp.gelu h.0.mlp.proj.weight
-  h.0.mlp.add           f32[]         = add h.0.attn.add h.0.mlp.proj
+  h.0.ln_1.weight       f32[8]        = variable                                   block=0 init=ones
+  h.0.ln_1              f32[]         = layer_norm embed h.0.ln_1.weight           block=0
+  h.0.attn.qkv.weight   f32[8,3,2,4]  = variable                                   block=0 init=normal init_value=0.02
+  h.0.attn.qkv          f32[]         = linear h.0.ln_1 h.0.attn.qkv.weight        block=0
+  h.0.attn.core         f32[]         = causal_attention h.0.attn.qkv              block=0
+  h.0.attn.proj.weight  f32[2,4,8]    = variable  block=0 init=normal init_value=0.014142135623730949
+  h.0.attn.proj         f32[]         = linear h.0.attn.core h.0.attn.proj.weight  block=0 contract=2
+  h.0.attn.add          f32[]         = add embed h.0.attn.proj                    block=0
+  h.0.ln_2.weight       f32[8]        = variable                                   block=0 init=ones
+  h.0.ln_2              f32[]         = layer_norm h.0.attn.add h.0.ln_2.weight    block=0
+  h.0.mlp.fc.weight     f32[8,32]     = variable                                   block=0 init=normal init_value=0.02
+  h.0.mlp.fc            f32[]         = linear h.0.ln_2 h.0.mlp.fc.weight          block=0
+  h.0.mlp.gelu          f32[]         = gelu h.0.mlp.fc                            block=0
+  h.0.mlp.proj.weight   f32[32,8]     = variable  block=0 init=normal init_value=0.014142135623730949
+  h.0.mlp.proj          f32[]         = linear h.0.mlp.gelu h.0.mlp.proj.weight    block=0
+  h.0.mlp.add           f32[]         = add h.0.attn.add h.0.mlp.proj              block=0
   ln_f.weight           f32[8]        = variable                                   init=ones
   ln_f                  f32[]         = layer_norm h.0.mlp.add ln_f.weight
   logits                f32[]         = linear ln_f wte                            transpose_w=true

@@ -1,5 +1,6 @@
 // batch_matmul: a[..., m, k] b[..., k, n] -> [..., m, n], a product for each index of the leading
 // dimensions, which both have. Its gradients are batch_matmuls.
+#include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -75,6 +76,34 @@ double BatchMatmulFlops(const OpView& v) {
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * n;
 }
 
+ProductSpec BatchMatmulProduct(const LocalOp& op) {
+  const Dims &a = op.in[0], &y = op.out[0];
+  const int row = static_cast<int>(a.size()) - 2, column = row + 1;
+  const bool ta = AttrBool(op, "transpose_a");
+  return {.batch = CountElements(y, 0, row),
+          .m = y[row],
+          .n = y[column],
+          .k = ta ? a[row] : a[column],
+          .transpose_a = ta,
+          .transpose_b = AttrBool(op, "transpose_b")};
+}
+
+// Each thread multiplies matrices of its own.
+int64_t CpuWorkspace(const LocalOp& op, int threads) {
+  const ProductSpec p = BatchMatmulProduct(op);
+  return p.Empty() ? 0 : threads * ProductWorkspace(p.m, p.n, p.k);
+}
+
+Samples BatchMatmulSamples(const SampleSizes& s) {
+  const SampleTensor head{{s.b, s.heads, s.t, s.d}}, turned{{s.b, s.heads, s.d, s.t}};
+  const SampleTensor weights{{s.b, s.heads, s.t, s.t}, 0, 1};
+  const Samples wide = {{{head, head}, {{"transpose_b", true}}},
+                        {{weights, head}},
+                        {{weights, head}, {{"transpose_a", true}}},
+                        {{weights, turned}, {{"transpose_a", true}, {"transpose_b", true}}}};
+  return AlsoNarrow(wide);
+}
+
 }  // namespace
 
 std::vector<OpDef> BatchMatmulOps() {
@@ -87,7 +116,10 @@ std::vector<OpDef> BatchMatmulOps() {
            .signatures = BatchMatmulRows,
            .gradient = BatchMatmulGradient,
            .flops = BatchMatmulFlops,
-           .products = Products::kBatch}};
+           .product = BatchMatmulProduct,
+           .precision = {Precision::kNarrow},
+           .cpu_workspace = CpuWorkspace,
+           .samples = BatchMatmulSamples}};
 }
 
 }  // namespace oneflow

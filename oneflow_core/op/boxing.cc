@@ -39,7 +39,8 @@ InputGrads SameGradient(GradientContext& g) {
 
 double NoFlops(const OpView&) { return 0; }
 
-OpDef Boxing(std::string kind, std::string usage, bool (*changes)(Sbp from, Sbp to)) {
+// `local`: a kernel does it; all others are exchanges.
+OpDef Boxing(std::string kind, std::string usage, bool local, bool (*changes)(Sbp from, Sbp to)) {
   return {.kind = std::move(kind),
           .usage = std::move(usage),
           .min_inputs = 1,
@@ -51,27 +52,33 @@ OpDef Boxing(std::string kind, std::string usage, bool (*changes)(Sbp from, Sbp 
           .infer = InferSame,
           .signatures = RowsWhere(changes),
           .gradient = SameGradient,
-          .flops = NoFlops};
+          .flops = NoFlops,
+          .on_cpu = local,
+          .on_cuda = local,
+          .instead = "set layouts with `sbp` and `stage`",
+          .samples = [](const SampleSizes& s) -> Samples {
+            return {{{{{s.t, s.c}}}}};
+          }};
 }
 
 }  // namespace
 
 std::vector<OpDef> BoxingOps() {
   return {
-      Boxing("slice", "x -> x (B -> S, local)",
+      Boxing("slice", "x -> x (B -> S, local)", true,
              [](Sbp from, Sbp to) { return from.broadcast() && to.split(); }),
-      Boxing("all_gather", "x -> x (S -> B)",
+      Boxing("all_gather", "x -> x (S -> B)", false,
              [](Sbp from, Sbp to) { return from.split() && to.broadcast(); }),
-      Boxing("reduce_scatter", "x -> x (P -> S)",
+      Boxing("reduce_scatter", "x -> x (P -> S)", false,
              [](Sbp from, Sbp to) { return from.partial() && to.split(); }),
-      Boxing("all_reduce", "x -> x (P -> B)",
+      Boxing("all_reduce", "x -> x (P -> B)", false,
              [](Sbp from, Sbp to) { return from.partial() && to.broadcast(); }),
       // On one axis S(i) -> S(j); over several axes at once whatever is not partial.
-      Boxing("all_to_all", "x -> x (S(i) -> S(j))",
+      Boxing("all_to_all", "x -> x (S(i) -> S(j))", false,
              [](Sbp from, Sbp to) { return !from.partial() && !to.partial(); }),
-      Boxing("zero_fill", "x -> x (B or S -> P or Pmax)",
+      Boxing("zero_fill", "x -> x (B or S -> P or Pmax)", true,
              [](Sbp from, Sbp to) { return !from.partial() && to.partial(); }),
-      Boxing("transfer", "x -> x (stage to stage)", [](Sbp, Sbp) { return false; }),
+      Boxing("transfer", "x -> x (stage to stage)", false, [](Sbp, Sbp) { return false; }),
   };
 }
 

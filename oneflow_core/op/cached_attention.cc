@@ -1,7 +1,10 @@
-// cached_attention: cache[b, 2, heads, T, d], qkv[b, t, 3, heads, d], position[1] -> cache, out[b,
-// t, heads, d]. The keys and values of t new positions, the first of them `position`, enter the
-// cache, and each new position sees all positions up to itself: what causal_attention gives for
-// them when it sees the whole text. New positions at T and beyond are padding: they enter nothing.
+// cached_attention: cache[b, 2, g, T, d], q[b, t, g, r, d] or q[b, t, g, d], k[b, t, g, d],
+// v[b, t, g, d], position[1] -> cache, out, shaped as q. The keys and values of t new positions,
+// the first of them `position`, enter the cache, and each new position sees all positions up to
+// itself, or the last `window` of them: the result of attention for them when it sees the whole
+// text. New positions at T and beyond are padding: they enter nothing.
+#include "oneflow_core/device/cpu_scratch.h"
+#include "oneflow_core/op/attention_dims.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -9,50 +12,79 @@ namespace oneflow {
 namespace {
 
 Specs InferCached(const OpView& v) {
-  const Tensor &cache = v.in(0), &qkv = v.in(1), &position = v.in(2);
-  RETURN_IF_ERROR(ExpectFloat(v, {"cache", "qkv"}));
-  if (qkv.shape.rank() != 5 || qkv.shape.dims[2] != 3) {
-    return Mismatch(Describe("qkv", qkv) + " must be [batch, seq, 3, heads, head_dim]");
+  const Tensor &cache = v.in(0), &q = v.in(1), &k = v.in(2), &position = v.in(4);
+  RETURN_IF_ERROR(ExpectFloat(v, {"cache", "q", "k", "v"}));
+  RETURN_IF_ERROR(ExpectQueriesAndKeys(q, k, v.in(3)));
+  RETURN_IF_ERROR(ExpectWindow(v.op));
+  const Dims& keys = k.shape.dims;
+  if (keys[1] != q.shape.dims[1]) {
+    return Mismatch(Describe("q", q) + " and " + Describe("k", k) + " differ in positions");
   }
-  const Dims& q = qkv.shape.dims;
   if (cache.shape.rank() != 5) {
-    return Mismatch(Describe("cache", cache) + " must be [batch, 2, heads, positions, head_dim]");
+    return Mismatch(Describe("cache", cache) + " must be [batch, 2, groups, positions, head_dim]");
   }
-  RETURN_IF_ERROR(ExpectDims("cache", cache, {q[0], 2, q[3], cache.shape.dims[3], q[4]},
-                             "as follows from " + Describe("qkv", qkv)));
+  RETURN_IF_ERROR(ExpectDims("cache", cache, {keys[0], 2, keys[2], cache.shape.dims[3], keys[3]},
+                             "as follows from " + Describe("k", k)));
   RETURN_IF_ERROR(ExpectIds("position", position));
   RETURN_IF_ERROR(ExpectDims("position", position, {1}, "one number"));
-  return std::vector<OutputSpec>{{cache.shape, cache.dtype},
-                                 {Join(Part(qkv.shape, 0, 2), Part(qkv.shape, 3, 5)), qkv.dtype}};
+  return std::vector<OutputSpec>{{cache.shape, cache.dtype}, {q.shape, q.dtype}};
 }
 
-// Samples and heads are independent.
+// Samples and groups are independent, and so are the heads of a group where each device has the
+// cache that they share.
 Rows CachedRows(const OpView& v) {
-  return {AllB(v), {{S(0), S(0), B()}, {S(0), S(0)}}, {{S(2), S(3), B()}, {S(2), S(2)}}};
+  Rows rows = {AllB(v),
+               {{S(0), S(0), S(0), S(0), B()}, {S(0), S(0)}},
+               {{S(2), S(2), S(2), S(2), B()}, {S(2), S(2)}}};
+  if (v.in(1).shape.rank() == 5) rows.push_back({{B(), S(3), B(), B(), B()}, {B(), S(3)}});
+  return rows;
 }
 
 // Two products over the whole cache: a plan cannot know how much of it is in use.
 double CachedFlops(const OpView& v) {
-  const Dims &cache = v.in_dims(0), &qkv = v.in_dims(1);
-  return 2 * 2 * static_cast<double>(qkv[0] * qkv[1] * qkv[3] * qkv[4]) *
-         static_cast<double>(cache[3]);
+  return 2 * 2 * static_cast<double>(v.in(1).shape.elements()) *
+         static_cast<double>(v.in_dims(0)[3]);
+}
+
+int64_t CpuWorkspace(const LocalOp& op, int threads) {
+  const Dims &cache = op.in[0], &q = op.in[1];
+  const int64_t heads = q.size() == 5 ? q[3] : 1;
+  return threads * CachedAttentionWorkspacePerThread(q[1], heads, cache[3], cache[4]);
+}
+
+Samples CachedSamples(const SampleSizes& s) {
+  const SampleTensor cache{{s.b, 2, s.heads, s.t + 3, s.d}}, k{{s.b, s.t, s.heads, s.d}};
+  const SampleTensor position = SampleTensor::Ids({1}, s.t + 3), one{{s.b, 1, s.heads, s.d}};
+  const AttrMap window = {{"window", s.t / 2 + 1}};
+  Samples samples = {{{cache, {{s.b, s.t, s.heads, s.d}, -2, 2}, k, k, position}},
+                     {{cache, {{s.b, s.t, s.heads, 2, s.d}, -2, 2}, k, k, position}, window},
+                     {{cache, {{s.b, 1, s.heads, 2, s.d}, -2, 2}, one, one, position}, window}};
+  if (s.large) {
+    const SampleTensor q{{1, 5, 2, 64}, -2, 2}, row{{1, 5, 2, 64}};
+    samples.push_back({{{{1, 2, 2, 300, 64}}, q, row, row, SampleTensor::Ids({1}, 290)}});
+  }
+  return samples;
 }
 
 }  // namespace
 
 std::vector<OpDef> CachedAttentionOps() {
   return {{.kind = "cached_attention",
-           .usage = "cache[b, 2, heads, T, d], qkv[b, t, 3, heads, d], position[1] -> cache, "
-                    "out[b, t, heads, d]",
-           .min_inputs = 3,
-           .max_inputs = 3,
+           .usage = "cache[b, 2, g, T, d], q[b, t, g, r, d] or q[b, t, g, d], k[b, t, g, d], "
+                    "v[b, t, g, d], position[1] -> cache, out",
+           .min_inputs = 5,
+           .max_inputs = 5,
            .outputs = 2,
            .updates = 1,
+           .attrs = {{"window", AttrType::kInt}},
            .infer = InferCached,
            .signatures = CachedRows,
            .flops = CachedFlops,
-           .products = Products::kOwn,
-           .overwrites = true}};
+           .own_products = true,
+           .overwrites = true,
+           .cpu_workspace = CpuWorkspace,
+           .instead = "write attention: `generate` adds the cache",
+           .samples = CachedSamples}};
 }
 
 }  // namespace oneflow

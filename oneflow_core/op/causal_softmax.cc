@@ -1,6 +1,7 @@
 // causal_softmax: x[..., t, t] -> y. Row i of a matrix is the softmax of its first i + 1 elements,
 // times `scale`, and zero behind them: position i sees positions 0 .. i. Its gradient reads y, so x
 // need not be kept.
+#include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -41,6 +42,25 @@ InputGrads SoftmaxGradient(GradientContext& g) {
                                            {{"scale", AttrDouble(op, "scale", 1)}})};
 }
 
+int64_t CpuWorkspace(const LocalOp& op, int threads) {
+  return threads * SoftmaxWorkspacePerThread(op.in[0]);
+}
+
+Samples SoftmaxSamples(const SampleSizes& s) {
+  Samples samples = AlsoNarrow({{{{{s.b, s.heads, s.t, s.t}, -3, 3}}, {{"scale", 0.5}}}});
+  if (s.large) samples.push_back({{{{1, 2, 300, 300}, -2, 2}}, {{"scale", 0.125}}});
+  return samples;
+}
+
+Samples SoftmaxGradSamples(const SampleSizes& s) {
+  const Dims dims{s.b, s.heads, s.t, s.t};
+  Samples samples = AlsoNarrow({{{{dims, -3, 3}, {dims, 0, 1}}, {{"scale", 0.5}}}});
+  if (s.large) {
+    samples.push_back({{{{1, 2, 300, 300}}, {{1, 2, 300, 300}, 0, 1}}, {{"scale", 0.125}}});
+  }
+  return samples;
+}
+
 }  // namespace
 
 std::vector<OpDef> CausalSoftmaxOps() {
@@ -52,7 +72,10 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .infer = InferSoftmax,
            .signatures = SoftmaxRows,
            .gradient = SoftmaxGradient,
-           .flops = PerElement(5)},
+           .flops = PerElement(5),
+           .precision = {Precision::kNarrow},
+           .cpu_workspace = CpuWorkspace,
+           .samples = SoftmaxSamples},
           {.kind = "causal_softmax_grad",
            .usage = "dy, y -> dx",
            .min_inputs = 2,
@@ -60,7 +83,9 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .attrs = {{"scale", AttrType::kDouble}},
            .infer = InferSoftmaxGrad,
            .signatures = SoftmaxRows,
-           .flops = PerElement(4)}};
+           .flops = PerElement(4),
+           .precision = {Precision::kNarrow},
+           .samples = SoftmaxGradSamples}};
 }
 
 }  // namespace oneflow

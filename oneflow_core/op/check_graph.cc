@@ -82,13 +82,27 @@ std::string InputRange(const OpDef& def) {
   return least + " to " + std::to_string(def.max_inputs) + " inputs";
 }
 
+// The kind is known, and its attribute `then` is none of its forms'.
+absl::Status UnknownForm(const Op& op) {
+  std::string forms;
+  for (const OpDef& def : OpDefs()) {
+    if (def.kind != op.kind || def.then.empty()) continue;
+    forms += (forms.empty() ? "use " : ", ") + Quoted(def.then);
+  }
+  return InputError(
+      Where(op), "attribute \"then\" is " + Quoted(AttrString(op, "then")),
+      forms.empty() ? "kind " + Quoted(op.kind) + " has no such attribute" : std::move(forms));
+}
+
 absl::Status CheckOp(const Op& op) {
   const OpDef* def = FindOpDef(op.kind);
   if (def == nullptr) {
     return InputError(Where(op), "kind " + Quoted(op.kind) + " is not known",
                       DidYouMean(op.kind, OpKinds(), "docs/ops.md lists all kinds"));
   }
-  return CheckOpAgainst(op, *def);
+  const OpDef* form = FindOpDef(op);
+  if (form == nullptr) return UnknownForm(op);
+  return CheckOpAgainst(op, *form);
 }
 
 // "op fc (linear): <what>; inputs: x f32[4,5], w f32[6,8]".
@@ -99,22 +113,6 @@ absl::Status InContext(const absl::Status& status, const OpView& v) {
     message += (i == 0 ? "; inputs: " : ", ") + Describe(v.in(i).name, v.in(i));
   }
   return absl::Status(status.code(), message);
-}
-
-// The hint for a kind that only passes may add; "" for others.
-std::string_view Replacement(std::string_view kind) {
-  if (kind == "adamw" || kind == "next_adamw") return "set `loss`: `train` adds the optimizer";
-  if (kind == "cached_attention") return "write causal_attention: `generate` adds the cache";
-  if (kind == "cast") return "compile with --precision=bf16";
-  return IsBoxing(kind) ? "set layouts with `sbp` and `stage`" : "";
-}
-
-// Attributes of a kind that only passes may set.
-std::vector<std::string_view> OwnAttrs(std::string_view kind) {
-  if (kind == "variable") return {kind, "transient", "versions", "lag"};
-  if (HasOwnShape(kind)) return {kind};
-  if (kind == "layer_norm") return {"dtype"};
-  return {};
 }
 
 // Counts of elements and bytes stay far from overflow: the bound of shapes read from files.
@@ -157,12 +155,14 @@ absl::Status CheckLogicalGraph(const Graph& graph) {
   }
   for (const Op& op : graph.ops) {
     const std::string where = Where(op);
-    if (const std::string_view hint = Replacement(op.kind); !hint.empty()) {
-      return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own", hint);
+    const OpDef* def = FindOpDef(op.kind);
+    if (def == nullptr) continue;  // CheckGraph's
+    if (!def->instead.empty()) {
+      return InputError(where, "kind " + Quoted(op.kind) + " is the compiler's own", def->instead);
     }
-    for (const std::string_view attr : OwnAttrs(op.kind)) {
-      if (!op.attrs.contains(attr)) continue;
-      return InputError(where, "attribute " + Quoted(attr) + " is the compiler's own",
+    for (const AttrDef& attr : def->attrs) {
+      if (!attr.own || !op.attrs.contains(attr.name)) continue;
+      return InputError(where, "attribute " + Quoted(attr.name) + " is the compiler's own",
                         "leave it out");
     }
     if (op.kind != "variable" || !(op.name.ends_with("/m") || op.name.ends_with("/v"))) continue;
@@ -176,7 +176,7 @@ absl::Status CheckLogicalGraph(const Graph& graph) {
 }
 
 absl::Status InferOpShapes(Graph* graph, OpId id) {
-  const OpDef* def = FindOpDef(graph->ops[id].kind);
+  const OpDef* def = FindOpDef(graph->ops[id]);
   CHECK(def != nullptr) << graph->ops[id].name << ": " << graph->ops[id].kind;
   while (static_cast<int>(graph->ops[id].outputs.size()) < def->outputs) graph->AddOutput(id);
   const OpView view{*graph, graph->ops[id]};

@@ -55,6 +55,8 @@ TEST_CASE("CheckLogicalGraph leaves to the compiler what is the compiler's") {
         "op y: kind \"cast\" is the compiler's own; compile with --precision=bf16");
   CHECK(refusal("layer_norm", "y", {{"dtype", std::string("bf16")}}) ==
         "op y: attribute \"dtype\" is the compiler's own; leave it out");
+  CHECK_THAT(refusal("rms_norm", "y", {{"dtype", std::string("bf16")}}),
+             Catch::EndsWith("is the compiler's own; leave it out"));
   CHECK(refusal("all_reduce", "y", {}) ==
         "op y: kind \"all_reduce\" is the compiler's own; set layouts with `sbp` and "
         "`stage`");
@@ -81,6 +83,19 @@ TEST_CASE("CheckGraph names the op, the mistake and the hint") {
       "op op: attribute \"epsilom\" is not one of kind \"layer_norm\"; did you mean \"epsilon\"?");
   CHECK(CheckError({"linear", {{{2, 4}}, {{4, 6}}}, {{"contract", std::string("one")}}}) ==
         "op op: attribute \"contract\" is a string (s); kind \"linear\" wants an int (i)");
+}
+
+TEST_CASE("a form that a kind has not is refused") {
+  const AttrMap relu = {{"then", std::string("relu")}};
+  CHECK(CheckError({"linear", {{{2, 4}}, {{4, 6}}}, relu}) ==
+        "op op: attribute \"then\" is \"relu\"; use \"add\", \"gated\", \"gelu\"");
+  CHECK(CheckError({"gelu", {{{2, 4}}}, relu}) ==
+        "op op: attribute \"then\" is \"relu\"; kind \"gelu\" has no such attribute");
+  CHECK(CheckError({"linear", {{{2, 4}}, {{4, 6}}}, {{"then", true}}}) ==
+        "op op: attribute \"then\" is a bool (b); kind \"linear\" wants a string (s)");
+  CHECK(CheckError({"linear", {{{2, 4}}, {{4, 6}}}, {{"then", std::string("add")}}}) ==
+        "op op: kind \"linear\" takes 3 to 4 inputs, not 2; "
+        "linear: x[..., c...], w[c..., o...], a[..., o...], (bias[o...]) -> [..., o...]");
 }
 
 TEST_CASE("an int may stand for a number, nothing else for another") {
@@ -167,9 +182,95 @@ TEST_CASE("shape errors of unfused attention") {
         std::string::npos);
 }
 
+TEST_CASE("shape errors of attention") {
+  const SampleInput q{{2, 4, 6, 8}}, far{{2, 9, 6, 8}}, numbers{{2, 4}, DType::kI32};
+  const AttrMap by_group{{"parts_first", false}};
+  CHECK(ShapeError({"attention", {q, {{2, 4, 3, 8}}, q}, {}}) ==
+        "op op (attention): k f32[2,4,3,8] must have shape [2,4,6,8], as follows from q "
+        "f32[2,4,6,8]; inputs: in0 f32[2,4,6,8], in1 f32[2,4,3,8], in2 f32[2,4,6,8]");
+  const std::pair<Sample, std::string> wrong[] = {
+      {{"attention", {{{2, 4, 6}}, q, q}, {}}, "q f32[2,4,6] must be [batch, seq, groups, heads"},
+      {{"attention", {q, {{2, 4, 48}}, q}, {}}, "k f32[2,4,48] must be [batch, seq, groups"},
+      {{"attention", {q, q, far}, {}}, "v f32[2,9,6,8] must have shape [2,4,6,8], that of k"},
+      {{"attention", {q, far, far}, {}},
+       "queries and keys differ in number, 4 and 9; give positions and documents of both"},
+      {{"attention", {q, q, q, numbers, numbers}, {}},
+       "has some of q_positions, k_positions, q_documents and k_documents; give all four or none"},
+      {{"attention", {q, far, far, numbers, numbers, numbers, numbers}, {}},
+       "k_positions i32[2,4] must have shape [2,9], a number for each key"},
+      {{"attention", {q, q, q, q, numbers, numbers, numbers}, {}},
+       "q_positions f32[2,4,6,8] must be of type i32"},
+      {{"attention", {q, q, q}, {{"window", int64_t{-1}}}},
+       "attribute \"window\" is -1; use the number of positions that a query sees, or 0 for all"},
+      {{"split_qkv", {{{2, 4, 6, 2, 8}}}, by_group},
+       "qkv f32[2,4,6,2,8] must be [batch, seq, groups, heads of a group + 2, head_dim]"},
+      {{"split_qkv", {{{2, 4, 6, 8}}}, {{"parts_first", true}}},
+       "must be [batch, seq, 3, heads, head_dim]"},
+      {{"join_qkv", {q, q, q}, by_group},
+       "dq f32[2,4,6,8] must be [batch, seq, groups, heads of a group, head_dim]"},
+      {{"join_qkv", {q, q, far}, {{"parts_first", true}}}, "dv f32[2,9,6,8] must have shape"},
+      {{"cached_attention", {{{2, 2, 6, 9, 8}}, q, far, far, {{1}, DType::kI32}}, {}},
+       "q f32[2,4,6,8] and k f32[2,9,6,8] differ in positions"},
+      {{"cached_attention", {{{2, 2, 3, 9, 8}}, q, q, q, {{1}, DType::kI32}}, {}},
+       "cache f32[2,2,3,9,8] must have shape [2,2,6,9,8]"},
+  };
+  for (const auto& [sample, words] : wrong) CHECK_THAT(ShapeError(sample), Catch::Contains(words));
+  CHECK(CheckError({"attention", {q, q}, {}})
+            .starts_with("op op: kind \"attention\" takes 3 to 7 inputs, not 2"));
+  CHECK(CheckError({"split_qkv", {q}, {}}) ==
+        "op op: has no attribute \"parts_first\"; kind \"split_qkv\" needs it: a bool (b)");
+}
+
+TEST_CASE("shape and attribute errors of rotary") {
+  const auto error = [](AttrMap attrs, Dims x = {2, 4, 6, 8}) {
+    return ShapeError({"rotary", {{std::move(x)}}, std::move(attrs)});
+  };
+  CHECK(CheckError({"rotary", {{{2, 4, 6, 8}}}, {}}) ==
+        "op op: has no attribute \"theta\"; kind \"rotary\" needs it: a number (f)");
+  CHECK(error({{"theta", 0.0}}) ==
+        "op op (rotary): attribute \"theta\" is 0; use a positive number, as 10000; inputs: in0 "
+        "f32[2,4,6,8]");
+  CHECK(error({{"theta", 1.0}}, {2, 4, 7}) ==
+        "op op (rotary): x f32[2,4,7] has heads of an odd size; rotary turns pairs of elements: "
+        "make the last dimension even; inputs: in0 f32[2,4,7]");
+  CHECK_THAT(error({{"theta", 1.0}}, {4, 8}), Catch::Contains("at least 3 dimension"));
+  AttrMap attrs = {{"theta", 500000.0}, {"scale_factor", 8.0}, {"low_frequency_factor", 1.0}};
+  attrs.insert({{"original_positions", int64_t{8192}}});
+  CHECK_THAT(error(attrs),
+             Catch::Contains("attribute \"original_positions\" is given without "
+                             "\"high_frequency_factor\"; scaled frequencies need "
+                             "\"scale_factor\", \"low_frequency_factor\", "
+                             "\"high_frequency_factor\" and \"original_positions\"; give all "
+                             "four or none"));
+  attrs["high_frequency_factor"] = 1.0;
+  CHECK_THAT(error(attrs), Catch::Contains("attribute \"high_frequency_factor\" is 1; use more "
+                                           "than \"low_frequency_factor\""));
+  attrs["high_frequency_factor"] = 4.0;
+  attrs["scale_factor"] = -8.0;
+  CHECK_THAT(error(attrs),
+             Catch::Contains("attribute \"scale_factor\" is -8; use a positive number"));
+  attrs["scale_factor"] = 8.0;
+  attrs["original_positions"] = int64_t{0};
+  CHECK_THAT(error(attrs), Catch::Contains("attribute \"original_positions\" is 0; use the number "
+                                           "of positions of the first training, as 8192"));
+}
+
+TEST_CASE("errors of rotary's positions") {
+  const auto error = [](SampleInput positions) {
+    return ShapeError({"rotary", {{{2, 4, 8}}, std::move(positions)}, {{"theta", 10000.0}}});
+  };
+  CHECK(error({{4}, DType::kI32}) ==
+        "op op (rotary): positions i32[4] must have shape [2,4], one position for each token of x "
+        "f32[2,4,8], or shape [1], the position of the first; inputs: in0 f32[2,4,8], in1 i32[4]");
+  CHECK_THAT(error({{2, 4}}), Catch::Contains("positions f32[2,4] must be of type i32"));
+}
+
 TEST_CASE("each input and attribute is looked at") {
   const SampleInput labels{{2}, DType::kI32}, out{{2, 5, 2, 4}};
   const AttrMap scale = {{"scale", 0.5}};
+  const auto gated = [](const char* then) -> AttrMap {
+    return {{"activation", std::string("silu")}, {"then", std::string(then)}};
+  };
   const std::pair<Sample, std::string> wrong[] = {
       {{"add_bias", {{{6}}, {{6}}}, {}}, "does not match the last dimensions of y"},
       {{"linear_grad_input", {{{8}}, {{6, 8}}}, {}}, "\"contract\" is 1 with dy f32[8]"},
@@ -187,8 +288,30 @@ TEST_CASE("each input and attribute is looked at") {
       {{"layer_norm", {{{2, 6}}, {{6}}}, {{"dtype", std::string("f64")}}}, "\"dtype\" is f64"},
       {{"layer_norm_grad_input", {{{2, 6}}, {{2, 6}}, {{6}}, {{3}}, {{2}}}, {}},
        "mean f32[3] must have shape [2]"},
-      {{"causal_attention_grad", {out, {{2, 5, 3, 2, 4}}, out, {{2, 5, 2}}}, {}},
+      {{"rms_norm", {{{2, 6}}, {{5}}}, {}}, "gamma f32[5] must have shape [6]"},
+      {{"rms_norm", {{{2, 6}}, {{6}}}, {{"epsilon", 0.0}}},
+       "\"epsilon\" is not positive; use 1e-5"},
+      {{"rms_norm", {{{6}}, {{6}}}, {}}, "at least 2 dimension"},
+      {{"rms_norm_grad_input", {{{2, 6}}, {{2, 6}}, {{6}}, {{3}}}, {}},
+       "rstd f32[3] must have shape [2], the rows of x f32[2,6]"},
+      {{"rms_norm_grad_weight", {{{2, 5}}, {{2, 6}}, {{2}}}, {}},
+       "dy f32[2,5] must have shape [2,6]"},
+      {{"gated", {{{2, 6}}, {{2, 6}}}, {{"activation", std::string("relu")}}},
+       "attribute \"activation\" is \"relu\"; use \"silu\" or \"gelu\""},
+      {{"linear", {{{2, 6}}, {{6, 8}}, {{2, 6}}}, gated("gated")},
+       "gate f32[2,6] must have shape [2,8], that of x w"},
+      {{"linear_grad_input", {{{2, 8}}, {{6, 8}}, {{2, 6}}, {{2, 8}}}, gated("gated_grad")},
+       "up f32[2,8] must have shape [2,6], that of dy w'"},
+      {{"gated", {{{2, 6}}, {{2, 5}}}, {{"activation", std::string("silu")}}},
+       "up f32[2,5] must have shape [2,6], that of gate f32[2,6]"},
+      {{"gated_grad", {{{2, 6}}, {{2, 6}}, {{2}}}, {{"activation", std::string("silu")}}},
+       "up f32[2] must have shape [2,6], that of dy f32[2,6]"},
+      {{"attention_grad", {out, out, out, out, out, {{2, 5, 2}}}, {}},
        "lse f32[2,5,2] must have shape [2,2,5]"},
+      {{"packed_attention_grad",
+        {out, {{2, 5, 3, 2, 4}}, {{2, 5, 2, 1, 4}}, {{2, 2, 5}}},
+        {{"parts_first", true}}},
+       "out f32[2,5,2,1,4] must have shape [2,5,2,4]"},
   };
   for (const auto& [sample, words] : wrong) CHECK_THAT(ShapeError(sample), Catch::Contains(words));
 }

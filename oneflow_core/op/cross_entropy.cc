@@ -6,6 +6,10 @@
 // so that logits split by vocabulary need to exchange three numbers a row only. The four are
 // differentiated as one: see MeanNllGradient. The pass `fuse` may make row_stats of the first
 // three. Logits and their gradient may be bf16; maxima, sums and the loss are f32 then.
+//
+// With the attribute `ignore_negative`, a row whose label is negative does not count. mean_nll then
+// reads the labels, too, and gives the sum of the others; count_labels counts them. Both add up
+// over a step, and the pass `divide_by_count` divides one by the other.
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -97,10 +101,15 @@ InputGrads PickGradient(GradientContext& g) {
   return std::vector<TensorId>{g.output_grads[0], -1};
 }
 
-// --- mean_nll ---
+// --- mean_nll: max, sum, picked, (labels) -> loss[] ---
 
 Specs InferMeanNll(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"max", "sum", "picked"}));
+  if (v.n_inputs() > 3) {
+    RETURN_IF_ERROR(ExpectIds("labels", v.in(3)));
+    RETURN_IF_ERROR(
+        ExpectDims("labels", v.in(3), v.in_dims(0), "that of " + Describe("max", v.in(0))));
+  }
   const std::string of = "that of " + Describe("max", v.in(0));
   RETURN_IF_ERROR(ExpectDims("sum", v.in(1), v.in_dims(0), of));
   RETURN_IF_ERROR(ExpectDims("picked", v.in(2), v.in_dims(0), of));
@@ -109,7 +118,9 @@ Specs InferMeanNll(const OpView& v) {
 
 Rows MeanNllRows(const OpView& v) {
   Rows rows = {AllB(v)};
-  for (int i = 0; i < v.in(0).shape.rank(); ++i) rows.push_back({{S(i), S(i), S(i)}, {P()}});
+  for (int i = 0; i < v.in(0).shape.rank(); ++i) {
+    rows.push_back({std::vector<Sbp>(v.n_inputs(), S(i)), {P()}});
+  }
   return rows;
 }
 
@@ -129,12 +140,39 @@ InputGrads MeanNllGradient(GradientContext& g) {
     return Mismatch("its inputs are not row_max, row_sum_exp and pick of the same logits",
                     "write softmax_cross_entropy");
   }
-  std::vector<TensorId> grads = {-1, -1, -1};
+  std::vector<TensorId> grads(op.inputs.size(), -1);
   if (!g.needs_grad[2]) return grads;
-  grads[2] = AddGradient(g, "cross_entropy_grad", ".dlogits",
-                         {pick.inputs[0], pick.inputs[1], max, sum, g.output_grads[0]},
-                         {{"scale", AttrDouble(op, "scale")}});
+  AttrMap attrs = {{"scale", AttrDouble(op, "scale")}};
+  if (op.inputs.size() > 3) attrs["ignore_negative"] = true;
+  grads[2] =
+      AddGradient(g, "cross_entropy_grad", ".dlogits",
+                  {pick.inputs[0], pick.inputs[1], max, sum, g.output_grads[0]}, std::move(attrs));
   return grads;
+}
+
+// --- count_labels: labels[...] -> f64[] ---
+
+Specs InferCountLabels(const OpView& v) {
+  RETURN_IF_ERROR(ExpectIds("labels", v.in(0)));
+  return std::vector<OutputSpec>{{Shape{}, DType::kF64}};
+}
+
+Rows CountLabelsRows(const OpView& v) {
+  Rows rows = {AllB(v)};
+  for (int i = 0; i < v.in(0).shape.rank(); ++i) rows.push_back({{S(i)}, {P()}});
+  return rows;
+}
+
+// --- divide: a[], b (f64[]) -> a / b ---
+
+Specs InferDivide(const OpView& v) {
+  const Tensor &a = v.in(0), &b = v.in(1);
+  RETURN_IF_ERROR(ExpectDims("a", a, {}, "a scalar"));
+  RETURN_IF_ERROR(ExpectDims("b", b, {}, "a scalar"));
+  if ((a.dtype != DType::kF32 && a.dtype != DType::kF64) || b.dtype != DType::kF64) {
+    return Mismatch(Describe("a", a) + " and " + Describe("b", b) + " must be f32 or f64, and f64");
+  }
+  return std::vector<OutputSpec>{{Shape{}, a.dtype}};
 }
 
 // --- cross_entropy_grad: logits, labels, max, sum, dloss[] -> dlogits ---
@@ -161,6 +199,45 @@ Rows GradRows(const OpView& v) {
   return rows;
 }
 
+// --- Samples: a large one has longer rows than a block of a GPU holds ---
+
+struct RowSamples {
+  SampleTensor x, ids, max, sum;
+};
+
+RowSamples MakeRows(Dims rows, int64_t vocab) {
+  Dims x = rows;
+  x.push_back(vocab);
+  return {{x, -3, 3}, SampleTensor::Ids(rows, vocab), {rows, 1, 3}, {rows, 0.5, 2}};
+}
+
+// What `inputs` makes of rows: wide and narrow ones, and long ones if `s` is large.
+std::function<Samples(const SampleSizes&)> EachRows(
+    std::vector<SampleTensor> (*inputs)(const RowSamples&), const AttrMap& attrs = {}) {
+  return [inputs, attrs](const SampleSizes& s) {
+    RowSamples rows = MakeRows({s.b, s.t}, s.vocab);
+    Samples samples = {{inputs(rows), attrs}};
+    rows.x.narrow = true;
+    samples.push_back({inputs(rows), attrs});
+    if (s.large) samples.push_back({inputs(MakeRows({3}, 9001)), attrs});
+    return samples;
+  };
+}
+
+Samples GradSamples(const SampleSizes& s) {
+  const auto inputs = [](const RowSamples& r) {
+    return std::vector{r.x, r.ids, r.max, r.sum, SampleTensor{}};
+  };
+  Samples samples = EachRows(inputs, {{"scale", 0.125}})(s);
+  for (size_t i = 0, made = samples.size(); i < made; ++i) {
+    OpSample ignores = samples[i];
+    ignores.in[1] = ignores.in[1].SomeNegative();
+    ignores.attrs = {{"scale", 1.0}, {"ignore_negative", true}};
+    samples.push_back(std::move(ignores));
+  }
+  return samples;
+}
+
 }  // namespace
 
 std::vector<OpDef> CrossEntropyOps() {
@@ -169,11 +246,18 @@ std::vector<OpDef> CrossEntropyOps() {
        .usage = "logits[..., V], labels[...] -> loss[]",
        .min_inputs = 2,
        .max_inputs = 2,
+       .attrs = {{"ignore_negative", AttrType::kBool}},
        .infer = InferComposite,
        .signatures = OnlyB,
        .gradient = CompositeGradient,
        .flops = PerElement(4),
-       .indices = {.input = 1, .of = 0, .dim = -1}},
+       .indices = {.input = 1, .of = 0, .dim = -1},
+       .on_cpu = false,
+       .on_cuda = false,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const RowSamples rows = MakeRows({s.b, s.t}, s.vocab);
+         return {{{rows.x, rows.ids}}};
+       }},
       {.kind = "row_max",
        .usage = "x[..., V] -> [...]",
        .min_inputs = 1,
@@ -181,51 +265,99 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferRowMax,
        .signatures = RowMaxRows,
        .flops = PerElement(1),
-       .overwrites = true},
+       .overwrites = true,
+       .precision = {Precision::kEither},
+       .exact = true,
+       .samples = EachRows([](const RowSamples& r) { return std::vector{r.x}; })},
       {.kind = "row_sum_exp",
        .usage = "x[..., V], max[...] -> [...]",
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = InferRowSumExp,
        .signatures = RowSumRows,
-       .flops = PerElement(3)},
+       .flops = PerElement(3),
+       .precision = {Precision::kEither, Precision::kWide},
+       .samples = EachRows([](const RowSamples& r) {
+         return std::vector{r.x, r.max};
+       })},
       {.kind = "pick",
        .usage = "x[..., V], ids[...] -> [...]",
        .min_inputs = 2,
        .max_inputs = 2,
+       .attrs = {{"ignore_negative", AttrType::kBool}},
        .infer = InferPick,
        .signatures = RowSumRows,
        .gradient = PickGradient,
        .flops = PerElement(1, 1),
-       .indices = {.input = 1, .of = 0, .dim = -1}},
+       .indices = {.input = 1, .of = 0, .dim = -1},
+       .looks_up = true,
+       .precision = {Precision::kEither, Precision::kWide},
+       .exact = true,
+       .samples = EachRows([](const RowSamples& r) {
+         return std::vector{r.x, r.ids};
+       })},
       {.kind = "row_stats",
        .usage = "x[..., V], ids[...] -> max[...], sum[...], picked[...]",
        .min_inputs = 2,
        .max_inputs = 2,
        .outputs = 3,
+       .attrs = {{"ignore_negative", AttrType::kBool}},
        .infer = InferRowStats,
        .signatures = RowStatsRows,
        .flops = PerElement(4),
        .indices = {.input = 1, .of = 0, .dim = -1},
-       .overwrites = true},
+       .overwrites = true,
+       .samples = EachRows([](const RowSamples& r) {
+         return std::vector{r.x, r.ids};
+       })},
       {.kind = "mean_nll",
-       .usage = "max[...], sum[...], picked[...] -> loss[]",
+       .usage = "max[...], sum[...], picked[...], (labels[...]) -> loss[]",
        .min_inputs = 3,
-       .max_inputs = 3,
+       .max_inputs = 4,
        .attrs = {{"scale", AttrType::kDouble, true}},
        .infer = InferMeanNll,
        .signatures = MeanNllRows,
        .gradient = MeanNllGradient,
-       .flops = PerElement(4)},
+       .flops = PerElement(4),
+       .samples = [](const SampleSizes& s) -> Samples {
+         const RowSamples rows = MakeRows({s.b, s.t}, s.vocab);
+         const SampleTensor picked{{s.b, s.t}};
+         return {{{rows.max, rows.sum, picked}, {{"scale", 0.125}}},
+                 {{rows.max, rows.sum, picked, rows.ids.SomeNegative()}, {{"scale", 1.0}}}};
+       }},
+      {.kind = "count_labels",
+       .usage = "labels[...] -> f64[]",
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = InferCountLabels,
+       .signatures = CountLabelsRows,
+       .flops = PerElement(1),
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{SampleTensor::Ids({s.b, s.t}, s.vocab).SomeNegative()}}};
+       }},
+      {.kind = "divide",
+       .usage = "a[], b (f64[]) -> a / b",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = InferDivide,
+       .signatures = OnlyB,
+       .flops = PerElement(1),
+       .overwrites = true,
+       .samples = [](const SampleSizes&) -> Samples {
+         const SampleTensor wide = SampleTensor::Wide({});
+         return {{{SampleTensor{}, wide}}, {{wide, wide}}};
+       }},
       {.kind = "cross_entropy_grad",
        .usage = "logits[..., V], labels[...], max[...], sum[...], dloss[] -> dlogits[..., V]",
        .min_inputs = 5,
        .max_inputs = 5,
-       .attrs = {{"scale", AttrType::kDouble, true}},
+       .attrs = {{"scale", AttrType::kDouble, true}, {"ignore_negative", AttrType::kBool}},
        .infer = InferGrad,
        .signatures = GradRows,
        .flops = PerElement(4),
-       .indices = {.input = 1, .of = 0, .dim = -1}},
+       .indices = {.input = 1, .of = 0, .dim = -1},
+       .precision = {Precision::kEither, Precision::kWide},
+       .samples = GradSamples},
   };
 }
 

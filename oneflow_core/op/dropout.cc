@@ -55,6 +55,10 @@ Specs InferStoredGrad(const OpView& v) {
 // and two sums of keys; one comparison and one product use a word.
 constexpr double kDropoutFlops = 10 * 8 / 4.0 + 2;
 
+Samples DropoutSamples(const SampleSizes& s) {
+  return AlsoNarrow({{{{{s.b, s.t, s.c}}}, {{"rate", 0.3}}}});
+}
+
 }  // namespace
 
 std::vector<OpDef> DropoutOps() {
@@ -66,7 +70,12 @@ std::vector<OpDef> DropoutOps() {
            .infer = InferDropout,
            .signatures = AlikeRows,
            .gradient = DropoutGradient,
-           .flops = PerElement(kDropoutFlops)},
+           .flops = PerElement(kDropoutFlops),
+           .random = true,
+           .precision = {Precision::kEither},
+           .selective = true,
+           .exact = true,
+           .samples = DropoutSamples},
           {.kind = "stored_dropout",
            .usage = "x -> y, mask",
            .min_inputs = 1,
@@ -77,7 +86,11 @@ std::vector<OpDef> DropoutOps() {
            .signatures = AlikeRows,
            .gradient = StoredGradient,
            .flops = PerElement(kDropoutFlops),
-           .overwrites = true},
+           .overwrites = true,
+           .random = true,
+           .precision = {Precision::kEither},
+           .exact = true,
+           .samples = DropoutSamples},
           {.kind = "stored_dropout_grad",
            .usage = "dy, mask -> dx",
            .min_inputs = 2,
@@ -85,7 +98,13 @@ std::vector<OpDef> DropoutOps() {
            .attrs = {{"rate", AttrType::kDouble, true}},
            .infer = InferStoredGrad,
            .signatures = AlikeRows,
-           .flops = PerElement(1)}};
+           .flops = PerElement(1),
+           .precision = {Precision::kEither, Precision::kWide},
+           .exact = true,
+           .samples = [](const SampleSizes& s) -> Samples {
+             const SampleTensor dy{{s.b, s.t, s.c}}, mask = SampleTensor::Mask({s.b, s.t, s.c});
+             return AlsoNarrow({{{dy, mask}, {{"rate", 0.3}}}});
+           }}};
 }
 
 }  // namespace oneflow

@@ -72,6 +72,10 @@ InputGrads SumGradient(GradientContext& g) {
   return grads;
 }
 
+SampleTensor Block(const SampleSizes& s, double low = -1, double high = 1) {
+  return {{s.b, s.t, s.c}, low, high};
+}
+
 InputGrads GeluGradient(GradientContext& g) {
   if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const TensorId x = g.graph.ops[g.op].inputs[0];
@@ -89,7 +93,13 @@ std::vector<OpDef> ElementwiseOps() {
        .infer = InferAdd,
        .signatures = LinearAlikeRows,
        .gradient = SumGradient,
-       .flops = SumFlops},
+       .flops = SumFlops,
+       .precision = {Precision::kStream, Precision::kToStream},
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor x = Block(s), narrow = x.Narrow();
+         return {{{x, x}}, {{x, narrow}}, {{narrow, narrow}}};
+       }},
       {.kind = "add_n",
        .usage = "x1, x2, ... -> their sum",
        .min_inputs = 1,
@@ -97,7 +107,13 @@ std::vector<OpDef> ElementwiseOps() {
        .infer = InferAddN,
        .signatures = LinearAlikeRows,
        .gradient = SumGradient,
-       .flops = SumFlops},
+       .flops = SumFlops,
+       .precision = {Precision::kStream},
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor x = Block(s);
+         return AlsoNarrow({{{x, x, x}}});
+       }},
       // Gradients of the uses of a variable: each is reduced before it is summed, so never P.
       {.kind = "sum_uses",
        .usage = "g1, g2, ... -> their sum",
@@ -105,7 +121,11 @@ std::vector<OpDef> ElementwiseOps() {
        .max_inputs = -1,
        .infer = InferSumUses,
        .signatures = AlikeRows,
-       .flops = SumFlops},
+       .flops = SumFlops,
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{Block(s), Block(s)}}};
+       }},
       {.kind = "gelu",
        .usage = "x -> y",
        .min_inputs = 1,
@@ -113,14 +133,22 @@ std::vector<OpDef> ElementwiseOps() {
        .infer = InferGelu,
        .signatures = AlikeRows,
        .gradient = GeluGradient,
-       .flops = PerElement(kGeluFlops)},
+       .flops = PerElement(kGeluFlops),
+       .precision = {Precision::kNarrow},
+       .selective = true,
+       .samples = [](const SampleSizes& s) { return AlsoNarrow({{{Block(s, -4, 4)}}}); }},
       {.kind = "gelu_grad",
        .usage = "dy, x -> dx",
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = InferGeluGrad,
        .signatures = AlikeRows,
-       .flops = PerElement(kGeluGradFlops)},
+       .flops = PerElement(kGeluGradFlops),
+       .precision = {Precision::kNarrow},
+       .samples =
+           [](const SampleSizes& s) {
+             return AlsoNarrow({{{Block(s), Block(s, -4, 4)}}});
+           }},
       // Not linear where it rounds, so never P.
       {.kind = "cast",
        .usage = "x -> x in another type",
@@ -129,7 +157,13 @@ std::vector<OpDef> ElementwiseOps() {
        .attrs = {{"dtype", AttrType::kString, true}},
        .infer = InferCast,
        .signatures = AlikeRows,
-       .flops = PerElement(1)},
+       .flops = PerElement(1),
+       .instead = "compile with --precision=bf16",
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{Block(s)}, {{"dtype", std::string("bf16")}}},
+                 {{Block(s).Narrow()}, {{"dtype", std::string("f32")}}}};
+       }},
   };
 }
 

@@ -136,6 +136,15 @@ Rows PositionalGradRows(const OpView& v) {
 
 double NoFlops(const OpView&) { return 0; }
 
+Samples EmbeddingGradSamples(const SampleSizes& s) {
+  Samples samples = {
+      {{SampleTensor::Ids({s.b, s.t}, s.vocab), {{s.b, s.t, s.c}}}, {{"vocab", s.vocab}}}};
+  if (s.large) {
+    samples.push_back({{SampleTensor::Ids({700}, 30), {{700, 1100}}}, {{"vocab", int64_t{30}}}});
+  }
+  return samples;
+}
+
 }  // namespace
 
 std::vector<OpDef> EmbeddingOps() {
@@ -148,7 +157,12 @@ std::vector<OpDef> EmbeddingOps() {
        .signatures = EmbeddingRows,
        .gradient = EmbeddingGradient,
        .flops = NoFlops,
-       .indices = {.input = 1, .of = 0, .dim = 0}},
+       .indices = {.input = 1, .of = 0, .dim = 0},
+       .looks_up = true,
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{{{s.vocab, s.c}}, SampleTensor::Ids({s.b, s.t}, s.vocab)}}};
+       }},
       {.kind = "embedding_grad",
        .usage = "ids[...], dy[..., H] -> dtable[V, H]",
        .min_inputs = 2,
@@ -157,7 +171,9 @@ std::vector<OpDef> EmbeddingOps() {
        .infer = InferEmbeddingGrad,
        .signatures = EmbeddingGradRows,
        .flops = PerElement(1, 1),
-       .indices = {.input = 0, .of = -1, .dim = 0}},
+       .indices = {.input = 0, .of = -1, .dim = 0},
+       .exact = true,
+       .samples = EmbeddingGradSamples},
       {.kind = "positional_embedding",
        .usage = "x[b, t, H], table[T, H] -> x + table[0:t]",
        .min_inputs = 2,
@@ -165,14 +181,21 @@ std::vector<OpDef> EmbeddingOps() {
        .infer = InferPositional,
        .signatures = PositionalRows,
        .gradient = PositionalGradient,
-       .flops = PerElement(1)},
+       .flops = PerElement(1),
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{{{s.b, s.t, s.c}}, {{s.t + 2, s.c}}}}};
+       }},
       {.kind = "positional_embedding_at",
        .usage = "x[b, t, H], table[T, H], position[1] -> x + table[position : position + t]",
        .min_inputs = 3,
        .max_inputs = 3,
        .infer = InferPositionalAt,
        .signatures = PositionalAtRows,
-       .flops = PerElement(1)},
+       .flops = PerElement(1),
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{{{s.b, s.t, s.c}}, {{s.t + 2, s.c}}, SampleTensor::Ids({1}, s.t + 2)}}};
+       }},
       {.kind = "positional_embedding_grad",
        .usage = "dy[b, t, H] -> dtable[T, H]",
        .min_inputs = 1,
@@ -180,7 +203,11 @@ std::vector<OpDef> EmbeddingOps() {
        .attrs = {{"length", AttrType::kInt, true}},
        .infer = InferPositionalGrad,
        .signatures = PositionalGradRows,
-       .flops = PerElement(1)},
+       .flops = PerElement(1),
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{{{s.b, s.t, s.c}}}, {{"length", s.t + 2}}}};
+       }},
   };
 }
 

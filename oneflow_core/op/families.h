@@ -15,9 +15,14 @@ std::vector<OpDef> LinearOps();           // linear.cc
 std::vector<OpDef> LinearGradOps();       // linear_grad.cc
 std::vector<OpDef> EmbeddingOps();        // embedding.cc
 std::vector<OpDef> LayerNormOps();        // layer_norm.cc
+std::vector<OpDef> RmsNormOps();          // rms_norm.cc
+std::vector<OpDef> RotaryOps();           // rotary.cc
+std::vector<OpDef> GatedOps();            // gated.cc
 std::vector<OpDef> ElementwiseOps();      // elementwise.cc
 std::vector<OpDef> DropoutOps();          // dropout.cc
+std::vector<OpDef> AttentionOps();        // attention.cc
 std::vector<OpDef> CausalAttentionOps();  // causal_attention.cc
+std::vector<OpDef> SplitQkvOps();         // split_qkv.cc
 std::vector<OpDef> SplitHeadsOps();       // split_heads.cc
 std::vector<OpDef> CausalSoftmaxOps();    // causal_softmax.cc
 std::vector<OpDef> CachedAttentionOps();  // cached_attention.cc

@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<TensorId>> Differentiate(Graph* graph, OpId id) {
   for (const TensorId input : op.inputs) {
     context.needs_grad.push_back(IsFloat(graph->tensors[input].dtype));
   }
-  return FindOpDef(op.kind)->gradient(context);
+  return FindOpDef(op)->gradient(context);
 }
 
 // "op.dx = linear_grad_input(dy, in1); -> op.dx op.dw".
@@ -51,16 +51,18 @@ std::string GradientText(const Sample& sample) {
 
 TEST_CASE("every gradient has the shape and dtype of its input") {
   for (const Sample& sample : Samples()) {
-    const OpDef& def = *FindOpDef(sample.kind);
-    // Differentiated together: see the test of cross entropy.
+    const OpDef& def = *FindOpDef(sample.kind, sample.attrs);
+    // Differentiated together, see the test of cross entropy; or in parts.
     if (!def.gradient || sample.kind == "mean_nll" || sample.kind == "pick" ||
-        sample.kind == "softmax_cross_entropy") {
+        sample.kind == "softmax_cross_entropy" || sample.kind == "causal_attention") {
       continue;
     }
     INFO(ToString(sample));
     Graph graph = MakeGraph(sample);
     REQUIRE(InferShapes(&graph) == absl::OkStatus());
     const Op op = graph.ops[SampleOp(graph)];
+    // Set after ops are differentiated.
+    if (graph.tensors[op.outputs[0]].dtype == DType::kBF16) continue;
     const auto grads = Differentiate(&graph, SampleOp(graph));
     REQUIRE(grads.ok());
     REQUIRE(CheckGraph(graph) == absl::OkStatus());
@@ -95,8 +97,35 @@ TEST_CASE("the ops of gradients") {
   CHECK(GradientText({"layer_norm", {{{2, 6}}, {{6}}, {{6}}}, {}}) ==
         "op.dx = layer_norm_grad_input(dy, in0, in1, op:1, op:2); "
         "op.dw = layer_norm_grad_weight(dy, in0, op:1, op:2); -> op.dx op.dw op.dw:1");
-  CHECK(GradientText({"causal_attention", {{{2, 4, 3, 6, 8}}}, {}}) ==
-        "op.dqkv = causal_attention_grad(dy, in0, op, op:1); -> op.dqkv");
+  const SampleInput q{{2, 4, 6, 8}}, numbers{{2, 4}, DType::kI32};
+  CHECK(GradientText({"attention", {q, q, q}, {}}) ==
+        "op.dq = attention_grad(dy, in0, in1, in2, op, op:1); -> op.dq op.dq:1 op.dq:2");
+  CHECK(GradientText({"attention", {q, q, q, numbers, numbers, numbers, numbers}, {}}) ==
+        "op.dq = attention_grad(dy, in0, in1, in2, op, op:1, in3, in4, in5, in6); "
+        "-> op.dq op.dq:1 op.dq:2 - - - -");
+  CHECK(GradientText({"split_qkv", {{{2, 4, 3, 6, 8}}}, {{"parts_first", true}}}) ==
+        "op.zeros = fill(); op.zeros.2 = fill(); op.dqkv = join_qkv(dy, op.zeros, op.zeros.2, "
+        "parts_first); -> op.dqkv");
+}
+
+TEST_CASE("the gradients of norms, positions and MLPs as in Llama") {
+  CHECK(GradientText({"rms_norm", {{{2, 6}}, {{6}}}, {}}) ==
+        "op.dx = rms_norm_grad_input(dy, in0, in1, op:1); "
+        "op.dw = rms_norm_grad_weight(dy, in0, op:1); -> op.dx op.dw");
+  const AttrMap theta = {{"theta", 10000.0}};
+  CHECK(GradientText({"rotary", {{{2, 4, 6}}}, theta}) == "op.dx = rotary(dy, inverse); -> op.dx");
+  AttrMap inverse = theta;
+  inverse["inverse"] = true;
+  CHECK(GradientText({"rotary", {{{2, 4, 6}}, {{2, 4}, DType::kI32}}, inverse}) ==
+        "op.dx = rotary(dy, in1); -> op.dx -");
+  CHECK(GradientText({"gated", {{{2}}, {{2}}}, {{"activation", std::string("gelu")}}}) ==
+        "op.dx = gated_grad(dy, in0, in1); -> op.dx op.dx:1");
+  // Only the first output has a gradient here; nothing depends on the gate then.
+  CHECK(GradientText({"linear",
+                      {{{2, 6}}, {{6, 8}}, {{2, 8}}, {{8}}},
+                      {{"then", std::string("gated")}, {"activation", std::string("silu")}}}) ==
+        "op.dx = linear_grad_input(dy, in1); op.dw = linear_grad_weight(in0, dy); "
+        "op.dbias = linear_grad_bias(dy); op.zeros = fill(); -> op.dx op.dw op.zeros op.dbias");
 }
 
 TEST_CASE("the gradients of unfused attention") {
@@ -206,6 +235,13 @@ TEST_CASE("a gradient that reaches a saved value is refused") {
   CHECK(FindOpDef("layer_norm")->gradient(context).status().message() ==
         "the loss depends on its output 1: the mean or deviation of a layer_norm is not "
         "differentiable; use its output 0 only");
+
+  graph = MakeGraph({"rms_norm", {{{2, 6}}, {{6}}}, {}});
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  GradientContext of_rms{graph, SampleOp(graph), {-1, 0}, {true, true}};
+  CHECK(FindOpDef("rms_norm")->gradient(of_rms).status().message() ==
+        "the loss depends on its output 1: the scale of an rms_norm is not differentiable; use its "
+        "output 0 only");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // layer_norm: x[..., H], gamma[H], (beta[H]) -> y, and the mean and 1/deviation of each row, which
 // its gradients read again. y and its gradient may be bf16, or these and x and its gradient; all
 // else is wide.
+#include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -8,20 +9,6 @@ namespace oneflow {
 namespace {
 
 int LeadingDims(const Tensor& x) { return x.shape.rank() - 1; }
-
-// The type of y: that of x, or the narrower one that the attribute `dtype` names.
-absl::StatusOr<DType> OutputType(const OpView& v) {
-  const DType x = v.in(0).dtype;
-  const auto attr = v.op.attrs.find("dtype");
-  if (attr == v.op.attrs.end()) return x;
-  ASSIGN_OR_RETURN(const DType y, ParseDType(std::get<std::string>(attr->second)));
-  if (AccumulationType(y) != DType::kF32 || (x == DType::kBF16 && y != x)) {
-    return Mismatch(
-        "attribute \"dtype\" is " + std::string(Name(y)) + " with " + Describe("x", v.in(0)),
-        "use bf16, or f32 where x is f32");
-  }
-  return x == DType::kF64 ? x : y;
-}
 
 Specs InferLayerNorm(const OpView& v) {
   const Tensor& x = v.in(0);
@@ -34,10 +21,8 @@ Specs InferLayerNorm(const OpView& v) {
     RETURN_IF_ERROR(ExpectDims(roles[i], v.in(i), {x.shape.dims.back()},
                                "the last dim of " + Describe("x", x)));
   }
-  if (!(AttrDouble(v.op, "epsilon", 1e-5) > 0)) {
-    return Mismatch("attribute \"epsilon\" is not positive", "use 1e-5");
-  }
-  ASSIGN_OR_RETURN(const DType y, OutputType(v));
+  RETURN_IF_ERROR(ExpectEpsilon(v.op));
+  ASSIGN_OR_RETURN(const DType y, NormOutputType(v));
   const DType wide = AccumulationType(x.dtype);
   return std::vector<OutputSpec>{{x.shape, y}, {rows, wide}, {rows, wide}};
 }
@@ -107,6 +92,50 @@ Rows GradWeightRows(const OpView& v) {
   return rows;
 }
 
+int64_t GradWeightOnCuda(const LocalOp& op) {
+  const Dims& x = op.in[1];
+  const int64_t width = x.empty() ? 1 : x.back();
+  return width == 0 ? 0 : LayerNormGradWeightScratch(Product(x) / width, width);
+}
+
+// --- Samples: rows, and a large one of longer rows than a block of a GPU holds ---
+
+constexpr int64_t kLongRow = 9001;
+
+SampleTensor BlockTensor(const SampleSizes& s) { return {{s.b, s.t, s.c}}; }
+SampleTensor Saved(const SampleSizes& s) { return {{s.b, s.t}}; }             // means
+SampleTensor Positive(const SampleSizes& s) { return {{s.b, s.t}, 0.5, 2}; }  // 1/deviations
+
+Samples LayerNormSamples(const SampleSizes& s) {
+  const SampleTensor x = BlockTensor(s), row{{s.c}}, long_row{{kLongRow}};
+  Samples samples = {{{x, row}},
+                     {{x, row, row}, {{"epsilon", 1e-6}}},
+                     {{x, row, row}, {{"dtype", std::string("bf16")}}},
+                     {{x.Narrow(), row, row}}};
+  if (s.large) samples.push_back({{{{3, kLongRow}, -3, 3}, long_row, long_row}});
+  return samples;
+}
+
+Samples GradInputSamples(const SampleSizes& s) {
+  const SampleTensor x = BlockTensor(s), row{{s.c}}, mean = Saved(s), rstd = Positive(s);
+  Samples samples = {{{x, x, row, mean, rstd}},
+                     {{x.Narrow(), x, row, mean, rstd}},
+                     {{x.Narrow(), x.Narrow(), row, mean, rstd}}};
+  if (s.large) {
+    const SampleTensor large{{3, kLongRow}, -3, 3}, saved{{3}, 0.5, 2};
+    samples.push_back({{large, large, {{kLongRow}}, saved, saved}});
+  }
+  return samples;
+}
+
+Samples GradWeightSamples(const SampleSizes& s) {
+  const SampleTensor x = BlockTensor(s), mean = Saved(s), rstd = Positive(s);
+  Samples samples = {
+      {{x, x, mean, rstd}}, {{x.Narrow(), x, mean, rstd}}, {{x.Narrow(), x.Narrow(), mean, rstd}}};
+  if (s.large) samples.push_back({{{{700, 40}}, {{700, 40}}, {{700}}, {{700}, 0.5, 2}}});
+  return samples;
+}
+
 }  // namespace
 
 std::vector<OpDef> LayerNormOps() {
@@ -117,20 +146,26 @@ std::vector<OpDef> LayerNormOps() {
        .max_inputs = 3,
        .outputs = 3,
        .attrs = {{"epsilon", AttrType::kDouble},
-                 // Set by passes: the type of y, where it is not x's.
-                 {"dtype", AttrType::kString}},
+                 // The type of y, where it is not x's.
+                 OwnAttr("dtype", AttrType::kString)},
        .infer = InferLayerNorm,
        .signatures = LayerNormRows,
        .gradient = LayerNormGradient,
        .flops = PerElement(8),
-       .overwrites = true},
+       .overwrites = true,
+       .precision = {Precision::kStream, Precision::kWide},
+       .may_round = true,
+       .selective = true,
+       .samples = LayerNormSamples},
       {.kind = "layer_norm_grad_input",
        .usage = "dy, x, gamma, mean, rstd -> dx",
        .min_inputs = 5,
        .max_inputs = 5,
        .infer = InferGradInput,
        .signatures = GradInputRows,
-       .flops = PerElement(12)},
+       .flops = PerElement(12),
+       .precision = {Precision::kToStream, Precision::kStream, Precision::kWide},
+       .samples = GradInputSamples},
       {.kind = "layer_norm_grad_weight",
        .usage = "dy, x, mean, rstd -> dgamma[H], dbeta[H]",
        .min_inputs = 4,
@@ -138,7 +173,10 @@ std::vector<OpDef> LayerNormOps() {
        .outputs = 2,
        .infer = InferGradWeight,
        .signatures = GradWeightRows,
-       .flops = PerElement(5)},
+       .flops = PerElement(5),
+       .precision = {Precision::kToStream, Precision::kStream, Precision::kWide},
+       .cuda_workspace = GradWeightOnCuda,
+       .samples = GradWeightSamples},
   };
 }
 

@@ -1,6 +1,6 @@
 // linear: x[..., c...] w[c..., o...] (+ bias[o...]) -> [..., o...], and add_bias, its second half;
-// linear_gelu: the same and a gelu of it; linear_add: a tensor plus the same. The pass `fuse` makes
-// these of two ops.
+// and its forms, which the pass `fuse` makes of two ops: then "gelu", the same and a gelu of it;
+// then "add", a tensor plus the same; then "gated", the same and gated(gate, the same).
 //
 // With a bias there is no row that splits the contraction: the sum of the parts would add the bias
 // once for each. The pass `decompose` splits such an op into linear and add_bias.
@@ -96,7 +96,7 @@ double LinearFlops(const OpView& v) {
   return product + (v.n_inputs() - 2) * static_cast<double>(v.out(0).shape.elements());
 }
 
-// --- linear_gelu: -> y, gelu(y) ---
+// --- then "gelu": -> y, gelu(y) ---
 
 Specs InferLinearGelu(const OpView& v) {
   ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear(v));
@@ -125,7 +125,7 @@ double LinearGeluFlops(const OpView& v) {
   return LinearFlops(v) + kGeluFlops * static_cast<double>(v.out(0).shape.elements());
 }
 
-// --- linear_add: x, w, a, (bias) -> a + y ---
+// --- then "add": x, w, a, (bias) -> a + y ---
 
 Specs InferLinearAdd(const OpView& v) {
   Op product = v.op;
@@ -152,6 +152,107 @@ InputGrads LinearAddGradient(GradientContext& g) {
   if (g.needs_grad[2]) grads[2] = g.output_grads[0];
   return grads;
 }
+
+// --- then "gated": x, w, gate, (bias) -> up, act(gate) * up ---
+
+Specs InferLinearGated(const OpView& v) {
+  Op product = v.op;
+  product.inputs.erase(product.inputs.begin() + 2);
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> up, InferLinear({v.graph, product}));
+  RETURN_IF_ERROR(ExpectActivation(v.op));
+  RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "gate"}, {0, 1, 2}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"x", "w", "gate"}, 0, 2));
+  RETURN_IF_ERROR(ExpectDims("gate", v.in(2), up[0].shape.dims, "that of x w"));
+  return std::vector<OutputSpec>{up[0], up[0]};
+}
+
+Rows LinearGatedRows(const OpView& v) {
+  Rows rows = LinearAddRows(v);
+  for (Signature& row : rows) row.out = {row.out[0], row.out[0]};
+  return rows;
+}
+
+InputGrads LinearGatedGradient(GradientContext& g) {
+  const Op op = g.graph.ops[g.op];
+  const TensorId gate = op.inputs[2], up = op.outputs[0];
+  TensorId dgate = -1, dup = g.output_grads[0];
+  if (g.output_grads[1] >= 0) {
+    dgate = AddGradient(g, "gated_grad", ".dy", {g.output_grads[1], gate, up},
+                        {{"activation", AttrString(op, "activation")}}, 2);
+    const TensorId through = g.graph.Producer(dgate).outputs[1];
+    dup = dup < 0 ? through : AddGradient(g, "add_n", ".dy", {dup, through});
+  }
+  ASSIGN_OR_RETURN(std::vector<TensorId> grads, GradientFrom(g, dup, /*bias=*/3));
+  if (g.needs_grad[2]) grads[2] = dgate >= 0 ? dgate : AddZeros(g, gate);
+  return grads;
+}
+
+// LinearFlops counts one for the gate.
+double LinearGatedFlops(const OpView& v) {
+  return LinearFlops(v) + (GatedFlops(v.op) - 1) * static_cast<double>(v.out(0).shape.elements());
+}
+
+// --- What one device multiplies ---
+
+ProductSpec LinearProduct(const LocalOp& op) {
+  const Dims &x = op.in[0], &w = op.in[1];
+  const WeightSides sides = FindWeightSides(op, w);
+  const int lead = static_cast<int>(x.size()) - static_cast<int>(AttrInt(op, "contract", 1));
+  const std::string_view then = FindThen(op);
+  const int bias = then == "add" || then == "gated" ? 3 : 2;
+  return {.m = CountElements(x, 0, lead),
+          .n = sides.o,
+          .k = sides.c,
+          .bias_input = static_cast<int>(op.in.size()) > bias ? bias : -1,
+          .transpose_b = AttrBool(op, "transpose_w"),
+          .then = then == "add"     ? ProductSpec::Then::kAdd
+                  : then == "gelu"  ? ProductSpec::Then::kGelu
+                  : then == "gated" ? ProductSpec::Then::kGated
+                                    : ProductSpec::Then::kNothing,
+          .silu = HasSilu(op)};
+}
+
+// --- Samples ---
+
+AttrMap Contract(int64_t n, bool transposed) {
+  return {{"contract", n}, {"transpose_w", transposed}};
+}
+
+Samples LinearSamples(const SampleSizes& s) {
+  const SampleTensor x{{s.b, s.t, s.c}}, w{{s.c, s.o}}, bias{{s.o}};
+  const SampleTensor heads{{s.heads, s.d, s.c}};
+  return {{{x, w}},
+          {{x, w, bias}},
+          {{x, {{s.o, s.c}}}, Contract(1, true)},
+          {{{{s.b, s.t, s.heads, s.d}}, heads}, Contract(2, false)},
+          {{{{s.t, s.c}}, heads, {{s.heads, s.d}}}, Contract(1, true)},
+          {{x.Narrow(), w.Narrow(), bias}},
+          {{x.Narrow(), heads.Narrow()}, Contract(1, true)}};
+}
+
+Samples LinearGeluSamples(const SampleSizes& s) {
+  const SampleTensor x{{s.b, s.t, s.c}}, w{{s.c, s.o}}, bias{{s.o}};
+  return {{{x, w, bias}}, {{x, {{s.o, s.c}}}, Contract(1, true)}, {{x.Narrow(), w.Narrow(), bias}}};
+}
+
+Samples LinearAddSamples(const SampleSizes& s) {
+  const SampleTensor x{{s.b, s.t, s.c}}, a{{s.b, s.t, s.o}};
+  return {{{x, {{s.c, s.o}}, a, {{s.o}}}}, {{x, {{s.o, s.c}}, a}, Contract(1, true)}};
+}
+
+Samples LinearGatedSamples(const SampleSizes& s) {
+  const SampleTensor x{{s.b, s.t, s.c}}, w{{s.c, s.o}}, gate{{s.b, s.t, s.o}, -4, 4};
+  Samples samples;
+  for (AttrMap attrs : ActivationAttrs()) {
+    samples.push_back({{x, w, gate}, attrs});
+    samples.push_back({{x.Narrow(), w.Narrow(), gate.Narrow(), {{s.o}}}, attrs});
+    attrs.merge(Contract(1, true));
+    samples.push_back({{x, {{s.o, s.c}}, gate, {{s.o}}}, std::move(attrs)});
+  }
+  return samples;
+}
+
+// --- add_bias ---
 
 int BiasLead(const OpView& v) { return v.in(0).shape.rank() - v.in(1).shape.rank(); }
 
@@ -190,40 +291,67 @@ InputGrads AddBiasGradient(GradientContext& g) {
 }  // namespace
 
 std::vector<OpDef> LinearOps() {
+  const std::vector<AttrDef> attrs = {
+      {"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}, {"then", AttrType::kString}};
+  std::vector<AttrDef> gated_attrs = attrs;
+  gated_attrs.push_back({"activation", AttrType::kString, true});
   return {
       {.kind = "linear",
        .usage = "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]",
        .min_inputs = 2,
        .max_inputs = 3,
-       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .attrs = attrs,
        .infer = InferLinear,
        .signatures = LinearRows,
        .gradient = LinearGradient,
        .flops = LinearFlops,
-       .products = Products::kOne},
-      {.kind = "linear_gelu",
+       .product = LinearProduct,
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kBias},
+       .samples = LinearSamples},
+      {.kind = "linear",
+       .then = "gelu",
        .usage = "x[..., c...], w[c..., o...], (bias[o...]) -> y[..., o...], gelu(y)",
        .min_inputs = 2,
        .max_inputs = 3,
        .outputs = 2,
-       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .attrs = attrs,
        .infer = InferLinearGelu,
        .signatures = LinearGeluRows,
        .gradient = LinearGeluGradient,
        .flops = LinearGeluFlops,
-       .products = Products::kOne,
-       .overwrites = true},
-      {.kind = "linear_add",
+       .product = LinearProduct,
+       .overwrites = true,
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kBias},
+       .samples = LinearGeluSamples},
+      {.kind = "linear",
+       .then = "add",
        .usage = "x[..., c...], w[c..., o...], a[..., o...], (bias[o...]) -> [..., o...]",
        .min_inputs = 3,
        .max_inputs = 4,
-       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .attrs = attrs,
        .infer = InferLinearAdd,
        .signatures = LinearAddRows,
        .gradient = LinearAddGradient,
        .flops = LinearFlops,
-       .products = Products::kOne,
-       .overwrites = true},
+       .product = LinearProduct,
+       .overwrites = true,
+       .samples = LinearAddSamples},
+      {.kind = "linear",
+       .then = "gated",
+       .usage = "x[..., c...], w[c..., o...], gate[..., o...], (bias[o...]) -> up[..., o...], "
+                "act(gate) * up",
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .outputs = 2,
+       .attrs = gated_attrs,
+       .infer = InferLinearGated,
+       .signatures = LinearGatedRows,
+       .gradient = LinearGatedGradient,
+       .flops = LinearGatedFlops,
+       .product = LinearProduct,
+       .overwrites = true,
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kNarrow, Precision::kBias},
+       .samples = LinearGatedSamples},
       {.kind = "add_bias",
        .usage = "y[..., o...], bias[o...] -> [..., o...]",
        .min_inputs = 2,
@@ -231,7 +359,13 @@ std::vector<OpDef> LinearOps() {
        .infer = InferAddBias,
        .signatures = AddBiasRows,
        .gradient = AddBiasGradient,
-       .flops = PerElement(1)},
+       .flops = PerElement(1),
+       .precision = {Precision::kEither, Precision::kWide},
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor y{{s.b, s.t, s.heads, s.d}}, bias{{s.heads, s.d}};
+         return {{{y, bias}}, {{y.Narrow(), bias}}};
+       }},
   };
 }
 

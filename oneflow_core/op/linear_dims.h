@@ -1,7 +1,10 @@
-// Which dimension is which in the `linear` family. Internal to op/.
+// Which dimension is which in the `linear` family, of a logical op and on one device. Internal to
+// op/.
 //
 //   x[lead..., c...]   y[lead..., o...]   w[c..., o...], or w[o..., c...] when transposed
 #pragma once
+
+#include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
 
@@ -12,5 +15,17 @@ struct LinearDims {
   int w_c() const { return transposed ? o : 0; }  // first c dimension of w
   int w_o() const { return transposed ? 0 : c; }  // first o dimension of w
 };
+
+// The elements over the c and over the o dimensions of a weight.
+struct WeightSides {
+  int64_t c, o;
+};
+
+inline WeightSides FindWeightSides(const LocalOp& op, const Dims& w) {
+  const int c = static_cast<int>(AttrInt(op, "contract", 1));
+  const int o = static_cast<int>(w.size()) - c;
+  if (AttrBool(op, "transpose_w")) return {CountElements(w, o), CountElements(w, 0, o)};
+  return {CountElements(w, 0, c), CountElements(w, c)};
+}
 
 }  // namespace oneflow

@@ -1,7 +1,8 @@
 // The gradients of linear: of its input and of its weight are two ops, so that a schedule may put
-// the second off; of its bias a third. linear_gelu_grad_input is the first and the gelu_grad of
-// what it gives, which the pass `fuse` makes of the two. All read bf16, too; what adds up over
-// micro-batches, the gradients of weight and bias, is f32 then.
+// the second off; of its bias a third. The first has forms then "gelu_grad" and then "gated_grad",
+// these gradients of what it gives, which the pass `fuse` makes of two ops. All read bf16, too;
+// what adds up over micro-batches, the gradients of weight and bias, is f32 then.
+#include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
 #include "oneflow_core/op/op_util.h"
@@ -53,7 +54,29 @@ double GradInputFlops(const OpView& v) {
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * c;
 }
 
-// --- linear_gelu_grad_input: dy[..., o...], w, x[..., c...] -> dx = gelu'(x) dgelu(x) ---
+ProductSpec GradInputProduct(const LocalOp& op) {
+  const Dims &dy = op.in[0], &w = op.in[1];
+  const WeightSides sides = FindWeightSides(op, w);
+  const int o = static_cast<int>(w.size()) - static_cast<int>(AttrInt(op, "contract", 1));
+  const std::string_view then = FindThen(op);
+  return {.m = CountElements(dy, 0, static_cast<int>(dy.size()) - o),
+          .n = sides.c,
+          .k = sides.o,
+          .transpose_b = !AttrBool(op, "transpose_w"),
+          .then = then.empty()          ? ProductSpec::Then::kNothing
+                  : then == "gelu_grad" ? ProductSpec::Then::kGeluGrad
+                                        : ProductSpec::Then::kGatedGrad,
+          .silu = HasSilu(op)};
+}
+
+Samples GradInputSamples(const SampleSizes& s) {
+  const SampleTensor dy{{s.b, s.t, s.heads, s.d}}, w{{s.c, s.heads, s.d}};
+  return {{{dy, w}},
+          {{{{s.b, s.t, s.c}}, w}, {{"contract", int64_t{2}}, {"transpose_w", true}}},
+          {{dy.Narrow(), w.Narrow()}}};
+}
+
+// --- then "gelu_grad": dy[..., o...], w, x[..., c...] -> dx = gelu'(x) dgelu(x) ---
 
 Specs InferGeluGradInput(const OpView& v) {
   ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, InferGradInput(v));
@@ -76,6 +99,43 @@ Rows GeluGradInputRows(const OpView& v) {
 
 double GeluGradInputFlops(const OpView& v) {
   return GradInputFlops(v) + kGeluGradFlops * static_cast<double>(v.out(0).shape.elements());
+}
+
+// --- then "gated_grad": dy[..., o...], w, gate[..., c...], up[..., c...] -> dgate, dup ---
+
+Specs InferGatedGradInput(const OpView& v) {
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, InferGradInput(v));
+  const std::vector<std::string> roles = {"dy", "w", "gate", "up"};
+  RETURN_IF_ERROR(ExpectActivation(v.op));
+  RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1, 2, 3}));
+  for (const int i : {2, 3}) {
+    RETURN_IF_ERROR(ExpectSameType(v, roles, 0, i));
+    RETURN_IF_ERROR(ExpectDims(roles[i], v.in(i), dx[0].shape.dims, "that of dy w'"));
+  }
+  return std::vector<OutputSpec>{dx[0], dx[0]};
+}
+
+Rows GatedGradInputRows(const OpView& v) {
+  Rows rows = GeluGradInputRows(v);
+  for (Signature& row : rows) {
+    row.in = {row.in[0], row.in[1], row.out[0], row.out[0]};
+    row.out = {row.out[0], row.out[0]};
+  }
+  return rows;
+}
+
+double GatedGradInputFlops(const OpView& v) {
+  return GradInputFlops(v) + GatedGradFlops(v.op) * static_cast<double>(v.out(0).shape.elements());
+}
+
+Samples GatedGradInputSamples(const SampleSizes& s) {
+  const SampleTensor dy{{s.b, s.t, s.o}}, w{{s.c, s.o}}, up{{s.b, s.t, s.c}};
+  const SampleTensor gate{{s.b, s.t, s.c}, -4, 4};
+  Samples samples;
+  for (AttrMap& attrs : ActivationAttrs()) {
+    samples.push_back({{dy, w, gate, up}, std::move(attrs)});
+  }
+  return AlsoNarrow(samples);
 }
 
 // --- linear_grad_weight: x[..., c...], dy[..., o...] -> dw, shaped as w ---
@@ -123,6 +183,25 @@ double GradWeightFlops(const OpView& v) {
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * o;
 }
 
+// xT dy, or dyT x where w is transposed.
+ProductSpec GradWeightProduct(const LocalOp& op) {
+  const WeightSides w = FindWeightSides(op, op.out[0]);
+  const int64_t lead = CountElements(op.in[0], 0, static_cast<int>(AttrInt(op, "lead")));
+  if (AttrBool(op, "transpose_w")) {
+    return {.m = w.o, .n = w.c, .k = lead, .a_input = 1, .b_input = 0, .transpose_a = true};
+  }
+  return {.m = w.c, .n = w.o, .k = lead, .transpose_a = true};
+}
+
+Samples GradWeightSamples(const SampleSizes& s) {
+  const SampleTensor x{{s.b, s.t, s.c}}, dy{{s.b, s.t, s.heads, s.d}};
+  const AttrMap attrs = {{"contract", int64_t{1}}, {"transpose_w", false}, {"lead", int64_t{2}}};
+  return {{{x, dy}, attrs},
+          {{{{s.b, s.heads, s.d}}, {{s.b, s.c}}},
+           {{"contract", int64_t{2}}, {"transpose_w", true}, {"lead", int64_t{1}}}},
+          {{x.Narrow(), dy.Narrow()}, attrs}};
+}
+
 // --- linear_grad_bias: dy[..., o...] -> dbias[o...] ---
 
 Specs InferGradBias(const OpView& v) {
@@ -149,26 +228,51 @@ Rows GradBiasRows(const OpView& v) {
 }  // namespace
 
 std::vector<OpDef> LinearGradOps() {
+  const std::vector<AttrDef> attrs = {
+      {"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}, {"then", AttrType::kString}};
+  std::vector<AttrDef> gated_attrs = attrs;
+  gated_attrs.push_back({"activation", AttrType::kString, true});
   return {
       {.kind = "linear_grad_input",
        .usage = "dy[..., o...], w -> dx[..., c...]",
        .min_inputs = 2,
        .max_inputs = 2,
-       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .attrs = attrs,
        .infer = InferGradInput,
        .signatures = GradInputRows,
        .flops = GradInputFlops,
-       .products = Products::kOne},
-      {.kind = "linear_gelu_grad_input",
+       .product = GradInputProduct,
+       .precision = {Precision::kNarrow},
+       .samples = GradInputSamples},
+      {.kind = "linear_grad_input",
+       .then = "gelu_grad",
        .usage = "dy[..., o...], w, x[..., c...] -> dx[..., c...]",
        .min_inputs = 3,
        .max_inputs = 3,
-       .attrs = {{"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}},
+       .attrs = attrs,
        .infer = InferGeluGradInput,
        .signatures = GeluGradInputRows,
        .flops = GeluGradInputFlops,
-       .products = Products::kOne,
-       .overwrites = true},
+       .product = GradInputProduct,
+       .overwrites = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor dy{{s.b, s.t, s.o}}, w{{s.c, s.o}}, x{{s.b, s.t, s.c}, -4, 4};
+         return {{{dy, w, x}}, {{dy.Narrow(), w.Narrow(), x.Narrow()}}};
+       }},
+      {.kind = "linear_grad_input",
+       .then = "gated_grad",
+       .usage = "dy[..., o...], w, gate[..., c...], up[..., c...] -> dgate, dup",
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .outputs = 2,
+       .attrs = gated_attrs,
+       .infer = InferGatedGradInput,
+       .signatures = GatedGradInputRows,
+       .flops = GatedGradInputFlops,
+       .product = GradInputProduct,
+       .overwrites = true,
+       .precision = {Precision::kNarrow},
+       .samples = GatedGradInputSamples},
       {.kind = "linear_grad_weight",
        .usage = "x[..., c...], dy[..., o...] -> dw, shaped as w",
        .min_inputs = 2,
@@ -179,7 +283,9 @@ std::vector<OpDef> LinearGradOps() {
        .infer = InferGradWeight,
        .signatures = GradWeightRows,
        .flops = GradWeightFlops,
-       .products = Products::kOne},
+       .product = GradWeightProduct,
+       .precision = {Precision::kNarrow},
+       .samples = GradWeightSamples},
       {.kind = "linear_grad_bias",
        .usage = "dy[..., o...] -> dbias[o...]",
        .min_inputs = 1,
@@ -187,7 +293,18 @@ std::vector<OpDef> LinearGradOps() {
        .attrs = {{"lead", AttrType::kInt, true}},
        .infer = InferGradBias,
        .signatures = GradBiasRows,
-       .flops = PerElement(1)},
+       .flops = PerElement(1),
+       .precision = {Precision::kEither},
+       .cuda_workspace =
+           [](const LocalOp& op) {
+             const int64_t width = Product(op.out[0]);
+             return width == 0 ? 0 : ColumnSumsScratch(Product(op.in[0]) / width, width);
+           },
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor dy{{s.b, s.t, s.heads, s.d}};
+         const AttrMap attrs = {{"lead", int64_t{2}}};
+         return {{{dy}, attrs}, {{dy.Narrow()}, attrs}};
+       }},
   };
 }
 

@@ -110,6 +110,33 @@ double MatmulGradBFlops(const OpView& v) {
          static_cast<double>(v.in_dims(1).back());
 }
 
+ProductSpec MatmulProduct(const LocalOp& op) {
+  const Dims &a = op.in[0], &b = op.in[1];
+  const bool ta = AttrBool(op, "transpose_a"), tb = AttrBool(op, "transpose_b");
+  return {.m = ta ? a[1] : CountElements(a, 0, static_cast<int>(a.size()) - 1),
+          .n = tb ? b[0] : b[1],
+          .k = tb ? b[1] : b[0],
+          .transpose_a = ta,
+          .transpose_b = tb};
+}
+
+// uT v.
+ProductSpec MatmulGradBProduct(const LocalOp& op) {
+  const Dims &u = op.in[0], &v = op.in[1];
+  return {.m = u.back(),
+          .n = v.back(),
+          .k = CountElements(u, 0, static_cast<int>(u.size()) - 1),
+          .transpose_a = true};
+}
+
+Samples MatmulSamples(const SampleSizes& s) {
+  const SampleTensor a{{s.b, s.t, s.c}}, b{{s.c, s.o}}, a_t{{s.c, s.t}}, b_t{{s.o, s.c}};
+  return {{{a, b}},
+          {{a, b_t}, Transposes(false, true)},
+          {{a_t, b}, Transposes(true, false)},
+          {{a_t, b_t}, Transposes(true, true)}};
+}
+
 }  // namespace
 
 std::vector<OpDef> MatmulOps() {
@@ -123,7 +150,8 @@ std::vector<OpDef> MatmulOps() {
        .signatures = MatmulRows,
        .gradient = MatmulGradient,
        .flops = MatmulFlops,
-       .products = Products::kOne},
+       .product = MatmulProduct,
+       .samples = MatmulSamples},
       {.kind = "matmul_grad_b",
        .usage = "u[..., p], v[..., q] -> [p, q]",
        .min_inputs = 2,
@@ -131,7 +159,10 @@ std::vector<OpDef> MatmulOps() {
        .infer = InferMatmulGradB,
        .signatures = MatmulGradBRows,
        .flops = MatmulGradBFlops,
-       .products = Products::kOne},
+       .product = MatmulGradBProduct,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{{{s.b, s.t, s.c}}, {{s.b, s.t, s.o}}}}};
+       }},
   };
 }
 

@@ -1,6 +1,7 @@
 // The definition of a kind of op: everything the compiler knows about it. One file an op family
 // (op/linear.cc, op/layer_norm.cc, ...; op/elementwise.cc for the simple ones), collected in one
-// constant table by op/registry.cc. There is no registration at run time.
+// constant table by op/registry.cc. There is no registration at run time. All that is to be said of
+// a kind is a field of its row, so that passes, cost model, verifier and tests name no kinds.
 //
 // An op definition is not a kernel: it never computes. The kernel of the same key is in
 // actor_runtime/kernel.
@@ -15,6 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/op_sample.h"
+#include "oneflow_core/op/product_spec.h"
 
 namespace oneflow {
 
@@ -52,20 +55,24 @@ struct AttrDef {
   std::string name;
   AttrType type;
   bool required = false;
+  bool own = false;  // only passes may set it
 };
 
-// Products of matrices among an op's computations: a device has a separate rate for them. All
-// other work is element by element in f32, whatever the types of inputs and outputs.
-enum class Products : uint8_t {
-  kNone,
-  kOne,    // output 0 is the product of inputs 0 and 1, up to what is done to it on the way
-  kBatch,  // the same for each matrix in their last two dimensions
-  kOwn,    // several, which the kernel splits into its own tiles: attention
+// The type in which an op reads an input when the compiler computes in bf16
+// (compiler/passes/mixed_precision.h).
+enum class Precision : uint8_t {
+  kWide,      // f32
+  kNarrow,    // bf16
+  kEither,    // as it was made
+  kStream,    // of the residual stream: bf16 where that is, else f32
+  kToStream,  // added to the stream, or the gradient of what read it: bf16 where it is, else either
+  kBias,      // of a product: bf16 where biases are, else f32
 };
 
 // An input of indices (ids of tokens, labels): each selects one element along a dimension of
 // another tensor of the op. No kernel checks them, because a device with a part of that tensor
-// ignores the others' indices.
+// ignores the others' indices. A negative one selects nothing, and is a mistake unless the op has
+// the attribute `ignore_negative`.
 struct Indices {
   int input = -1;  // which input they are; -1: there is none
   int of = 0;      // the input that they select from; -1: output 0
@@ -74,6 +81,9 @@ struct Indices {
 
 struct OpDef {
   std::string kind;
+  // A kind may have several forms, each with a row: the op that a product's kernel does to its
+  // result, as the attribute `then` names it. Empty for the plain one.
+  std::string then;
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   int outputs = 1;
@@ -97,16 +107,61 @@ struct OpDef {
   // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an
   // element).
   std::function<double(const OpView&)> flops;
-  // Which products of matrices these are, all but a few.
-  Products products = Products::kNone;
+  // If they are one product of matrices, or a batch of them: which. Null for all others. A device
+  // has a separate rate for products. All other work is element by element in f32, whatever the
+  // types of inputs and outputs.
+  std::function<ProductSpec(const LocalOp&)> product;
+  // True if they are several products, which the kernel splits into tiles of its own: attention.
+  bool own_products = false;
+  // Of these, FLOPs of the products of full matrices, which a model's FLOPs are (MFU), though the
+  // kernel computes only a part of them. Null: the kind is not of a model's forward.
+  std::function<double(const LocalOp&)> dense_flops;
+  bool HasProducts() const { return product != nullptr || own_products; }
   Indices indices;
+  // True if the kernel reads of the input that the indices select from as much as it writes.
+  bool looks_up = false;
   // True if its kernel only overwrites its outputs, so they cannot add up over micro-batches. A
   // product of matrices into bf16 is one more that cannot.
   bool overwrites = false;
+  // True if it drops elements at random. Only training does.
+  bool random = false;
+  // By input; those after the last are read as the last. Empty: all are read as f32.
+  std::vector<Precision> precision;
+  // True if it can write output 0 in bf16 though it reads f32: if its attribute `dtype` says so.
+  bool may_round = false;
+  // Bytes of scratch for one firing; null: those of its product, if it is one, else none. On a CPU
+  // `threads` work at once.
+  std::function<int64_t(const LocalOp&, int threads)> cpu_workspace;
+  std::function<int64_t(const LocalOp&)> cuda_workspace;
+  // Which kernels there are: kinds of graphs alone, and those that become exchanges or actors of
+  // the host, have none.
+  bool on_cpu = true, on_cuda = true;
+  // Null, or a noun for what the kernel of a GPU lacks to run this op; empty: nothing.
+  std::function<std::string(const OpView&)> lacks_on_cuda;
+  // Of a kind that only passes may add: the hint for a user who wrote one.
+  std::string instead;
+  // True if `recompute: selective` computes it again in the backward: it takes little time, and its
+  // outputs much memory.
+  bool selective = false;
+  // True if its sums have one order, or it has none: the same bits on every kind of device.
+  bool exact = false;
+  // Ops of this kind for tests, of all shapes and types that kernels distinguish. They need no
+  // attribute `then`.
+  std::function<std::vector<OpSample>(const SampleSizes&)> samples;
 };
 
-// The definition of a kind; nullptr if there is none.
+// The definition of a kind (of its plain form), or of a form by its name; nullptr if there is none.
 const OpDef* FindOpDef(std::string_view kind);
+const OpDef* FindOpDef(std::string_view kind, const AttrMap& attrs);
+inline const OpDef* FindOpDef(const Op& op) { return FindOpDef(op.kind, op.attrs); }
+// The name of a form, by which costs are known: "linear", "linear+gelu".
+std::string FormName(std::string_view kind, std::string_view then);
+std::string FormName(std::string_view kind, const AttrMap& attrs);
+inline std::string FormName(const Op& op) { return FormName(op.kind, op.attrs); }
+// The samples of a row, with the attribute `then` of its form.
+std::vector<OpSample> MakeSamples(const OpDef& def, const SampleSizes& sizes);
+// All rows, sorted by the name of the form.
+const std::vector<OpDef>& OpDefs();
 // All kinds, sorted by name.
 std::vector<std::string> OpKinds();
 

@@ -1,5 +1,6 @@
-// A sample of every kind of op for the tests of this folder: small graphs with one op on sources.
-// All sizes are even and, where they may be, different, so that a wrong dimension shows.
+// The samples of all kinds of ops (OpDef::samples), and others, as small graphs with one op on
+// sources: for the tests of this folder. All sizes are even and, where they may be, different, so
+// that a wrong dimension shows.
 #pragma once
 
 #include <string>
@@ -26,7 +27,7 @@ struct Sample {
 Graph MakeGraph(const Sample& sample);
 inline OpId SampleOp(const Graph& graph) { return static_cast<OpId>(graph.ops.size()) - 1; }
 
-// At least one of each kind but the sources, several for kinds with several forms.
+// Those of the rows, of f32.
 const std::vector<Sample>& Samples();
 // Its kind and inputs: "linear [2,4,6] [6,8]".
 std::string ToString(const Sample& sample);

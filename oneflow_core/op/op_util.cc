@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 #include <utility>
+#include <variant>
 
 namespace oneflow {
 
@@ -80,6 +81,38 @@ absl::Status ExpectRate(const Op& op, std::string_view rate) {
   return Mismatch(text.str(), "a part of the elements is dropped: use 0 or more and less than 1");
 }
 
+namespace {
+
+constexpr std::string_view kSilu = "silu", kGelu = "gelu";  // activations of `gated`
+
+bool IsGelu(const Op& op) { return AttrString(op, "activation") == kGelu; }
+
+}  // namespace
+
+absl::Status ExpectActivation(const Op& op) {
+  const std::string activation = AttrString(op, "activation");
+  if (activation == kSilu || activation == kGelu) return absl::OkStatus();
+  return Mismatch("attribute \"activation\" is \"" + activation + '"', R"(use "silu" or "gelu")");
+}
+
+absl::Status ExpectEpsilon(const Op& op) {
+  if (AttrDouble(op, "epsilon", 1e-5) > 0) return absl::OkStatus();
+  return Mismatch("attribute \"epsilon\" is not positive", "use 1e-5");
+}
+
+absl::StatusOr<DType> NormOutputType(const OpView& v) {
+  const DType x = v.in(0).dtype;
+  const auto attr = v.op.attrs.find("dtype");
+  if (attr == v.op.attrs.end()) return x;
+  ASSIGN_OR_RETURN(const DType y, ParseDType(std::get<std::string>(attr->second)));
+  if (AccumulationType(y) != DType::kF32 || (x == DType::kBF16 && y != x)) {
+    return Mismatch(
+        "attribute \"dtype\" is " + std::string(Name(y)) + " with " + Describe("x", v.in(0)),
+        "use bf16, or f32 where x is f32");
+  }
+  return x == DType::kF64 ? x : y;
+}
+
 Shape Part(const Shape& shape, int begin, int end) {
   Shape part(Dims(shape.dims.begin() + begin, shape.dims.begin() + end));
   if (!shape.names.empty()) {
@@ -139,8 +172,16 @@ TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view
   added.stage = forward.stage;
   added.written_at = forward.written_at;
   added.chunk = forward.chunk;
+  added.block = forward.block;
   added.scope = forward.scope.empty() ? forward.name : forward.scope;
   return added.outputs[0];
+}
+
+TensorId AddZeros(GradientContext& g, TensorId like) {
+  const TensorId zeros = AddGradient(g, "fill", ".zeros", {},
+                                     {{"value", 0.0}, {"dims", g.graph.tensors[like].shape.dims}});
+  g.graph.tensors[zeros].dtype = g.graph.tensors[like].dtype;
+  return zeros;
 }
 
 std::string MaskName(const Op& op) { return AttrString(op, "mask", op.name); }
@@ -154,6 +195,53 @@ absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved) {
     }
   }
   return absl::OkStatus();
+}
+
+double GatedFlops(const Op& op) { return (IsGelu(op) ? kGeluFlops : 5) + 1; }
+
+// The activation and its slope, and three products.
+double GatedGradFlops(const Op& op) { return (IsGelu(op) ? kGeluGradFlops : 9) + 3; }
+
+Samples AlsoNarrow(const Samples& samples) {
+  Samples all = samples;
+  for (OpSample sample : samples) {
+    for (SampleTensor& tensor : sample.in) {
+      if (tensor.ids == 0 && !tensor.mask) tensor.narrow = true;
+    }
+    all.push_back(std::move(sample));
+  }
+  return all;
+}
+
+int64_t AttrInt(const LocalOp& op, std::string_view key, int64_t fallback) {
+  const auto it = op.attrs.find(key);
+  return it == op.attrs.end() ? fallback : std::get<int64_t>(it->second);
+}
+
+std::vector<AttrMap> ActivationAttrs() {
+  return {{{"activation", std::string(kSilu)}}, {{"activation", std::string(kGelu)}}};
+}
+
+bool HasSilu(const LocalOp& op) {
+  const auto it = op.attrs.find("activation");
+  return it != op.attrs.end() && std::get<std::string>(it->second) == kSilu;
+}
+
+bool AttrBool(const LocalOp& op, std::string_view key) {
+  const auto it = op.attrs.find(key);
+  return it != op.attrs.end() && std::get<bool>(it->second);
+}
+
+std::string_view FindThen(const LocalOp& op) {
+  const auto it = op.attrs.find("then");
+  return it == op.attrs.end() ? std::string_view() : std::get<std::string>(it->second);
+}
+
+int64_t CountElements(const Dims& dims, int begin, int end) {
+  if (end < 0) end = static_cast<int>(dims.size());
+  int64_t elements = 1;
+  for (int i = begin; i < end; ++i) elements *= dims[i];
+  return elements;
 }
 
 std::function<double(const OpView&)> PerElement(double per_element, int input) {

@@ -1,10 +1,12 @@
 // Small builders for the definitions in this folder: error texts, shapes that keep their dimension
-// names, rows of SBP tables, gradient ops. Internal to op/: nobody else includes it.
+// names, rows of SBP tables, gradient ops, products, samples. Internal to op/: nobody else includes
+// it.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +19,7 @@ namespace oneflow {
 using Specs = absl::StatusOr<std::vector<OutputSpec>>;
 using Rows = std::vector<Signature>;
 using InputGrads = absl::StatusOr<std::vector<TensorId>>;
+using Samples = std::vector<OpSample>;
 
 // --- Errors. The op's name is added by the caller of `infer` ---
 
@@ -37,8 +40,17 @@ absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims&
 // [batch, seq, 3, heads, head_dim]: queries, keys and values of attention.
 absl::Status ExpectQkv(const Tensor& qkv);
 
+// Attribute `activation` is one that `gated` has.
+absl::Status ExpectActivation(const Op& op);
+
 // Attribute `rate` is the rate of a dropout: at least 0 and below 1.
 absl::Status ExpectRate(const Op& op, std::string_view rate);
+
+// Attribute `epsilon` of a norm is positive.
+absl::Status ExpectEpsilon(const Op& op);
+// The type of a norm's y: that of x (input 0), or the narrower one that the attribute `dtype`
+// names.
+absl::StatusOr<DType> NormOutputType(const OpView& v);
 
 // --- Shapes, with the names of their dimensions ---
 
@@ -62,6 +74,8 @@ Rows LinearAlikeRows(const OpView& v);
 // its stage, in its scope. Returns the first output; the others follow it.
 TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view suffix,
                      std::vector<TensorId> inputs, AttrMap attrs = {}, int n_outputs = 1);
+// The gradient of a tensor that nothing depends on: a fill of zeros.
+TensorId AddZeros(GradientContext& g, TensorId like);
 // The op whose dropout mask `op` applies: its attribute `mask`, or itself.
 std::string MaskName(const Op& op);
 // Error when a gradient reaches an output after the first: they are saved values (mean, lse).
@@ -72,5 +86,33 @@ absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 // `per_element` operations for each element of input `input`.
 std::function<double(const OpView&)> PerElement(double per_element, int input = 0);
 inline constexpr double kGeluFlops = 10, kGeluGradFlops = 18;  // an element
+// Of `gated`, with the attribute `activation` of `op`: an element.
+double GatedFlops(const Op& op);
+double GatedGradFlops(const Op& op);
+
+// --- What one device has ---
+
+int64_t AttrInt(const LocalOp& op, std::string_view key, int64_t fallback = 0);
+bool AttrBool(const LocalOp& op, std::string_view key);
+// The op that its kernel does to its product: OpDef::then.
+std::string_view FindThen(const LocalOp& op);
+// The attribute `activation` of `gated`, of each that there is: for samples.
+std::vector<AttrMap> ActivationAttrs();
+// True if it is "silu".
+bool HasSilu(const LocalOp& op);
+// Elements over dimensions [begin, end); end < 0: to the last.
+int64_t CountElements(const Dims& dims, int begin = 0, int end = -1);
+
+// --- Samples ---
+
+// `samples`, and the same with narrow tensors where they are floating point.
+Samples AlsoNarrow(const Samples& samples);
+
+// --- Attributes ---
+
+// One that only passes may set.
+inline AttrDef OwnAttr(std::string name, AttrType type) {
+  return {std::move(name), type, /*required=*/false, /*own=*/true};
+}
 
 }  // namespace oneflow

@@ -1,4 +1,7 @@
 // Ops that fire once a step: the norm of all gradients and the update of each variable.
+#include <numeric>
+
+#include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -30,6 +33,10 @@ Specs InferGlobalNorm(const OpView& v) {
 
 Rows OnlyB(const OpView& v) { return {AllB(v)}; }
 
+// The last input of adamw and next_adamw is then the number of labels that count: the gradient is a
+// sum over them.
+bool IsCounted(const OpView& v) { return AttrBool(v.op, "counted"); }
+
 // Checks adamw and next_adamw: their first four inputs obey the same rules.
 Specs InferAdamw(const OpView& v) {
   const Tensor& w = v.in(0);
@@ -38,14 +45,29 @@ Specs InferAdamw(const OpView& v) {
   for (int i = 1; i < 4; ++i) {
     RETURN_IF_ERROR(ExpectDims(roles[i], v.in(i), w.shape.dims, "that of " + Describe("w", w)));
   }
-  if (v.n_inputs() > 4) RETURN_IF_ERROR(ExpectScalarF64("norm", v.in(4)));
+  const int others = v.n_inputs() - (IsCounted(v) ? 1 : 0);
+  const int most = v.op.kind == "adamw" ? 5 : 4;
+  if (others < 4 || others > most) {
+    return Mismatch("attribute \"counted\" does not fit " + std::to_string(v.n_inputs()) +
+                    " inputs");
+  }
+  if (others > 4) RETURN_IF_ERROR(ExpectScalarF64("norm", v.in(4)));
+  if (IsCounted(v)) RETURN_IF_ERROR(ExpectScalarF64("count", v.in(others)));
   return std::vector<OutputSpec>(3, OutputSpec{w.shape, w.dtype});
 }
 
 Rows AdamwRows(const OpView& v) {
-  const std::vector<int> norm = v.n_inputs() > 4 ? std::vector<int>{4} : std::vector<int>{};
-  return LeadRows(v, v.in(0).shape.rank(), norm);
+  std::vector<int> scalars(v.n_inputs() - 4);
+  std::iota(scalars.begin(), scalars.end(), 4);
+  return LeadRows(v, v.in(0).shape.rank(), scalars);
 }
+
+const SampleTensor kNorm = SampleTensor::Wide({}), kCount{{}, 3, 9, 0, true};
+
+// Squares are not negative.
+SampleTensor Squares(const SampleSizes& s) { return {{s.c, s.o}, 0, 1}; }
+
+constexpr const char* kInstead = "set `loss`: `train` adds the optimizer";
 
 }  // namespace
 
@@ -57,7 +79,11 @@ std::vector<OpDef> OptimizerOps() {
        .max_inputs = 1,
        .infer = InferSumSquares,
        .signatures = SumSquaresRows,
-       .flops = PerElement(2)},
+       .flops = PerElement(2),
+       .cuda_workspace = [](const LocalOp& op) { return SumSquaresScratch(Product(op.in[0])); },
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{{{s.c, s.o}}}}};
+       }},
       {.kind = "global_norm",
        .usage = "s1, s2, ... (f64[]) -> f64[]",
        .min_inputs = 1,
@@ -65,30 +91,46 @@ std::vector<OpDef> OptimizerOps() {
        .infer = InferGlobalNorm,
        .signatures = OnlyB,
        .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); },
-       .overwrites = true},
+       .overwrites = true,
+       .samples = [](const SampleSizes&) -> Samples {
+         return {{{kNorm, kNorm}}};
+       }},
       {.kind = "adamw",
-       .usage = "w, m, v, g, (norm (f64[])) -> w, m, v",
+       .usage = "w, m, v, g, (norm (f64[])), (count (f64[])) -> w, m, v",
+       .min_inputs = 4,
+       .max_inputs = 6,
+       .outputs = 3,
+       .updates = 3,
+       .attrs = {{"decay", AttrType::kBool}, {"counted", AttrType::kBool}},
+       .infer = InferAdamw,
+       .signatures = AdamwRows,
+       .flops = PerElement(14),
+       .overwrites = true,
+       .instead = kInstead,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor w{{s.c, s.o}}, v = Squares(s);
+         return {{{w, w, v, w, kNorm}, {{"decay", true}}},
+                 {{w, w, v, w}, {{"decay", true}}},
+                 {{w, w, v, w, kNorm, kCount}, {{"counted", true}}}};
+       }},
+      {.kind = "next_adamw",
+       .usage = "m, v, w, g, (count (f64[])) -> m, v, next w",
        .min_inputs = 4,
        .max_inputs = 5,
        .outputs = 3,
-       .updates = 3,
-       .attrs = {{"decay", AttrType::kBool}},
-       .infer = InferAdamw,
-       .signatures = AdamwRows,
-       .flops = PerElement(14),
-       .overwrites = true},
-      {.kind = "next_adamw",
-       .usage = "m, v, w, g -> m, v, next w",
-       .min_inputs = 4,
-       .max_inputs = 4,
-       .outputs = 3,
        .updates = 2,
        .versioned_updates = 1,
-       .attrs = {{"decay", AttrType::kBool}},
+       .attrs = {{"decay", AttrType::kBool}, {"counted", AttrType::kBool}},
        .infer = InferAdamw,
        .signatures = AdamwRows,
        .flops = PerElement(14),
-       .overwrites = true},
+       .overwrites = true,
+       .instead = kInstead,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor w{{s.c, s.o}};
+         return {{{w, Squares(s), w, w}, {{"decay", true}}},
+                 {{w, Squares(s), w, w, kCount}, {{"counted", true}}}};
+       }},
   };
 }
 

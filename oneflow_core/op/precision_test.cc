@@ -30,8 +30,9 @@ TEST_CASE("products of bf16 are bf16, gradients that add up over micro-batches f
   CHECK(OutputTypes({"linear", {{{2, 6}, kNarrow}, {{6, 8}, kNarrow}, {{8}}}, {}}) == "bf16");
   CHECK(OutputTypes({"linear_grad_input", {{{2, 8}, kNarrow}, {{6, 8}, kNarrow}}, {}}) == "bf16");
   const SampleInput dy{{2, 8}, kNarrow}, w{{6, 8}, kNarrow};
-  CHECK(OutputTypes({"linear_gelu_grad_input", {dy, w, {{2, 6}, kNarrow}}, {}}) == "bf16");
-  CHECK_THAT(OutputTypes({"linear_gelu_grad_input", {dy, w, {{2, 6}}}, {}}),
+  const AttrMap then = {{"then", std::string("gelu_grad")}};
+  CHECK(OutputTypes({"linear_grad_input", {dy, w, {{2, 6}, kNarrow}}, then}) == "bf16");
+  CHECK_THAT(OutputTypes({"linear_grad_input", {dy, w, {{2, 6}}}, then}),
              Catch::Contains("x f32[2,6] differ in type"));
   const AttrMap lead = {{"lead", int64_t{1}}};
   CHECK(OutputTypes({"linear_grad_weight", {{{2, 6}, kNarrow}, {{2, 8}, kNarrow}}, lead}) == "f32");
@@ -73,12 +74,61 @@ TEST_CASE("a residual stream of f32, statistics and the loss stay f32") {
   CHECK(OutputTypes({"pick", {{{2, 6}, kNarrow}, {{2}, kIds}}, {}}) == "f32");
 }
 
+TEST_CASE("an rms_norm reads a stream and heads of either type, and so do its gradients") {
+  const SampleInput wide{{2, 6}}, narrow{{2, 6}, kNarrow}, row{{6}}, rstd{{2}};
+  CHECK(OutputTypes({"rms_norm", {wide, row}, {}}) == "f32 f32");
+  CHECK(OutputTypes({"rms_norm", {wide, row}, {{"dtype", kBf16}}}) == "bf16 f32");
+  CHECK(OutputTypes({"rms_norm", {narrow, row}, {}}) == "bf16 f32");
+  CHECK(OutputTypes({"rms_norm", {{{2, 6}, DType::kF64}, {{6}, DType::kF64}}, {}}) == "f64 f64");
+  CHECK_THAT(OutputTypes({"rms_norm", {narrow, row}, {{"dtype", std::string("f32")}}}),
+             Catch::Contains("attribute \"dtype\" is f32 with x bf16[2,6]; use bf16"));
+  CHECK_THAT(OutputTypes({"rms_norm", {wide, {{6}, kNarrow}}, {}}),
+             Catch::Contains("gamma bf16[6] is read as f32 only; cast it"));
+  for (const SampleInput& dy : {wide, narrow}) {
+    CHECK(OutputTypes({"rms_norm_grad_input", {dy, wide, row, rstd}, {}}) == "f32");
+    CHECK(OutputTypes({"rms_norm_grad_input", {dy, narrow, row, rstd}, {}}) == "bf16");
+    CHECK(OutputTypes({"rms_norm_grad_weight", {dy, wide, rstd}, {}}) == "f32");
+    CHECK(OutputTypes({"rms_norm_grad_weight", {dy, narrow, rstd}, {}}) == "f32");
+  }
+}
+
+TEST_CASE("rotary and gated keep the type of what they read") {
+  const SampleInput x{{2, 4, 6}, kNarrow}, wide{{2, 4, 6}}, ids{{2, 4}, kIds};
+  CHECK(OutputTypes({"rotary", {x, ids}, {{"theta", 10000.0}}}) == "bf16");
+  const AttrMap silu = {{"activation", std::string("silu")}};
+  CHECK(OutputTypes({"gated", {x, x}, silu}) == "bf16");
+  CHECK(OutputTypes({"gated_grad", {x, x, x}, silu}) == "bf16 bf16");
+  const SampleInput w{{6, 8}, kNarrow}, gate{{2, 4, 8}, kNarrow}, dy{{2, 4, 8}, kNarrow};
+  AttrMap then = silu;
+  then["then"] = std::string("gated");
+  CHECK(OutputTypes({"linear", {x, w, gate, {{8}}}, then}) == "bf16 bf16");
+  CHECK_THAT(OutputTypes({"linear", {x, w, {{2, 4, 8}}}, then}),
+             Catch::Contains("x bf16[2,4,6] and gate f32[2,4,8] differ in type"));
+  then["then"] = std::string("gated_grad");
+  CHECK(OutputTypes({"linear_grad_input", {dy, w, x, x}, then}) == "bf16 bf16");
+  CHECK_THAT(OutputTypes({"linear_grad_input", {dy, w, x, wide}, then}),
+             Catch::Contains("up f32[2,4,6] differ in type"));
+  CHECK_THAT(OutputTypes({"gated", {x, wide}, silu}), Catch::Contains("differ in type"));
+  CHECK_THAT(OutputTypes({"gated_grad", {wide, x, x}, silu}), Catch::Contains("differ in type"));
+}
+
 TEST_CASE("attention of bf16 is bf16, its log-sum-exp f32") {
   const SampleInput qkv{{2, 5, 3, 2, 4}, kNarrow}, out{{2, 5, 2, 4}, kNarrow}, lse{{2, 2, 5}};
+  const SampleInput wide{{2, 5, 2, 4}}, narrow_lse{{2, 2, 5}, kNarrow};
+  const AttrMap first{{"parts_first", true}};
   CHECK(OutputTypes({"causal_attention", {qkv}, {}}) == "bf16 f32");
-  CHECK(OutputTypes({"causal_attention_grad", {out, qkv, out, lse}, {}}) == "bf16");
-  CHECK(OutputTypes({"causal_attention_grad", {{{2, 5, 2, 4}}, qkv, out, lse}, {}})
-            .find("dout f32[2,5,2,4] and qkv bf16[2,5,3,2,4] differ in type") != std::string::npos);
+  CHECK(OutputTypes({"attention", {out, out, out}, {}}) == "bf16 f32");
+  CHECK(OutputTypes({"attention_grad", {out, out, out, out, out, lse}, {}}) == "bf16 bf16 bf16");
+  CHECK(OutputTypes({"packed_attention", {qkv}, first}) == "bf16 f32");
+  CHECK(OutputTypes({"packed_attention_grad", {out, qkv, out, lse}, first}) == "bf16");
+  CHECK(OutputTypes({"split_qkv", {qkv}, first}) == "bf16 bf16 bf16");
+  CHECK(OutputTypes({"join_qkv", {out, out, out}, first}) == "bf16");
+  CHECK_THAT(OutputTypes({"attention", {out, wide, out}, {}}),
+             Catch::Contains("q bf16[2,5,2,4] and k f32[2,5,2,4] differ in type"));
+  CHECK_THAT(OutputTypes({"attention_grad", {out, out, out, out, out, narrow_lse}, {}}),
+             Catch::Contains("lse bf16[2,2,5] is read as f32 only"));
+  CHECK_THAT(OutputTypes({"packed_attention_grad", {wide, qkv, out, lse}, first}),
+             Catch::Contains("dout f32[2,5,2,4] and qkv bf16[2,5,3,2,4] differ in type"));
 }
 
 TEST_CASE("what is element-wise keeps its type") {

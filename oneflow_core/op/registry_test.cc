@@ -7,7 +7,6 @@
 
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/op_def.h"
-#include "oneflow_core/op/op_samples.h"
 
 namespace oneflow {
 namespace {
@@ -49,24 +48,35 @@ TEST_CASE("kinds are sorted, unique and found by name") {
 }
 
 TEST_CASE("every definition is complete") {
-  for (const std::string& kind : OpKinds()) {
-    INFO(kind);
-    const OpDef& def = *FindOpDef(kind);
+  for (const OpDef& def : OpDefs()) {
+    INFO(FormName(def.kind, def.then));
     CHECK(def.infer != nullptr);
     CHECK(def.signatures != nullptr);
     CHECK(def.flops != nullptr);
     CHECK(def.usage.find("->") != std::string::npos);
     CHECK(def.outputs >= 1);
     CHECK((def.max_inputs == -1 || def.max_inputs >= def.min_inputs));
+    CHECK_FALSE((def.product && def.own_products));
   }
 }
 
-TEST_CASE("the tests have a sample of every kind with inputs") {
-  std::set<std::string> sampled;
-  for (const Sample& sample : Samples()) sampled.insert(sample.kind);
-  for (const std::string& kind : OpKinds()) {
-    INFO(kind);
-    CHECK(sampled.count(kind) == (FindOpDef(kind)->max_inputs != 0 ? 1 : 0));
+TEST_CASE("every form is found by its name and by the attribute `then`") {
+  CHECK(FormName("linear", "gelu") == "linear+gelu");
+  for (const OpDef& def : OpDefs()) {
+    AttrMap attrs;
+    if (!def.then.empty()) attrs["then"] = def.then;
+    CHECK(FindOpDef(def.kind, attrs) == &def);
+    CHECK(FindOpDef(FormName(def.kind, attrs)) == &def);
+  }
+  CHECK(FindOpDef("linear", {{"then", std::string()}}) == FindOpDef("linear"));
+  CHECK(FindOpDef("linear", {{"then", std::string("relu")}}) == nullptr);
+}
+
+TEST_CASE("every row but those of inputs and variables has samples") {
+  const SampleSizes sizes = {2, 4, 6, 8, 10, 12, 14};
+  for (const OpDef& def : OpDefs()) {
+    INFO(FormName(def.kind, def.then));
+    CHECK(MakeSamples(def, sizes).empty() == HasOwnShape(def.kind));
   }
 }
 

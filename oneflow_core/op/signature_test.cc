@@ -65,7 +65,7 @@ TEST_CASE("every row of every table fits its op") {
     Graph graph = MakeGraph(sample);
     REQUIRE(InferShapes(&graph) == absl::OkStatus());
     const Op& op = graph.ops[SampleOp(graph)];
-    const std::vector<Signature> rows = FindOpDef(sample.kind)->signatures({graph, op});
+    const std::vector<Signature> rows = FindOpDef(op)->signatures({graph, op});
     REQUIRE(!rows.empty());
     CHECK(AllBroadcast(rows[0]));
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -149,11 +149,95 @@ TEST_CASE("embeddings split by sample, by row of the table or by column") {
         "S(2) S(1) -> S(2)\n");
 }
 
-TEST_CASE("attention splits samples and heads, never positions") {
-  CHECK(TableText({"causal_attention", {{{2, 4, 3, 6, 8}}}, {}}) ==
+TEST_CASE("attention splits samples, groups and the heads of a group, never positions") {
+  const SampleInput q{{2, 4, 6, 8}}, heads{{2, 4, 6, 2, 8}}, lses{{2, 6, 2, 4}};
+  const SampleInput numbers{{2, 4}, DType::kI32}, qkv{{2, 4, 3, 6, 8}}, groups{{2, 4, 6, 4, 8}};
+  CHECK(TableText({"attention", {q, q, q}, {}}) ==
+        "B B B -> B B\n"
+        "S(0) S(0) S(0) -> S(0) S(0)\n"
+        "S(2) S(2) S(2) -> S(2) S(1)\n");
+  CHECK(TableText({"attention", {heads, q, q, numbers, numbers, numbers, numbers}, {}}) ==
+        "B B B B B B B -> B B\n"
+        "S(0) S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0)\n"
+        "S(2) S(2) S(2) B B B B -> S(2) S(1)\n"
+        "S(3) B B B B B B -> S(3) S(2)\n");
+  CHECK(TableText({"attention_grad", {heads, heads, q, q, heads, lses}, {}}) ==
+        "B B B B B B -> B B B\n"
+        "S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n"
+        "S(2) S(2) S(2) S(2) S(2) S(1) -> S(2) S(2) S(2)\n"
+        "S(3) S(3) B B S(3) S(2) -> S(3) P P\n");
+  CHECK(TableText({"packed_attention", {qkv}, {{"parts_first", true}}}) ==
         "B -> B B\n"
         "S(0) -> S(0) S(0)\n"
         "S(3) -> S(2) S(1)\n");
+  CHECK(TableText({"packed_attention", {groups}, {{"parts_first", false}}}) ==
+        "B -> B B\n"
+        "S(0) -> S(0) S(0)\n"
+        "S(2) -> S(2) S(1)\n");
+  CHECK(TableText({"cached_attention", {{{2, 2, 6, 9, 8}}, heads, q, q, {{1}, DType::kI32}}, {}}) ==
+        "B B B B B -> B B\n"
+        "S(0) S(0) S(0) S(0) B -> S(0) S(0)\n"
+        "S(2) S(2) S(2) S(2) B -> S(2) S(2)\n"
+        "B S(3) B B B -> B S(3)\n");
+}
+
+TEST_CASE("a packed qkv is split as its queries, keys and values are") {
+  CHECK(TableText({"split_qkv", {{{2, 4, 3, 6, 8}}}, {{"parts_first", true}}}) ==
+        "B -> B B B\n"
+        "S(0) -> S(0) S(0) S(0)\n"
+        "S(1) -> S(1) S(1) S(1)\n"
+        "S(3) -> S(2) S(2) S(2)\n"
+        "S(4) -> S(3) S(3) S(3)\n"
+        "P -> P P P\n");
+  CHECK(TableText({"join_qkv",
+                   {{{2, 4, 6, 2, 8}}, {{2, 4, 6, 8}}, {{2, 4, 6, 8}}},
+                   {{"parts_first", false}}}) ==
+        "B B B -> B\n"
+        "S(0) S(0) S(0) -> S(0)\n"
+        "S(1) S(1) S(1) -> S(1)\n"
+        "S(2) S(2) S(2) -> S(2)\n"
+        "S(4) S(3) S(3) -> S(4)\n"
+        "P P P -> P\n");
+}
+
+TEST_CASE("an rms_norm splits rows, and the gradient of its gain columns, too") {
+  CHECK(TableText({"rms_norm", {{{2, 4, 6}}, {{6}}}, {}}) ==
+        "B B -> B B\n"
+        "S(0) B -> S(0) S(0)\n"
+        "S(1) B -> S(1) S(1)\n");
+  CHECK(TableText({"rms_norm_grad_input", {{{2, 6}}, {{2, 6}}, {{6}}, {{2}}}, {}}) ==
+        "B B B B -> B\n"
+        "S(0) S(0) B S(0) -> S(0)\n");
+  CHECK(TableText({"rms_norm_grad_weight", {{{2, 6}}, {{2, 6}}, {{2}}}, {}}) ==
+        "B B B -> B\n"
+        "S(0) S(0) S(0) -> P\n"
+        "S(1) S(1) B -> S(0)\n");
+}
+
+TEST_CASE("rotary splits samples and heads, and positions where each has its own") {
+  const AttrMap theta = {{"theta", 10000.0}};
+  CHECK(TableText({"rotary", {{{2, 4, 6, 8}}}, theta}) ==
+        "B -> B\nS(0) -> S(0)\nS(2) -> S(2)\nP -> P\n");
+  CHECK(TableText({"rotary", {{{2, 4, 6, 8}}, {{1}, DType::kI32}}, theta}) ==
+        "B B -> B\nS(0) B -> S(0)\nS(2) B -> S(2)\nP B -> P\n");
+  CHECK(TableText({"rotary", {{{2, 4, 6, 10, 8}}, {{2, 4}, DType::kI32}}, theta}) ==
+        "B B -> B\nS(0) S(0) -> S(0)\nS(1) S(1) -> S(1)\nS(2) B -> S(2)\nS(3) B -> S(3)\n"
+        "P B -> P\n");
+}
+
+TEST_CASE("a gated product is split in any way, and never partial") {
+  const AttrMap silu = {{"activation", std::string("silu")}};
+  CHECK(TableText({"gated", {{{2, 4}}, {{2, 4}}}, silu}) ==
+        "B B -> B\nS(0) S(0) -> S(0)\nS(1) S(1) -> S(1)\n");
+  CHECK(TableText({"gated_grad", {{{2}}, {{2}}, {{2}}}, silu}) ==
+        "B B B -> B B\nS(0) S(0) S(0) -> S(0) S(0)\n");
+  AttrMap then = silu;
+  then["then"] = std::string("gated");
+  CHECK(TableText({"linear", {{{2, 6}}, {{6, 8}}, {{2, 8}}, {{8}}}, then}) ==
+        "B B B B -> B B\nS(0) B S(0) B -> S(0) S(0)\nB S(1) S(1) S(0) -> S(1) S(1)\n");
+  then["then"] = std::string("gated_grad");
+  CHECK(TableText({"linear_grad_input", {{{2, 8}}, {{6, 8}}, {{2, 6}}, {{2, 6}}}, then}) ==
+        "B B B B -> B B\nS(0) B S(0) S(0) -> S(0) S(0)\nB S(0) S(1) S(1) -> S(1) S(1)\n");
 }
 
 TEST_CASE("unfused attention splits samples and heads from end to end") {

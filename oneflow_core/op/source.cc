@@ -78,11 +78,13 @@ std::vector<OpDef> SourceOps() {
       {.kind = "input",
        .usage = "-> x (the op's shape)",
        .attrs = {{"source", AttrType::kString},
-                 // Set by passes: the input that a replica on another stage stands for.
-                 {"input", AttrType::kString}},
+                 // The input that a replica on another stage stands for.
+                 OwnAttr("input", AttrType::kString)},
        .infer = InferInput,
        .signatures = SourceRows,
-       .flops = NoFlops},
+       .flops = NoFlops,
+       .on_cpu = false,
+       .on_cuda = false},
       {.kind = "variable",
        .usage = "-> w (the op's shape)",
        .attrs = {{"init", AttrType::kString},
@@ -91,23 +93,29 @@ std::vector<OpDef> SourceOps() {
                  // Mesh axes, "data,expert": a variable that is split over them and read as B is
                  // gathered once a step; else anew in every micro-batch and pass.
                  {"gather_once", AttrType::kString},
-                 // Set by passes: nothing initialises, saves or loads it.
-                 {"transient", AttrType::kBool},
-                 // Set by passes: versions it holds, and by how many updates a step's lag behind.
-                 {"versions", AttrType::kInt},
-                 {"lag", AttrType::kInt},
-                 // Set by passes: the variable that a replica on another stage, or a state of the
-                 // optimizer, stands for.
-                 {"variable", AttrType::kString}},
+                 // The variable that a replica on another stage, or a state of the optimizer,
+                 // stands for.
+                 OwnAttr("variable", AttrType::kString),
+                 // Nothing initialises, saves or loads it.
+                 OwnAttr("transient", AttrType::kBool),
+                 // Versions it holds, and by how many updates a step's lag behind.
+                 OwnAttr("versions", AttrType::kInt),
+                 OwnAttr("lag", AttrType::kInt)},
        .infer = InferVariable,
        .signatures = SourceRows,
-       .flops = NoFlops},
+       .flops = NoFlops,
+       .on_cpu = false,
+       .on_cuda = false},
       {.kind = "fill",
        .usage = "-> x[dims...]",
        .attrs = {{"value", AttrType::kDouble, true}, {"dims", AttrType::kInts}},
        .infer = InferFill,
        .signatures = FillRows,
-       .flops = NoFlops},
+       .flops = NoFlops,
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{}, {{"value", 0.25}, {"dims", Dims{s.b, s.t, s.c}}}}};
+       }},
   };
 }
 

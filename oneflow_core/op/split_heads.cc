@@ -42,20 +42,12 @@ Rows SplitHeadsGradRows(const OpView& v) {
   return rows;
 }
 
-// The gradient of a part that nothing depends on.
-TensorId ZerosLike(GradientContext& g, TensorId t) {
-  const TensorId zeros = AddGradient(g, "fill", ".zeros", {},
-                                     {{"value", 0.0}, {"dims", g.graph.tensors[t].shape.dims}});
-  g.graph.tensors[zeros].dtype = g.graph.tensors[t].dtype;
-  return zeros;
-}
-
 InputGrads SplitHeadsGradient(GradientContext& g) {
   if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const std::vector<TensorId> parts = g.graph.ops[g.op].outputs;
   std::vector<TensorId> grads = g.output_grads;
   for (int i = 0; i < kParts; ++i) {
-    if (grads[i] < 0) grads[i] = ZerosLike(g, parts[i]);
+    if (grads[i] < 0) grads[i] = AddZeros(g, parts[i]);
   }
   return std::vector<TensorId>{AddGradient(g, "split_heads_grad", ".dqkv", grads)};
 }
@@ -110,14 +102,27 @@ std::vector<OpDef> SplitHeadsOps() {
            .infer = InferSplitHeads,
            .signatures = SplitHeadsRows,
            .gradient = SplitHeadsGradient,
-           .flops = PerElement(0)},
+           .flops = PerElement(0),
+           .precision = {Precision::kNarrow},
+           .exact = true,
+           .samples =
+               [](const SampleSizes& s) {
+                 return AlsoNarrow({{{{{s.b, s.t, 3, s.heads, s.d}}}}});
+               }},
           {.kind = "split_heads_grad",
            .usage = "dq, dk, dv -> dqkv",
            .min_inputs = kParts,
            .max_inputs = kParts,
            .infer = InferSplitHeadsGrad,
            .signatures = SplitHeadsGradRows,
-           .flops = PerElement(0)},
+           .flops = PerElement(0),
+           .precision = {Precision::kNarrow},
+           .exact = true,
+           .samples =
+               [](const SampleSizes& s) {
+                 const SampleTensor part{{s.b, s.heads, s.t, s.d}};
+                 return AlsoNarrow({{{part, part, part}}});
+               }},
           {.kind = "swap_dims",
            .usage = "x[a, b, c, ...] -> y[a, c, b, ...]",
            .min_inputs = 1,
@@ -125,7 +130,12 @@ std::vector<OpDef> SplitHeadsOps() {
            .infer = InferSwapDims,
            .signatures = SwapDimsRows,
            .gradient = SwapDimsGradient,
-           .flops = PerElement(0)}};
+           .flops = PerElement(0),
+           .precision = {Precision::kEither},
+           .exact = true,
+           .samples = [](const SampleSizes& s) {
+             return AlsoNarrow({{{{{s.b, s.t, s.heads, s.d}}}}});
+           }}};
 }
 
 }  // namespace oneflow

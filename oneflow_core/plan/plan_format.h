@@ -15,7 +15,7 @@
 namespace oneflow {
 
 // Raised whenever a plan of before would be misread.
-inline constexpr int kPlanVersion = 3;
+inline constexpr int kPlanVersion = 4;
 
 // The file's bytes, the same for equal plans; and back. `where` begins the errors: not a plan, of
 // another version, truncated, corrupt. An intact plan may still say anything: ids that

@@ -1,6 +1,9 @@
 #include "oneflow_core/plan/plan_lookup.h"
 
 #include <algorithm>
+#include <map>
+
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 
@@ -12,6 +15,11 @@ bool HasData(const proto::Plan& plan, const proto::Program& program, int id) {
 }
 
 }  // namespace
+
+std::string FormName(const proto::Actor& actor) {
+  const auto then = actor.attr().find("then");
+  return FormName(actor.kernel(), then == actor.attr().end() ? "" : then->second.s());
+}
 
 const proto::ProgramFacts& FindFacts(const proto::Plan& plan, const proto::Program& program) {
   const int known = std::min(plan.program_size(), plan.facts().program_size());
@@ -29,6 +37,22 @@ const proto::ActorFacts& FindFacts(const proto::ProgramFacts& facts, int actor) 
 proto::ActorFacts* MutableFacts(int actor, proto::ProgramFacts* facts) {
   while (facts->actor_size() <= actor) facts->add_actor();
   return facts->mutable_actor(actor);
+}
+
+std::vector<int> VariableBlocks(const proto::Plan& plan) {
+  std::map<std::string_view, int> known;
+  for (const proto::Op& op : plan.graph().op()) {
+    if (op.kind() == "variable") known[op.name()] = op.has_block() ? op.block() : -1;
+  }
+  std::vector<int> blocks;
+  for (const proto::Variable& variable : plan.variable()) {
+    const std::string_view name = variable.name();
+    auto it = known.find(name);
+    // A state is named after its weight: "w/m".
+    if (it == known.end()) it = known.find(name.substr(0, name.rfind('/')));
+    blocks.push_back(it == known.end() ? -1 : it->second);
+  }
+  return blocks;
 }
 
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,

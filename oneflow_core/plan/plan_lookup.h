@@ -46,6 +46,9 @@ inline const proto::Register* FindRegister(const proto::Plan& plan, const proto:
   return id < program.register__size() ? &program.register_(id) : nullptr;
 }
 
+// The name of the actor's kernel with that of its form: "linear+gelu" (FormName of op/op_def.h).
+std::string FormName(const proto::Actor& actor);
+
 // Facts of a program and of its actors; empty if the plan has none.
 const proto::ProgramFacts& FindFacts(const proto::Plan& plan, const proto::Program& program);
 const proto::ActorFacts& FindFacts(const proto::ProgramFacts& facts, int actor);
@@ -60,6 +63,10 @@ inline int64_t LowerBoundBytes(const proto::Plan& plan, int stage) {
 inline bool IsControl(const proto::Register& r) {
   return r.slot_bytes() == 0 && r.layout().dim_size() == 0;
 }
+
+// The block of each variable of the plan, of states of the optimizer that of their weight; -1: the
+// variable is outside of the blocks. Reads the plan's graph.
+std::vector<int> VariableBlocks(const proto::Plan& plan);
 
 // Registers with data that an actor reads, or writes, in its order; those of control are left out.
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,

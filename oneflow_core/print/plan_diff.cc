@@ -39,8 +39,8 @@ ProgramNumbers CountNumbers(const proto::Plan& plan, const proto::Program& progr
     const proto::Actor& actor = program.actor(a);
     ++numbers.counts[{"actors", actor.stage()}];
     if (!actor.has_boxing()) continue;
-    ++numbers.counts[{absl::StrCat("actors, ", actor.kernel()), actor.stage()}];
-    numbers.bytes[{absl::StrCat("received in a step, ", actor.kernel()), actor.stage()}] +=
+    ++numbers.counts[{absl::StrCat("actors, ", FormName(actor)), actor.stage()}];
+    numbers.bytes[{absl::StrCat("received in a step, ", FormName(actor)), actor.stage()}] +=
         FindFacts(facts, a).bytes_moved() * firings[a];
   }
   for (const proto::Register& r : program.register_()) {
@@ -91,7 +91,7 @@ std::vector<std::string> ActorNames(const proto::Plan& plan, const proto::Progra
   std::vector<std::string> names;
   for (const proto::Actor& actor : program.actor()) {
     const std::string group = GroupText(plan, actor);
-    names.push_back(absl::StrCat(actor.name(), " (", actor.kernel(),
+    names.push_back(absl::StrCat(actor.name(), " (", FormName(actor),
                                  group.empty() ? "" : ", group ", group, ")"));
   }
   return names;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
@@ -33,16 +32,6 @@ std::string Quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-// 3 of "h.3.mlp.fc"; kNoLayer of what belongs to none.
-int ParseLayer(const std::string& name) {
-  int layer = kNoLayer;
-  if (!name.starts_with("h.")) return kNoLayer;
-  const size_t end = name.find('.', 2);
-  const bool number = end != std::string::npos &&
-                      absl::SimpleAtoi(ToAbsl(std::string_view(name).substr(2, end - 2)), &layer);
-  return number ? layer : kNoLayer;
-}
-
 // The equal layers of a stage from `first` to `last`; kNoLayer: actors of no layer.
 struct Box {
   int stage = 0, first = kNoLayer, last = kNoLayer;
@@ -51,7 +40,7 @@ struct Box {
 class Drawing {
  public:
   Drawing(const proto::Plan& plan, const proto::Program& program, bool full)
-      : plan_(plan), program_(program) {
+      : plan_(plan), program_(program), facts_(FindFacts(plan, program)) {
     MakeBoxes(full);
     ChooseActors();
   }
@@ -63,12 +52,17 @@ class Drawing {
   }
 
  private:
+  int FindLayer(const proto::Actor& actor) const {
+    const proto::ActorFacts& facts = FindFacts(facts_, actor.id());
+    return facts.has_block() ? facts.block() : kNoLayer;
+  }
+
   // Neighbours of a stage with the same actors, but for numbers, share a box.
   void MakeBoxes(bool full) {
     std::map<std::pair<int, int>, std::multiset<std::string>> content;  // by stage and layer
     for (const proto::Actor& actor : program_.actor()) {
-      content[{actor.stage(), ParseLayer(actor.name())}].insert(
-          absl::StrCat(WithoutNumbers(actor.name()), " ", actor.kernel()));
+      content[{actor.stage(), FindLayer(actor)}].insert(
+          absl::StrCat(WithoutNumbers(actor.name()), " ", FormName(actor)));
     }
     const std::multiset<std::string>* before = nullptr;
     for (const auto& [at, actors] : content) {
@@ -91,14 +85,14 @@ class Drawing {
     std::map<std::tuple<size_t, std::string, std::string, int>, int> known;
     std::map<std::tuple<size_t, int, std::string, std::string>, int> times;  // by layer, too
     for (const proto::Actor& actor : program_.actor()) {
-      const int layer = ParseLayer(actor.name());
+      const int layer = FindLayer(actor);
       const size_t box = box_of_.at({actor.stage(), layer});
       const bool alone = boxes_[box].first == boxes_[box].last;
       std::string plain = alone ? actor.name() : WithoutNumbers(actor.name());
-      const int nth = alone ? actor.id() : times[{box, layer, plain, actor.kernel()}]++;
+      const int nth = alone ? actor.id() : times[{box, layer, plain, FormName(actor)}]++;
       const int drawn = static_cast<int>(drawn_as_.size());
       const auto [at, is_new] =
-          known.emplace(std::tuple(box, std::move(plain), actor.kernel(), nth), drawn);
+          known.emplace(std::tuple(box, std::move(plain), FormName(actor), nth), drawn);
       drawn_as_.push_back(at->second);
       names_[at->second].push_back(actor.name());
     }
@@ -107,7 +101,7 @@ class Drawing {
   std::string Node(int a) const {
     const proto::Actor& actor = program_.actor(a);
     std::string line = absl::StrCat(
-        "      a", a, " [label=", Quoted(Folded(names_.at(a)) + "\n" + actor.kernel()));
+        "      a", a, " [label=", Quoted(Folded(names_.at(a)) + "\n" + FormName(actor)));
     if (actor.has_boxing()) line += ", style=filled, fillcolor=lightyellow";
     if (actor.has_exchange()) line += ", color=red";
     return line + "];\n";
@@ -141,13 +135,13 @@ class Drawing {
 
   size_t FindBox(int a) const {
     const proto::Actor& actor = program_.actor(a);
-    return box_of_.at({actor.stage(), ParseLayer(actor.name())});
+    return box_of_.at({actor.stage(), FindLayer(actor)});
   }
 
   // What leads from one box to itself but between two of its layers.
   bool BetweenLayers(int from, int to) const {
     return FindBox(from) == FindBox(to) &&
-           ParseLayer(program_.actor(from).name()) != ParseLayer(program_.actor(to).name());
+           FindLayer(program_.actor(from)) != FindLayer(program_.actor(to));
   }
 
   std::string Edges() const {
@@ -189,6 +183,7 @@ class Drawing {
 
   const proto::Plan& plan_;
   const proto::Program& program_;
+  const proto::ProgramFacts& facts_;
   std::vector<Box> boxes_;
   std::map<std::pair<int, int>, size_t> box_of_;   // by stage and layer
   std::vector<int> drawn_as_;                      // by actor

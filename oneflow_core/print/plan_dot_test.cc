@@ -16,13 +16,17 @@ proto::Plan Chain(int layers, int split) {
   plan.set_model("m");
   proto::Program& program = *plan.add_program();
   program.set_name("train");
-  const auto add = [&](const std::string& name, const std::string& kernel, int stage) {
+  proto::ProgramFacts& facts = *plan.mutable_facts()->add_program();
+  const auto add = [&](const std::string& name, const std::string& kernel, int stage,
+                       int block = -1) {
     const int id = program.actor_size();
     proto::Actor& actor = *program.add_actor();
     actor.set_id(id);
     actor.set_name(name);
     actor.set_kernel(kernel);
     actor.set_stage(stage);
+    proto::ActorFacts& of_actor = *facts.add_actor();
+    if (block >= 0) of_actor.set_block(block);
     if (id > 0) actor.add_input()->set_register_(id - 1);
     actor.add_output(id);
     proto::Register& reg = *program.add_register_();
@@ -33,8 +37,8 @@ proto::Plan Chain(int layers, int split) {
   add("embed", "embedding", 0);
   for (int layer = 0; layer < layers; ++layer) {
     const int stage = layer < split ? 0 : 1;
-    add(absl::StrCat("h.", layer, ".fc"), "linear", stage);
-    add(absl::StrCat("h.", layer, ".add"), "add", stage);
+    add(absl::StrCat("h.", layer, ".fc"), "linear", stage, layer);
+    add(absl::StrCat("h.", layer, ".add"), "add", stage, layer);
   }
   add("loss", "loss", 1);
   return plan;
@@ -75,10 +79,10 @@ TEST_CASE("dot: alike layers of a stage are one cluster, with the boxes of one")
 
 TEST_CASE("dot: a layer that differs stands alone, and all do where the picture is full") {
   proto::Plan plan = Chain(4, 4);
-  plan.mutable_program(0)->mutable_actor(3)->set_kernel("linear_gelu");  // of layer 1
+  (*plan.mutable_program(0)->mutable_actor(3)->mutable_attr())["then"].set_s("gelu");  // of layer 1
   const std::string dot = *PlanDot(plan, "train", false);
   CHECK_THAT(dot, Contains("label=\"layer 0\"") && Contains("label=\"layer 1\"") &&
-                      Contains("label=\"layers 2-3 x 2\"") && Contains("h.1.fc\\nlinear_gelu"));
+                      Contains("label=\"layers 2-3 x 2\"") && Contains("h.1.fc\\nlinear+gelu"));
   const std::string full = *PlanDot(plan, "train", true);
   CHECK_THAT(full, Contains("label=\"layer 3\"") && !Contains("layers") && !Contains("*"));
 }

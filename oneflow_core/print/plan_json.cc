@@ -60,12 +60,12 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
     const proto::Actor& actor = program.actor(a);
     const proto::ActorFacts& known = FindFacts(facts, a);
     actors.push_back({{"name", actor.name()},
-                      {"kernel", actor.kernel()},
+                      {"kernel", FormName(actor)},
                       {"stage", actor.stage()},
                       {"flops", known.flops()}});
     if (!actor.has_boxing()) continue;
     boxing.push_back({{"actor", actor.name()},
-                      {"kernel", actor.kernel()},
+                      {"kernel", FormName(actor)},
                       {"stage", actor.stage()},
                       {"group", GroupText(plan, actor)},
                       {"bytes", known.bytes_moved()},

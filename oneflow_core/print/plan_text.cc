@@ -131,7 +131,7 @@ std::string BoxingText(const proto::Plan& plan, const proto::Program& program) {
   std::map<std::string, std::pair<int, double>> sums;
   for (int a = 0; a < program.actor_size(); ++a) {
     if (!program.actor(a).has_boxing()) continue;
-    auto& [count, bytes] = sums[program.actor(a).kernel()];
+    auto& [count, bytes] = sums[FormName(program.actor(a))];
     ++count;
     bytes += FindFacts(facts, a).bytes_moved() * firings[a];
   }

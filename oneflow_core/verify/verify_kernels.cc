@@ -9,11 +9,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/workspace.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -30,15 +30,8 @@ absl::Status Bad(std::string_view where, const std::string& what) {
   return InputError(where, what, "the plan was edited or damaged; compile it again");
 }
 
-// Kinds that stand in graphs only: no actor has them.
-bool HasNoKernel(std::string_view kind) {
-  return HasOwnShape(kind) || kind == "softmax_cross_entropy" || kind == "transfer";
-}
-
 // Boxing that devices of a stage fire together.
-bool IsCollective(std::string_view kernel) {
-  return IsBoxing(kernel) && kernel != "slice" && kernel != "zero_fill";
-}
+bool IsCollective(std::string_view kernel) { return IsExchange(kernel) && kernel != "transfer"; }
 
 // Which registers hold which variable, by name.
 using Holdings = std::set<std::pair<std::string_view, int>>;
@@ -72,9 +65,12 @@ class ActorOp {
   absl::Status Check() {
     if (actor_.kernel().empty()) return CheckOrderOnly();
     host_ = FindHostKernel(actor_.kernel());
-    def_ = host_ != nullptr ? host_ : FindOpDef(actor_.kernel());
-    if (def_ == nullptr || HasNoKernel(actor_.kernel())) {
-      return Bad(where_, absl::StrCat("there is no kernel \"", actor_.kernel(), "\""));
+    ASSIGN_OR_RETURN(const AttrMap attrs, AttrsFromProto(actor_.attr(), where_));
+    const std::string form = FormName(actor_.kernel(), attrs);
+    def_ = host_ != nullptr ? host_ : FindOpDef(form);
+    // Kinds without a kernel stand in graphs alone, but for exchanges.
+    if (def_ == nullptr || (!def_->on_cpu && !IsCollective(actor_.kernel()))) {
+      return Bad(where_, absl::StrCat("there is no kernel \"", form, "\""));
     }
     RETURN_IF_ERROR(Build());
     RETURN_IF_ERROR(CheckForm());
@@ -197,7 +193,7 @@ class ActorOp {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const proto::Register& r = Reg(outputs_[i]);
       if (r.fill_mode() != proto::Register::ACCUMULATE || r.fires_per_fill() == 1) continue;
-      const bool product = def_->products != Products::kNone && r.dtype() == proto::BF16;
+      const bool product = def_->HasProducts() && r.dtype() == proto::BF16;
       if (host_ == nullptr && !def_->overwrites && !product) continue;
       return Bad(where_, absl::StrCat("adds up ", r.name(), ", but kernel ", def_->kind,
                                       product ? " does not add to bf16" : " overwrites"));
@@ -264,8 +260,9 @@ class ActorOp {
       }
       return dims;
     };
-    const int64_t needed = WorkspaceBytes(net_.plan->device_kind(), def_->kind, local(op().inputs),
-                                          local(op().outputs), net_.plan->kernel_threads());
+    const LocalOp pieces{op().attrs, local(op().inputs), local(op().outputs)};
+    const int64_t needed =
+        WorkspaceBytes(net_.plan->device_kind(), def_->kind, pieces, net_.plan->kernel_threads());
     const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;
     if (has >= needed) return absl::OkStatus();
     return Bad(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,

@@ -13,9 +13,9 @@ from tests.e2e.cli import run
 
 EMULATED = os.path.abspath("tools/oneflow/oneflow_emulated")
 QUICK = ["calibrate", "--device=cuda", "--seconds=0.1"]
-KERNELS = ["linear", "linear_gelu", "linear_grad_input", "linear_gelu_grad_input", "linear_grad_weight", "add", "gelu",
+KERNELS = ["linear", "linear+gelu", "linear_grad_input", "linear_grad_input+gelu_grad", "linear_grad_weight", "add", "gelu",
            "gelu_grad", "layer_norm", "layer_norm_grad_input", "layer_norm_grad_weight", "linear_grad_bias",
-           "causal_attention", "causal_attention_grad", "row_stats", "cross_entropy_grad"]
+           "attention", "attention_grad", "packed_attention", "packed_attention_grad", "row_stats", "cross_entropy_grad"]
 
 
 def on_gpu(*args, cwd, code=0):
@@ -40,7 +40,7 @@ class CalibrateGpusTest(unittest.TestCase):
         for kernel in KERNELS:
             for dtype in ["F32", "BF16"]:
                 self.assertIn((kernel, dtype), timed)
-        for kernel in ["adamw", "sum_squares", "slice", "cast", "embedding", "linear_add"]:
+        for kernel in ["adamw", "sum_squares", "slice", "cast", "embedding", "linear+add"]:
             self.assertIn((kernel, "F32"), timed)
         for kernel in ["copy_in", "copy_out"]:
             self.assertIn((kernel, "U8"), timed)

@@ -299,9 +299,9 @@ class BadFilesTest(BadInputCase):
         self.refuse(["flipped.plan"], "verify", "--plan=flipped.plan")
         self.write("text.plan", b"not a plan")
         self.refuse(["text.plan"], "explain", "--plan=text.plan")
-        version = plan.index((3).to_bytes(4, "little"), 8)
+        version = plan.index((4).to_bytes(4, "little"), 8)
         self.write("other.plan", plan[:version] + (99).to_bytes(4, "little") + plan[version + 4:])
-        self.refuse(["other.plan", "99", "3"], "verify", "--plan=other.plan")
+        self.refuse(["other.plan", "99", "4"], "verify", "--plan=other.plan")
 
     def test_edited_plans(self):
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan.textproto", cwd=self.dir)

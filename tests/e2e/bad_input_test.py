@@ -125,11 +125,23 @@ class BadInputTest(BadInputCase):
                 (["write --fuse=false"], "compile", "--graph=gpt.textproto", "--fuse", "false"),
                 (["--out: has no value"], "compile", "--out", "--graph=gpt.textproto"),
                 (["did you mean train?"], "TRAIN"),
-                (['there is no family "llama"; there is one, gpt', "gpt2-124m"], "model", "llama", "--out=x"),
+                (['there is no family "bert"; there are gpt of GPT-2 and GPT-3, and llama of Llama, Mistral and Qwen: write '
+                  "`oneflow model gpt ...` or `oneflow model llama ...` with --preset=NAME"], "model", "bert", "--out=x"),
+                (["`oneflow model llama --preset=llama2-7b`"], "model", "llama2", "--out=x"),
+                (["`oneflow model llama --preset=mistral-7b`"], "model", "gpt", "mistral-7b", "--out=x"),
+                (["--preset=llama3-8b: is a preset of the family llama; write `oneflow model llama --preset=llama3-8b`"],
+                 "model", "gpt", "--preset=llama3-8b", "--out=x"),
+                (["--bias=false: is a flag of `oneflow model gpt`, and the family is llama; leave it out"],
+                 "model", "llama", "--bias=false", "--out=x"),
+                (["--groups=2: is a flag of `oneflow model llama`, and the family is gpt; leave it out"],
+                 "model", "gpt", "--num_query_groups=2", "--out=x"),
+                (["--groups=5: does not divide --heads=12"], "model", "llama", "--groups=5", "--out=x"),
+                (["--heads=7: does not divide --hidden=768; write --head_dim=N"], "model", "llama", "--heads=7", "--out=x"),
+                (["--rope_scaling=8: is neither four numbers nor none; write FACTOR,LOW,HIGH,POSITIONS"],
+                 "model", "llama", "--rope_scaling=8", "--out=x"),
                 (["--preset=gpt2-124m"], "model", "gpt2", "--out=x"),
                 (["lacks the family", "oneflow model gpt"], "model", "--out=x"),
-                (["did you mean gpt3-175b?"], "model", "gpt", "--preset=GPT3", "--out=x"),
-                (["random weights", "--resume", "other programs"], "train", "--init_from=gpt2")]:
+                (["did you mean gpt3-175b?"], "model", "gpt", "--preset=GPT3", "--out=x")]:
             with self.subTest(command):
                 self.refuse(words, *command)
 

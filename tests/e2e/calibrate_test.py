@@ -37,7 +37,7 @@ class CalibrateTest(unittest.TestCase):
             for name in ["latency", "sleeping_latency", "bandwidth"]:
                 self.assertIn(name, level)
             kernels = {(k["kernel"], k["dtype"]) for k in device["kernel_time"]}
-            for kernel in ["linear", "linear_grad_weight", "causal_attention", "layer_norm", "gelu", "add", "adamw"]:
+            for kernel in ["linear", "linear_grad_weight", "attention", "layer_norm", "gelu", "add", "adamw"]:
                 self.assertIn((kernel, "F32"), kernels)
             # Progress: one line a measurement, numbered to the end.
             lines = [line for line in done.stderr.splitlines() if "/" in line.split(" ")[0]]

@@ -1,5 +1,6 @@
 """The Python of docs/checkpoints.md, as it stands there, reads what a run wrote and computes its first loss."""
 import array
+import json
 import math
 import operator
 import os
@@ -62,6 +63,25 @@ class CheckpointFormatTest(unittest.TestCase):
         loss = read_metrics(self.dir + "/metrics.jsonl")[0]["loss"]
         self.assertAlmostEqual(loss, self.page["first_loss"](self.text, SEED, 4), delta=1e-5)
         self.assertGreater(abs(loss - self.page["first_loss"](self.text, SEED + 1, 4)), 1e-3)
+
+    def test_a_mixture(self):
+        texts = [self.text, bytes(range(97, 123)) * 30]
+        with open(self.dir + "/b.txt", "wb") as file:
+            file.write(texts[1])
+        run("train", "--graph=" + os.path.abspath("examples/bigram.textproto"), "--batch=8", "--data=text.txt:3,b.txt:1", "--steps=2",
+            f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=mixture.jsonl", "--checkpoint_dir=mixture", cwd=self.dir)
+        with open(self.dir + "/mixture/step-00000002/manifest.json", encoding="utf-8") as file:
+            weights = [one["weight"] for one in json.load(file)["mixture"]]
+        part, sample, chosen = self.page["part"], self.page["sample"], set()
+        for step, line in enumerate(read_metrics(self.dir + "/mixture.jsonl")):
+            def drawn(_, seed, __, number, sequence, step=step):
+                chosen.add(part(weights, seed, step, number))
+                return sample(texts[part(weights, seed, step, number)], seed, step, number, sequence)
+            # The page's loss, of the samples of the mixture.
+            first_loss = self.page["first_loss"]
+            loss = type(first_loss)(first_loss.__code__, dict(first_loss.__globals__, sample=drawn))(None, SEED, 8)
+            self.assertAlmostEqual(line["loss"], loss, delta=1e-5)
+        self.assertEqual(chosen, {0, 1})
 
     def test_the_masks_of_dropout(self):
         rate, batch, hidden, sequence = 0.25, 4, 64, 32

@@ -1,9 +1,12 @@
-"""Every command of the README, docs/cli.md and docs/walkthrough.md works in an empty folder and prints what the page shows."""
+"""Every command of the README, docs/cli.md, docs/models.md and docs/walkthrough.md works in an empty folder and prints
+what the page shows."""
 import os
+import re
 import tempfile
 import unittest
 
 from tests.e2e import documents
+from tests.e2e.cli import run
 
 EXAMPLES = os.path.abspath("examples")
 
@@ -14,6 +17,22 @@ class DocumentsTest(unittest.TestCase):
 
     def test_the_command_line(self):
         self.assertGreater(documents.check("docs/cli.md", EXAMPLES), 20)
+
+    def test_the_models(self):
+        self.assertGreater(documents.check("docs/models.md", EXAMPLES), 4)
+
+    def test_the_table_of_presets(self):
+        with open("docs/models.md", encoding="utf-8") as page:
+            rows = re.findall(r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d,| ]+) \|$", page.read(), re.MULTILINE)
+        self.assertGreater(len(rows), 20)
+        with tempfile.TemporaryDirectory() as folder:
+            for preset, parameters, numbers in rows:
+                printed = run("model", "llama", "--preset=" + preset, "--out=x", cwd=folder)[0]
+                layers, hidden, inner, heads, groups, _, sequence, vocab = numbers.replace(",", "").split(" | ")
+                with self.subTest(preset):
+                    self.assertIn(f": {parameters.replace(',', '')} parameters, ", printed)
+                    self.assertIn(f"layers {layers}, heads {heads} in {groups} groups, hidden {hidden}, inner {inner}, "
+                                  f"sequence {sequence}, vocabulary {vocab}\n", printed)
 
     def test_the_walkthrough(self):
         self.assertGreater(documents.check("docs/walkthrough.md", EXAMPLES), 8)

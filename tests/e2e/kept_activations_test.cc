@@ -8,7 +8,7 @@
 #include "catch2/catch.hpp"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "tests/e2e/small_run.h"
-#include "tools/oneflow/gpt_memory.h"
+#include "tools/oneflow/model_memory.h"
 
 namespace oneflow {
 namespace {
@@ -35,7 +35,7 @@ SmallRun PaperRun(const std::string& mesh = "", const std::string& recompute = "
   return run;
 }
 
-GptMemory CompiledMemory(const SmallRun& run, int stage = 0) {
+ModelMemory CompiledMemory(const SmallRun& run, int stage = 0) {
   const auto memory = MemoryOfStage(CompileSmall(run), stage);
   REQUIRE(memory.ok());
   return *memory;
@@ -155,7 +155,7 @@ TEST_CASE("the published bytes of 22B and 175B come out exactly") {
     run.model.sequence = 2048, run.model.vocab = 51200;
     run.batch = row.batch, run.micro_batches = row.micro_batches;
     if (row.chunks > 1) run.schedule = "interleaved", run.chunks = row.chunks;
-    const GptMemory memory = CompiledMemory(run);
+    const ModelMemory memory = CompiledMemory(run);
     CHECK(static_cast<double>(memory.matrices_of_blocks) == row.states * kGiB);
     CHECK(static_cast<double>(memory.kept_in_blocks) == row.tensor_parallel * kGiB);
     run.recompute = "attention,gather";
@@ -167,7 +167,7 @@ TEST_CASE("the fused graph keeps less: nothing of s x s, and no masks") {
   SmallRun run = PaperRun();
   run.model.fused_attention = true;
   run.model.stored_masks = false;
-  const GptMemory memory = CompiledMemory(run);
+  const ModelMemory memory = CompiledMemory(run);
   CHECK(memory.kept_in_blocks == kLayers * 32 * sbh);
   // Statistics of layer norms, and the log-sum-exp of each head's rows.
   CHECK(memory.kept_statistics == kLayers * (4 * 4 + 4 * a) * s * b);

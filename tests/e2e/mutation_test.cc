@@ -29,7 +29,7 @@
 #include "oneflow_core/verify/verify_types.h"
 #include "tests/e2e/small_run.h"
 #include "tools/oneflow/explain_page.h"
-#include "tools/oneflow/gpt_memory.h"
+#include "tools/oneflow/model_memory.h"
 #include "tools/oneflow/plan_facts.h"
 
 namespace oneflow {
@@ -245,7 +245,7 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
   for (const proto::Program& program : plan.program()) {
     for (const bool full : {false, true}) text += *PlanDot(plan, program.name(), full);
   }
-  text += GptMemoryText(plan).value_or("");
+  text += ModelMemoryText(plan).value_or("");
   for (const PlanDiff& diff : {DiffPlans(plan, other, "train"), DiffPlans(other, plan, "train")}) {
     text += DiffText(diff) + DiffJson(diff);
   }

@@ -56,7 +56,7 @@ class PageTest(unittest.TestCase):
         page = Page(run("explain", "--plan=gpt.plan", "--format=html", cwd=self.dir)[0])
         rows = {(row["name"], row["kernel"]): row for row in page.json("plan")["rows"]}
         self.assertEqual(len(rows), len(page.json("plan")["rows"]))
-        row = rows["h.*.mlp.fc", "linear_gelu"]
+        row = rows["h.*.mlp.fc", "linear+gelu"]
         self.assertEqual((row["actors"], row["first_stage"], row["last_stage"]), (2, 0, 1))
         self.assertEqual({member["name"] for member in row["members"]}, {"h.0.mlp.fc", "h.1.mlp.fc"})
         # One on each stage: a step is that of one of them.

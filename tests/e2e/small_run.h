@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actor_runtime/kernel/run_context.h"
-#include "oneflow_core/model/annotate_gpt.h"
+#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/gpt.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"

@@ -1,7 +1,7 @@
 """Checks of the source tree that no compiler makes. `python3 check_sources.py [root]` prints them.
 
 1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
-2. Folders of oneflow_core: base <- tensor <- {device, graph <- op, train} <- {model, plan <- {cost, print, net <- verify}}. In the
+2. Folders of oneflow_core: base <- tensor <- {{device, graph} <- op, train} <- {model, plan <- {cost, print, net <- verify}}. In the
    other rooms, too, no folder includes another that includes it, straight or by way of others.
 3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
 4. Tests do not sleep; sources leave no work markers behind.
@@ -9,6 +9,8 @@
 6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
 7. No two headers define a type of one name in one namespace: linked together, one would get the functions of the other.
 8. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
+9. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
+   and names the ops that they are made of.)
 """
 
 import collections
@@ -19,6 +21,21 @@ import sys
 MAX_LINES = 500
 GOLDEN_LINES = 60
 GOLDEN_COLUMNS = 120
+
+# Kinds are named as "kind", outside of comments. These are the compiler's own vocabulary, of which every pass speaks: the sources of
+# a graph, and boxing.
+KIND_FILES = 6
+COMMON_KINDS = {"input", "variable", "slice", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "zero_fill", "transfer"}
+# Kinds with a reason to be named in more files.
+MORE_KIND_FILES = {
+    "add": (8, "the residual stream is made of it, products take it in, and boxing is priced as one"),
+}
+# Files in which such a text is the name of something else.
+OTHER_MEANINGS = {
+    "dropout": {"actor_runtime/tokenizer/bpe_files.cc", "tools/oneflow/model.cc", "tools/oneflow/resume.cc"},
+    "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_json.cc"},
+    "gelu": {"oneflow_core/op/op_util.cc"},
+}
 
 # What a room may include, besides itself.
 ROOMS = {
@@ -37,7 +54,7 @@ CORE_FOLDERS = {
     "tensor": {"base"},
     "device": {"base", "tensor"},
     "graph": {"base", "tensor"},
-    "op": {"base", "tensor", "graph"},
+    "op": {"base", "tensor", "device", "graph"},
     "model": {"base", "tensor", "graph", "op"},
     "plan": {"base", "tensor", "device", "graph", "op"},
     "train": {"base", "tensor"},
@@ -61,6 +78,8 @@ GPU_RULES = [
     (re.compile(r"\b__(shfl|any|all|ballot)(_up|_down|_xor)?\("), "warp functions name their lanes (_sync)", set()),
 ]
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
+KIND = re.compile(r'(?:\.kind = |Boxing\()"(\w+)"')
+COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*')
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{$(.*?)^\}  // namespace \1$", re.MULTILINE | re.DOTALL)
@@ -261,6 +280,21 @@ def walk_problems(root):
             yield f"{path}: its first comment does not name {following}, the next file of README.md's walk"
 
 
+def kind_problems(root):
+    """Kinds of ops that too many sources name."""
+    texts = {}
+    for path in source_files(root):
+        if path.suffix in CPP_SUFFIXES and not is_test(path) and "test" not in path.stem:
+            text = (root / path).read_text(encoding="utf-8")
+            texts[str(path)] = COMMENT.sub(lambda found: found[1] or "", text)
+    rows = "".join(text for path, text in texts.items() if path.startswith("oneflow_core/op/"))
+    for kind in sorted(set(KIND.findall(rows)) - COMMON_KINDS):
+        files = [path for path, text in texts.items() if f'"{kind}"' in text and path not in OTHER_MEANINGS.get(kind, ())]
+        most = MORE_KIND_FILES.get(kind, (KIND_FILES,))[0]
+        if len(files) > most:
+            yield f'"{kind}" is named in {len(files)} files, more than {most}; ask its row (oneflow_core/op/op_def.h): {", ".join(files)}'
+
+
 def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
@@ -276,6 +310,7 @@ def problems(root):
     found += golden_problems(root)
     found += type_problems(root, source_files(root))
     found += walk_problems(root)
+    found += kind_problems(root)
     for path in sorted(allowed):
         if not (root / path).exists():
             found.append(f"tests/layering/long_files.txt: {path} does not exist")

@@ -140,6 +140,18 @@ class CheckSourcesTest(unittest.TestCase):
         other = header.format("Port").replace("oneflow", "oneflow::cuda")
         self.assertEqual([], find_problems({**one, "tools/c.h": other}))
 
+    def test_kinds(self):
+        row = {"oneflow_core/op/silu.cc": 'OpDef{.kind = "silu", .usage = "x -> y"}\n'}
+        naming = {f"compiler/passes/a{i}.cc": 'if (op.kind == "silu") return;\n' for i in range(check_sources.KIND_FILES - 1)}
+        self.assertEqual([], find_problems({**row, **naming}))
+        more = {"tools/b.cc": 'Add("silu");\n'}
+        self.assert_one(find_problems({**row, **naming, **more}), '"silu" is named in 7 files, more than 6', "tools/b.cc")
+        silent = {"tools/b.cc": '// as "silu" does\nAdd("silu_grad");\n', "tools/b_test.cc": 'Add("silu");\n',
+                  "tests/e2e/b.cc": 'Add("silu");\n'}
+        self.assertEqual([], find_problems({**row, **naming, **silent}))
+        common = {"oneflow_core/op/input.cc": '.kind = "input"\n', **{f"tools/a{i}.cc": '"input"\n' for i in range(9)}}
+        self.assertEqual([], find_problems(common))
+
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"
         self.assert_one(find_problems({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/cores.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/actor_plans.h"
 #include "tools/measure/actor_time.h"
@@ -39,9 +41,9 @@ class Calibration {
  public:
   explicit Calibration(const CalibrateOptions& options)
       : options_(options),
-        kernels_(CallsToTime()),
+        ladders_(CallsToTime(proto::CPU)),
         // Memory, a transfer, a firing, two kinds of message; two kinds of message over two links.
-        total_(static_cast<int>(kernels_.size()) + 5 + (options.processes > 1 ? 4 : 0)),
+        total_(CountCalls() + 5 + (options.processes > 1 ? 4 : 0)),
         budget_(options.seconds / total_) {}
 
   absl::StatusOr<proto::Cluster> Measure() {
@@ -56,13 +58,21 @@ class Calibration {
       RETURN_IF_ERROR(MeasureLink("host", options_.processes, ""));
       RETURN_IF_ERROR(MeasureLink("network", 0, "tcp,self"));
     }
-    for (const TimedOp& op : kernels_) RETURN_IF_ERROR(MeasureKernel(op));
+    for (const Ladder& ladder : ladders_) {
+      for (const TimedOp& op : ladder) RETURN_IF_ERROR(MeasureKernel(op));
+    }
     RETURN_IF_ERROR(MeasureBandwidth());
     RETURN_IF_ERROR(MeasureActors());
     return std::move(cluster_);
   }
 
  private:
+  int CountCalls() const {
+    return std::accumulate(ladders_.begin(), ladders_.end(), 0, [](int calls, const Ladder& l) {
+      return calls + static_cast<int>(l.size());
+    });
+  }
+
   void Next(const std::string& what) {
     if (options_.progress) options_.progress(done_, total_, what);
     ++done_;
@@ -70,20 +80,20 @@ class Calibration {
 
   absl::Status MeasureKernel(const TimedOp& op) {
     const DType dtype = op.inputs[0].dtype;
-    Next(absl::StrCat(op.kind, " ", ToAbsl(Name(dtype)), " ", FormatShapes(op)));
+    Next(absl::StrCat(FormName(op), " ", ToAbsl(Name(dtype)), " ", FormatShapes(op)));
     const absl::StatusOr<KernelTime> time =
         TimeKernel(op, options_.threads, budget_, options_.devices);
     // Kernels that know no bf16 are left out.
     if (!time.ok() && dtype == DType::kBF16) return absl::OkStatus();
     RETURN_IF_ERROR(Annotate(time.status(), op.kind));
     proto::KernelTime* entry = device_.add_kernel_time();
-    entry->set_kernel(op.kind);
+    entry->set_kernel(FormName(op));
     entry->set_dtype(ToProto(dtype));
     entry->set_inputs(FormatShapes(op));
     entry->set_flops(time->flops);
     entry->set_bytes(time->bytes);
     entry->set_seconds(time->seconds);
-    if (op.kind == "linear") {
+    if (FindOpDef(op.kind, op.attrs)->product) {
       const double rate = time->flops / time->seconds;
       dtype == DType::kBF16 ? device_.set_peak_flops_bf16(std::max(rate, device_.peak_flops_bf16()))
                             : device_.set_peak_flops(std::max(rate, device_.peak_flops()));
@@ -99,8 +109,8 @@ class Calibration {
     device_.set_read_bandwidth(memory.read);
     Next("a transfer between devices");
     ASSIGN_OR_RETURN(const KernelTime transfer,
-                     TimeKernel({"slice", {{{kTransferElements}}}, {}}, options_.threads, budget_,
-                                options_.devices));
+                     TimeKernel({kCopyKernel, {{{kTransferElements}}}, {}}, options_.threads,
+                                budget_, options_.devices));
     level_.set_bandwidth(transfer.bytes / 2 / transfer.seconds);
     return absl::OkStatus();
   }
@@ -138,7 +148,7 @@ class Calibration {
   }
 
   const CalibrateOptions& options_;
-  const std::vector<TimedOp> kernels_;
+  const std::vector<Ladder> ladders_;
   const int total_;
   const double budget_;  // seconds of a measurement
   int done_ = 0;

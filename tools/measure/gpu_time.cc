@@ -14,6 +14,7 @@
 #include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/tensor/bf16.h"
 #include "tools/measure/repeat.h"
 
@@ -313,7 +314,7 @@ absl::StatusOr<GpuTime> TimeHostCopy(const DeviceBackend& backend, const std::st
 absl::StatusOr<double> TimeLaunch(const DeviceBackend& backend, double budget) {
   const TimedInput one_value{{1}};
   ASSIGN_OR_RETURN(const TimedKernel timed,
-                   MakeTimedKernel({"add", {one_value, one_value}, {}}, proto::CUDA, 1));
+                   MakeTimedKernel({kSumKernel, {one_value, one_value}, {}}, proto::CUDA, 1));
   ASSIGN_OR_RETURN(OneDevice one, OneDevice::Make(backend, 4 * kAlignment, kAlignment));
   ASSIGN_OR_RETURN(const Kernel kernel, backend.make_kernel(one.device(), timed.setup));
   OneCall call(timed.setup, one.memory());

@@ -8,6 +8,7 @@
 #include "actor_runtime/device/cores.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
+#include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/actor_plans.h"
@@ -78,7 +79,8 @@ void AddTime(const CallWork& work, double seconds, proto::Device* device) {
 // Exchanges within a process are priced as copies and sums.
 absl::Status MeasureCopies(int threads, const Turns& turns, double budget, proto::Device* device) {
   const TimedInput input{{kCopyElements}};
-  for (const TimedOp& op : {TimedOp{"slice", {input}, {}}, TimedOp{"add", {input, input}, {}}}) {
+  for (const TimedOp& op :
+       {TimedOp{kCopyKernel, {input}, {}}, TimedOp{kSumKernel, {input, input}, {}}}) {
     ASSIGN_OR_RETURN(const KernelTime time, TimeKernel(op, threads, budget, turns.devices));
     AddTime({op.kind, DType::kF32, time.flops, time.bytes}, time.seconds * turns.longer, device);
   }

@@ -1,97 +1,93 @@
 #include "tools/measure/timed_calls.h"
 
-#include <cstdint>
+#include <algorithm>
+#include <span>
+
+#include "oneflow_core/cost/boxing_cost.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
 
-// y = x w, dx = dy w', dw = x' dy.
-void AddProducts(int64_t rows, int64_t in, int64_t out, DType t, std::vector<TimedOp>* calls) {
-  const TimedInput x{{rows, in}, t}, w{{in, out}, t}, dy{{rows, out}, t};
-  calls->push_back({"linear", {x, w}, {}});
-  if (t == DType::kF32) calls->push_back({"linear_add", {x, w, dy}, {}});
-  calls->push_back({"linear_gelu", {x, w}, {}});
-  calls->push_back({"linear_grad_input", {dy, w}, {}});
-  calls->push_back({"linear_gelu_grad_input", {dy, w, x}, {}});
-  calls->push_back({"linear_grad_weight", {x, dy}, {{"lead", int64_t{1}}}});
+// Sizes as a GPT's blocks, tables and losses have them: b, t, c, o, heads, d, vocab.
+constexpr SampleSizes kOnCpu[] = {
+    {1, 64, 64, 64, 1, 64, 64}, {2, 256, 256, 256, 4, 64, 256}, {4, 256, 768, 3072, 12, 64, 8192}};
+constexpr SampleSizes kOnCuda[] = {{1, 64, 64, 64, 1, 64, 64},
+                                   {4, 256, 768, 3072, 12, 64, 8192},
+                                   {8, 1024, 768, 3072, 12, 64, 50304},
+                                   {8, 1024, 1600, 6400, 25, 64, 50304}};
+
+// Products need more: their rows, and their columns in and out.
+constexpr SampleSizes ProductSizes(int64_t rows, int64_t in, int64_t out) {
+  return {1, rows, in, out, out / 64, 64, out};
+}
+constexpr SampleSizes kProductsOnCpu[] = {
+    ProductSizes(64, 64, 64),     ProductSizes(256, 128, 384),  ProductSizes(512, 256, 1024),
+    ProductSizes(256, 512, 4096), ProductSizes(512, 768, 3072), ProductSizes(512, 3072, 768)};
+constexpr SampleSizes kProductsOnCuda[] = {
+    ProductSizes(64, 64, 64),       ProductSizes(512, 256, 1024),    ProductSizes(1024, 768, 3072),
+    ProductSizes(8192, 768, 3072),  ProductSizes(8192, 1600, 6400),  ProductSizes(8192, 6400, 1600),
+    ProductSizes(8192, 768, 50304), ProductSizes(16384, 4096, 16384)};
+
+using Sizes = std::span<const SampleSizes>;
+
+Sizes FindSizes(proto::DeviceKind device, bool product) {
+  if (device == proto::CUDA) return product ? Sizes(kProductsOnCuda) : Sizes(kOnCuda);
+  return product ? Sizes(kProductsOnCpu) : Sizes(kOnCpu);
 }
 
-// Ops of a block other than products and attention, on `rows` tokens of `hidden`.
-void AddBlock(int64_t rows, int64_t hidden, DType t, std::vector<TimedOp>* calls) {
-  const TimedInput x{{rows, hidden}, t}, wide{{rows, 4 * hidden}, t};
-  const TimedInput gamma{{hidden}}, statistic{{rows}};
-  const AttrMap lead = {{"lead", int64_t{1}}};
-  calls->push_back({"add", {x, x}, {}});
-  calls->push_back({"add_n", {x, x}, {}});
-  calls->push_back({"add_bias", {x, gamma}, {}});
-  calls->push_back({"gelu", {wide}, {}});
-  calls->push_back({"gelu_grad", {wide, wide}, {}});
-  calls->push_back({"layer_norm", {x, gamma, gamma}, {}});
-  calls->push_back({"layer_norm_grad_input", {x, x, gamma, statistic, statistic}, {}});
-  calls->push_back({"layer_norm_grad_weight", {x, x, statistic, statistic}, {}});
-  calls->push_back({"linear_grad_bias", {x}, lead});
-  calls->push_back({"linear_grad_bias", {wide}, lead});
+bool IsTimed(const OpDef& def, proto::DeviceKind device) {
+  if (def.max_inputs == 0) return false;
+  if (IsBoxing(def.kind) && def.kind != kCopyKernel) return false;
+  return device == proto::CUDA ? def.on_cuda : def.on_cpu;
 }
 
-void AddAttention(const Dims& out, DType t, std::vector<TimedOp>* calls) {
-  const int64_t batch = out[0], positions = out[1], heads = out[2], d = out[3];
-  const TimedInput qkv{{batch, positions, 3, heads, d}, t}, y{out, t};
-  const TimedInput lse{{batch, heads, positions}};
-  calls->push_back({"causal_attention", {qkv}, {}});
-  calls->push_back({"causal_attention_grad", {y, qkv, y, lse}, {}});
+DType FindType(const SampleTensor& tensor) {
+  if (tensor.ids > 0) return DType::kI32;
+  if (tensor.mask) return DType::kU8;
+  if (tensor.wide) return DType::kF64;
+  return tensor.narrow ? DType::kBF16 : DType::kF32;
 }
 
-void AddLoss(int64_t rows, int64_t vocab, DType t, std::vector<TimedOp>* calls) {
-  const TimedInput logits{{rows, vocab}, t}, labels{{rows}, DType::kI32}, statistic{{rows}};
-  calls->push_back({"row_max", {logits}, {}});
-  calls->push_back({"row_sum_exp", {logits, statistic}, {}});
-  calls->push_back({"cross_entropy_grad",
-                    {logits, labels, statistic, statistic, {{}}},
-                    {{"scale", 1.0 / static_cast<double>(rows)}}});
+// True if the call counts as one of bf16: its first floating point input is.
+bool IsNarrow(const OpSample& sample) {
+  const auto first = std::ranges::find_if(sample.in, [](const SampleTensor& tensor) {
+    return tensor.ids == 0 && !tensor.mask && !tensor.wide;
+  });
+  return first != sample.in.end() && first->narrow;
 }
 
-// Ops that are f32 in any precision: tables, gradients, the optimizer; and copies.
-void AddUpdates(int64_t rows, int64_t columns, std::vector<TimedOp>* calls) {
-  const TimedInput w{{rows, columns}}, norm{{}, DType::kF64};
-  calls->push_back({"sum_squares", {w}, {}});
-  calls->push_back({"adamw", {w, w, w, w, norm}, {{"decay", true}}});
-  calls->push_back({"slice", {w}, {}});
-  calls->push_back({"cast", {w}, {{"dtype", std::string("bf16")}}});
-}
-
-void AddTables(int64_t tokens, int64_t vocab, int64_t hidden, std::vector<TimedOp>* calls) {
-  const TimedInput ids{{tokens}, DType::kI32}, x{{tokens, hidden}}, table{{vocab, hidden}};
-  calls->push_back({"embedding", {table, ids}, {}});
-  calls->push_back({"embedding_grad", {ids, x}, {{"vocab", vocab}}});
-  const TimedInput sequences{{tokens / 64, 64, hidden}}, positions{{64, hidden}};
-  calls->push_back({"positional_embedding", {sequences, positions}, {}});
-  calls->push_back({"positional_embedding_grad", {sequences}, {{"length", int64_t{64}}}});
+// Of the first sample of the type; none if there is none.
+Ladder MakeLadder(const OpDef& def, proto::DeviceKind device, bool narrow) {
+  Ladder ladder;
+  // A batch of products is one of attention, and has its sizes.
+  const bool product = def.product != nullptr && !def.cpu_workspace;
+  for (const SampleSizes& sizes : FindSizes(device, product)) {
+    for (const OpSample& sample : MakeSamples(def, sizes)) {
+      const bool any = std::ranges::any_of(sample.in, &SampleTensor::narrow);
+      if (narrow ? !IsNarrow(sample) : any) continue;
+      TimedOp& op = ladder.emplace_back(TimedOp{def.kind, {}, sample.attrs});
+      for (const SampleTensor& tensor : sample.in) {
+        op.inputs.push_back({tensor.dims, FindType(tensor)});
+      }
+      break;
+    }
+  }
+  return ladder;
 }
 
 }  // namespace
 
-std::vector<TimedOp> CallsToTime() {
-  std::vector<TimedOp> calls;
-  for (const DType t : {DType::kF32, DType::kBF16}) {
-    AddProducts(512, 768, 3072, t, &calls);
-    AddProducts(512, 3072, 768, t, &calls);
-    AddProducts(256, 512, 4096, t, &calls);
-    AddProducts(512, 256, 1024, t, &calls);
-    AddProducts(256, 128, 384, t, &calls);
-    AddProducts(64, 64, 64, t, &calls);
-    AddBlock(1024, 768, t, &calls);
-    AddBlock(512, 256, t, &calls);
-    AddBlock(64, 64, t, &calls);
-    AddAttention({4, 256, 12, 64}, t, &calls);
-    AddAttention({2, 64, 4, 32}, t, &calls);
-    AddLoss(1024, 8192, t, &calls);
-    AddLoss(256, 256, t, &calls);
+std::vector<Ladder> CallsToTime(proto::DeviceKind device) {
+  std::vector<Ladder> ladders;
+  for (const OpDef& def : OpDefs()) {
+    if (!IsTimed(def, device)) continue;
+    for (const bool narrow : {false, true}) {
+      Ladder ladder = MakeLadder(def, device, narrow);
+      if (!ladder.empty()) ladders.push_back(std::move(ladder));
+    }
   }
-  AddUpdates(3072, 768, &calls);
-  AddUpdates(256, 256, &calls);
-  AddTables(1024, 8192, 768, &calls);
-  AddTables(256, 256, 128, &calls);
-  return calls;
+  return ladders;
 }
 
 }  // namespace oneflow

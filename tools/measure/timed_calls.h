@@ -1,15 +1,20 @@
-// The calls that `oneflow calibrate` times: each kernel of a training step at a few sizes, from
-// tensors in the nearest cache to tensors in none. Together they are the shape classes of the cost
-// model (oneflow_core/cost/kernel_cost.h): it interpolates between them.
+// The calls that `oneflow calibrate` times: every kernel that the definitions of ops list, on the
+// samples of its row, at a few sizes. Together they are the shape classes of the cost model
+// (oneflow_core/cost/kernel_cost.h): it interpolates between them.
 #pragma once
 
 #include <vector>
 
-#include "tools/measure/kernel_time.h"
+#include "proto/plan.pb.h"
+#include "tools/measure/timed_op.h"
 
 namespace oneflow {
 
-// f32 and bf16; there may be no kernel for some of the latter.
-std::vector<TimedOp> CallsToTime();
+// Calls of one form and type, the smallest first.
+using Ladder = std::vector<TimedOp>;
+
+// f32 and bf16, from tensors in the nearest cache to tensors in none. Not boxing, but `slice`: a
+// copy.
+std::vector<Ladder> CallsToTime(proto::DeviceKind device);
 
 }  // namespace oneflow

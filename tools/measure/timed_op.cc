@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
-#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/workspace.h"
 
 namespace oneflow {
 namespace {
@@ -43,29 +43,29 @@ absl::StatusOr<TimedKernel> MakeTimedKernel(const TimedOp& op, proto::DeviceKind
                                             int threads) {
   ASSIGN_OR_RETURN(const Graph graph, MakeGraph(op));
   const Op& timed = graph.ops.back();
-  const OpDef& def = *FindOpDef(op.kind);
+  const OpDef& def = *FindOpDef(timed);
   TimedKernel result;
   KernelSetup& setup = result.setup;
   setup.kind = setup.name = timed.kind;
   setup.attrs = timed.attrs;
   setup.threads = threads;
-  std::vector<Dims> in_dims, out_dims;
+  LocalOp local{timed.attrs, {}, {}};
   std::vector<double> read;
   for (size_t i = 0; i < timed.inputs.size(); ++i) {
     const Tensor& tensor = graph.tensors[timed.inputs[i]];
     read.push_back(TensorBytes(tensor));
     const bool updated = std::cmp_less(i, def.updates);
     if (!updated) setup.in.push_back({MakeReplicatedPort(tensor)});
-    // On a GPU what is updated in place counts as an input, too.
-    if (!updated || kind != proto::CPU) in_dims.push_back(tensor.shape.dims);
+    local.in.push_back(tensor.shape.dims);
   }
   for (const TensorId t : timed.outputs) {
     setup.out.push_back(MakeReplicatedPort(graph.tensors[t]));
-    out_dims.push_back(graph.tensors[t].shape.dims);
+    local.out.push_back(graph.tensors[t].shape.dims);
     result.bytes += TensorBytes(graph.tensors[t]);
   }
-  result.bytes += BytesRead(op.kind, std::move(read), TensorBytes(graph.tensors[timed.outputs[0]]));
-  setup.workspace_bytes = WorkspaceBytes(kind, op.kind, in_dims, out_dims, threads);
+  result.bytes +=
+      BytesRead(FormName(timed), std::move(read), TensorBytes(graph.tensors[timed.outputs[0]]));
+  setup.workspace_bytes = WorkspaceBytes(kind, timed.kind, local, threads);
   if (def.flops) result.flops = def.flops(OpView{graph, timed});
   return result;
 }

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/op_def.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -26,6 +28,11 @@ struct TimedOp {
   std::vector<TimedInput> inputs;
   AttrMap attrs;
 };
+
+// Its form, by which the cost model knows it: "linear+gelu".
+inline std::string FormName(const TimedOp& op) { return FormName(op.kind, op.attrs); }
+// The attribute of a form.
+inline AttrMap Then(std::string then) { return {{"then", std::move(then)}}; }
 
 struct TimedKernel {
   KernelSetup setup;  // inputs that it updates in place are among its outputs only

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/data_list.h"
 
 namespace oneflow {
 namespace {
@@ -43,7 +44,12 @@ std::vector<std::string> ListFiles(const std::string& flag, const std::string& v
   if (flag == "feed" || flag == "fetch") {
     return {value.substr(std::min(value.size(), value.find('=') + 1))};
   }
-  return Has(kRead, flag) ? CommaSeparated(value) : std::vector<std::string>{value};
+  std::vector<std::string> files =
+      Has(kRead, flag) ? CommaSeparated(value) : std::vector<std::string>{value};
+  if (flag == "data" || flag == "eval_data") {
+    for (std::string& file : files) file = SplitDataName(file).file;  // without its weight
+  }
+  return files;
 }
 
 // An error where `file` is one of those that flag `other` names.

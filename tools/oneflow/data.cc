@@ -1,6 +1,5 @@
 // oneflow data: tokenises text into the files that training reads.
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -10,8 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/data/token_file_meta.h"
 #include "actor_runtime/data/token_file_writer.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
+#include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/file_kind.h"
@@ -21,39 +22,12 @@
 #include "tools/oneflow/check_outputs.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/text_progress.h"
 #include "tools/oneflow/tokenize_text.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// A line on stderr every other second.
-class Progress {
- public:
-  explicit Progress(int64_t all) : all_(all) {}
-
-  void Add(int64_t bytes) {
-    done_ += bytes;
-    if (SecondsSince(reported_) < 2) return;
-    reported_ = Clock::now();
-    std::fprintf(stderr, "%s of %s, %.1f MB/s\n", BytesText(done_).c_str(), BytesText(all_).c_str(),
-                 bytes_per_second() / 1e6);
-  }
-  double seconds() const { return SecondsSince(start_); }
-  double bytes_per_second() const { return static_cast<double>(done_) / seconds(); }
-
- private:
-  const int64_t all_;
-  int64_t done_ = 0;
-  const Clock::time_point start_ = Clock::now();
-  Clock::time_point reported_ = start_;
-};
 
 struct Texts {
   std::vector<MappedFile> files;            // by document
@@ -80,8 +54,16 @@ absl::StatusOr<Texts> OpenTexts() {
 
 // The files that are written, and those of an earlier text that are removed.
 constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
-constexpr std::string_view kFiles[] = {kTrain,      "train.idx", "train.meta.json",
-                                       kValidation, "val.idx",   "val.meta.json"};
+constexpr std::string_view kFiles[] = {kTrain,
+                                       "train.idx",
+                                       "train.meta.json",
+                                       kValidation,
+                                       "val.idx",
+                                       "val.meta.json",
+                                       "tokenizer/vocab.json",
+                                       "tokenizer/merges.txt",
+                                       "tokenizer/tokenizer.json",
+                                       "tokenizer/tokenizer.model"};
 
 std::string OutputPath(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
 
@@ -121,13 +103,13 @@ struct TokenizedFile {
 
 // A text without a token is the user's mistake; a document without one among others is reported.
 absl::Status CheckEncoded(const EncodedText& encoded, const Texts& texts, const std::string& path) {
-  if (encoded.text_tokens == 0) {
+  if (encoded.counts.text_tokens == 0) {
     return InputError("--text=" + FLAGS_text,
                       "the tokenizer makes no token of the text of " + path +
                           ": its normalizer leaves nothing of it",
                       "use other text, or another tokenizer");
   }
-  for (const size_t document : encoded.silent) {
+  for (const size_t document : encoded.counts.silent) {
     std::fprintf(stderr, "oneflow: warning: %s: the tokenizer makes no token of its text for %s\n",
                  texts.files[document].path().c_str(), path.c_str());
   }
@@ -142,7 +124,7 @@ std::string TokensText(const Tokenizer& tokenizer, const std::vector<int32_t>& i
 }
 
 void PrintText(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
-               const Progress& progress) {
+               const TextProgress& progress) {
   for (const TokenizedFile& file : files) {
     std::printf("%s: %lld tokens of %d bytes, for %s of text (%.2f bytes a token)\n",
                 file.path.c_str(), static_cast<long long>(file.tokens), file.token_bytes,
@@ -159,7 +141,7 @@ void PrintText(const std::vector<TokenizedFile>& files, const Tokenizer& tokeniz
 }
 
 void PrintJson(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
-               const Progress& progress) {
+               const TextProgress& progress) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TokenizedFile& file : files) {
     list.push_back({{"path", file.path},
@@ -192,7 +174,7 @@ absl::Status Data(const Arguments& args) {
   ASSIGN_OR_RETURN(const TextSplit split, Split(texts, tokenizer));
   RETURN_IF_ERROR(MakeFolder(args));
 
-  Progress progress(split.train.bytes() + split.validation.bytes());
+  TextProgress progress(split.train.bytes() + split.validation.bytes());
   options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
   struct Written {
     const TextPart& part;
@@ -209,6 +191,8 @@ absl::Status Data(const Arguments& args) {
     RETURN_IF_ERROR(CheckEncoded(encoded, texts, path));
     parts.push_back({*part, path, std::move(encoded)});
   }
+  ASSIGN_OR_RETURN(const TokenizerFiles tokenizer_files,
+                   ReadTokenizerFiles(FLAGS_tokenizer, tokenizer.id, tokenizer.stops));
   std::vector<TokenizedFile> files;
   for (auto& [part, path, encoded] : parts) {
     RETURN_IF_ERROR(encoded.file.Finish());
@@ -216,6 +200,7 @@ absl::Status Data(const Arguments& args) {
   }
   // One of an earlier text may be there.
   if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidation)));
+  RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrain))));
   format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
   return absl::OkStatus();
 }

@@ -19,9 +19,9 @@
 #include "oneflow_core/verify/verify_plan.h"
 #include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/flags.h"
-#include "tools/oneflow/gpt_memory.h"
 #include "tools/oneflow/headline.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/model_memory.h"
 #include "tools/oneflow/precision.h"
 #include "tools/oneflow/verb.h"
 
@@ -101,7 +101,7 @@ absl::Status Explain(const Arguments& args) {
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program, FLAGS_full));
   } else if (format == "memory") {
-    ASSIGN_OR_RETURN(text, GptMemoryText(plan));
+    ASSIGN_OR_RETURN(text, ModelMemoryText(plan));
     for (const proto::StageMemory& stage : plan.memory()) {
       if (stage.kind() != proto::DEVICE) continue;
       text += absl::StrCat("largest of stage ", stage.stage(), ": ",

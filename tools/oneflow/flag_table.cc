@@ -51,8 +51,8 @@ constexpr OfVerb kOfVerbs[] = {
 };
 
 constexpr std::string_view kVerbNames[] = {
-    "model",    "compile", "explain",   "verify",  "run",    "data",   "train", "generate",
-    "simulate", "diff",    "calibrate", "devices", "submit", "status", "logs",  "cancel"};
+    "model", "compile",   "explain", "verify", "run",    "data", "train",  "generate", "simulate",
+    "diff",  "calibrate", "devices", "submit", "status", "logs", "cancel", "import",   "export"};
 
 // By verb and name, with what differs for the verb.
 const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {

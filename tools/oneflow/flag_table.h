@@ -24,11 +24,12 @@ inline constexpr uint32_t kModel = 1 << 0, kCompile = 1 << 1, kExplain = 1 << 2,
                           kRun = 1 << 4, kData = 1 << 5, kTrain = 1 << 6, kGenerate = 1 << 7,
                           kSimulate = 1 << 8, kDiff = 1 << 9, kCalibrate = 1 << 10,
                           kDevices = 1 << 11, kSubmit = 1 << 12, kStatus = 1 << 13, kLogs = 1 << 14,
-                          kCancel = 1 << 15, kAll = (1 << 16) - 1;
+                          kCancel = 1 << 15, kImport = 1 << 16, kExport = 1 << 17,
+                          kAll = (1 << 18) - 1;
 // Two properties of a flag, in the same word: a plan has it fixed, so that it cannot be given
 // together with --plan; it is a number of the optimizer, which a plan has, too, but which the user
 // may give anew.
-inline constexpr uint32_t kFixedByPlan = 1 << 16, kOfOptimizer = 1 << 17;
+inline constexpr uint32_t kFixedByPlan = 1 << 18, kOfOptimizer = 1 << 19;
 // The verbs that take a plan, or a graph and the flags to compile it with.
 inline constexpr uint32_t kWithPlan = kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit;
 inline constexpr uint32_t kPlanned = kWithPlan | kFixedByPlan;

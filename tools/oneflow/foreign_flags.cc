@@ -18,6 +18,18 @@ constexpr Pair kSame[] = {
     {"n_head", "heads"},
     {"hidden_size", "hidden"},
     {"n_embd", "hidden"},
+    {"num_query_groups", "groups"},
+    {"num_key_value_heads", "groups"},
+    {"n_kv_heads", "groups"},
+    {"kv_channels", "head_dim"},
+    {"ffn_hidden_size", "inner"},
+    {"intermediate_size", "inner"},
+    {"rotary_base", "theta"},
+    {"rope_theta", "theta"},
+    {"rms_norm_eps", "norm_epsilon"},
+    {"qk_layernorm", "qk_norm"},
+    {"add_qkv_bias", "qkv_bias"},
+    {"sliding_window", "window"},
     {"seq_length", "sequence"},
     {"seq_len", "sequence"},
     {"block_size", "sequence"},
@@ -77,6 +89,8 @@ constexpr std::string_view kZero = "write --shard=states (ZeRO 1) or --shard=wei
 constexpr std::string_view kDropout =
     "write --dropout=RATE of `oneflow model`; probabilities of attention have it with "
     "--attention=unfused";
+constexpr std::string_view kLlama =
+    "write `oneflow model llama`, which has RMS norms, rotary positions and a gated MLP";
 constexpr std::string_view kProcesses =
     "write --processes=N, or start one process for each block of devices with srun or torchrun";
 constexpr std::string_view kOverlap = "write --overlap=true; it is so where devices are GPUs";
@@ -131,10 +145,18 @@ constexpr Pair kAdvice[] = {
     {"use_fsdp", kZero},
     {"hidden_dropout", kDropout},
     {"attention_dropout", kDropout},
-    {"disable_bias_linear", "write --bias=false of `oneflow model`; norms have none then, either"},
+    {"disable_bias_linear",
+     "write --bias=false of `oneflow model gpt`; norms have none then, either; `oneflow model "
+     "llama` has none"},
+    {"group_query_attention", "write --groups=N of `oneflow model llama`"},
+    {"swiglu", kLlama},
+    {"use_rotary_position_embeddings", kLlama},
+    {"position_embedding_type", kLlama},
+    {"normalization", kLlama},
+    {"use_rope_scaling",
+     "write a preset of Llama 3.1 or --rope_scaling=8,1,4,8192 of `oneflow model llama`"},
     {"untie_embeddings_and_output_weights", "write --tied=false of `oneflow model`"},
     {"use_flash_attn", "write --attention=fused of `oneflow model`, which is the default"},
-    {"ffn_hidden_size", "it is four times --hidden here"},
     {"max_position_embeddings", "write --sequence=N of `oneflow model`: both are one number here"},
     {"bf16", "write --precision=bf16"},
     {"fp16", kNoF16},
@@ -150,9 +172,6 @@ constexpr Pair kAdvice[] = {
     {"train_samples", "write --steps=N, in steps of --batch sequences"},
     {"load", kLoad},
     {"load_checkpoint", kLoad},
-    {"init_from",
-     "a run begins with random weights, and continues with --checkpoint_dir=FOLDER --resume; "
-     "weights of other programs cannot be read"},
     {"data_path", kData},
     {"train_data", kData},
     {"dataset_path", kData},
@@ -164,8 +183,8 @@ constexpr Pair kAdvice[] = {
     {"world_size", kProcesses},
     {"log_interval", "write --metrics=FILE: it has a line for each step"},
     {"tensorboard_dir", "write --metrics=FILE: it has a JSON line for each step"},
-    {"model", "write --graph=FILE, which `oneflow model gpt --out=FILE` makes"},
-    {"config", "write --graph=FILE, which `oneflow model gpt --out=FILE` makes"},
+    {"model", "write --graph=FILE, which `oneflow model FAMILY --out=FILE` makes"},
+    {"config", "write --graph=FILE, which `oneflow model FAMILY --out=FILE` makes"},
 };
 
 std::string_view Find(std::span<const Pair> pairs, std::string_view name) {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
@@ -40,9 +39,9 @@ absl::StatusOr<SamplingOptions> SamplingFromFlags() {
 
 // Every id of a file's vocabulary must be one of the model's. Bytes may be more than it has: ASCII
 // text needs but 128.
-absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocab) {
-  if (tokenizer.vocab <= vocab || FLAGS_tokenizer == "bytes") return absl::OkStatus();
-  return InputError("--tokenizer=" + FLAGS_tokenizer,
+absl::Status CheckVocabulary(const Tokenizer& tokenizer, const std::string& where, int64_t vocab) {
+  if (tokenizer.vocab <= vocab || tokenizer.id == BytesTokenizerId()) return absl::OkStatus();
+  return InputError(where,
                     "has " + std::to_string(tokenizer.vocab) + " tokens, the model's vocabulary " +
                         std::to_string(vocab),
                     "use the tokenizer that the model was trained with");
@@ -68,12 +67,25 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, in
   return tokens;
 }
 
-// The folder of one step: `path` itself, or the latest below it.
-absl::StatusOr<std::string> StepFolder(const std::string& path) {
-  if (path.empty()) return InputError("--checkpoint", "is missing", "write --checkpoint=run/ckpt");
-  std::error_code ignored;  // the reader of the file reports an error
-  if (std::filesystem::exists(std::filesystem::path(path) / "manifest.json", ignored)) return path;
-  return CheckpointToUse(path);
+// A tokenizer, and what named it.
+struct NamedTokenizer {
+  Tokenizer tokenizer;
+  std::string where;
+};
+
+// --tokenizer, or the one that the checkpoint contains, or bytes.
+absl::StatusOr<NamedTokenizer> TokenizerToUse(const Arguments& args,
+                                              const CheckpointReader& checkpoint,
+                                              const std::string& folder) {
+  const auto& files = checkpoint.tokenizer_files();
+  const bool contained = !args.Given("tokenizer") && files != nullptr;
+  const std::string spec = contained ? TokenizerSpecIn(folder) : FLAGS_tokenizer;
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  const std::string where = contained ? spec : "--tokenizer=" + spec;
+  RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id));
+  // The checkpoint may know of more ends than the tokenizer's files tell.
+  if (files != nullptr) tokenizer.stops = files->stops;
+  return NamedTokenizer{std::move(tokenizer), where};
 }
 
 // Prints the generated text and its speed.
@@ -104,10 +116,16 @@ absl::Status CheckFinite(std::span<const float> logits) {
                     "use an earlier checkpoint, or train again with a lower --learning_rate");
 }
 
+// The ids that a text may have, and those after which it ends.
+struct Ends {
+  int64_t vocab;  // ids from it on are padding
+  std::vector<int32_t> stops;
+};
+
 // Shows text as it comes, if `show`.
 absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> tokens,
-                                   const Tokenizer& tokenizer, const SamplingOptions& sampling,
-                                   TextStream stream, bool show) {
+                                   const Tokenizer& tokenizer, const Ends& ends,
+                                   const SamplingOptions& sampling, TextStream stream, bool show) {
   Generated result;
   const auto take = [&](const std::string& text) {
     result.text += text;
@@ -121,10 +139,12 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   start = Clock::now();
   while (true) {
     RETURN_IF_ERROR(CheckFinite(logits));
-    const int32_t token = SampleToken(logits, sampling, static_cast<int64_t>(tokens.size()));
+    const int32_t token =
+        SampleToken(logits.first(ends.vocab), sampling, static_cast<int64_t>(tokens.size()));
     tokens.push_back(token);
     result.tokens.push_back(token);
-    if (token == tokenizer.end_of_text) {
+    const auto& stops = ends.stops;
+    if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
       result.end = "end_of_text";
       break;
     }
@@ -156,16 +176,18 @@ absl::Status Generate(const Arguments& args) {
   if (FLAGS_tokens < 1)
     return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
   ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags());
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(FLAGS_tokenizer));
-  ASSIGN_OR_RETURN(const std::string folder, StepFolder(FLAGS_checkpoint));
+  ASSIGN_OR_RETURN(const std::string folder, FindStepFolder("--checkpoint", FLAGS_checkpoint));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-  RETURN_IF_ERROR(
-      CheckTokenizer(folder, reader->tokenizer(), "--tokenizer=" + FLAGS_tokenizer, tokenizer.id));
+  ASSIGN_OR_RETURN(const NamedTokenizer named, TokenizerToUse(args, *reader, folder));
+  const Tokenizer& tokenizer = named.tokenizer;
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
-  RETURN_IF_ERROR(CheckVocabulary(tokenizer, facts.vocab));
-  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, facts.vocab));
+  // Rows behind the vocabulary are padding.
+  const int64_t noted = reader->notes().vocab;
+  const int64_t vocab = noted > 0 ? std::min(noted, facts.vocab) : facts.vocab;
+  RETURN_IF_ERROR(CheckVocabulary(tokenizer, named.where, vocab));
+  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, vocab));
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
   RuntimeOptions options;
@@ -182,8 +204,12 @@ absl::Status Generate(const Arguments& args) {
   const bool show = format == "text";
   const size_t prompt = tokens.size();
   if (show) std::fputs(FLAGS_prompt.c_str(), stdout);
-  ASSIGN_OR_RETURN(const Generated result, Continue(model, std::move(tokens), tokenizer, sampling,
-                                                    TextStream(args.Repeated("stop")), show));
+  Ends ends = {vocab, tokenizer.stops};
+  const std::vector<int64_t>& noted_ends = reader->notes().end_ids;
+  ends.stops.insert(ends.stops.end(), noted_ends.begin(), noted_ends.end());
+  ASSIGN_OR_RETURN(const Generated result,
+                   Continue(model, std::move(tokens), tokenizer, ends, sampling,
+                            TextStream(args.Repeated("stop")), show));
   if (show) {
     std::printf("\n");
     std::fflush(stdout);
@@ -202,7 +228,7 @@ Verb GenerateVerb() {
   return {verbs::kGenerate, "continue a prompt with the model of a checkpoint",
           "oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
           "--temperature=0.8 --seed=1\n"
-          "oneflow generate --checkpoint=run/ckpt --tokenizer=gpt2:models/gpt2 --prompt=\"The\" "
+          "oneflow generate --checkpoint=run/ckpt --prompt=\"The\" "
           "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
           Generate};
 }

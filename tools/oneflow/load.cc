@@ -4,13 +4,16 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/compile.h"
@@ -311,13 +314,10 @@ struct ToCompile {
 };
 
 absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
-  if (FLAGS_graph.empty()) {
-    return InputError("--graph", "is missing",
-                      "write one with `oneflow model gpt --out=gpt.textproto`");
-  }
+  ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
   ToCompile result;
   auto& [source, options] = result;
-  ASSIGN_OR_RETURN(source, ReadGraphFile(FLAGS_graph));
+  ASSIGN_OR_RETURN(source, ReadGraphFile(path));
   const proto::Graph& graph = source.graph;
   if (args.Given("mesh") || !graph.has_mesh()) {
     ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
@@ -339,6 +339,20 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
   return result;
+}
+
+absl::StatusOr<std::string> GraphFileFromFlags() {
+  if (!FLAGS_graph.empty()) return FLAGS_graph;
+  if (FLAGS_init_from.empty()) {
+    return InputError("--graph", "is missing",
+                      "write one with `oneflow model gpt --out=gpt.textproto`");
+  }
+  std::error_code ignored;  // the reader of the file reports an error
+  std::string folder = FLAGS_init_from;
+  if (!std::filesystem::exists(folder + "/manifest.json", ignored)) {
+    ASSIGN_OR_RETURN(folder, LatestCheckpoint(folder));
+  }
+  return folder + "/graph.textproto";
 }
 
 absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags() {
@@ -402,7 +416,7 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
 }
 
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReader& read) {
-  if (FLAGS_plan.empty() && FLAGS_graph.empty()) {
+  if (FLAGS_plan.empty() && FLAGS_graph.empty() && FLAGS_init_from.empty()) {
     return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
   }
   if (FLAGS_plan.empty()) return CompileFromFlags(args);

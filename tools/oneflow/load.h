@@ -28,6 +28,9 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
 // the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
+// The file of --graph, or the graph of the checkpoint of --init_from, where only that is given.
+absl::StatusOr<std::string> GraphFileFromFlags();
+
 // The text of --program after a pass of compile: TextAfter in compile.h.
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
 

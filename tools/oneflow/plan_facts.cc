@@ -54,7 +54,7 @@ double FlopsOfStep(const proto::Plan& plan) {
   for (int a = 0; a < program->actor_size(); ++a) {
     const proto::ActorFacts& actor = FindFacts(facts, a);
     const OpDef* def = FindOpDef(program->actor(a).kernel());
-    const bool product = def != nullptr && def->products != Products::kNone;
+    const bool product = def != nullptr && def->HasProducts();
     if (product && !actor.recomputed()) flops += firings[a] * actor.flops();
   }
   return flops * devices_a_stage;

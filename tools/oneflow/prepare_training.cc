@@ -1,45 +1,21 @@
 #include "tools/oneflow/prepare_training.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "actor_runtime/checkpoint/checkpoint.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/plan_facts.h"
+#include "tools/oneflow/resume.h"
+#include "tools/oneflow/training_data.h"
 
 namespace oneflow {
 namespace {
-
-absl::StatusOr<TokenDataset> OpenData(const std::string& flag, const std::string& text,
-                                      const ModelFacts& model) {
-  if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, text));
-  ASSIGN_OR_RETURN(TokenDataset data, TokenDataset::Open(files, model.vocab, model.sequence));
-  for (const std::string& empty : data.EmptyFiles()) {
-    std::fprintf(stderr, "oneflow: warning: --%s: %s is empty\n", flag.c_str(), empty.c_str());
-  }
-  return data;
-}
-
-// Training data, and validation data: --eval_data, or the last --eval_fraction of --data, or none.
-absl::StatusOr<TokenSplit> OpenSplit(const ModelFacts& model) {
-  ASSIGN_OR_RETURN(const TokenDataset data, OpenData("data", FLAGS_data, model));
-  if (FLAGS_eval_data.empty()) return SplitTokens(data, FLAGS_eval_fraction, model.sequence);
-  ASSIGN_OR_RETURN(const TokenDataset eval, OpenData("eval_data", FLAGS_eval_data, model));
-  const TokenizerId trained = data.tokenizer(), evaluated = eval.tokenizer();
-  if (trained.known() && evaluated.known() && !trained.SameAs(evaluated)) {
-    return InputError(
-        "--eval_data=" + FLAGS_eval_data,
-        "was made with tokenizer " + evaluated.Text() + ", but --data with " + trained.Text(),
-        "make both with one tokenizer");
-  }
-  return TokenSplit{data, eval};
-}
 
 // A plan whose updates wait for no norm cannot clip by it.
 absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
@@ -51,8 +27,21 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
 }  // namespace
 
 absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::Plan given) {
-  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(given));
-  ASSIGN_OR_RETURN(TokenSplit data, OpenSplit(model));
+  ASSIGN_OR_RETURN(ModelFacts model, FactsOfModel(given));
+  std::string init_from;
+  if (!FLAGS_init_from.empty()) {
+    ASSIGN_OR_RETURN(init_from, FindStepFolder("--init_from", FLAGS_init_from));
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
+    // Ids behind the vocabulary are padding: data must not have them.
+    if (reader->notes().vocab > 0) model.vocab = std::min(model.vocab, reader->notes().vocab);
+  }
+  const std::string resumed = CheckpointOfResume();
+  ASSIGN_OR_RETURN(TrainingData data,
+                   OpenTrainingData(args, model, resumed.empty() ? init_from : resumed));
+  if (!init_from.empty()) {
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
+    RETURN_IF_ERROR(CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer));
+  }
   PreparedTraining prepared{std::move(given), std::move(data), {}, {}};
   const proto::Plan& plan = prepared.plan;
 
@@ -60,12 +49,15 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   options.seed = FLAGS_seed;
   options.steps = FLAGS_steps;
   options.tokens = prepared.data.train.size();
-  options.tokenizer = prepared.data.train.tokenizer();
+  options.tokenizer = prepared.data.tokenizer;
+  options.tokenizer_files = prepared.data.tokenizer_files;
+  options.mixture = prepared.data.train.parts();
   options.eval_every = FLAGS_eval_every;
   options.eval_batches = FLAGS_eval_batches;
   options.checkpoint_every = FLAGS_checkpoint_every;
   options.checkpoint_dir = FLAGS_checkpoint_dir;
   options.keep = FLAGS_keep;
+  options.init_from = init_from;
   ASSIGN_OR_RETURN(
       options.optimizer,
       OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));

@@ -2,17 +2,17 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/token_dataset.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/metrics_log.h"
 #include "tools/oneflow/train_loop.h"
+#include "tools/oneflow/training_data.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
 
 struct PreparedTraining {
   proto::Plan plan;
-  TokenSplit data;
+  TrainingData data;
   TrainLoopOptions loop;
   MetricsOptions log;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
@@ -213,6 +214,14 @@ void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFact
   }
 }
 
+void WarnOfGraph(const std::string& folder, const CheckpointReader& checkpoint,
+                 const proto::Plan& plan) {
+  RunFacts was, now;
+  was.graph = checkpoint.graph();
+  now.graph = plan.graph();
+  WarnOfChanges(folder, was, now);
+}
+
 absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
                             const std::string& where, const TokenizerId& now, bool quiet) {
   if (was.known() && now.known()) {
@@ -227,6 +236,23 @@ absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
                "oneflow: the tokenizer is not checked: that of %s is %s, that of %s is %s\n",
                folder.c_str(), was.Text().c_str(), where.c_str(), now.Text().c_str());
   return absl::OkStatus();
+}
+
+absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
+                          const MixtureParts& now) {
+  const auto same = [](const MixturePart& a, const MixturePart& b) { return a.SameAs(b); };
+  if (std::equal(was.begin(), was.end(), now.begin(), now.end(), same)) return absl::OkStatus();
+  const auto text = [](const MixtureParts& parts) {
+    std::string list;
+    for (const MixturePart& part : parts) {
+      absl::StrAppend(&list, list.empty() ? "" : ", ", part.file, ":", part.weight, " (",
+                      part.tokens, " tokens)");
+    }
+    return list.empty() ? std::string("data without weights") : list;
+  };
+  return InputError("--data",
+                    "is " + text(now) + ", but " + folder + " was trained on " + text(was),
+                    "resume with the same files and weights, which order the data");
 }
 
 absl::StatusOr<Resume> ParseResume(std::string_view text) {
@@ -259,6 +285,13 @@ absl::StatusOr<std::string> CheckpointToUse(const std::string& dir) {
   ASSIGN_OR_RETURN(std::string folder, LatestCheckpoint(dir, &skipped));
   if (!skipped.empty()) WarnOfSkipped({skipped, kNotComplete}, folder);
   return folder;
+}
+
+absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::string& path) {
+  if (path.empty()) return InputError(flag, "is missing", "write " + flag + "=run/ckpt");
+  std::error_code ignored;  // the reader of the file reports an error
+  if (std::filesystem::exists(std::filesystem::path(path) / "manifest.json", ignored)) return path;
+  return CheckpointToUse(path);
 }
 
 absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks) {

@@ -38,11 +38,20 @@ std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 // is reported on stderr, not refused.
 void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now);
 
+// The same for a new run that begins with the weights of a checkpoint: only the graph matters.
+void WarnOfGraph(const std::string& folder, const CheckpointReader& checkpoint,
+                 const proto::Plan& plan);
+
 // An error if the data of the checkpoint in `folder` was made with another tokenizer than `now`,
 // which the user named at `where`. If one of the two is not known, a line on stderr says so, unless
 // `quiet`.
 absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
                             const std::string& where, const TokenizerId& now, bool quiet = false);
+
+// An error if the checkpoint in `folder` was trained on data with other weights, or of other sizes,
+// than `now`. Without weights the order of data changes with their size, too: WarnOfChanges.
+absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
+                          const MixtureParts& now);
 
 // --resume: never, always, or if there is a complete checkpoint (auto).
 enum class Resume { kNever, kAlways, kIfThere };
@@ -54,6 +63,10 @@ absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir);
 
 // LatestCheckpoint; a folder of a later step that is not complete is reported on stderr.
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir);
+
+// The folder of one step that a flag names: `path` itself, or the latest below it, chosen by
+// CheckpointToUse.
+absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::string& path);
 
 // OK if a run of the plan can go on from the checkpoint in `folder` on these ranks (empty: all):
 // its variables are the plan's, and the bytes that the ranks load are those that were written.

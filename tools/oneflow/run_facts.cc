@@ -15,6 +15,7 @@
 #include "gflags/gflags.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/data_list.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 
@@ -55,8 +56,10 @@ std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
 // Name's end, head, tail and length of each file, in their order.
 absl::StatusOr<std::string> ComputeDigest(const std::string& flag, const std::string& list) {
   constexpr int64_t kEnd = 1 << 16;
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOfFlag(flag, list));
+  ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
+  const std::vector<std::string>& paths = data.files;
   std::string all;
+  for (const double weight : data.weights) absl::StrAppend(&all, "weight ", weight, "\n");
   int64_t total = 0;
   for (const std::string& path : WithCompanions(paths)) {
     RETURN_IF_ERROR(CheckRegularFile(path));  // opening a pipe would wait for its writer

@@ -20,6 +20,7 @@ namespace {
 struct Selection {
   const proto::Actor* reader = nullptr;
   int64_t elements = 0;
+  bool ignores_negative = false;
 };
 
 // Those by register `first` of a program, wherever its contents move.
@@ -47,7 +48,9 @@ std::vector<Selection> FindSelections(const proto::Plan& plan, const proto::Prog
       const Indices& indices = def->indices;
       const int of = indices.of < 0 ? DataOutputs(plan, program, actor)[0] : in[indices.of];
       const auto& dims = FindRegister(plan, program, of)->layout().dim();
-      found.push_back({&actor, indices.dim < 0 ? *dims.rbegin() : dims[indices.dim]});
+      const auto ignores = actor.attr().find("ignore_negative");
+      found.push_back({&actor, indices.dim < 0 ? *dims.rbegin() : dims[indices.dim],
+                       ignores != actor.attr().end() && ignores->second.b()});
     }
   }
   return found;
@@ -58,7 +61,8 @@ absl::Status CheckIndices(const NpyArray& array, const Selection& selection,
   for (int64_t at = 0; at < Product(array.dims); ++at) {
     int32_t index = 0;
     std::memcpy(&index, array.bytes.data() + at * sizeof(index), sizeof(index));
-    if (index >= 0 && index < selection.elements) continue;
+    const bool ignored = index < 0 && selection.ignores_negative;
+    if (ignored || (index >= 0 && index < selection.elements)) continue;
     Dims position(array.dims.size());
     for (int64_t rest = at, d = std::ssize(position) - 1; d >= 0; rest /= array.dims[d--]) {
       position[d] = rest % array.dims[d];

@@ -65,34 +65,44 @@ TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokeni
   return split;
 }
 
-absl::StatusOr<EncodedText> EncodeText(const TextPart& part, const Tokenizer& tokenizer,
-                                       const std::string& path, const TokenizeOptions& options) {
-  ASSIGN_OR_RETURN(TokenFileWriter file,
-                   TokenFileWriter::Create(path, options.format, tokenizer.vocab, tokenizer.id));
-  EncodedText encoded{std::move(file)};
+absl::StatusOr<EncodedCounts> EncodePieces(
+    const TextPart& part, const Tokenizer& tokenizer, const TokenizeOptions& options,
+    const std::function<absl::Status(std::span<const int32_t>)>& append,
+    const std::function<void()>& on_piece) {
+  EncodedCounts counts;
   std::vector<int32_t> end = tokenizer.end;
   if (options.end_of_text && !EndsWith(end, *tokenizer.end_of_text)) {
     end.push_back(*tokenizer.end_of_text);
   }
   std::vector<int32_t> ids;
   for (const TextPiece& piece : part.pieces) {
-    if (piece.begins) RETURN_IF_ERROR(encoded.file.Append(tokenizer.begin));
+    if (piece.begins) RETURN_IF_ERROR(append(tokenizer.begin));
     int64_t tokens = 0;
     for (std::string_view text = piece.text; !text.empty();) {
       const size_t size = NextPiece(text, tokenizer);
       ids.clear();
       tokenizer.encode(text.substr(0, size), &ids);
       tokens += static_cast<int64_t>(ids.size());
-      RETURN_IF_ERROR(encoded.file.Append(ids));
+      RETURN_IF_ERROR(append(ids));
       text.remove_prefix(size);
       if (options.on_progress) options.on_progress(static_cast<int64_t>(size));
     }
-    if (piece.ends) RETURN_IF_ERROR(encoded.file.Append(end));
-    encoded.file.EndDocument();
-    encoded.text_tokens += tokens;
-    if (tokens == 0) encoded.silent.push_back(piece.document);
+    if (piece.ends) RETURN_IF_ERROR(append(end));
+    if (on_piece) on_piece();
+    counts.text_tokens += tokens;
+    if (tokens == 0) counts.silent.push_back(piece.document);
   }
-  return encoded;
+  return counts;
+}
+
+absl::StatusOr<EncodedText> EncodeText(const TextPart& part, const Tokenizer& tokenizer,
+                                       const std::string& path, const TokenizeOptions& options) {
+  ASSIGN_OR_RETURN(TokenFileWriter file,
+                   TokenFileWriter::Create(path, options.format, tokenizer.vocab, tokenizer.id));
+  const auto append = [&](std::span<const int32_t> ids) { return file.Append(ids); };
+  ASSIGN_OR_RETURN(EncodedCounts counts,
+                   EncodePieces(part, tokenizer, options, append, [&] { file.EndDocument(); }));
+  return EncodedText{std::move(file), std::move(counts)};
 }
 
 }  // namespace oneflow

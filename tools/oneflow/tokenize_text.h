@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,16 +48,26 @@ struct TokenizeOptions {
   std::function<void(int64_t bytes)> on_progress;  // bytes encoded since the last call; may be null
 };
 
-struct EncodedText {
-  TokenFileWriter file;        // not finished yet
+struct EncodedCounts {
   int64_t text_tokens = 0;     // but for those that stand around documents
   std::vector<size_t> silent;  // documents of which the tokenizer makes no token
 };
 
-// Encodes `part` piece by piece into the file `path`, which Finish of the result makes: memory does
-// not grow with the text, but for words (bytes without white space between) of more than a
-// megabyte. The ids of the tokenizer's template stand at the beginning and the end of each
-// document.
+// Encodes `part` piece by piece, and calls `append` with the ids of each, in order, and `on_piece`
+// (may be null) after each TextPiece: memory does not grow with the text, but for words (bytes
+// without white space between) of more than a megabyte. The ids of the tokenizer's template stand
+// at the beginning and the end of each document. Errors are those of `append`.
+absl::StatusOr<EncodedCounts> EncodePieces(
+    const TextPart& part, const Tokenizer& tokenizer, const TokenizeOptions& options,
+    const std::function<absl::Status(std::span<const int32_t>)>& append,
+    const std::function<void()>& on_piece = nullptr);
+
+struct EncodedText {
+  TokenFileWriter file;  // not finished yet
+  EncodedCounts counts;
+};
+
+// EncodePieces into the file `path`, which Finish of the result makes.
 absl::StatusOr<EncodedText> EncodeText(const TextPart& part, const Tokenizer& tokenizer,
                                        const std::string& path, const TokenizeOptions& options);
 

@@ -14,7 +14,6 @@
 
 #include "absl/strings/numbers.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/exec/stage_mesh.h"
@@ -40,6 +39,7 @@
 #include "tools/oneflow/trace_file.h"
 #include "tools/oneflow/train_flags.h"
 #include "tools/oneflow/train_loop.h"
+#include "tools/oneflow/training_data.h"
 #include "tools/oneflow/verb.h"
 #include "tools/oneflow/watchdog.h"
 
@@ -225,7 +225,7 @@ absl::StatusOr<bool> GoesOnTogether(Resume resume, Processes* processes) {
 struct Training {
   const Arguments& args;
   const proto::Plan& plan;
-  const TokenSplit& data;
+  const TrainingData& data;
   TrainLoopOptions loop;
   RuntimeOptions runtime;
   MetricsOptions log;
@@ -291,6 +291,8 @@ absl::Status TrainHere(Training training, Processes* processes) {
   }
   if (!gpus && text) std::fputs(PrecisionText(training.plan, training.runtime.isa).c_str(), stdout);
   if (promise && text) std::fputs(PromiseText(*promise).c_str(), stdout);
+  const bool mixed = !training.data.train.parts().empty();
+  if (mixed && text) std::fputs(MixtureText(training.data.train).c_str(), stdout);
   const auto train = training.data.train.Source(FLAGS_seed);
   std::unique_ptr<TokenSource> eval;
   if (training.data.validation.size() > 0) eval = training.data.validation.Source(FLAGS_seed);
@@ -301,6 +303,12 @@ absl::Status TrainHere(Training training, Processes* processes) {
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
   if (promise) ReportTook(*runtime, *promise, times, text, training.report);
+  if (mixed && text) {
+    std::fputs(
+        SharesText(training.data.train, FLAGS_seed, FLAGS_steps, training.plan.train().batch())
+            .c_str(),
+        stdout);
+  }
   if (log) RETURN_IF_ERROR(CheckLoss(log->last_loss()));
   if (text && !FLAGS_checkpoint_dir.empty()) {
     std::printf("checkpoints: %s\n", FLAGS_checkpoint_dir.c_str());
@@ -380,6 +388,11 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobRe
   RETURN_IF_ERROR(CheckTrainNumbers(args, !FLAGS_checkpoint_dir.empty()));
   RETURN_IF_ERROR(CheckPredict());
   ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
+  if (resume == Resume::kAlways && !FLAGS_init_from.empty()) {
+    return InputError("--init_from",
+                      "cannot be given together with --resume: weights come from one",
+                      "leave one of the two out, or write --resume=auto");
+  }
   RETURN_IF_ERROR(CheckJobDir());
   RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
@@ -413,6 +426,8 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobRe
   ASSIGN_OR_RETURN(std::vector<JoinFact> facts,
                    FactsOfRun(args, FlagsOfVerb(verbs::kTrain),
                               prepared ? prepared->plan.fingerprint() : "", isa));
+  // The same text and the same tokens: an empty value stands for any.
+  facts.push_back({"tokenizer of --data", prepared ? prepared->data.tokenizer.Text() : ""});
   *joins = true;
   ASSIGN_OR_RETURN(Together together, JoinFromFlags(placement, prepared ? &prepared->plan : nullptr,
                                                     std::move(facts), report, &watch));

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <memory>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/job/job.h"
@@ -135,6 +139,7 @@ class Loop {
                        aside.c_str());
         }
       }
+      if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
       RETURN_IF_ERROR(Run("init", context, 1));
       return 0;
     }
@@ -148,10 +153,13 @@ class Loop {
     }
     RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
                                    /*quiet=*/!IsFirst()));
+    RETURN_IF_ERROR(CheckMixture(folder, reader->mixture(), options_.mixture));
     if (IsFirst()) {
       WarnOfChanges(folder, CollectFacts(*reader),
                     CollectFacts(plan_, OptimizerOfRun(options_), options_.tokens));
     }
+    notes_ = reader->notes();
+    tokenizer_files_ = reader->tokenizer_files();
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(Run("load", context, 1));
     if (!IsFirst()) return reader->step();
@@ -204,7 +212,11 @@ class Loop {
     info.seed = options_.seed;
     info.tokens = options_.tokens;
     info.tokenizer = options_.tokenizer;
+    info.tokenizer_files = options_.tokenizer_files;
+    info.mixture = options_.mixture;
     info.optimizer = OptimizerOfRun(options_);
+    info.notes = notes_;
+    if (info.tokenizer_files == nullptr) HandTokenizerOn(&info);
     const std::string& dir = options_.checkpoint_dir;
     ASSIGN_OR_RETURN(const auto writer,
                      CheckpointWriter::Create(dir, plan_, info, options_.writer));
@@ -230,6 +242,40 @@ class Loop {
   }
 
  private:
+  // Loads the weights of a checkpoint; the optimizer's states begin at zero, as in program init.
+  absl::StatusOr<int64_t> BeginFrom(const std::string& folder) {
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+    RETURN_IF_ERROR(reader->CheckWeights(plan_));
+    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
+                                   /*quiet=*/!IsFirst()));
+    if (IsFirst()) WarnOfGraph(folder, *reader, plan_);
+    notes_ = reader->notes();
+    tokenizer_files_ = reader->tokenizer_files();
+    std::set<std::string_view> weights;
+    for (const proto::Op& op : plan_.graph().op()) {
+      if (op.kind() == "variable") weights.insert(op.name());
+    }
+    RunContext context = Context("load");
+    context.load = [&](const Piece& piece) {
+      if (weights.contains(*piece.name)) return reader->Load(piece);
+      std::memset(piece.data, 0, piece.slice->elements() * ElementBytes(piece.dtype));
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(Run("load", context, 1));
+    if (IsFirst()) {
+      std::fprintf(stderr, "oneflow: the run begins with the weights of %s\n", folder.c_str());
+    }
+    return 0;
+  }
+
+  // The tokenizer of the model, where that of the data has no files.
+  void HandTokenizerOn(CheckpointInfo* info) const {
+    if (tokenizer_files_ == nullptr) return;
+    if (info->tokenizer.known() && !info->tokenizer.SameAs(tokenizer_files_->id)) return;
+    info->tokenizer = tokenizer_files_->id;
+    info->tokenizer_files = tokenizer_files_;
+  }
+
   bool IsFirst() const { return options_.writer.process == 0; }
   absl::Status MayWrite() const { return oneflow::MayWrite(options_.writer); }
 
@@ -267,6 +313,9 @@ class Loop {
   MetricsLog* const log_;  // null: of another process
   const TrainLoopOptions& options_;
   bool begun_ = false;  // the attempt
+  // Of the checkpoint that the run goes on from, or begins with.
+  ModelNotes notes_;
+  std::shared_ptr<const TokenizerFiles> tokenizer_files_;
 };
 
 absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& options) {

@@ -55,6 +55,8 @@ Verb SubmitVerb();
 Verb StatusVerb();
 Verb LogsVerb();
 Verb CancelVerb();
+Verb ImportVerb();
+Verb ExportVerb();
 
 // Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.
 // Dashes in names count as underscores, and names of other programs as ours where both mean the

@@ -1,30 +1,36 @@
-// Causal attention and its gradient, on qkv[b, t, 3, h, d], for every shape and type. A block has a
-// tile of queries of one head and iterates over the tiles of keys that they see, or the reverse;
-// scores are computed when they are needed and never stored.
+// Causal attention and its gradient, on q, k and v or on a packed qkv, for every shape and type. A
+// block has a tile of queries of one head and iterates over the tiles of keys that they see, or the
+// reverse; scores are computed when they are needed and never stored.
 //
 // For bf16, heads of 64 and 128 have separate kernels (attention_bf16.cu).
 //
 // Heads wider than 128 are split into parts of 128 columns, each with separate blocks, which
 // recompute the scores.
+#include <array>
 #include <cmath>
-
 #include <limits>
 #include <type_traits>
+
 #include "actor_runtime/cuda/kernel/attention.cuh"
 #include "actor_runtime/cuda/kernel/attention_tile.cuh"
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
+#include "actor_runtime/kernel/qkv_strides.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/cuda_scratch.h"
 
 namespace oneflow::cuda {
 namespace {
 
-// Queries (0), keys (1) or values (2) of a head, or their gradients.
+// The queries of a head, and the keys or values of its group.
 template <typename S>
-__device__ Matrix<S> HeadMatrix(const AttentionSizes& s, const S* qkv, int64_t head, int part) {
-  return {qkv + s.QkvAt(head) + part * s.out_row(), s.qkv_row(), s.t, s.d};
+__device__ Matrix<S> QueryMatrix(const AttentionSizes& s, const S* q, int64_t head) {
+  return {q + s.QueryAt(head), s.q_row, s.t, s.d};
+}
+template <typename S>
+__device__ Matrix<S> KeyMatrix(const AttentionSizes& s, const S* k, int64_t head) {
+  return {k + s.KeyAt(head), s.kv_row, s.t, s.d};
 }
 template <typename S>
 __device__ Matrix<S> OutputMatrix(const AttentionSizes& s, const S* out, int64_t head) {
@@ -62,11 +68,11 @@ __device__ void PutTile(S* to, int64_t row, const AttentionSizes& s, const Work&
 
 template <int kColumns, typename S>
 __global__ void __launch_bounds__(kTileThreads)
-    AttentionKernel(AttentionSizes s, bool accumulate, S* out, float* lse, const S* qkv) {
+    AttentionKernel(AttentionSizes s, bool accumulate, S* out, float* lse, Qkv<const S> qkv) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s, /*last_first=*/true);
-  const Matrix<S> q = HeadMatrix(s, qkv, work.head, 0), k = HeadMatrix(s, qkv, work.head, 1);
-  const Matrix<S> v = HeadMatrix(s, qkv, work.head, 2);
+  const Matrix<S> q = QueryMatrix(s, qkv.q, work.head), k = KeyMatrix(s, qkv.k, work.head);
+  const Matrix<S> v = KeyMatrix(s, qkv.v, work.head);
   float max[kEach], sum[kEach], result[kEach][kColumns / kSide];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -139,9 +145,9 @@ struct HeadGrad {
 };
 template <typename S>
 __device__ HeadGrad<S> MakeHeadGrad(const AttentionSizes& s, int64_t head, const S* dout,
-                                    const S* qkv, const float* lse, const float* dots) {
-  return {HeadMatrix(s, qkv, head, 0), HeadMatrix(s, qkv, head, 1), HeadMatrix(s, qkv, head, 2),
-          OutputMatrix(s, dout, head), lse + s.LseAt(head),         dots + s.LseAt(head)};
+                                    const Qkv<const S>& qkv, const float* lse, const float* dots) {
+  return {QueryMatrix(s, qkv.q, head), KeyMatrix(s, qkv.k, head), KeyMatrix(s, qkv.v, head),
+          OutputMatrix(s, dout, head), lse + s.LseAt(head),       dots + s.LseAt(head)};
 }
 
 // The weight of a score in its row: 0 for a masked key, and for a query after the end.
@@ -157,8 +163,8 @@ __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weig
 
 template <int kColumns, typename S>
 __global__ void __launch_bounds__(kTileThreads)
-    QueryGradKernel(AttentionSizes s, S* dqkv, const S* dout, const S* qkv, const float* lse,
-                    const float* dots) {
+    QueryGradKernel(AttentionSizes s, Qkv<S> dqkv, const S* dout, Qkv<const S> qkv,
+                    const float* lse, const float* dots) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s, /*last_first=*/true);
   const HeadGrad<S> head = MakeHeadGrad(s, work.head, dout, qkv, lse, dots);
@@ -180,64 +186,84 @@ __global__ void __launch_bounds__(kTileThreads)
     StoreWeights(grads, memory);
     AddWeighted<S, kColumns>(head.k, first, work.column, memory, dq);
   }
-  PutTile<kColumns>(dqkv + s.QkvAt(work.head), s.qkv_row(), s, work, dq, /*accumulate=*/false);
+  PutTile<kColumns>(dqkv.q + s.QueryAt(work.head), s.q_row, s, work, dq, /*accumulate=*/false);
 }
 
-// For a tile of keys, and of their values; rows of tiles are keys here, columns queries.
+// For a tile of keys of a group, and of their values; rows of tiles are keys here, columns queries
+// of the heads of the group, one head after the other.
 template <int kColumns, typename S>
 __global__ void __launch_bounds__(kTileThreads, 1)
-    KeyGradKernel(AttentionSizes s, S* dqkv, const S* dout, const S* qkv, const float* lse,
+    KeyGradKernel(AttentionSizes s, Qkv<S> dqkv, const S* dout, Qkv<const S> qkv, const float* lse,
                   const float* dots) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s, /*last_first=*/false);
-  const HeadGrad<S> head = MakeHeadGrad(s, work.head, dout, qkv, lse, dots);
   float dk[kEach][kColumns / kSide] = {}, dv[kEach][kColumns / kSide] = {};
-  for (int first = work.first; first < s.t; first += kTile) {
-    float weights[kEach][kEach], grads[kEach][kEach];
-    MultiplyRows(head.k, work.first, head.q, first, memory, weights);
+  for (int i = 0; i < s.r; ++i) {
+    const HeadGrad<S> head = MakeHeadGrad(s, work.head * s.r + i, dout, qkv, lse, dots);
+    for (int first = work.first; first < s.t; first += kTile) {
+      float weights[kEach][kEach], grads[kEach][kEach];
+      MultiplyRows(head.k, work.first, head.q, first, memory, weights);
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int key = work.first + TileY() * kEach + i;
+      for (int i = 0; i < kEach; ++i) {
+        const int key = work.first + TileY() * kEach + i;
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        const int query = first + TileX() + j * kSide;
-        weights[i][j] = FindWeight(s, query, key, weights[i][j], head.lse);
+        for (int j = 0; j < kEach; ++j) {
+          const int query = first + TileX() + j * kSide;
+          weights[i][j] = FindWeight(s, query, key, weights[i][j], head.lse);
+        }
       }
-    }
-    StoreWeights(weights, memory);
-    AddWeighted<S, kColumns>(head.dout, first, work.column, memory, dv);
-    MultiplyRows(head.v, work.first, head.dout, first, memory, grads);
+      StoreWeights(weights, memory);
+      AddWeighted<S, kColumns>(head.dout, first, work.column, memory, dv);
+      MultiplyRows(head.v, work.first, head.dout, first, memory, grads);
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
+      for (int i = 0; i < kEach; ++i) {
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        const int query = first + TileX() + j * kSide;
-        grads[i][j] = ScoreGrad(s, query, weights[i][j], grads[i][j], head.dots);
+        for (int j = 0; j < kEach; ++j) {
+          const int query = first + TileX() + j * kSide;
+          grads[i][j] = ScoreGrad(s, query, weights[i][j], grads[i][j], head.dots);
+        }
       }
+      StoreWeights(grads, memory);
+      AddWeighted<S, kColumns>(head.q, first, work.column, memory, dk);
     }
-    StoreWeights(grads, memory);
-    AddWeighted<S, kColumns>(head.q, first, work.column, memory, dk);
   }
-  S* to = dqkv + s.QkvAt(work.head);
-  PutTile<kColumns>(to + s.out_row(), s.qkv_row(), s, work, dk, /*accumulate=*/false);
-  PutTile<kColumns>(to + 2 * s.out_row(), s.qkv_row(), s, work, dv, /*accumulate=*/false);
+  const int64_t at = s.GroupAt(work.head);
+  PutTile<kColumns>(dqkv.k + at, s.kv_row, s, work, dk, /*accumulate=*/false);
+  PutTile<kColumns>(dqkv.v + at, s.kv_row, s, work, dv, /*accumulate=*/false);
 }
 
-absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, const Dims& qkv) {
-  for (int64_t size : {qkv[1], qkv[3], qkv[4]}) {
+absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, bool packed, int q) {
+  const bool parts_first = packed && BoolAttr(s, "parts_first");
+  const QkvSizes n = packed ? PackedSizes(In(s, q).local(), parts_first)
+                            : SeparateSizes(In(s, q).local(), In(s, q + 1).local());
+  for (const int64_t size : {n.t, n.g * n.r, n.d}) {
     if (size > std::numeric_limits<int>::max() / kTile) {
       return absl::UnimplementedError(s.name + ": attention over " + std::to_string(size));
     }
   }
-  const int d = static_cast<int>(qkv[4]);
-  return AttentionSizes{qkv[0], static_cast<int>(qkv[1]), static_cast<int>(qkv[3]), d,
-                        1.0f / std::sqrt(static_cast<float>(d))};
+  const QkvStrides strides = packed ? PackedStrides(n, parts_first) : SeparateStrides(n);
+  const int d = static_cast<int>(n.d);
+  return AttentionSizes{.b = n.b,
+                        .t = static_cast<int>(n.t),
+                        .h = static_cast<int>(n.g * n.r),
+                        .g = static_cast<int>(n.g),
+                        .r = static_cast<int>(n.r),
+                        .d = d,
+                        .scale = 1.0f / std::sqrt(static_cast<float>(d)),
+                        .q_sample = strides.sample[0],
+                        .q_row = strides.row[0],
+                        .q_group = strides.group[0],
+                        .kv_sample = strides.sample[1],
+                        .kv_row = strides.row[1],
+                        .kv_group = strides.group[1]};
 }
 
 bool IsEmpty(const AttentionSizes& s) { return s.b * s.t * s.h * s.d == 0; }
 
-LaunchShape TilesShape(const AttentionSizes& s, int columns) {
-  LaunchShape shape{MakeGrid(s.b * s.h * s.tiles(kTile)), dim3(kTileThreads)};
+// A block a tile of a head; of keys, a tile of a group.
+LaunchShape TilesShape(const AttentionSizes& s, int columns, bool of_keys) {
+  const int64_t heads = s.b * (of_keys ? s.g : s.h);
+  LaunchShape shape{MakeGrid(heads * s.tiles(kTile)), dim3(kTileThreads)};
   shape.grid.y = static_cast<unsigned>(DivideUp(s.d, columns));
   return shape;
 }
@@ -250,61 +276,115 @@ absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, Make make) {
   });
 }
 
-}  // namespace
+// Finds queries, keys and values among the inputs or outputs of a call.
+struct PartsFinder {
+  bool packed;
+  int q;  // the packed tensor, or the first of three
+  std::array<int64_t, 3> offset;
 
-absl::StatusOr<Kernel> MakeCausalAttention(const KernelSetup& setup) {
-  ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, In(setup, 0).local()));
+  template <typename S, typename Address>
+  Qkv<S> Find(Address address) const {
+    if (!packed) return {address(q), address(q + 1), address(q + 2)};
+    S* all = address(q);
+    return {all + offset[0], all + offset[1], all + offset[2]};
+  }
+  template <typename S>
+  Qkv<const S> In(const KernelCall& call) const {
+    return Find<const S>([&call](int i) { return call.input<S>(i); });
+  }
+  template <typename S>
+  Qkv<S> Out(const KernelCall& call) const {
+    return Find<S>([&](int i) { return call.output<S>(i - q); });
+  }
+};
+
+PartsFinder MakeFinder(const KernelSetup& s, bool packed, int q) {
+  if (!packed) return {packed, q, {}};
+  const bool parts_first = BoolAttr(s, "parts_first");
+  return {packed, q, PackedStrides(PackedSizes(In(s, q).local(), parts_first), parts_first).offset};
+}
+
+absl::StatusOr<Kernel> MakeForward(const KernelSetup& setup, bool packed) {
+  ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, packed, 0));
+  const PartsFinder parts = MakeFinder(setup, packed, 0);
   if (HasBf16Attention(setup.out[0].dtype, sizes)) {
     RETURN_IF_ERROR(AllowBf16Attention(sizes));
-    return Kernel([s = sizes](const KernelCall& call) {
+    return Kernel([s = sizes, parts](const KernelCall& call) {
       if (IsEmpty(s)) return absl::OkStatus();
       return LaunchBf16Attention(s, FindStream(call), call.accumulate, call.output<Bf16>(0),
-                                 call.output<float>(1), call.input<Bf16>(0));
+                                 call.output<float>(1), parts.In<Bf16>(call));
     });
   }
   return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
     using S = decltype(stored);
     constexpr int kColumns = decltype(columns)::value;
-    return Kernel([s = sizes](const KernelCall& call) {
+    return Kernel([s = sizes, parts](const KernelCall& call) {
       if (IsEmpty(s)) return absl::OkStatus();
-      return Launch("causal_attention", &AttentionKernel<kColumns, S>, TilesShape(s, kColumns),
-                    FindStream(call), s, call.accumulate, call.output<S>(0), call.output<float>(1),
-                    call.input<S>(0));
+      return Launch("attention", &AttentionKernel<kColumns, S>,
+                    TilesShape(s, kColumns, /*of_keys=*/false), FindStream(call), s,
+                    call.accumulate, call.output<S>(0), call.output<float>(1), parts.In<S>(call));
     });
   });
 }
 
-absl::StatusOr<Kernel> MakeCausalAttentionGrad(const KernelSetup& setup) {
-  ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, In(setup, 1).local()));
-  RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(sizes.b, sizes.h, sizes.t)));
+absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
+  ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, packed, 1));
+  const PartsFinder parts = MakeFinder(setup, packed, 1);
+  RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(sizes.b * sizes.h * sizes.t)));
   if (HasBf16Attention(setup.out[0].dtype, sizes)) RETURN_IF_ERROR(AllowBf16AttentionGrad(sizes));
   return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
     using S = decltype(stored);
     constexpr int kColumns = decltype(columns)::value;
-    return Kernel([s = sizes, name = setup.name](const KernelCall& call) -> absl::Status {
+    return Kernel([s = sizes, parts, out_input = packed ? 2 : 4,
+                   name = setup.name](const KernelCall& call) -> absl::Status {
       if (call.accumulate) {
         return absl::InternalError(name + ": an activation's gradient is not added up");
       }
-      if (IsEmpty(s)) return absl::OkStatus();
-      const S *dout = call.input<S>(0), *qkv = call.input<S>(1), *out = call.input<S>(2);
-      const float* lse = call.input<float>(3);
+      if (s.b * s.t * s.g * s.d == 0) return absl::OkStatus();
+      const S *dout = call.input<S>(0), *out = call.input<S>(out_input);
+      const float* lse = call.input<float>(out_input + 1);
+      const Qkv<const S> qkv = parts.In<S>(call);
+      const Qkv<S> dqkv = parts.Out<S>(call);
       float* dots = reinterpret_cast<float*>(call.workspace.data());
-      const LaunchShape rows{MakeGrid(DivideUp(s.b * s.h * s.t, kThreads / kWarp)), dim3(kThreads)};
-      RETURN_IF_ERROR(Launch("causal_attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s,
-                             dots, dout, out));
-      if constexpr (std::is_same_v<S, Bf16>) {
-        if (HasBf16Attention(DType::kBF16, s)) {
-          return LaunchBf16AttentionGrad(s, FindStream(call), call.output<S>(0), dout, qkv, lse,
-                                         dots);
+      if (s.h > 0) {
+        const LaunchShape rows{MakeGrid(DivideUp(s.b * s.h * s.t, kThreads / kWarp)),
+                               dim3(kThreads)};
+        RETURN_IF_ERROR(Launch("attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s, dots,
+                               dout, out));
+        if constexpr (std::is_same_v<S, Bf16>) {
+          if (HasBf16Attention(DType::kBF16, s)) {
+            return LaunchBf16AttentionGrad(s, FindStream(call), dqkv, dout, qkv, lse, dots);
+          }
         }
+        RETURN_IF_ERROR(Launch("attention_grad", &QueryGradKernel<kColumns, S>,
+                               TilesShape(s, kColumns, /*of_keys=*/false), FindStream(call), s,
+                               dqkv, dout, qkv, lse, dots));
       }
-      const LaunchShape tiles = TilesShape(s, kColumns);
-      RETURN_IF_ERROR(Launch("causal_attention_grad", &QueryGradKernel<kColumns, S>, tiles,
-                             FindStream(call), s, call.output<S>(0), dout, qkv, lse, dots));
-      return Launch("causal_attention_grad", &KeyGradKernel<kColumns, S>, tiles, FindStream(call),
-                    s, call.output<S>(0), dout, qkv, lse, dots);
+      // The gradients of keys that no head reads are zeros.
+      return Launch("attention_grad", &KeyGradKernel<kColumns, S>,
+                    TilesShape(s, kColumns, /*of_keys=*/true), FindStream(call), s, dqkv, dout, qkv,
+                    lse, dots);
     });
   });
+}
+
+absl::StatusOr<Kernel> MakeAttention(const KernelSetup& s) { return MakeForward(s, false); }
+absl::StatusOr<Kernel> MakePackedAttention(const KernelSetup& s) { return MakeForward(s, true); }
+absl::StatusOr<Kernel> MakeAttentionGrad(const KernelSetup& s) { return MakeBackward(s, false); }
+absl::StatusOr<Kernel> MakePackedAttentionGrad(const KernelSetup& s) {
+  return MakeBackward(s, true);
+}
+
+}  // namespace
+
+KernelTable AttentionTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"attention", MakeAttention},
+      {"attention_grad", MakeAttentionGrad},
+      {"packed_attention", MakePackedAttention},
+      {"packed_attention_grad", MakePackedAttentionGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

@@ -11,24 +11,38 @@
 
 namespace oneflow::cuda {
 
-// Sizes of a local piece, and the positions of its heads.
+// Sizes of a local piece, and the positions of its heads: h of queries, r of which share the keys
+// and values of one of g groups. A piece may have groups without a head.
 struct AttentionSizes {
   int64_t b;
-  int t, h, d;
+  int t, h, g, r, d;
   float scale;
+  // Elements of queries, and of keys and values, from one sample, position or group to the next.
+  int64_t q_sample, q_row, q_group, kv_sample, kv_row, kv_group;
 
   __host__ __device__ int tiles(int rows) const { return (t + rows - 1) / rows; }
   __device__ int64_t out_row() const { return static_cast<int64_t>(h) * d; }
-  __device__ int64_t qkv_row() const { return 3 * out_row(); }
-  // For head i: where it starts in qkv, in out, in lse[b, h, t].
-  __device__ int64_t QkvAt(int64_t i) const { return i / h * t * qkv_row() + i % h * d; }
+  // For head i: where it starts in queries, its group in keys and values; in out, in lse[b, h, t].
+  // The heads of group j are j r .. j r + r - 1.
+  __device__ int64_t QueryAt(int64_t i) const {
+    return i / h * q_sample + i % h / r * q_group + i % r * d;
+  }
+  __device__ int64_t KeyAt(int64_t i) const { return i / h * kv_sample + i % h / r * kv_group; }
+  // Where group j starts in keys and values.
+  __device__ int64_t GroupAt(int64_t j) const { return j / g * kv_sample + j % g * kv_group; }
   __device__ int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
   __device__ int64_t LseAt(int64_t i) const { return i * t; }
 };
 
+// Queries, keys and values, or their gradients: of three tensors, or in a packed one.
+template <typename S>
+struct Qkv {
+  S *q, *k, *v;
+};
+
 // True if the two below serve tensors of this type and these sizes.
 inline bool HasBf16Attention(DType dtype, const AttentionSizes& s) {
-  return dtype == DType::kBF16 && (s.d == 64 || s.d == 128);
+  return dtype == DType::kBF16 && s.h > 0 && (s.d == 64 || s.d == 128);
 }
 
 // Called once on the device before their launches. attention_bf16.cu.
@@ -36,10 +50,11 @@ absl::Status AllowBf16Attention(const AttentionSizes& s);
 absl::Status AllowBf16AttentionGrad(const AttentionSizes& s);
 // Launches on `stream`; sizes are not 0.
 absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
-                                 Bf16* out, float* lse, const Bf16* qkv);
+                                 Bf16* out, float* lse, const Qkv<const Bf16>& qkv);
 // `dots`: Σ dout out of each row, [b, h, t].
-absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, cudaStream_t stream, Bf16* dqkv,
-                                     const Bf16* dout, const Bf16* qkv, const float* lse,
+absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, cudaStream_t stream,
+                                     const Qkv<Bf16>& dqkv, const Bf16* dout,
+                                     const Qkv<const Bf16>& qkv, const float* lse,
                                      const float* dots);
 
 }  // namespace oneflow::cuda

@@ -3,7 +3,6 @@
 // the reference here.
 #include <cmath>
 #include <limits>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +10,6 @@
 
 #include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
 #include "actor_runtime/kernel/kernel_samples.h"
-#include "oneflow_core/device/cuda_kinds.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/layout.h"
 
@@ -65,26 +63,6 @@ struct Twins {
   }
 };
 
-// Kinds whose results have one order of sums, or none, on any device.
-const std::set<std::string> kSameBits = {"add",
-                                         "add_bias",
-                                         "add_n",
-                                         "cast",
-                                         "dropout",
-                                         "embedding",
-                                         "embedding_grad",
-                                         "fill",
-                                         "pick",
-                                         "positional_embedding",
-                                         "positional_embedding_grad",
-                                         "row_max",
-                                         "split_heads",
-                                         "split_heads_grad",
-                                         "stored_dropout",
-                                         "stored_dropout_grad",
-                                         "sum_uses",
-                                         "swap_dims"};
-
 Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
   const Layout layout = MakeLayout(tensor.shape.dims, {sbp});
   return SlicePort(tensor.shape.dims, LocalSlice(layout, mesh, {device}), tensor.dtype);
@@ -110,15 +88,15 @@ void CheckPiece(const KernelSample& sample, const Graph& graph, const Signature&
     i < updates ? twins.SetOutput(i, piece) : twins.SetInput(i - updates, piece);
   }
   twins.Call();
-  kSameBits.count(sample.kind) ? twins.CheckSameBits() : twins.CheckNear();
+  FindDef(sample).exact ? twins.CheckSameBits() : twins.CheckNear();
 }
 
 TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as on the CPU") {
   int pieces = 0;
   for (const KernelSample& sample : SmallSamples()) {
-    if (!HasCudaKernel(sample.kind)) continue;
+    if (!RunsOnCuda(sample)) continue;
     const Graph graph = MakeSampleGraph(sample, DType::kF32);
-    for (const Signature& row : FindOpDef(sample.kind)->signatures({graph, graph.ops.back()})) {
+    for (const Signature& row : FindDef(sample).signatures({graph, graph.ops.back()})) {
       for (const int devices : {1, 2, 3}) {
         for (int device = 0; device < devices; ++device) {
           INFO(ToString(sample) << ", device " << device << " of " << devices);
@@ -295,76 +273,91 @@ TEST_CASE("a position that is outside shows as numbers that are none") {
   }
 }
 
-// Ports of cached_attention.
-Twins CachedTwins(int64_t t, int64_t positions, int64_t d) {
+// Ports of cached_attention, of two heads a group.
+Twins CachedTwins(int64_t t, int64_t positions, int64_t d, int64_t window = 0) {
   const Port cache = FullPort({2, 2, 3, positions, d}, DType::kF32);
-  return Twins("cached_attention", {},
-               {{FullPort({2, t, 3, 3, d}, DType::kF32)}, {FullPort({1}, DType::kI32)}},
-               {cache, FullPort({2, t, 3, d}, DType::kF32)});
+  const Port q = FullPort({2, t, 3, 2, d}, DType::kF32), k = FullPort({2, t, 3, d}, DType::kF32);
+  return Twins("cached_attention", {{"window", window}},
+               {{q}, {k}, {k}, {FullPort({1}, DType::kI32)}}, {cache, q});
 }
 
 TEST_CASE("attention to a cache: one position at a time has the bits of all at once") {
-  constexpr int64_t kT = 150, kRow = 3 * 3 * 40, kOut = 3 * 40;
-  Twins all = CachedTwins(kT, kT, 40), one = CachedTwins(1, kT, 40);
-  const Values qkv = RandomValues(2 * kT * kRow, 5);
-  const Values empty(2 * 2 * 3 * kT * 40, 0);
-  all.SetOutput(0, empty);
-  all.SetInput(0, qkv);
-  all.SetInput(1, {0});
-  all.Call();
-  all.CheckNear();
-  one.SetOutput(0, empty);
-  const Values expected = all.gpu.Output(1);
-  REQUIRE(one.gpu.Make() == absl::OkStatus());
-  for (int64_t p = 0; p < kT; ++p) {
-    Values row;
-    for (int64_t b = 0; b < 2; ++b) {
-      const auto at = qkv.begin() + (b * kT + p) * kRow;
-      row.insert(row.end(), at, at + kRow);
+  constexpr int64_t kT = 150, kRows[] = {3 * 2 * 40, 3 * 40, 3 * 40};  // of q, k and v
+  for (const int64_t window : {0, 30}) {
+    Twins all = CachedTwins(kT, kT, 40, window), one = CachedTwins(1, kT, 40, window);
+    const Values empty(2 * 2 * 3 * kT * 40, 0);
+    Values parts[3];
+    all.SetOutput(0, empty);
+    one.SetOutput(0, empty);
+    for (int part = 0; part < 3; ++part) {
+      parts[part] = RandomValues(2 * kT * kRows[part], 5 + part);
+      all.SetInput(part, parts[part]);
     }
-    one.gpu.SetInput(0, row);
-    one.gpu.SetInput(1, {static_cast<double>(p)});
-    REQUIRE(one.gpu.Call() == absl::OkStatus());
-    const Values out = one.gpu.Output(1);
-    for (int64_t b = 0; b < 2; ++b) {
-      const auto at = expected.begin() + (b * kT + p) * kOut;
-      REQUIRE(std::equal(at, at + kOut, out.begin() + b * kOut));
+    all.SetInput(3, {0});
+    all.Call();
+    all.CheckNear();
+    const Values expected = all.gpu.Output(1);
+    REQUIRE(one.gpu.Make() == absl::OkStatus());
+    const auto rows_at = [](const Values& all, int64_t row, int64_t p) {
+      Values rows;
+      for (int64_t b = 0; b < 2; ++b) {
+        const auto at = all.begin() + (b * kT + p) * row;
+        rows.insert(rows.end(), at, at + row);
+      }
+      return rows;
+    };
+    for (int64_t p = 0; p < kT; ++p) {
+      for (int part = 0; part < 3; ++part) {
+        one.gpu.SetInput(part, rows_at(parts[part], kRows[part], p));
+      }
+      one.gpu.SetInput(3, {static_cast<double>(p)});
+      REQUIRE(one.gpu.Call() == absl::OkStatus());
+      REQUIRE(one.gpu.Output(1) == rows_at(expected, kRows[0], p));
     }
+    CHECK(one.gpu.OutputBytes(0) == all.gpu.OutputBytes(0));
   }
-  CHECK(one.gpu.OutputBytes(0) == all.gpu.OutputBytes(0));
 }
 
 TEST_CASE("attention to a cache: past its end, outside of it, and heads of any width") {
   for (const int64_t d : {1, 33, 64, 130, 300}) {
     Twins twins = CachedTwins(5, 7, d);
     twins.SetOutput(0, RandomValues(2 * 2 * 3 * 7 * d, 6));
-    twins.SetInput(0, RandomValues(2 * 5 * 9 * d, 7));
-    twins.SetInput(1, {4});
+    twins.SetInput(0, RandomValues(2 * 5 * 6 * d, 7));
+    twins.SetInput(1, RandomValues(2 * 5 * 3 * d, 8));
+    twins.SetInput(2, RandomValues(2 * 5 * 3 * d, 9));
+    twins.SetInput(3, {4});
     INFO("d " << d);
     twins.Call();
     twins.CheckNear();
     const std::vector<std::byte> cache = twins.gpu.OutputBytes(0);
-    twins.gpu.SetInput(1, {7});
+    twins.gpu.SetInput(3, {7});
     REQUIRE(twins.gpu.Call() == absl::OkStatus());
     CHECK(twins.gpu.OutputBytes(0) == cache);
     for (const double v : twins.gpu.Output(1)) REQUIRE(std::isnan(v));
   }
 }
 
-// Attention and its gradient, of two heads, against the CPU's.
-void CheckAttention(int64_t t, int64_t d, DType dtype) {
-  INFO("t " << t << ", d " << d << ", " << std::string(Name(dtype)));
-  const Port qkv = FullPort({1, t, 3, 2, d}, dtype), out = FullPort({1, t, 2, d}, dtype);
-  const Port lse = FullPort({1, 2, t}, DType::kF32);
-  Twins forward("causal_attention", {}, {{qkv}}, {out, lse});
-  forward.SetInput(0, RandomValues(Product(qkv.dims), 1, -2, 2));
+// Attention and its gradient, of two groups of `heads` heads, against the CPU's.
+void CheckAttention(int64_t t, int64_t heads, int64_t d, DType dtype) {
+  INFO("t " << t << ", heads " << heads << ", d " << d << ", " << std::string(Name(dtype)));
+  const Port q = FullPort({1, t, 2, heads, d}, dtype), k = FullPort({1, t, 2, d}, dtype);
+  const Port lse = FullPort({1, 2, heads, t}, DType::kF32);
+  const Values queries = RandomValues(Product(q.dims), 1, -2, 2);
+  const Values keys = RandomValues(Product(k.dims), 3, -2, 2);
+  const Values values = RandomValues(Product(k.dims), 4, -2, 2);
+  Twins forward("attention", {}, {{q}, {k}, {k}}, {q, lse});
+  forward.SetInput(0, queries);
+  forward.SetInput(1, keys);
+  forward.SetInput(2, values);
   forward.Call();
   forward.CheckNear();
-  Twins backward("causal_attention_grad", {}, {{out}, {qkv}, {out}, {lse}}, {qkv});
-  backward.SetInput(0, RandomValues(Product(out.dims), 2));
-  backward.SetInput(1, RandomValues(Product(qkv.dims), 1, -2, 2));
-  backward.SetInput(2, forward.cpu.Output(0));
-  backward.SetInput(3, forward.cpu.Output(1));
+  Twins backward("attention_grad", {}, {{q}, {q}, {k}, {k}, {q}, {lse}}, {q, k, k});
+  backward.SetInput(0, RandomValues(Product(q.dims), 2));
+  backward.SetInput(1, queries);
+  backward.SetInput(2, keys);
+  backward.SetInput(3, values);
+  backward.SetInput(4, forward.cpu.Output(0));
+  backward.SetInput(5, forward.cpu.Output(1));
   backward.Call();
   backward.CheckNear();
   if (t == 64) CHECK(!backward.gpu.Call(/*accumulate=*/true).ok());
@@ -372,9 +365,16 @@ void CheckAttention(int64_t t, int64_t d, DType dtype) {
 
 TEST_CASE("attention over any length, in heads of any width") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const int64_t t : {1, 3, 63, 64, 65, 130, 200}) CheckAttention(t, 64, dtype);
-    for (const int64_t t : {1, 64, 129, 200}) CheckAttention(t, 128, dtype);
-    for (const int64_t d : {1, 8, 31, 65, 96, 129, 200, 260}) CheckAttention(70, d, dtype);
+    for (const int64_t t : {1, 3, 63, 64, 65, 130, 200}) CheckAttention(t, 1, 64, dtype);
+    for (const int64_t t : {1, 64, 129, 200}) CheckAttention(t, 1, 128, dtype);
+    for (const int64_t d : {1, 8, 31, 65, 96, 129, 200, 260}) CheckAttention(70, 1, d, dtype);
+  }
+}
+
+TEST_CASE("attention of several heads a group") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t t : {1, 63, 64, 130}) CheckAttention(t, 3, 64, dtype);
+    for (const int64_t d : {8, 128, 130}) CheckAttention(70, 2, d, dtype);
   }
 }
 
@@ -392,6 +392,11 @@ TEST_CASE("rows of any width") {
       norm.SetInput(1, gamma);
       norm.Call();
       norm.CheckNear();
+      Twins rms("rms_norm", {}, {{x}, {row}}, {x, of_row});
+      rms.SetInput(0, values);
+      rms.SetInput(1, gamma);
+      rms.Call();
+      rms.CheckNear();
       Twins max("row_max", {}, {{x}}, {of_row});
       max.SetInput(0, values);
       max.Call();

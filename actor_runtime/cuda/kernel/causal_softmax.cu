@@ -2,7 +2,7 @@
 // gradient. A block works on a row.
 #include <cmath>
 
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 
@@ -54,8 +54,6 @@ __global__ void __launch_bounds__(512)
   }
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
   const int64_t t = LastDim(In(s, 0)), rows = t == 0 ? 0 : CountRows(In(s, 0));
   const float scale = static_cast<float>(DoubleAttr(s, "scale", 1));
@@ -81,6 +79,16 @@ absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
                     call.input<S>(0), call.input<S>(1));
     });
   });
+}
+
+}  // namespace
+
+KernelTable CausalSoftmaxTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"causal_softmax", MakeCausalSoftmax},
+      {"causal_softmax_grad", MakeCausalSoftmaxGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

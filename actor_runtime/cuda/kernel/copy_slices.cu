@@ -8,7 +8,7 @@
 
 #include "actor_runtime/kernel/copy_slices.h"
 
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
@@ -156,8 +156,6 @@ auto ForElements(DType dtype, Fn fn) {
   return fn(uint8_t());
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
   for (int axis : s.zero_unless_first) {
@@ -192,6 +190,16 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
       return absl::OkStatus();
     });
   });
+}
+
+}  // namespace
+
+KernelTable CopySlicesTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"slice", MakeCopySlices},
+      {"zero_fill", MakeCopySlices},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

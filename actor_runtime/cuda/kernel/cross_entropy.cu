@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
@@ -98,13 +98,14 @@ __global__ void __launch_bounds__(kThreads)
   Put(y + row, here ? Wide(x[row * s.width + column]) : 0.0f, accumulate);
 }
 
-// One block, in f64.
+// One block, in f64. `labels` may be null; a row whose label is negative adds nothing.
 __global__ void __launch_bounds__(kMostThreads)
     MeanNllKernel(int64_t rows, double scale, bool accumulate, float* loss, const float* max,
-                  const float* sum, const float* picked) {
+                  const float* sum, const float* picked, const int32_t* labels) {
   __shared__ double scratch[kMostThreads / kWarp];
   double total = 0;
   for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
+    if (labels != nullptr && labels[row] < 0) continue;
     total += static_cast<double>(max[row]) + log(static_cast<double>(sum[row])) -
              static_cast<double>(picked[row]);
   }
@@ -112,21 +113,37 @@ __global__ void __launch_bounds__(kMostThreads)
   if (threadIdx.x == 0) Put(loss, static_cast<float>(total * scale), accumulate);
 }
 
+// One block. The sum of ones is exact in any order.
+__global__ void __launch_bounds__(kMostThreads)
+    CountLabelsKernel(int64_t rows, bool accumulate, double* out, const int32_t* labels) {
+  __shared__ double scratch[kMostThreads / kWarp];
+  double count = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) count += labels[row] >= 0;
+  count = BlockSum(count, scratch, Scratch::kFree);
+  if (threadIdx.x == 0) Put(out, count, accumulate);
+}
+
+template <typename T>
+__global__ void DivideKernel(T* out, const T* a, const double* b) {
+  if (threadIdx.x == 0) *out = *b == 0 ? T(0) : static_cast<T>(*a / *b);
+}
+
 // The label's column is rounded after the subtraction: if a probability near one were rounded
 // before it, only its rounding error would be left.
 template <typename S>
 __global__ void __launch_bounds__(512)
-    CrossEntropyGradKernel(LogitSizes s, double scale, bool accumulate, S* dx, const S* x,
-                           const int32_t* labels, const float* max, const float* sum,
+    CrossEntropyGradKernel(LogitSizes s, double scale, bool ignores, bool accumulate, S* dx,
+                           const S* x, const int32_t* labels, const float* max, const float* sum,
                            const float* dloss) {
   const int64_t row = blockIdx.x, label = labels[row] - s.first;
   const float factor = static_cast<float>(scale * static_cast<double>(*dloss));
   const float top = max[row], weight = factor / sum[row];
+  const bool counts = !ignores || labels[row] >= 0;
   dx += row * s.width;
   ForRow(x + row * s.width, s.width, [&](int64_t c, auto v) {
     int64_t column = c;
     for (float& value : v.at) {
-      value = expf(value - top) * weight - (column++ == label ? factor : 0.0f);
+      value = counts ? expf(value - top) * weight - (column++ == label ? factor : 0.0f) : 0.0f;
     }
     PutPack(dx + c, v, accumulate);
   });
@@ -135,8 +152,6 @@ __global__ void __launch_bounds__(512)
 LogitSizes FindSizes(const KernelSetup& s) {
   return {CountRows(In(s, 0)), LastDim(In(s, 0)), In(s, 0).slice.begin.back()};
 }
-
-}  // namespace
 
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
   return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
@@ -189,25 +204,65 @@ absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t rows = Elements(In(s, 0));
   const double scale = DoubleAttr(s, "scale", 1);
+  const bool ignores = s.in.size() > 3;
   return Kernel([=](const KernelCall& call) {
     return Launch("mean_nll", &MeanNllKernel, {dim3(1), dim3(kMostThreads)}, FindStream(call), rows,
                   scale, call.accumulate, call.output<float>(0), call.input<float>(0),
-                  call.input<float>(1), call.input<float>(2));
+                  call.input<float>(1), call.input<float>(2),
+                  ignores ? call.input<int32_t>(3) : nullptr);
   });
+}
+
+absl::StatusOr<Kernel> MakeCountLabels(const KernelSetup& s) {
+  return Kernel([rows = Elements(In(s, 0))](const KernelCall& call) {
+    return Launch("count_labels", &CountLabelsKernel, {dim3(1), dim3(kMostThreads)},
+                  FindStream(call), rows, call.accumulate, call.output<double>(0),
+                  call.input<int32_t>(0));
+  });
+}
+
+absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
+  const auto make = [](auto zero) {
+    using T = decltype(zero);
+    return Kernel([](const KernelCall& call) {
+      return Launch("divide", &DivideKernel<T>, {dim3(1), dim3(kWarp)}, FindStream(call),
+                    call.output<T>(0), call.input<T>(0), call.input<double>(1));
+    });
+  };
+  if (s.out[0].dtype == DType::kF64) return make(double{});
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  return make(float{});
 }
 
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup) {
   const double scale = DoubleAttr(setup, "scale", 1);
+  const bool ignores = BoolAttr(setup, "ignore_negative");
   return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
     using S = decltype(stored);
-    return Kernel([scale, s = FindSizes(setup)](const KernelCall& call) {
+    return Kernel([scale, ignores, s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows * s.width == 0) return absl::OkStatus();
       return Launch("cross_entropy_grad", &CrossEntropyGradKernel<S>, RowsShape(s.rows, s.width),
-                    FindStream(call), s, scale, call.accumulate, call.output<S>(0),
+                    FindStream(call), s, scale, ignores, call.accumulate, call.output<S>(0),
                     call.input<S>(0), call.input<int32_t>(1), call.input<float>(2),
                     call.input<float>(3), call.input<float>(4));
     });
   });
+}
+
+}  // namespace
+
+KernelTable CrossEntropyTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"count_labels", MakeCountLabels},
+      {"cross_entropy_grad", MakeCrossEntropyGrad},
+      {"divide", MakeDivide},
+      {"mean_nll", MakeMeanNll},
+      {"pick", MakePick},
+      {"row_max", MakeRowMax},
+      {"row_stats", MakeRowStats},
+      {"row_sum_exp", MakeRowSumExp},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

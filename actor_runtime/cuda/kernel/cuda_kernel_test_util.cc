@@ -10,9 +10,8 @@
 #include "actor_runtime/cuda/status.h"
 #include "actor_runtime/kernel/kernel_test_util.h"
 #include "glog/logging.h"
-#include "oneflow_core/device/cuda_kinds.h"
-#include "oneflow_core/device/workspace.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/workspace.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -49,14 +48,14 @@ std::vector<std::byte> PortBytes(const Values& values, const Port& port) {
 }
 
 int64_t CudaWorkspace(const KernelSetup& s) {
-  std::vector<Dims> in, out;
-  for (const Port& port : s.out) out.push_back(port.local());
+  LocalOp local{s.attrs, {}, {}};
+  for (const Port& port : s.out) local.out.push_back(port.local());
   // Tensors that the kernel updates in place are inputs, too.
   const OpDef* def = FindOpDef(s.kind);
   const int updates = def == nullptr ? 0 : def->updates;
-  in.assign(out.begin(), out.begin() + updates);
-  for (const std::vector<Port>& sources : s.in) in.push_back(sources[0].local());
-  return WorkspaceBytes(proto::CUDA, s.kind, in, out, /*threads=*/1);
+  local.in.assign(local.out.begin(), local.out.begin() + updates);
+  for (const std::vector<Port>& sources : s.in) local.in.push_back(sources[0].local());
+  return WorkspaceBytes(proto::CUDA, s.kind, local, /*threads=*/1);
 }
 
 #ifdef ONEFLOW_EMULATED_GPU
@@ -83,49 +82,20 @@ absl::Status Complaints() { return absl::OkStatus(); }
 
 #endif
 
-SampleTensor Narrow(SampleTensor input) {
-  input.narrow = true;
-  return input;
-}
-
-// Samples beside the CPU's, for kernels that treat larger tensors differently here.
-std::vector<KernelSample> OwnSamples() {
-  const SampleTensor wide{{3, 9001}, 0, -3, 3}, of_row{{3}, 0, 0.5, 2}, ids{{3}, 9001};
-  std::vector<KernelSample> samples = {
-      {"causal_attention", {{{2, 130, 3, 1, 128}, 0, -2, 2}}, {}},
-      {"causal_attention_grad",
-       {{{1, 130, 1, 128}}, {{1, 130, 3, 1, 128}}, {{1, 130, 1, 128}}, {{1, 1, 130}, 0, 4, 5}},
-       {}},
-      {"layer_norm", {wide, {{9001}}, {{9001}}}, {}},
-      {"layer_norm_grad_input", {wide, wide, {{9001}}, of_row, of_row}, {}},
-      {"layer_norm_grad_weight", {{{700, 40}}, {{700, 40}}, {{700}}, {{700}, 0, 0.5, 2}}, {}},
-      {"row_max", {wide}, {}},
-      {"row_sum_exp", {wide, {{3}, 0, 1, 3}}, {}},
-      {"row_stats", {wide, ids}, {}},
-      {"cross_entropy_grad", {wide, ids, {{3}, 0, 1, 3}, of_row, {{}}}, {{"scale", 0.125}}},
-      {"causal_softmax", {{{1, 2, 300, 300}, 0, -2, 2}}, {{"scale", 0.125}}},
-      {"causal_softmax_grad",
-       {{{1, 2, 300, 300}}, {{1, 2, 300, 300}, 0, 0, 1}},
-       {{"scale", 0.125}}},
-      {"embedding_grad", {{{700}, 30}, {{700, 1100}}}, {{"vocab", int64_t{30}}}},
-      {"cached_attention", {{{1, 2, 2, 300, 64}}, {{1, 5, 3, 2, 64}, 0, -2, 2}, {{1}, 290}}, {}}};
-  for (const int64_t d : {64, 128}) {
-    samples.push_back({"causal_attention", {Narrow({{2, 200, 3, 1, d}, 0, -2, 2})}, {}});
-    const SampleTensor out = Narrow({{1, 200, 1, d}});
-    samples.push_back({"causal_attention_grad",
-                       {out, Narrow({{1, 200, 3, 1, d}}), out, {{1, 1, 200}, 0, 4, 5}},
-                       {}});
-  }
-  return samples;
-}
-
 }  // namespace
 
+bool RunsOnCuda(const KernelSample& sample) {
+  const OpDef& def = FindDef(sample);
+  const Graph graph = MakeSampleGraph(sample, DType::kF32);
+  return def.on_cuda &&
+         (!def.lacks_on_cuda || def.lacks_on_cuda({graph, graph.ops.back()}).empty());
+}
+
 std::vector<KernelSample> CudaSamples() {
-  std::vector<KernelSample> samples = OwnSamples();
+  std::vector<KernelSample> samples;
   for (const auto* all : {&SmallSamples(), &LargeSamples()}) {
     for (const KernelSample& sample : *all) {
-      if (HasCudaKernel(sample.kind)) samples.push_back(sample);
+      if (RunsOnCuda(sample)) samples.push_back(sample);
     }
   }
   return samples;

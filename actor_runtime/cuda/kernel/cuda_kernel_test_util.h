@@ -79,9 +79,10 @@ class CudaHarness {
   Kernel kernel_;
 };
 
-// Samples for kernels of a GPU: those of the CPU's kernels that have a counterpart here, and some
-// of larger tensors, which kernels here treat differently.
+// Samples for kernels of a GPU: those of the CPU's kernels that have a counterpart here.
 std::vector<KernelSample> CudaSamples();
+// True if a GPU has a kernel that runs the sample.
+bool RunsOnCuda(const KernelSample& sample);
 
 // Calls body(), which makes its own harnesses, for several orders in which the emulated GPU runs
 // blocks, warps and lanes; once on a real GPU, which has its own.

@@ -1,6 +1,6 @@
 // Dropout. A thread makes one block of random bits, four words, and drops the four elements whose
 // words they are: 2j, 2j + 1, 2j + 16 and 2j + 17 of a group of 32 (RandomStream::Word).
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/map.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -125,8 +125,6 @@ absl::StatusOr<Kernel> MakeMaskKernel(const KernelSetup& s, bool store) {
   });
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
   return MakeMaskKernel(s, /*store=*/false);
 }
@@ -144,6 +142,17 @@ absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
                  call.input<uint8_t>(1));
     });
   });
+}
+
+}  // namespace
+
+KernelTable DropoutTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"dropout", MakeDropout},
+      {"stored_dropout", MakeStoredDropout},
+      {"stored_dropout_grad", MakeStoredDropoutGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

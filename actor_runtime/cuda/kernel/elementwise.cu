@@ -1,8 +1,9 @@
 // Element-wise kernels. A thread works on one pack: 16 bytes of the widest of its tensors.
 #include <algorithm>
 
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/gated.cuh"
 #include "actor_runtime/cuda/kernel/gelu.cuh"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/map.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -21,8 +22,6 @@ struct Constant {
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
-
-}  // namespace
 
 absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
@@ -68,6 +67,68 @@ absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
   });
 }
 
+// Both gradients in one pass.
+template <typename A, typename S>
+__global__ void __launch_bounds__(kThreads)
+    GatedGradKernel(int64_t n, bool accumulate, S* dgate, S* dup, const S* dy, const S* gate,
+                    const S* up) {
+  constexpr int kSize = PackSize<S>();
+  const int64_t begin = GlobalThread() * kSize;
+  if (begin + kSize <= n) {
+    const Floats<kSize> d = LoadPack<kSize>(dy + begin), g = LoadPack<kSize>(gate + begin);
+    const Floats<kSize> u = LoadPack<kSize>(up + begin);
+    Floats<kSize> of_gate, of_up;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      const GatedGradient grad = GatedGrad<A>(d.at[i], g.at[i], u.at[i]);
+      of_gate.at[i] = grad.gate;
+      of_up.at[i] = grad.up;
+    }
+    PutPack<kSize>(dgate + begin, of_gate, accumulate);
+    PutPack<kSize>(dup + begin, of_up, accumulate);
+  } else {
+    for (int64_t i = begin; i < n; ++i) {
+      const GatedGradient grad = GatedGrad<A>(Wide(dy[i]), Wide(gate[i]), Wide(up[i]));
+      Put(dgate + i, grad.gate, accumulate);
+      Put(dup + i, grad.up, accumulate);
+    }
+  }
+}
+
+// make(A(), S()) for the activation and the type of a gated op.
+template <typename Make>
+absl::StatusOr<Kernel> ForActivation(const KernelSetup& s, Make make) {
+  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
+    return StringAttr(s, "activation") == "gelu" ? make(Gelu(), stored) : make(Silu(), stored);
+  });
+}
+
+absl::StatusOr<Kernel> MakeGated(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  return ForActivation(s, [&](auto activation, auto stored) {
+    using A = decltype(activation);
+    using S = decltype(stored);
+    return Kernel([n](const KernelCall& call) {
+      return Map(call, "gated", Gated<A>(), n, call.output<S>(0), call.input<S>(0),
+                 call.input<S>(1));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  return ForActivation(s, [&](auto activation, auto stored) {
+    using A = decltype(activation);
+    using S = decltype(stored);
+    return Kernel([n](const KernelCall& call) {
+      if (n == 0) return absl::OkStatus();
+      return Launch("gated_grad", &GatedGradKernel<A, S>, ElementsShape(n, PackSize<S>()),
+                    FindStream(call), n, call.accumulate, call.output<S>(0), call.output<S>(1),
+                    call.input<S>(0), call.input<S>(1), call.input<S>(2));
+    });
+  });
+}
+
 absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
   return ForStoredAs(s, In(s, 0).dtype, [&](auto from) {
@@ -81,8 +142,6 @@ absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
   });
 }
 
-namespace {
-
 template <int kSize, typename S>
 __global__ void __launch_bounds__(kThreads)
     AddBiasKernel(int64_t n, int64_t width, bool accumulate, S* y, const S* x, const float* bias) {
@@ -93,8 +152,6 @@ __global__ void __launch_bounds__(kThreads)
   for (int j = 0; j < kSize; ++j) sum.at[j] += bias[i % width + j];
   PutPack<kSize>(y + i, sum, accumulate);
 }
-
-}  // namespace
 
 absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
   const int64_t width = Elements(In(s, 1)), n = width == 0 ? 0 : Elements(s.out[0]);
@@ -111,8 +168,6 @@ absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
     });
   });
 }
-
-namespace {
 
 // y = the sum of the sources, in their order: after y, where `before` is set, and before it where
 // `after` is.
@@ -137,8 +192,6 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 }
-
-}  // namespace
 
 // add_n and sum_uses, in input order. Wide sums may be interrupted, so they take any number of
 // inputs; narrow ones are rounded once, so they are made by one launch.
@@ -166,6 +219,24 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
       return absl::OkStatus();
     });
   });
+}
+
+}  // namespace
+
+KernelTable ElementwiseTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"add", MakeAdd},
+      {"add_bias", MakeAddBias},
+      {"add_n", MakeAddN},
+      {"cast", MakeCast},
+      {"fill", MakeFill},
+      {"gated", MakeGated},
+      {"gated_grad", MakeGatedGrad},
+      {"gelu", MakeGelu},
+      {"gelu_grad", MakeGeluGrad},
+      {"sum_uses", MakeAddN},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

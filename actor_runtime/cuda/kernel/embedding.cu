@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/map.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -114,8 +114,6 @@ struct Zero {
   __device__ float operator()() const { return 0; }
 };
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const Slice& table = In(s, 0).slice;
@@ -151,8 +149,6 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
     });
   });
 }
-
-namespace {
 
 // The positions and columns of an x[b, t, H] slice in a piece of a table[T, H].
 struct PositionMap {
@@ -238,8 +234,6 @@ absl::StatusOr<Kernel> Positional(const KernelSetup& s, const PositionMap& map, 
   });
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const PositionMap map, MapPositions(s, In(s, 0).slice, In(s, 1).slice));
   if (map.length > 0 && (map.first_row < 0 || map.first_row + map.length > map.rows)) {
@@ -266,6 +260,19 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
                     call.output<float>(0), call.input<float>(0));
     });
   });
+}
+
+}  // namespace
+
+KernelTable EmbeddingTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"embedding", MakeEmbedding},
+      {"embedding_grad", MakeEmbeddingGrad},
+      {"positional_embedding", MakePositionalEmbedding},
+      {"positional_embedding_at", MakePositionalEmbeddingAt},
+      {"positional_embedding_grad", MakePositionalEmbeddingGrad},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

@@ -14,15 +14,21 @@ __device__ inline float GeluSigmoid(float x) {
   return 1.0f / (1.0f + expf(-kTwoU * x * (x * x * kCube + 1.0f)));
 }
 
+// An activation, and its slope.
+struct Activated {
+  float value, slope;
+};
+
 struct Gelu {
   __device__ float operator()(float x) const { return x * GeluSigmoid(x); }
+  static __device__ Activated WithSlope(float x) {
+    const float s = GeluSigmoid(x);
+    const float inner = (x * x * (3.0f * kCube) + 1.0f) * kTwoU;
+    return {x * s, s + x * inner * s * (1.0f - s)};
+  }
 };
 struct GeluGrad {
-  __device__ float operator()(float dy, float x) const {
-    const float s = GeluSigmoid(x);
-    const float slope = (x * x * (3.0f * kCube) + 1.0f) * kTwoU;
-    return dy * (s + x * slope * s * (1.0f - s));
-  }
+  __device__ float operator()(float dy, float x) const { return dy * Gelu::WithSlope(x).slope; }
 };
 
 }  // namespace oneflow::cuda

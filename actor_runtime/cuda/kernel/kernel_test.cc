@@ -9,15 +9,17 @@
 #include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 #include "actor_runtime/kernel/kernel_samples.h"
-#include "oneflow_core/device/cuda_kinds.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow::cuda {
 namespace {
 
-TEST_CASE("kinds that the compiler may place on a GPU are those of the table") {
-  const auto kinds = CudaKinds();
-  CHECK(CudaKernelKinds() == std::vector<std::string_view>(kinds.begin(), kinds.end()));
-  CHECK(!HasCudaKernel("load_tokens"));
+TEST_CASE("kinds that the compiler may place on a GPU are those of the tables") {
+  std::set<std::string> kinds;
+  for (const OpDef& def : OpDefs()) {
+    if (def.on_cuda) kinds.insert(def.kind);
+  }
+  CHECK(CudaKernelKinds() == kinds);
 }
 
 TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is written") {
@@ -33,7 +35,7 @@ TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is writt
     for (int i = 0; i < narrow.outputs(); ++i) {
       INFO("output " << i);
       CHECK(Distance(narrow.Output(i), wide.Output(i)) <
-            FindTolerance(sample.kind, narrow.setup().out[i].dtype));
+            FindTolerance(sample, narrow.setup().out[i].dtype));
     }
   }
 }
@@ -65,27 +67,18 @@ TEST_CASE("no order of blocks, warps and lanes changes a bit") {
 TEST_CASE("the host touches no device memory") {
   WithGuardedMemory([] {
     for (const KernelSample& sample : SmallSamples()) {
-      if (HasCudaKernel(sample.kind)) CHECK(!RunSample(sample).empty());
+      if (RunsOnCuda(sample)) CHECK(!RunSample(sample).empty());
     }
   });
 }
 
-// The kinds that never write an accumulating register: updates, norms, row maxima, saved
-// statistics, masks, what is done to a product once it is finished.
-const std::set<std::string> kNeverAdded = {
-    "adamw",      "cached_attention", "causal_attention", "causal_attention_grad",  "global_norm",
-    "layer_norm", "linear_add",       "linear_gelu",      "linear_gelu_grad_input", "next_adamw",
-    "row_max",    "row_stats",        "stored_dropout"};
-// A product that is rounded to bf16 is not added up.
-const std::set<std::string> kNeverAddedInBf16 = {"batch_matmul", "linear", "linear_grad_input"};
-
 TEST_CASE("accumulating adds to what is there") {
   for (const KernelSample& sample : CudaSamples()) {
-    if (kNeverAdded.count(sample.kind)) continue;
+    if (FindDef(sample).overwrites) continue;
     INFO(ToString(sample));
     CudaHarness added(sample);
-    if (added.setup().out[0].dtype == DType::kBF16 && kNeverAddedInBf16.count(sample.kind))
-      continue;
+    // A product that is rounded to bf16 is not added up.
+    if (added.setup().out[0].dtype == DType::kBF16 && FindDef(sample).product) continue;
     KernelHarness wide = MakeHarness(sample, DType::kF64);
     REQUIRE(added.Make() == absl::OkStatus());
     REQUIRE(wide.Make() == absl::OkStatus());
@@ -101,7 +94,7 @@ TEST_CASE("accumulating adds to what is there") {
     CHECK(added.IsTidy());
     for (int i = 0; i < added.outputs(); ++i) {
       CHECK(Distance(added.Output(i), expected[i]) <
-            FindTolerance(sample.kind, added.setup().out[i].dtype));
+            FindTolerance(sample, added.setup().out[i].dtype));
     }
   }
 }
@@ -110,7 +103,7 @@ TEST_CASE("too small a workspace is an error that names both numbers") {
   for (const KernelSample& sample : SmallSamples()) {
     CudaHarness h(sample);
     const int64_t planned = h.setup().workspace_bytes;
-    if (!HasCudaKernel(sample.kind) || planned == 0) continue;
+    if (!RunsOnCuda(sample) || planned == 0) continue;
     INFO(ToString(sample));
     h.setup().workspace_bytes = planned - 1;
     const absl::Status status = h.Make();

@@ -1,7 +1,8 @@
 // Layer norm and its gradients. Rows of the residual stream, x and dx, are stored as X, and what is
 // normalised, y and dy, as S. A block works on a row, which comes from memory once: the later loops
 // over it find it in the cache next to the processor.
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
+#include "actor_runtime/cuda/kernel/norm.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
@@ -9,13 +10,6 @@
 
 namespace oneflow::cuda {
 namespace {
-
-// The columns of a row that a thread visits: packs, a block's width apart.
-template <int kSize, typename Visit>
-__device__ inline void ForColumns(int64_t width, Visit visit) {
-  const int64_t step = static_cast<int64_t>(blockDim.x) * kSize;
-  for (int64_t c = static_cast<int64_t>(threadIdx.x) * kSize; c < width; c += step) visit(c);
-}
 
 // `beta` may be null.
 template <int kSize, typename X, typename S>
@@ -96,66 +90,17 @@ __global__ void __launch_bounds__(512)
   });
 }
 
-// Sums over rows: a block takes kTileColumns columns of a part of the rows, kTileRows at a time.
-constexpr int kTileColumns = 32, kTileRows = kThreads / kTileColumns;
-
-struct PartSizes {
-  int64_t rows, width;
-};
-
-// Σ dy (x - mean) rstd and Σ dy over the rows of part blockIdx.y, to sums[part][2][width].
+// Of the sums Σ dy (x - mean) rstd and Σ dy over rows.
 template <typename X, typename S>
-__global__ void __launch_bounds__(kThreads)
-    LayerNormPartsKernel(PartSizes s, int64_t part_rows, float* sums, const S* dy, const X* x,
-                         const float* means, const float* rstds) {
-  __shared__ float tile[2][kTileRows][kTileColumns];
-  const int lane = LaneIndex(), slot = WarpIndex();
-  const int64_t column = static_cast<int64_t>(blockIdx.x) * kTileColumns + lane;
-  const int64_t begin = blockIdx.y * part_rows;
-  const int64_t end = begin + part_rows < s.rows ? begin + part_rows : s.rows;
-  float gain = 0, bias = 0;
-  if (column < s.width) {
-    for (int64_t row = begin + slot; row < end; row += kTileRows) {
-      const int64_t at = row * s.width + column;
-      const float d = Wide(dy[at]);
-      gain += d * ((Wide(x[at]) - means[row]) * rstds[row]);
-      bias += d;
-    }
+struct GainAndBias {
+  const S* dy;
+  const X* x;
+  const float *means, *rstds;
+  __device__ Floats<2> operator()(int64_t row, int64_t at) const {
+    const float d = Wide(dy[at]);
+    return {{d * ((Wide(x[at]) - means[row]) * rstds[row]), d}};
   }
-  tile[0][slot][lane] = gain;
-  tile[1][slot][lane] = bias;
-  __syncthreads();
-  if (slot >= 2 || column >= s.width) return;
-  float sum = 0;
-  for (int r = 0; r < kTileRows; ++r) sum += tile[slot][r][lane];
-  sums[(static_cast<int64_t>(blockIdx.y) * 2 + slot) * s.width + column] = sum;
-}
-
-// `dbeta` may be null.
-__global__ void __launch_bounds__(kThreads)
-    LayerNormJoinKernel(int64_t parts, int64_t width, bool accumulate, float* dgamma, float* dbeta,
-                        const float* sums) {
-  const int64_t i = GlobalThread(), column = i % width;
-  if (i >= 2 * width) return;
-  float* to = i < width ? dgamma : dbeta;
-  if (to == nullptr) return;
-  float sum = 0;
-  for (int64_t part = 0; part < parts; ++part) sum += sums[part * 2 * width + i];
-  Put(to + column, sum, accumulate);
-}
-
-// fn(X(), S(), Size<kSize>()) for rows stored as `x` says, and what is normalised as `y` says.
-template <typename Fn>
-absl::StatusOr<Kernel> ForRows(const KernelSetup& s, DType x, DType y, int64_t width, Fn fn) {
-  return ForStoredAs(s, x, [&](auto of_x) {
-    return ForStoredAs(s, y, [&](auto of_y) {
-      return ForPacks<PackSize<decltype(of_x), decltype(of_y), float>()>(
-          width, [&](auto size) { return fn(of_x, of_y, size); });
-    });
-  });
-}
-
-}  // namespace
+};
 
 absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
@@ -191,7 +136,6 @@ absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
   });
 }
 
-// The sums of parts first, then the sum of the parts in order.
 absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   RETURN_IF_ERROR(NeedWorkspace(s, LayerNormGradWeightScratch(rows, width)));
@@ -200,24 +144,26 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
     return ForStoredAs(s, In(s, 0).dtype, [&](auto of_y) {
       using X = decltype(of_x);
       using S = decltype(of_y);
-      return Kernel([=](const KernelCall& call) -> absl::Status {
-        if (width == 0) return absl::OkStatus();
-        const int64_t parts = RowParts(rows);
-        float* sums = reinterpret_cast<float*>(call.workspace.data());
-        if (parts > 0) {
-          LaunchShape shape{MakeGrid(DivideUp(width, kTileColumns)), dim3(kThreads)};
-          shape.grid.y = static_cast<unsigned>(parts);
-          RETURN_IF_ERROR(Launch("layer_norm_grad_weight", &LayerNormPartsKernel<X, S>, shape,
-                                 FindStream(call), PartSizes{rows, width}, RowsOfPart(rows), sums,
-                                 call.input<S>(0), call.input<X>(1), call.input<float>(2),
-                                 call.input<float>(3)));
-        }
-        return Launch("layer_norm_grad_weight", &LayerNormJoinKernel, ElementsShape(2 * width),
-                      FindStream(call), parts, width, call.accumulate, call.output<float>(0),
-                      has_beta ? call.output<float>(1) : nullptr, sums);
+      return Kernel([=](const KernelCall& call) {
+        const GainAndBias<X, S> term{call.input<S>(0), call.input<X>(1), call.input<float>(2),
+                                     call.input<float>(3)};
+        const SumOutputs<2> out{
+            {call.output<float>(0), has_beta ? call.output<float>(1) : nullptr}};
+        return SumOverRows(call, "layer_norm_grad_weight", {rows, width}, term, out);
       });
     });
   });
+}
+
+}  // namespace
+
+KernelTable LayerNormTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"layer_norm", MakeLayerNorm},
+      {"layer_norm_grad_input", MakeLayerNormGradInput},
+      {"layer_norm_grad_weight", MakeLayerNormGradWeight},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

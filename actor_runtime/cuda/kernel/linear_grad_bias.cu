@@ -2,8 +2,8 @@
 // the rows; pieces and their sum have an order that the shape fixes.
 #include <algorithm>
 
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
-#include "actor_runtime/cuda/kernel/products.h"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/cuda_scratch.h"
@@ -52,8 +52,6 @@ __global__ void __launch_bounds__(kThreads)
   Put(y + column, sum, accumulate);
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t rows = DimsProduct(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
@@ -79,6 +77,15 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
                     sums, static_cast<int>(pieces), width, y, call.accumulate);
     });
   });
+}
+
+}  // namespace
+
+KernelTable LinearGradBiasTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"linear_grad_bias", MakeLinearGradBias},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

@@ -13,8 +13,8 @@
 // It has no host ops and no exchanges: those are not kernels of a GPU.
 #pragma once
 
-#include <string_view>
-#include <vector>
+#include <set>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/cuda/library/libraries.h"
@@ -26,7 +26,7 @@ namespace oneflow::cuda {
 // kernel on a GPU.
 absl::StatusOr<Kernel> MakeCudaKernel(const KernelSetup& setup, const Libraries& libraries);
 
-// The kinds that have one, sorted: those of oneflow_core/device/cuda_kinds.h.
-std::vector<std::string_view> CudaKernelKinds();
+// The kinds that have one: those whose definition says so (OpDef::on_cuda).
+std::set<std::string> CudaKernelKinds();
 
 }  // namespace oneflow::cuda

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "actor_runtime/kernel/adam_numbers.h"
@@ -53,8 +53,6 @@ __global__ void __launch_bounds__(kWarp)
   *out = last ? sqrt(total) : total;
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, In(s, 0).dtype));
   const int64_t n = Elements(In(s, 0)), blocks = DivideUp(n, kSquaresBlock);
@@ -83,8 +81,6 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
     return absl::OkStatus();
   });
 }
-
-namespace {
 
 // AdamNumbers in f32, but for what depends on the norm.
 struct AdamStep {
@@ -122,15 +118,17 @@ __device__ inline AdamState Update(const AdamStep& a, float g, AdamState s) {
 constexpr int64_t kMostAdamBlocks = 2048;
 constexpr int kAdamPack = PackSize<float>();
 
-// `newest` is w itself if w is updated in place. `norm` may be null: then nothing is clipped.
+// `newest` is w itself if w is updated in place. `norm` may be null: then nothing is clipped; so
+// may `count`: then g is no sum over labels.
 __global__ void __launch_bounds__(kThreads)
     AdamKernel(AdamStep a, int64_t n, float* w, float* m, float* v, const float* newest,
-               const float* g, const double* norm) {
-  float factor = 1.0f;
+               const float* g, const double* norm, const double* count) {
+  double scale = count == nullptr ? 1.0 : MeanFactor(*count);
   if (norm != nullptr) {
     if (!isfinite(*norm)) return;
-    factor = static_cast<float>(ClipFactor(a.clip, *norm));
+    scale *= ClipFactor(a.clip, *norm);
   }
+  const float factor = static_cast<float>(scale);
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads * kAdamPack;
   for (int64_t begin = GlobalThread() * kAdamPack; begin < n; begin += step) {
     if (begin + kAdamPack <= n) {
@@ -159,37 +157,52 @@ LaunchShape AdamShape(int64_t n) {
   return {MakeGrid(std::min(blocks, kMostAdamBlocks)), dim3(kThreads)};
 }
 
-}  // namespace
-
-// The actor's inputs are g and, if it waits for it, norm; w, m, v are update registers, read and
-// written in place. If the norm is not finite, the step is skipped: values stay, the firing counts.
+// The actor's inputs are g and, if it waits for it, norm, and if g is a sum over labels, their
+// number; w, m, v are update registers, read and written in place. If the norm is not finite, the
+// step is skipped: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t n = Elements(s.out[0]);
-  return Kernel([n, name = s.name, decay = BoolAttr(s, "decay"),
-                 with_norm = s.in.size() > 1](const KernelCall& call) -> absl::Status {
+  const bool counted = BoolAttr(s, "counted");
+  const int count = static_cast<int>(s.in.size()) - 1;
+  return Kernel([n, name = s.name, decay = BoolAttr(s, "decay"), counted, count,
+                 with_norm = count > (counted ? 1 : 0)](const KernelCall& call) -> absl::Status {
     if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
     if (n == 0) return absl::OkStatus();
     float* w = call.output<float>(0);
     return Launch("adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay), n, w,
                   call.output<float>(1), call.output<float>(2), w, call.input<float>(0),
-                  with_norm ? call.input<double>(1) : nullptr);
+                  with_norm ? call.input<double>(1) : nullptr,
+                  counted ? call.input<double>(count) : nullptr);
   });
 }
 
-// Writes the next version of w, from the newest (input 0) and g (input 1); m and v are updated in
-// place.
+// Writes the next version of w, from the newest (input 0) and g (input 1), which is divided by the
+// number of labels (input 2) if there is one; m and v are updated in place.
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t n = Elements(s.out[0]);
-  return Kernel([n, name = s.name,
-                 decay = BoolAttr(s, "decay")](const KernelCall& call) -> absl::Status {
+  return Kernel([n, name = s.name, decay = BoolAttr(s, "decay"),
+                 counted = BoolAttr(s, "counted")](const KernelCall& call) -> absl::Status {
     if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
     if (n == 0) return absl::OkStatus();
     return Launch("next_adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay),
                   n, call.output<float>(2), call.output<float>(0), call.output<float>(1),
-                  call.input<float>(0), call.input<float>(1), static_cast<const double*>(nullptr));
+                  call.input<float>(0), call.input<float>(1), static_cast<const double*>(nullptr),
+                  counted ? call.input<double>(2) : nullptr);
   });
+}
+
+}  // namespace
+
+KernelTable OptimizerTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"adamw", MakeAdamW},
+      {"global_norm", MakeGlobalNorm},
+      {"next_adamw", MakeNextAdamW},
+      {"sum_squares", MakeSumSquares},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

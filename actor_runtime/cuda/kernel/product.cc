@@ -21,7 +21,6 @@ constexpr int64_t kPanelRows = 32;
 
 // The setup's product with its types. Operands of a call are found by it.
 struct Problem {
-  int64_t batch = 0;
   ProductSpec p;
   DType in = DType::kF32, out = DType::kF32, bias = DType::kF32;
 
@@ -32,16 +31,18 @@ struct Problem {
   }
   // Input 2 where it is an operand of what is done to the product.
   const void* Other(const KernelCall& call) const {
-    return p.then == Then::kAdd || p.then == Then::kGeluGrad ? call.in[2][0] : nullptr;
+    return p.then == Then::kNothing || p.then == Then::kGelu ? nullptr : call.in[2][0];
   }
-  void* Gelu(const KernelCall& call) const { return p.then == Then::kGelu ? call.out[1] : nullptr; }
+  const void* Third(const KernelCall& call) const {
+    return p.then == Then::kGatedGrad ? call.in[3][0] : nullptr;
+  }
+  void* Second(const KernelCall& call) const { return call.out.size() > 1 ? call.out[1] : nullptr; }
 };
 
 cudaDataType FindType(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-absl::StatusOr<Problem> MakeProblem(const KernelSetup& s, const BatchedProduct& product) {
-  Problem problem{
-      .batch = product.batch, .p = product.product, .in = In(s, 0).dtype, .out = s.out[0].dtype};
+absl::StatusOr<Problem> MakeProblem(const KernelSetup& s) {
+  Problem problem{.p = FindProduct(s), .in = In(s, 0).dtype, .out = s.out[0].dtype};
   if (problem.HasBias()) problem.bias = In(s, problem.p.bias_input).dtype;
   const DType in = problem.in, out = problem.out;
   const bool known =
@@ -60,7 +61,7 @@ absl::StatusOr<Problem> MakeProblem(const KernelSetup& s, const BatchedProduct& 
 
 MatmulShape MakeShape(const Problem& problem) {
   const ProductSpec& p = problem.p;
-  return {.batch = problem.batch,
+  return {.batch = problem.p.batch,
           .m = p.m,
           .n = p.n,
           .k = p.k,
@@ -71,9 +72,10 @@ MatmulShape MakeShape(const Problem& problem) {
 }
 
 FinishSpec MakeFinish(const Problem& problem) {
-  return {.rows = problem.batch * problem.p.m,
+  return {.rows = problem.p.batch * problem.p.m,
           .columns = problem.p.n,
           .then = problem.p.then,
+          .silu = problem.p.silu,
           .product = problem.out,
           .out = problem.out,
           .bias = problem.bias};
@@ -87,6 +89,9 @@ absl::StatusOr<cublasLtEpilogue_t> ChooseEpilogue(const Problem& problem) {
     return absl::UnimplementedError("a bias of another type than the result's");
   }
   const Then then = problem.p.then;
+  if (then == Then::kGated || then == Then::kGatedGrad) {
+    return absl::UnimplementedError("the library has no gated epilogue");
+  }
   if ((then == Then::kGelu || then == Then::kGeluGrad) && problem.p.n % 8 != 0) {
     return absl::UnimplementedError("rows that are not multiples of 8");
   }
@@ -114,7 +119,7 @@ absl::StatusOr<Kernel> MakeFused(const KernelSetup& s, const Problem& problem,
                      .beta = call.accumulate ? 1.0f : 0.0f};
     if (then == Then::kAdd) o.c = problem.Other(call), o.beta = 1;
     // The library calls the gelu its result, and what it reads the auxiliary one.
-    if (then == Then::kGelu) o.d = problem.Gelu(call), o.aux = call.out[0];
+    if (then == Then::kGelu) o.d = problem.Second(call), o.aux = call.out[0];
     if (then == Then::kGeluGrad) o.aux = const_cast<void*>(problem.Other(call));
     return plan->Run(o, call.workspace, FindStream(call));
   });
@@ -138,16 +143,17 @@ absl::StatusOr<Kernel> MakeFinishedInPlace(const KernelSetup& s, const Problem& 
                          {.product = out,
                           .bias = problem.Bias(call),
                           .other = problem.Other(call),
+                          .third = problem.Third(call),
                           .out = out,
-                          .gelu = problem.Gelu(call)},
+                          .second = problem.Second(call)},
                          FindStream(call));
   });
 }
 
-std::byte* Behind(void* base, int64_t elements, DType dtype) {
+void* Behind(void* base, int64_t elements, DType dtype) {
   return static_cast<std::byte*>(base) + elements * static_cast<int64_t>(ElementBytes(dtype));
 }
-const std::byte* Behind(const void* base, int64_t elements, DType dtype) {
+const void* Behind(const void* base, int64_t elements, DType dtype) {
   return Behind(const_cast<void*>(base), elements, dtype);
 }
 
@@ -155,7 +161,7 @@ const std::byte* Behind(const void* base, int64_t elements, DType dtype) {
 absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem& problem,
                                             const Libraries& libraries) {
   const ProductSpec& p = problem.p;
-  CHECK(problem.batch == 1 && !p.transpose_a) << s.name;  // in a linear op rows are independent
+  CHECK(problem.p.batch == 1 && !p.transpose_a) << s.name;  // in a linear op rows are independent
   constexpr int64_t kHalf = kLibraryProductScratch / 2;
   const int64_t fitting = kHalf / (p.n * int64_t{sizeof(float)});
   const int64_t rows = p.m <= fitting ? p.m : fitting / kPanelRows * kPanelRows;
@@ -184,14 +190,18 @@ absl::StatusOr<Kernel> MakeFinishedInPanels(const KernelSetup& s, const Problem&
                                 .b = call.in[p.b_input][0],
                                 .d = panel},
                                call.workspace, FindStream(call)));
-      void* const gelu = problem.Gelu(call);
-      RETURN_IF_ERROR(
-          FinishProduct(spec,
-                        {.product = panel,
-                         .bias = problem.Bias(call),
-                         .out = Behind(call.out[0], row * p.n, problem.out),
-                         .gelu = gelu == nullptr ? nullptr : Behind(gelu, row * p.n, problem.out)},
-                        FindStream(call)));
+      // Row `row` of a tensor as large as the result; null stays null.
+      const auto at_row = [&](auto* base) {
+        return base == nullptr ? nullptr : Behind(base, row * p.n, problem.out);
+      };
+      RETURN_IF_ERROR(FinishProduct(spec,
+                                    {.product = panel,
+                                     .bias = problem.Bias(call),
+                                     .other = at_row(problem.Other(call)),
+                                     .third = at_row(problem.Third(call)),
+                                     .out = at_row(call.out[0]),
+                                     .second = at_row(problem.Second(call))},
+                                    FindStream(call)));
     }
     return absl::OkStatus();
   });
@@ -204,8 +214,9 @@ Kernel MakeEmptySum(const Problem& problem) {
                          {.product = call.accumulate ? call.out[0] : nullptr,
                           .bias = problem.Bias(call),
                           .other = problem.Other(call),
+                          .third = problem.Third(call),
                           .out = call.out[0],
-                          .gelu = problem.Gelu(call)},
+                          .second = problem.Second(call)},
                          FindStream(call));
   };
 }
@@ -213,7 +224,7 @@ Kernel MakeEmptySum(const Problem& problem) {
 absl::StatusOr<Kernel> MakeAny(const KernelSetup& s, const Problem& problem,
                                const Libraries& libraries) {
   const ProductSpec& p = problem.p;
-  if (problem.batch == 0 || p.m == 0 || p.n == 0) {
+  if (problem.p.batch == 0 || p.m == 0 || p.n == 0) {
     return Kernel([](const KernelCall&) { return absl::OkStatus(); });
   }
   if (p.k == 0) return MakeEmptySum(problem);
@@ -229,9 +240,8 @@ absl::StatusOr<Kernel> MakeAny(const KernelSetup& s, const Problem& problem,
 
 }  // namespace
 
-absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const BatchedProduct& product,
-                                   const Libraries& libraries) {
-  ASSIGN_OR_RETURN(const Problem problem, MakeProblem(setup, product));
+absl::StatusOr<Kernel> MakeProduct(const KernelSetup& setup, const Libraries& libraries) {
+  ASSIGN_OR_RETURN(const Problem problem, MakeProblem(setup));
   const bool may_add = problem.IsPlain() && problem.out != DType::kBF16;
   absl::StatusOr<Kernel> kernel = MakeAny(setup, problem, libraries);
   if (!kernel.ok()) return Annotate(kernel.status(), setup.name);

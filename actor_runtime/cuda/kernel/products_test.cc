@@ -12,6 +12,8 @@
 namespace oneflow::cuda {
 namespace {
 
+const AttrMap kGelu = {{"then", std::string("gelu")}};
+
 // The reference on the CPU, in f64.
 KernelHarness MakeTwin(const KernelSample& sample) {
   KernelHarness wide = MakeHarness(sample, DType::kF64);
@@ -29,7 +31,7 @@ void CheckAgainstTwin(const KernelSample& sample, CudaHarness narrow) {
   for (int i = 0; i < narrow.outputs(); ++i) {
     INFO("output " << i);
     CHECK(Distance(narrow.Output(i), wide.Output(i)) <
-          FindTolerance(sample.kind, narrow.setup().out[i].dtype));
+          FindTolerance(sample, narrow.setup().out[i].dtype));
   }
 }
 
@@ -38,14 +40,15 @@ std::vector<KernelSample> FullVectors() {
   std::vector<KernelSample> all;
   for (const bool narrow : {false, true}) {
     const auto in = [narrow](Dims dims, double low = -1, double high = 1) {
-      return SampleTensor{std::move(dims), 0, low, high, false, narrow};
+      return SampleTensor{std::move(dims), low, high, 0, false, narrow};
     };
     const SampleTensor x = in({3, 5, 24}), w = in({24, 16}), bias{{16}};
-    all.insert(all.end(),
-               {{"linear", {x, w, bias}, {}},
-                {"linear_gelu", {x, w, bias}, {}},
-                {"linear_gelu", {x, w}, {}},
-                {"linear_gelu_grad_input", {in({3, 5, 16}), w, in({3, 5, 24}, -4, 4)}, {}}});
+    all.insert(all.end(), {{"linear", {x, w, bias}, {}},
+                           {"linear", {x, w, bias}, kGelu},
+                           {"linear", {x, w}, kGelu},
+                           {"linear_grad_input",
+                            {in({3, 5, 16}), w, in({3, 5, 24}, -4, 4)},
+                            {{"then", std::string("gelu_grad")}}}});
   }
   return all;
 }
@@ -79,12 +82,16 @@ TEST_CASE("a bf16 bias is added before the product is rounded") {
 KernelSample WithWideBias(int64_t m, int64_t k, int64_t n) {
   SampleTensor x{{m, k}}, w{{k, n}};
   x.narrow = w.narrow = true;
-  return {"linear_gelu", {x, w, {{n}}}, {}};
+  return {"linear", {x, w, {{n}}}, kGelu};
 }
 
 TEST_CASE("an f32 bias of a bf16 product is added before it is rounded, in panels of rows") {
   // Half of the workspace holds 512 rows of f32.
-  const KernelSample sample = WithWideBias(560, 4, 8192);
+  KernelSample sample = WithWideBias(560, 4, 8192);
+  CheckAgainstTwin(sample, CudaHarness(sample));
+  // Each panel is gated by its own rows of the gate.
+  sample.in.insert(sample.in.begin() + 2, SampleTensor{{560, 8192}, -4, 4}.Narrow());
+  sample.attrs = {{"then", std::string("gated")}, {"activation", std::string("silu")}};
   CheckAgainstTwin(sample, CudaHarness(sample));
 }
 
@@ -138,7 +145,7 @@ TEST_CASE("products of empty pieces write nothing") {
 TEST_CASE("a product that is rounded, or finished, is not added up") {
   for (const KernelSample& sample : FullVectors()) {
     CudaHarness h(sample);
-    if (sample.kind == "linear" && h.setup().out[0].dtype == DType::kF32) continue;
+    if (sample.attrs.empty() && h.setup().out[0].dtype == DType::kF32) continue;
     INFO(ToString(sample));
     REQUIRE(h.Make() == absl::OkStatus());
     CHECK(h.Call(/*accumulate=*/true).message() ==

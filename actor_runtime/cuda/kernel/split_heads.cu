@@ -1,6 +1,6 @@
 // Copies of rows: heads of qkv[b, t, 3, h, d] to matrices [t, d] and back, and two dimensions
 // exchanged. A thread copies a pack.
-#include "actor_runtime/cuda/kernel/factories.h"
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 
@@ -69,8 +69,6 @@ __global__ void __launch_bounds__(kThreads)
   PutPack<kSize>(y + i, LoadPack<kSize>(from), accumulate);
 }
 
-}  // namespace
-
 absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
   const HeadSizes sizes(In(s, 0).local());
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
@@ -118,6 +116,17 @@ absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
       });
     });
   });
+}
+
+}  // namespace
+
+KernelTable SplitHeadsTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"split_heads", MakeSplitHeads},
+      {"split_heads_grad", MakeSplitHeadsGrad},
+      {"swap_dims", MakeSwapDims},
+  };
+  return kTable;
 }
 
 }  // namespace oneflow::cuda

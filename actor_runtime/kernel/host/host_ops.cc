@@ -157,4 +157,16 @@ absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
   });
 }
 
+KernelTable HostTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"feed", MakeFeed},
+      {"fetch", MakeFetch},
+      {"load_slice", MakeLoadSlice},
+      {"load_tokens", MakeLoadTokens},
+      {"report", MakeReport},
+      {"save_slice", MakeSaveSlice},
+  };
+  return kTable;
+}
+
 }  // namespace oneflow

@@ -25,5 +25,7 @@ absl::StatusOr<Kernel> MakeFetch(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeSaveSlice(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeLoadSlice(const KernelSetup& setup);
+// All of them.
+KernelTable HostTable();
 
 }  // namespace oneflow

@@ -86,4 +86,9 @@ absl::StatusOr<Kernel> MakeInitVariable(const KernelSetup& setup) {
   }
 }
 
+KernelTable InitVariableTable() {
+  static constexpr KernelEntry kTable[] = {{"init_variable", MakeInitVariable}};
+  return kTable;
+}
+
 }  // namespace oneflow

@@ -14,5 +14,6 @@
 namespace oneflow {
 
 absl::StatusOr<Kernel> MakeInitVariable(const KernelSetup& setup);
+KernelTable InitVariableTable();
 
 }  // namespace oneflow

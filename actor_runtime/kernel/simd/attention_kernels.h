@@ -1,14 +1,17 @@
 // AttentionKernels: the inner loops of attention, compiled once for each instruction set; the
-// processor's features choose one. Serial: one head of one sequence a call, no allocation.
+// processor's features choose one. Serial: the heads of one group of one sequence a call, no
+// allocation.
 //
-// Only a block of kAttentionBlock rows (workspace.h) of the score matrix exists at a time, and only
-// its unmasked scores are computed.
+// Keys and values are packed once for all heads of the group. Only a block of kAttentionBlock rows
+// (cpu_scratch.h) of a score matrix exists at a time, and keys that no query of the block sees are
+// skipped.
 //
 //   const AttentionKernels<float>& kernels = *AttentionKernelsFor<float>(BestIsa());
-//   kernels.forward({q, k, v, row, t, d}, out, out_row, lse, /*accumulate=*/false, scratch);
+//   kernels.forward({q, k, v, q_row, kv_row, heads, queries, keys, d}, out, out_row, lse,
+//                   /*accumulate=*/false, scratch);
 //
-// Guarantee (law 6): the bits of a position's row depend only on the positions that it sees. The
-// double instances are the references of gradient checks.
+// Guarantee (law 6): the bits of a query's row depend only on the keys that it sees, and on where
+// they are among the keys. The double instances are the references of gradient checks.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +21,36 @@
 
 namespace oneflow {
 
-// q, k and v of a head: element (position, i) is at [position * row + i], i < d.
+// What decides which keys a query sees: those of its document, at its position or before it, and
+// less than `window` before it (0: at any distance). Positions and documents are all given or none;
+// without them a position is the index of a row, and there is one document.
+struct AttentionVisibility {
+  const int32_t *q_positions = nullptr, *k_positions = nullptr;
+  const int32_t *q_documents = nullptr, *k_documents = nullptr;
+  int64_t window = 0;
+};
+
+// The heads of a group: element (position, head, i) of the queries is at q[position * q_row +
+// head * d + i], element (position, i) of the keys at k[position * kv_row + i], i < d.
 template <typename S>
-struct AttentionHead {
+struct AttentionGroup {
   const S *q, *k, *v;
-  int64_t row;
-  int64_t t, d;
+  int64_t q_row, kv_row;
+  int64_t heads, queries, keys, d;
+  AttentionVisibility visibility = {};
 };
 
 // T is the type of computation. S is the type in which q, k, v, out and their gradients are stored:
-// T itself, or Bf16 if T is float. `scratch`: AttentionWorkspacePerThread(t, d) bytes, 64-byte
-// aligned.
+// T itself, or Bf16 if T is float. `scratch`: AttentionWorkspacePerThread(keys, d) bytes, 64-byte
+// aligned. A query that sees no key has a row of zeros, and -infinity in lse.
 template <typename T, typename S = T>
 struct AttentionKernels {
-  // out[position * out_row + i] (+)= attention; lse[position] = log of the sum of exp(scores).
-  void (*forward)(const AttentionHead<S>& head, S* out, int64_t out_row, T* lse, bool accumulate,
+  // out[position * out_row + head * d + i] (+)= attention; lse[head * queries + position] = log of
+  // the sum of exp(scores).
+  void (*forward)(const AttentionGroup<S>& group, S* out, int64_t out_row, T* lse, bool accumulate,
                   T* scratch);
-  // dq, dk and dv have the layout of q, k and v.
-  void (*backward)(const AttentionHead<S>& head, const S* dout, const S* out, int64_t out_row,
+  // dq, dk and dv have the layout of q, k and v; dk and dv are sums over the heads, in order.
+  void (*backward)(const AttentionGroup<S>& group, const S* dout, const S* out, int64_t out_row,
                    const T* lse, S* dq, S* dk, S* dv, T* scratch);
 };
 

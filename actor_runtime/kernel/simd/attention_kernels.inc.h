@@ -27,6 +27,8 @@ namespace {
 
 #include "actor_runtime/kernel/simd/panels.inc.h"
 
+#include "actor_runtime/kernel/simd/attention_visibility.inc.h"
+
 #include "actor_runtime/kernel/simd/attention.inc.h"
 
 #include "actor_runtime/kernel/simd/attention_grad.inc.h"

@@ -74,23 +74,73 @@ ONEFLOW_INLINE Vec<T> GeluSigmoid(Vec<T> x) {
   return Logistic(x * (x * x * P::kCube + T(1)) * -P::kTwoU);
 }
 
+// An activation, and its slope.
+template <typename T>
+struct Activated {
+  Vec<T> value, slope;
+};
+
+template <typename T>
+struct GeluCurve {
+  static ONEFLOW_INLINE Vec<T> Value(Vec<T> x) { return x * GeluSigmoid<T>(x); }
+  static ONEFLOW_INLINE Activated<T> WithSlope(Vec<T> x) {
+    using P = GeluParts<T>;
+    const Vec<T> s = GeluSigmoid<T>(x);
+    const Vec<T> inner = (x * x * (T(3) * P::kCube) + T(1)) * P::kTwoU;
+    return {x * s, s + x * inner * s * (T(1) - s)};
+  }
+};
+
+template <typename T>
+struct SiluCurve {
+  static ONEFLOW_INLINE Vec<T> Value(Vec<T> x) { return x * Logistic(-x); }
+  static ONEFLOW_INLINE Activated<T> WithSlope(Vec<T> x) {
+    const Vec<T> s = Logistic(-x);
+    return {x * s, s + x * s * (T(1) - s)};
+  }
+};
+
 template <typename T, typename S>
 void Gelu(const S* x, S* y, int64_t n, bool accumulate) {
   Map<T>(
-      n, y, accumulate, [](Vec<T> v) { return v * GeluSigmoid<T>(v); }, x);
+      n, y, accumulate, [](Vec<T> v) { return GeluCurve<T>::Value(v); }, x);
 }
 
 template <typename T, typename S>
 void GeluGrad(const S* dy, const S* x, S* dx, int64_t n, bool accumulate) {
-  using P = GeluParts<T>;
   Map<T>(
-      n, dx, accumulate,
-      [](Vec<T> d, Vec<T> v) {
-        const Vec<T> s = GeluSigmoid<T>(v);
-        const Vec<T> slope = (v * v * (T(3) * P::kCube) + T(1)) * P::kTwoU;
-        return d * (s + v * slope * s * (T(1) - s));
-      },
+      n, dx, accumulate, [](Vec<T> d, Vec<T> v) { return d * GeluCurve<T>::WithSlope(v).slope; },
       dy, x);
+}
+
+template <typename T, typename S, template <typename> class A>
+void Gated(const S* gate, const S* up, S* y, int64_t n, bool accumulate) {
+  Map<T>(
+      n, y, accumulate, [](Vec<T> g, Vec<T> u) { return A<T>::Value(g) * u; }, gate, up);
+}
+
+// Both gradients in one pass.
+template <typename T, typename S, template <typename> class A>
+void GatedGrad(const S* dy, const S* gate, const S* up, S* dgate, S* dup, int64_t n,
+               bool accumulate) {
+  auto at = [&](int64_t i, auto load, auto put) {
+    const Vec<T> d = load(dy + i);
+    const Activated<T> a = A<T>::WithSlope(load(gate + i));
+    put(dgate + i, d * load(up + i) * a.slope);
+    put(dup + i, d * a.value);
+  };
+  ForVectors<T>(
+      n,
+      [&](int64_t i) {
+        at(
+            i, [](const S* p) { return Load<T>(p); },
+            [&](S* p, Vec<T> v) { Store<T>(p, accumulate ? Load<T>(p) + v : v); });
+      },
+      [&](int64_t i, int64_t m) {
+        at(
+            i, [m](const S* p) { return LoadPart<T>(p, m); },
+            [&](S* p, Vec<T> v) { StorePart<T>(p, accumulate ? LoadPart<T>(p, m) + v : v, m); });
+      });
 }
 
 template <typename T>

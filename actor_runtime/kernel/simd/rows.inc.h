@@ -55,6 +55,35 @@ void LayerNormGradInput(const S* dy, const X* x, const T* gamma, const T* mean, 
   }
 }
 
+template <typename T, typename X, typename S>
+void RmsNorm(const X* x, const T* gamma, T epsilon, S* y, T* rstd, int64_t rows, int64_t width) {
+  for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
+    const T squares = SumTerms<T>(width, [&](auto load, int64_t i) {
+      const Vec<T> v = load(x, i);
+      return v * v;
+    });
+    const T r = T(1) / Root(squares / T(width) + epsilon);
+    rstd[row] = r;
+    Map<T>(
+        width, y, false, [r](Vec<T> v, Vec<T> g) { return v * r * g; }, x, gamma);
+  }
+}
+
+template <typename T, typename X, typename S>
+void RmsNormGradInput(const S* dy, const X* x, const T* gamma, const T* rstd, X* dx, int64_t rows,
+                      int64_t width, bool accumulate) {
+  for (int64_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
+    const T r = rstd[row];
+    // With z = x rstd and u = dy gamma: dx = rstd (u - z mean(u z)).
+    const T sum_ux = SumTerms<T>(
+        width, [&](auto load, int64_t i) { return load(dy, i) * load(gamma, i) * load(x, i); });
+    const T mean_uz = sum_ux * r / T(width);
+    Map<T>(
+        width, dx, accumulate,
+        [&](Vec<T> d, Vec<T> g, Vec<T> v) { return (d * g - v * r * mean_uz) * r; }, dy, gamma, x);
+  }
+}
+
 // Rows that are summed before they join the total: keeps the error of long sums down.
 inline constexpr int64_t kRowBlock = 64;
 
@@ -111,6 +140,15 @@ void LayerNormGradWeight(const S* dy, const X* x, const T* mean, const T* rstd, 
     return load(dy + at, c) * ((load(x + at, c) - mean[row]) * rstd[row]);
   });
   if (dbeta != nullptr) ColumnSums<T>(dy, dbeta, rows, width, begin, end, accumulate);
+}
+
+template <typename T, typename X, typename S>
+void RmsNormGradWeight(const S* dy, const X* x, const T* rstd, T* dgamma, int64_t rows,
+                       int64_t width, int64_t begin, int64_t end, bool accumulate) {
+  SumRows<T>(rows, end - begin, dgamma + begin, accumulate, [&](auto load, int64_t row, int64_t c) {
+    const int64_t at = row * width + begin;
+    return load(dy + at, c) * (load(x + at, c) * rstd[row]);
+  });
 }
 
 template <typename T, typename S>

@@ -26,6 +26,15 @@ namespace {
 
 #include "actor_runtime/kernel/simd/rows.inc.h"
 
+#include "actor_runtime/kernel/simd/rotary.inc.h"
+
+template <typename T, typename X, typename Y>
+constexpr RmsNormKernels<T, X, Y> RmsNormTable() {
+  return {.forward = RmsNorm<T, X, Y>,
+          .grad_input = RmsNormGradInput<T, X, Y>,
+          .grad_weight = RmsNormGradWeight<T, X, Y>};
+}
+
 template <typename T, typename S = T>
 constexpr VectorKernels<T, S> Table() {
   return {
@@ -39,6 +48,10 @@ constexpr VectorKernels<T, S> Table() {
       .scale = Scale<T>,
       .gelu = Gelu<T, S>,
       .gelu_grad = GeluGrad<T, S>,
+      .gated_silu = Gated<T, S, SiluCurve>,
+      .gated_gelu = Gated<T, S, GeluCurve>,
+      .gated_silu_grad = GatedGrad<T, S, SiluCurve>,
+      .gated_gelu_grad = GatedGrad<T, S, GeluCurve>,
       .exp = ExpAll<T>,
       .dropout = Dropout<T, S>,
       .dropout_mask = DropoutMask,
@@ -51,6 +64,11 @@ constexpr VectorKernels<T, S> Table() {
       .layer_norm_narrow = LayerNorm<T, S, S>,
       .layer_norm_grad_input_narrow = LayerNormGradInput<T, S, S>,
       .layer_norm_grad_weight_narrow = LayerNormGradWeight<T, S, S>,
+      .rms_norm = RmsNormTable<T, T, S>(),
+      .rms_norm_narrow = RmsNormTable<T, S, S>(),
+      .rms_norm_narrow_x = RmsNormTable<T, S, T>(),
+      .rotary_angles = RotaryAngles<T>,
+      .rotate = Rotate<T, S>,
       .column_sums = ColumnSums<T, S>,
       .row_max = RowMax<T, S>,
       .row_sum_exp = RowSumExp<T, S>,

@@ -188,6 +188,98 @@ TEST_CASE("instruction sets agree") {
   }
 }
 
+// Angles of all sizes, in steps that are no part of pi, and in vectors with and without a rest.
+TEST_CASE("cosines and sines are right to f32's last place, and turn the other way exactly") {
+  std::vector<float> frequencies;
+  for (int j = 0; j < 37; ++j) frequencies.push_back(std::pow(1e6f, -static_cast<float>(j) / 37));
+  const auto n = static_cast<int64_t>(frequencies.size());
+  for (Isa isa : kAll) {
+    const auto* v = VectorFor<float>(isa);
+    const auto* wide = VectorFor<double>(isa);
+    if (v == nullptr) continue;
+    std::vector<float> wrong;
+    for (const float position :
+         {0.0f, 1.0f, 2.0f, 777.0f, 8191.0f, 131071.0f, 1e7f, 2147483520.0f}) {
+      std::vector<float> c(n), s(n), back_c(n), back_s(n);
+      std::vector<double> wide_c(n), wide_s(n);
+      v->rotary_angles(position, frequencies.data(), c.data(), s.data(), n);
+      v->rotary_angles(-position, frequencies.data(), back_c.data(), back_s.data(), n);
+      wide->rotary_angles(position, frequencies.data(), wide_c.data(), wide_s.data(), n);
+      for (int64_t j = 0; j < n; ++j) {
+        const double angle = position * frequencies[j];  // of floats: rounded to f32
+        const bool right = std::fabs(c[j] - std::cos(angle)) <= 3.1e-8 &&
+                           std::fabs(s[j] - std::sin(angle)) <= 3.1e-8 && back_c[j] == c[j] &&
+                           back_s[j] == -s[j] && wide_c[j] == c[j] && wide_s[j] == s[j];
+        if (!right) wrong.push_back(position * frequencies[j]);
+      }
+    }
+    INFO("isa " << static_cast<int>(isa));
+    CHECK(wrong == std::vector<float>{});
+  }
+}
+
+template <typename T, typename S>
+void CheckRotate(Isa isa) {
+  const auto* v = VectorFor<T, S>(isa);
+  if (v == nullptr) return;
+  for (const int64_t half : {1, 5, 16, 33, 64}) {
+    for (const bool accumulate : {false, true}) {
+      constexpr int64_t kHeads = 3;
+      std::vector<S> x(kHeads * 2 * half), y(x.size(), Stored<S>(T(3)));
+      for (size_t i = 0; i < x.size(); ++i) x[i] = Stored<S>(std::sin(static_cast<T>(i)) * 3);
+      std::vector<T> c(half), s(half);
+      for (int64_t j = 0; j < half; ++j) {
+        c[j] = std::cos(static_cast<T>(j)), s[j] = std::sin(static_cast<T>(j));
+      }
+      v->rotate(x.data(), c.data(), s.data(), y.data(), kHeads, half, half, accumulate);
+      const double allowed = std::is_same_v<S, Bf16> ? 0x1p-6 : 1e-6;
+      for (int64_t i = 0; i < kHeads * half; ++i) {
+        const int64_t j = i % half, at = i / half * 2 * half + j;
+        INFO("isa " << static_cast<int>(isa) << " half " << half << " pair " << i);
+        const T a = Wide(x[at]), b = Wide(x[at + half]), before = accumulate ? T(3) : T(0);
+        REQUIRE(std::fabs(Wide(y[at]) - (before + a * c[j] - b * s[j])) <= allowed);
+        REQUIRE(std::fabs(Wide(y[at + half]) - (before + b * c[j] + a * s[j])) <= allowed);
+      }
+    }
+  }
+}
+
+TEST_CASE("pairs of every head are turned, in heads of any size") {
+  for (Isa isa : kAll) {
+    CheckRotate<float, float>(isa);
+    CheckRotate<float, Bf16>(isa);
+    CheckRotate<double, double>(isa);
+  }
+}
+
+TEST_CASE("gated products and their gradients follow their formulas") {
+  const auto& f = *VectorFor<float>(BestIsa());
+  constexpr int64_t kN = 203;
+  std::vector<float> gate(kN), up(kN), y(kN), dgate(kN), dup(kN), gelu(kN), slope(kN);
+  for (int64_t i = 0; i < kN; ++i) {
+    gate[i] = static_cast<float>(i - 100) * 0.37f;  // to where the sigmoid is 0 or 1
+    up[i] = std::sin(static_cast<float>(i));
+  }
+  f.gated_silu(gate.data(), up.data(), y.data(), kN, false);
+  f.gated_silu_grad(up.data(), gate.data(), up.data(), dgate.data(), dup.data(), kN, false);
+  for (int64_t i = 0; i < kN; ++i) {
+    const double g = gate[i], u = up[i], s = 1 / (1 + std::exp(-g));
+    CHECK(y[i] == Approx(g * s * u).epsilon(1e-6).margin(1e-12));
+    CHECK(dup[i] == Approx(u * g * s).epsilon(1e-6).margin(1e-12));
+    CHECK(dgate[i] == Approx(u * u * s * (1 + g * (1 - s))).epsilon(1e-5).margin(1e-6));
+  }
+  // Of gelu they are products with what its own loops give.
+  f.gated_gelu(gate.data(), up.data(), y.data(), kN, false);
+  f.gated_gelu_grad(up.data(), gate.data(), up.data(), dgate.data(), dup.data(), kN, false);
+  f.gelu(gate.data(), gelu.data(), kN, false);
+  f.gelu_grad(up.data(), gate.data(), slope.data(), kN, false);
+  for (int64_t i = 0; i < kN; ++i) {
+    CHECK(y[i] == gelu[i] * up[i]);
+    CHECK(dup[i] == up[i] * gelu[i]);
+    CHECK(dgate[i] == Approx(slope[i] * up[i]).epsilon(1e-6));
+  }
+}
+
 // Every upper half with the lower halves that decide: ties, their neighbours, both ends; and back.
 TEST_CASE("bf16 is rounded to the bits of ToBf16 and widened exactly, denormals and NaN included") {
   std::vector<float> x, back;
@@ -241,6 +333,21 @@ TEST_CASE("loops over bf16 are those over f32 between widening and rounding") {
       CHECK(rounded());
       f->gelu_grad(x.data(), x.data(), wide.data(), n, false);
       b->gelu_grad(h.data(), h.data(), y.data(), n, false);
+      CHECK(rounded());
+      f->gated_silu(x.data(), x.data(), wide.data(), n, false);
+      b->gated_silu(h.data(), h.data(), y.data(), n, false);
+      CHECK(rounded());
+      std::vector<float> other(n), rstd(1);
+      std::vector<Bf16> narrow_other(n);
+      f->gated_silu_grad(x.data(), x.data(), x.data(), wide.data(), other.data(), n, false);
+      b->gated_silu_grad(h.data(), h.data(), h.data(), y.data(), narrow_other.data(), n, false);
+      CHECK(rounded());
+      f->rms_norm.forward(x.data(), x.data(), 1e-5f, wide.data(), rstd.data(), 1, n);
+      std::vector<float> narrow_rstd(1);
+      b->rms_norm_narrow.forward(h.data(), x.data(), 1e-5f, y.data(), narrow_rstd.data(), 1, n);
+      CHECK(rounded());
+      CHECK(narrow_rstd == rstd);
+      b->rms_norm.forward(x.data(), x.data(), 1e-5f, y.data(), narrow_rstd.data(), 1, n);
       CHECK(rounded());
       f->row_exp(x.data(), 2, 0.5, wide.data(), n, false);
       b->row_exp(h.data(), 2, 0.5, y.data(), n, false);

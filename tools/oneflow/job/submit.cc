@@ -20,6 +20,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "tools/oneflow/data_list.h"
 #include "tools/oneflow/flag_table.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/job/command.h"
@@ -37,7 +38,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Flags of train that name files, which processes find by absolute paths.
-constexpr std::array<std::string_view, 4> kFiles = {"data", "eval_data", "trace", "cuda_libs"};
+constexpr std::array<std::string_view, 6> kFiles = {"data",      "eval_data", "trace",
+                                                    "cuda_libs", "init_from", "tokenizer"};
 
 template <typename List>
 bool Has(const List& list, std::string_view name) {
@@ -53,13 +55,28 @@ std::string Absolute(const std::string& path) {
 
 std::string AbsoluteList(const std::string& list) {
   std::vector<std::string> files = CommaSeparated(list);
-  for (std::string& file : files) file = Absolute(file);
+  for (std::string& file : files) {
+    const DataName name = SplitDataName(file);  // FILE:WEIGHT of --data
+    file = Absolute(name.file) + name.weight;
+  }
   return absl::StrJoin(files, ",");
 }
 
+// --tokenizer: bytes, gpt2:FOLDER or a file.
+std::string AbsoluteTokenizer(const std::string& spec) {
+  constexpr std::string_view kGpt2 = "gpt2:";
+  if (spec == "bytes") return spec;
+  return spec.starts_with(kGpt2) ? absl::StrCat("gpt2:", Absolute(spec.substr(kGpt2.size())))
+                                 : Absolute(spec);
+}
+
+std::string AbsoluteValue(const std::string& flag, const std::string& value) {
+  return flag == "tokenizer" ? AbsoluteTokenizer(value) : AbsoluteList(value);
+}
+
 absl::Status CheckFiles(const std::string& flag, const std::string& list) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag(flag, list));
-  for (const std::string& file : files) {
+  ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
+  for (const std::string& file : data.files) {
     std::error_code error;
     if (access(file.c_str(), R_OK) == 0 && !fs::is_directory(file, error)) continue;
     return InputError("--" + flag + "=" + file, "cannot be read", "check the path");
@@ -76,7 +93,8 @@ std::vector<std::string> TrainFlags(const Arguments& args) {
                           name == "memory" || name == "cluster" || name == "format";
     const bool of_job = name == "job_dir";  // the one flag of the job that submit takes, too
     if (compiled || FindFlag(verbs::kTrain, name) == nullptr || of_job) continue;
-    words.push_back(absl::StrCat("--", name, "=", Has(kFiles, name) ? AbsoluteList(value) : value));
+    words.push_back(
+        absl::StrCat("--", name, "=", Has(kFiles, name) ? AbsoluteValue(name, value) : value));
   }
   return words;
 }
@@ -168,7 +186,8 @@ absl::Status BeginAttempts(const std::string& path) {
 absl::Status WritePlanFiles(const JobDir& dir, const proto::Plan& plan) {
   if (FLAGS_plan.empty()) {
     RETURN_IF_ERROR(WritePlan(plan, dir.File("job.plan")));
-    ASSIGN_OR_RETURN(const std::string graph, ReadFile(FLAGS_graph));
+    ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
+    ASSIGN_OR_RETURN(const std::string graph, ReadFile(path));
     return WriteFile(dir.File("graph.textproto"), graph);
   }
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(FLAGS_plan));

@@ -1,0 +1,167 @@
+// Products of tiles of bf16 by warps, for attention_bf16.cu. Internal to it.
+//
+// A block of four warps has a tile of kRows = 64 kM rows, a warp 16 kM of them: kM matrices of 16.
+// Tiles are stored in shared memory row by row, with the 16-byte chunks of a row permuted by its
+// number, so that the chunks that a warp loads at once are in different banks.
+#pragma once
+
+#include <cmath>
+
+#include "actor_runtime/cuda/kernel/mma.cuh"
+#include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/support.cuh"
+
+namespace oneflow::cuda {
+
+inline constexpr int kBlockThreads = 4 * kWarp;
+inline constexpr int kChunk = 8;  // elements of 16 bytes
+inline constexpr int kQuad = 4;   // lanes that share a row of a product
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+// This thread's part of a product of kM x kN matrices of 16 x 8.
+template <int kM, int kN>
+struct Product {
+  float at[kM][kN][4];
+  __device__ void Clear() {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) at[m][n][i] = 0;
+      }
+    }
+  }
+  __device__ void Scale(float factor) {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) at[m][n][i] *= factor;
+      }
+    }
+  }
+};
+
+// Row and column of element i of matrix (m, n) of a product.
+__device__ inline int RowIn(int m, int i) { return 16 * m + LaneIndex() / kQuad + i / 2 * 8; }
+__device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneIndex() % kQuad * 2 + i % 2; }
+
+// Scores of keys behind their query become -infinity. Rows of the product are queries `row` and so
+// on, columns keys, or with kRowsAreKeys the other way round. Only tiles on the diagonal have any.
+template <bool kRowsAreKeys, int kM, int kN>
+__device__ inline void Hide(int row, int column, Product<kM, kN>& scores) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int r = row + RowIn(m, i), c = column + ColumnIn(n, i);
+        if (kRowsAreKeys ? r > c : c > r) scores.at[m][n][i] = -INFINITY;
+      }
+    }
+  }
+}
+
+// The index of a chunk of a row in a tile.
+template <int kD>
+__device__ inline int TileIndex(int row, int chunk) {
+  return row * kD + ((chunk & ~7) | ((chunk ^ row) & 7)) * kChunk;
+}
+
+// Copies rows first .. first + kRows - 1 of a matrix asynchronously; those from `end` on are zeros.
+// A thread copies the same chunk of every kApart-th row, a multiple of 8 rows, so its indices are
+// equally far apart.
+template <int kRows, int kD>
+__device__ inline void LoadTile(Bf16* tile, const Bf16* rows, int64_t row, int first, int end) {
+  constexpr int kChunks = kD / kChunk, kApart = kBlockThreads / kChunks;
+  static_assert(kApart % 8 == 0 && kRows % kApart == 0);
+  const int r = static_cast<int>(threadIdx.x) / kChunks,
+            c = static_cast<int>(threadIdx.x) % kChunks;
+  Bf16* to = tile + TileIndex<kD>(r, c);
+  const Bf16* from = rows + (first + r) * row + c * kChunk;
+#pragma unroll
+  for (int i = 0; i < kRows; i += kApart) {
+    CopyLater(to + i * kD, from, first + r + i < end);
+    from += kApart * row;
+  }
+}
+
+// sums = the products of rows first .. first + 16 kM - 1 of `left` and the 8 kN rows of `right`.
+template <int kD, int kM, int kN>
+__device__ inline void MultiplyRows(const Bf16* left, int first, const Bf16* right,
+                                    Product<kM, kN>& sums) {
+  const int lane = LaneIndex();
+  sums.Clear();
+#pragma unroll 2
+  for (int k = 0; k < kD / 16; ++k) {
+    uint32_t a[kM][4];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      LoadMatrices(a[m], left + TileIndex<kD>(first + 16 * m + lane % 16, 2 * k + lane / 16));
+    }
+#pragma unroll
+    for (int n = 0; n < kN; n += 2) {
+      uint32_t b[4];
+      LoadMatrices(b,
+                   right + TileIndex<kD>(8 * n + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        MultiplyAdd(sums.at[m][n], a[m], b[0], b[1]);
+        MultiplyAdd(sums.at[m][n + 1], a[m], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// sums += weights times the 8 kN rows of `right`.
+template <int kD, int kM, int kN>
+__device__ inline void AddWeighted(const Product<kM, kN>& weights, const Bf16* right,
+                                   Product<kM, kD / 8>& sums) {
+  const int lane = LaneIndex();
+#pragma unroll
+  for (int k = 0; k < kN / 2; ++k) {
+    uint32_t a[kM][4];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      const auto& w = weights.at[m];
+      a[m][0] = PackWord(w[2 * k][0], w[2 * k][1]);
+      a[m][1] = PackWord(w[2 * k][2], w[2 * k][3]);
+      a[m][2] = PackWord(w[2 * k + 1][0], w[2 * k + 1][1]);
+      a[m][3] = PackWord(w[2 * k + 1][2], w[2 * k + 1][3]);
+    }
+#pragma unroll
+    for (int n = 0; n < kD / 8; n += 2) {
+      uint32_t b[4];
+      LoadTransposed(b, right + TileIndex<kD>(16 * k + lane % 16, n + lane / 16));
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        MultiplyAdd(sums.at[m][n], a[m], b[0], b[1]);
+        MultiplyAdd(sums.at[m][n + 1], a[m], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Writes rows first + ... of a product, those before `end`.
+template <int kM, int kN>
+__device__ inline void PutRows(Bf16* to, int64_t row, int first, int end,
+                               const Product<kM, kN>& values, bool accumulate) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      const int r = first + RowIn(m, i);
+      if (r >= end) continue;
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        const Floats<2> pair{values.at[m][n][i], values.at[m][n][i + 1]};
+        PutPack<2>(to + r * row + ColumnIn(n, 0), pair, accumulate);
+      }
+    }
+  }
+}
+
+}  // namespace oneflow::cuda

@@ -1,0 +1,277 @@
+#include "actor_runtime/hugging_face/model_config.h"
+
+#include <catch2/catch.hpp>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/data/temporary_directory.h"
+#include "nlohmann/json.hpp"
+
+namespace oneflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Changes = std::vector<std::pair<std::string, Json>>;
+
+Json Gpt2() {
+  return Json::parse(R"({"model_type":"gpt2","vocab_size":50257,"n_layer":12,"n_embd":768,
+    "n_head":12,"n_positions":1024,"n_inner":null,"activation_function":"gelu_new",
+    "layer_norm_epsilon":1e-05,"bos_token_id":50256,"eos_token_id":50256,"embd_pdrop":0.1,
+    "attn_pdrop":0.1,"resid_pdrop":0.1,"scale_attn_weights":true,"task_specific_params":{"x":1}})");
+}
+
+Json Llama(const std::string& type = "llama") {
+  return Json::parse(R"({"model_type":")" + type + R"(","vocab_size":128256,
+    "num_hidden_layers":4,"hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,
+    "num_key_value_heads":8,"max_position_embeddings":8192,"rms_norm_eps":1e-05,
+    "rope_theta":500000.0,"hidden_act":"silu","attention_bias":false,"mlp_bias":false,
+    "sliding_window":null,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+    "bos_token_id":128000,"eos_token_id":[128001,128009]})");
+}
+
+Json With(Json json, const Changes& changes) {
+  for (const auto& [key, value] : changes) json[key] = value;
+  return json;
+}
+
+Json Without(Json json, const std::string& key) {
+  json.erase(key);
+  return json;
+}
+
+HuggingFaceConfig Parse(const Json& json, const std::string& generation = "") {
+  const auto config =
+      ParseHuggingFaceConfig(json.dump(), "config.json", generation, "generation_config.json");
+  INFO(config.status());
+  REQUIRE(config.ok());
+  return *config;
+}
+
+// The error of a config with changes.
+std::string Error(const Json& json, const Changes& changes = {}) {
+  const auto config = ParseHuggingFaceConfig(With(json, changes).dump(), "config.json");
+  REQUIRE_FALSE(config.ok());
+  CHECK(absl::IsInvalidArgument(config.status()));
+  return std::string(config.status().message());
+}
+
+TEST_CASE("HuggingFaceConfig: gpt2") {
+  const HuggingFaceConfig config = Parse(Gpt2());
+  CHECK(config == HuggingFaceConfig{.model_type = "gpt2",
+                                    .vocab = 50257,
+                                    .layers = 12,
+                                    .hidden = 768,
+                                    .inner = 3072,
+                                    .heads = 12,
+                                    .groups = 12,
+                                    .head_dim = 64,
+                                    .positions = 1024,
+                                    .norm_epsilon = 1e-5,
+                                    .tied = true,
+                                    .dropout = 0.1,
+                                    .end_ids = {50256},
+                                    .begin_id = 50256});
+  CHECK_FALSE(Parse(With(Gpt2(), {{"tie_word_embeddings", false}})).tied);
+  CHECK(Parse(With(Gpt2(), {{"n_inner", 3072}})) == config);
+  CHECK(Parse(With(Gpt2(), {{"resid_pdrop", 0.2}})).dropout == 0);
+}
+
+TEST_CASE("HuggingFaceConfig: llama") {
+  const HuggingFaceConfig config = Parse(Llama());
+  CHECK(config == HuggingFaceConfig{.model_type = "llama",
+                                    .vocab = 128256,
+                                    .layers = 4,
+                                    .hidden = 4096,
+                                    .inner = 14336,
+                                    .heads = 32,
+                                    .groups = 8,
+                                    .head_dim = 128,
+                                    .positions = 8192,
+                                    .norm_epsilon = 1e-5,
+                                    .rotary_theta = 500000,
+                                    .end_ids = {128001, 128009},
+                                    .begin_id = 128000,
+                                    .dtype = "bf16"});
+  CHECK(Parse(Without(Llama(), "num_key_value_heads")).groups == 32);
+  CHECK(Parse(Without(Llama(), "rope_theta")).rotary_theta == 10000);
+  CHECK(Parse(With(Llama(), {{"head_dim", 64}})).head_dim == 64);
+  CHECK(Parse(Llama("qwen3")).head_dim == 128);
+  CHECK(Parse(With(Llama("qwen3"), {{"num_attention_heads", 8}})).head_dim == 128);
+  CHECK(Parse(With(Llama(), {{"eos_token_id", 5}})).end_ids == std::vector<int64_t>{5});
+  CHECK(Parse(With(Llama(), {{"eos_token_id", nullptr}})).end_ids.empty());
+  CHECK(Parse(With(Llama(), {{"torch_dtype", nullptr}, {"dtype", "float16"}})).dtype == "f16");
+}
+
+TEST_CASE("HuggingFaceConfig: the ids of generation_config.json come first") {
+  CHECK(Parse(Llama(), R"({"eos_token_id":[7,8,9]})").end_ids == std::vector<int64_t>{7, 8, 9});
+  CHECK(Parse(Llama(), R"({"temperature":0.6})").end_ids == std::vector<int64_t>{128001, 128009});
+  const auto error = [](const std::string& generation) {
+    return std::string(ParseHuggingFaceConfig(Llama().dump(), "config.json", generation, "g.json")
+                           .status()
+                           .message());
+  };
+  CHECK(error(R"({"eos_token_id":"x"})") ==
+        "g.json: \"eos_token_id\": \"x\" is neither an id of a token nor a list of ids");
+  CHECK(error("[]") == "g.json: is no JSON object; get the file again");
+}
+
+TEST_CASE("HuggingFaceConfig: rotary frequencies, as old and new releases write them") {
+  const RotaryScalingConfig scaling = {8, 1, 4, 8192};
+  const Json rope = {{"factor", 8.0},
+                     {"low_freq_factor", 1.0},
+                     {"high_freq_factor", 4.0},
+                     {"original_max_position_embeddings", 8192},
+                     {"rope_type", "llama3"}};
+  CHECK(Parse(With(Llama(), {{"rope_scaling", rope}})).scaling == scaling);
+  const Json newer = With(rope, {{"rope_theta", 1e6}});
+  const Json without_theta = Without(Llama(), "rope_theta");
+  const HuggingFaceConfig config = Parse(With(without_theta, {{"rope_parameters", newer}}));
+  CHECK(config.scaling == scaling);
+  CHECK(config.rotary_theta == 1e6);
+  CHECK_FALSE(Parse(With(Llama(), {{"rope_scaling", {{"type", "default"}}}})).scaling);
+
+  CHECK(Error(Llama(), {{"rope_parameters", newer}}) ==
+        "config.json: \"rope_parameters.rope_theta\": 1000000.0 contradicts \"rope_theta\"");
+  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
+    CHECK(Error(Llama(), {{"rope_scaling", {{"type", type}, {"factor", 2.0}}}}) ==
+          "config.json: \"rope_scaling.type\": \"" + std::string(type) +
+              "\" is not supported; use a model whose rope type is default or llama3");
+  }
+  CHECK(Error(Llama(), {{"rope_scaling", Without(rope, "factor")}}) ==
+        "config.json: \"rope_scaling.factor\" is missing");
+  CHECK(Error(Llama(), {{"rope_scaling", With(rope, {{"high_freq_factor", 1.0}})}}) ==
+        "config.json: \"rope_scaling.high_freq_factor\": 1.0 is not above \"low_freq_factor\"");
+  CHECK(Error(Llama(), {{"rope_scaling", With(rope, {{"factor", 0.5}})}}) ==
+        "config.json: \"rope_scaling.factor\": 0.5 is below 1");
+  CHECK(Error(Llama(), {{"rope_scaling", With(rope, {{"low_freq_factor", 0}})}}) ==
+        "config.json: \"rope_scaling.low_freq_factor\": 0 is not above 0");
+  CHECK(Error(Llama(), {{"rope_scaling", {{"mrope_section", {1, 2}}}}}) ==
+        "config.json: \"rope_scaling.mrope_section\": [1,2] is not supported");
+  CHECK(Error(Llama(), {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}) ==
+        "config.json: \"rope_parameters.partial_rotary_factor\": 0.5 is not supported");
+  CHECK(Error(Llama(), {{"rope_scaling", 2}}) == "config.json: \"rope_scaling\": 2 is no object");
+  CHECK(Error(Llama(), {{"rope_theta", 0}}) == "config.json: \"rope_theta\": 0 is not above 0");
+}
+
+TEST_CASE("HuggingFaceConfig: windows") {
+  CHECK(Parse(With(Llama("mistral"), {{"sliding_window", 4096}})).window == 4096);
+  CHECK(Parse(Llama("mistral")).window == 0);
+  CHECK(Parse(With(Llama(), {{"sliding_window", 4096}})).window == 0);  // Llama has none
+  CHECK(Error(Without(Llama("mistral"), "sliding_window")) ==
+        "config.json: \"sliding_window\" is missing");
+  for (const char* type : {"qwen2", "qwen3"}) {
+    const Json qwen = With(Llama(type), {{"sliding_window", 512}, {"use_sliding_window", true}});
+    CHECK(Parse(With(Llama(type), {{"sliding_window", 512}})).window == 0);
+    CHECK(Parse(With(qwen, {{"max_window_layers", 0}})).window == 512);
+    CHECK(Parse(With(qwen, {{"max_window_layers", 4}})).window == 0);
+    CHECK(Parse(qwen).window == 0);  // of 28 layers by default
+    CHECK(Error(qwen, {{"max_window_layers", 3}}) ==
+          "config.json: \"max_window_layers\": 3 is not supported: 1 of 4 layers would have a "
+          "window, and all or none can");
+    CHECK(Error(qwen, {{"max_window_layers", -3}}) ==
+          "config.json: \"max_window_layers\": -3 is no number of layers");
+    const Json full = "full_attention", sliding = "sliding_attention";
+    CHECK(Parse(With(qwen, {{"layer_types", {sliding, sliding, sliding, sliding}}})).window == 512);
+    CHECK(Parse(With(qwen, {{"layer_types", {full, full, full, full}}})).window == 0);
+    CHECK(Error(qwen, {{"layer_types", {full, sliding, full, sliding}}}) ==
+          "config.json: \"layer_types\": [\"full_attention\",\"sliding_attention\","
+          "\"full_attention\",\"sliding_attention\"] is not supported: 2 of 4 layers would have a "
+          "window, and all or none can");
+  }
+  CHECK(Error(Llama(), {{"layer_types", {"full_attention"}}}) ==
+        "config.json: \"layer_types\": [\"full_attention\"] is no list for 4 layers");
+  const Json chunked = "chunked_attention";
+  CHECK_THAT(Error(Llama(), {{"layer_types", {chunked, chunked, chunked, chunked}}}),
+             Catch::EndsWith("is not supported: full_attention or sliding_attention is"));
+  const Json sliding = "sliding_attention";
+  CHECK_THAT(Error(Llama(), {{"layer_types", {sliding, sliding, sliding, sliding}}}),
+             Catch::EndsWith("has windows that the model does not use"));
+}
+
+TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
+  const auto unsupported = [](const Json& json, const std::string& key, const Json& value) {
+    CHECK(Error(json, {{key, value}}) ==
+          "config.json: \"" + key + "\": " + value.dump() + " is not supported");
+  };
+  CHECK(Error(Gpt2(), {{"model_type", "opt"}}) ==
+        "config.json: \"model_type\": \"opt\" is not supported; use a model of one of gpt2, llama, "
+        "mistral, qwen2, qwen3");
+  CHECK_THAT(Error(Without(Gpt2(), "model_type")),
+             Catch::StartsWith("config.json: \"model_type\" is missing"));
+  unsupported(Gpt2(), "activation_function", "gelu");
+  unsupported(Gpt2(), "scale_attn_weights", false);
+  unsupported(Gpt2(), "scale_attn_by_inverse_layer_idx", true);
+  unsupported(Gpt2(), "add_cross_attention", true);
+  unsupported(Gpt2(), "pruned_heads", {{"0", {1}}});
+  CHECK(Error(Gpt2(), {{"n_inner", 1000}}) ==
+        "config.json: \"n_inner\": 1000 is not 4 times \"n_embd\": 768");
+  CHECK(Error(Gpt2(), {{"n_head", 7}}) ==
+        "config.json: \"n_head\": 7 does not divide \"n_embd\": 768");
+  unsupported(Llama(), "hidden_act", "gelu_pytorch_tanh");
+  unsupported(Llama(), "attention_bias", true);
+  unsupported(Llama(), "mlp_bias", true);
+  unsupported(Llama(), "partial_rotary_factor", 0.5);
+  unsupported(Llama(), "quantization_config", {{"quant_method", "gptq"}});
+  unsupported(Llama(), "auto_map", {{"AutoModel", "x.Y"}});
+  CHECK(Error(Llama(), {{"num_key_value_heads", 5}}) ==
+        "config.json: \"num_key_value_heads\": 5 does not divide \"num_attention_heads\": 32");
+  CHECK(Error(Llama(), {{"num_attention_heads", 48}}) ==
+        "config.json: \"num_attention_heads\": 48 does not divide \"hidden_size\": 4096");
+  CHECK(Error(Llama(), {{"head_dim", 33}}) == "config.json: \"head_dim\": 33 is odd");
+  CHECK(Error(Without(Llama("qwen2"), "num_key_value_heads")) ==
+        "config.json: \"num_key_value_heads\" is missing");
+}
+
+TEST_CASE("HuggingFaceConfig: values of another kind are refused by key and value") {
+  for (const char* key : {"vocab_size", "num_hidden_layers", "hidden_size", "intermediate_size",
+                          "num_attention_heads", "max_position_embeddings"}) {
+    CHECK(Error(Without(Llama(), key)) == "config.json: \"" + std::string(key) + "\" is missing");
+    for (const Json& value : {Json(0), Json(-1), Json(1.5), Json("8"), Json(int64_t{1} << 33)}) {
+      CHECK(Error(Llama(), {{key, value}}) == "config.json: \"" + std::string(key) +
+                                                  "\": " + value.dump() +
+                                                  " is no whole number from 1 to 4294967296");
+    }
+  }
+  CHECK(Error(Llama(), {{"rms_norm_eps", -1}}) ==
+        "config.json: \"rms_norm_eps\": -1 is no number that is 0 or more");
+  CHECK(Error(Llama(), {{"tie_word_embeddings", 1}}) ==
+        "config.json: \"tie_word_embeddings\": 1 is neither true nor false");
+  CHECK(Error(Llama(), {{"torch_dtype", 1}}) == "config.json: \"torch_dtype\": 1 is no string");
+  CHECK(Error(Llama(), {{"eos_token_id", -1}}) ==
+        "config.json: \"eos_token_id\": -1 is neither an id of a token nor a list of ids");
+  CHECK(std::string(ParseHuggingFaceConfig(R"({"a":1,"a":2})", "c.json").status().message()) ==
+        "c.json: \"a\" has two values in one object; correct the file");
+}
+
+TEST_CASE("HuggingFaceConfig: what is written is read") {
+  std::vector<HuggingFaceConfig> configs = {Parse(Gpt2())};
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    configs.push_back(Parse(Llama(type)));
+    if (configs.back().model_type == "llama") continue;
+    configs.push_back(configs.back());
+    configs.back().window = 1024;
+  }
+  configs[1].scaling = RotaryScalingConfig{8, 1, 4, 8192};
+  for (const HuggingFaceConfig& config : configs) {
+    const auto read = ParseHuggingFaceConfig(ConfigText(config), "config.json",
+                                             GenerationConfigText(config), "g.json");
+    INFO(ConfigText(config));
+    REQUIRE(read.ok());
+    CHECK(*read == config);
+  }
+}
+
+TEST_CASE("HuggingFaceConfig: files of a folder") {
+  const TemporaryDirectory folder;
+  CHECK_THAT(std::string(ReadHuggingFaceConfig(folder.path()).status().message()),
+             Catch::StartsWith(folder.path() + "/config.json: "));
+  folder.Write("config.json", Llama().dump());
+  CHECK(ReadHuggingFaceConfig(folder.path())->end_ids == std::vector<int64_t>{128001, 128009});
+  folder.Write("generation_config.json", R"({"eos_token_id":3})");
+  CHECK(ReadHuggingFaceConfig(folder.path())->end_ids == std::vector<int64_t>{3});
+}
+
+}  // namespace
+}  // namespace oneflow

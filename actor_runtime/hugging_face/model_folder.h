@@ -1,0 +1,65 @@
+// The tensors of a Hugging Face folder: of model.safetensors, or of the shards that
+// model.safetensors.index.json names.
+//
+//   ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open("models/llama"));
+//   ASSIGN_OR_RETURN(const auto variables,
+//                    MapVariables(folder, LlamaFiles(), wanted, config.vocab, config.tied));
+//   ... ReadSlice(variables[0], slice, values) ...
+//
+// All headers are checked when the folder is opened, and the names and shapes of all tensors when
+// they are mapped: nothing is found missing after hours.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/hugging_face/copy_slice.h"
+#include "actor_runtime/hugging_face/safetensors.h"
+#include "oneflow_core/model/file_tensors.h"
+#include "oneflow_core/tensor/shape.h"
+
+namespace oneflow {
+
+class ModelFolder {
+ public:
+  struct Entry {
+    const SafetensorsFile* file = nullptr;
+    const FileTensor* tensor = nullptr;
+  };
+
+  // An input error unless each tensor of the index is in the file that the index names for it, and
+  // no file has others.
+  static absl::StatusOr<ModelFolder> Open(const std::string& dir);
+
+  const std::string& dir() const { return dir_; }
+  const std::map<std::string, Entry>& tensors() const { return tensors_; }
+
+ private:
+  absl::Status Add(const std::string& name);
+  absl::Status ReadIndex(const std::string& path);
+
+  std::string dir_;
+  std::deque<SafetensorsFile> files_;  // entries point to them
+  std::map<std::string, Entry> tensors_;
+};
+
+struct WantedVariable {
+  std::string name;
+  Dims dims;
+};
+
+// Finds the parts of all variables. Names of files may have the family's prefix or not. An input
+// error names the first tensor that is missing, that is unknown, that has another shape or a type
+// that cannot be read, or that occurs with prefix and without. `vocab`: the tokens of the files.
+// `tied`: the head is the embedding; a folder that has the head, too, must have the same values.
+absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
+                                                         const FamilyFiles& files,
+                                                         std::span<const WantedVariable> variables,
+                                                         int64_t vocab, bool tied);
+
+}  // namespace oneflow

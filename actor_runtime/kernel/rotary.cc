@@ -1,0 +1,71 @@
+// Rotary position embeddings. The cosines and sines of a position are computed once for all of its
+// heads. The gradient turns by the negative angles.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/rotary_frequencies.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
+#include "actor_runtime/kernel/support.h"
+
+namespace oneflow {
+namespace {
+
+// Pairs of a head whose cosines and sines are kept at a time.
+constexpr int64_t kPairs = 256;
+
+// The position of a token.
+struct TokenPositions {
+  const int32_t* given;  // null: 0, 1, ... in each sequence
+  bool each;             // one for each token; else that of the first token of all sequences
+  int64_t length;
+  int64_t operator()(int64_t token) const {
+    if (given == nullptr) return token % length;
+    return each ? given[token] : given[0] + token % length;
+  }
+};
+
+absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    const Dims& x_dims = In(s, 0).local();
+    const int64_t tokens = x_dims[0] * x_dims[1], length = x_dims[1];
+    const int64_t heads = DimsProduct(x_dims, 2, static_cast<int>(x_dims.size()) - 1);
+    const int64_t half = x_dims.back() / 2, row = heads * 2 * half;
+    const bool has_positions = s.in.size() > 1;
+    const bool each = has_positions && In(s, 1).dims.size() == 2;
+    const float direction = BoolAttr(s, "inverse") ? -1 : 1;
+    return [=, &v = *VectorFor<T, S>(s.isa),
+            frequencies = RotaryFrequencies(s)](const KernelCall& call) {
+      const S* x = call.input<S>(0);
+      S* y = call.output<S>(0);
+      const TokenPositions positions{has_positions ? call.input<int32_t>(1) : nullptr, each,
+                                     length};
+      ForPieces(call, tokens, RowPiece(row), [&](int64_t begin, int64_t end) {
+        T cosines[kPairs], sines[kPairs];
+        for (int64_t token = begin; token < end; ++token) {
+          const float position = direction * static_cast<float>(positions(token));
+          for (int64_t j = 0; j < half; j += kPairs) {
+            const int64_t n = std::min(kPairs, half - j), at = token * row + j;
+            v.rotary_angles(position, frequencies.data() + j, cosines, sines, n);
+            v.rotate(x + at, cosines, sines, y + at, heads, half, n, call.accumulate);
+          }
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace
+
+KernelTable RotaryTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"rotary", MakeRotary},
+  };
+  return kTable;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,21 @@
+// The frequencies of rotary position embeddings, for the kernels of any device.
+//
+//   const std::vector<float> f = RotaryFrequencies(setup);   // of a "rotary", for d = 128: 64
+//   float angle = static_cast<float>(position) * f[j];       // of the pair j, in f32
+//
+// They are theta^(-2 j / d), scaled as Llama 3.1 does if the attributes say so: wavelengths of more
+// than original_positions / low_frequency_factor are multiplied by scale_factor, those of less than
+// original_positions / high_frequency_factor are kept, and those between are interpolated. Every
+// step is rounded to f32, in the order of Hugging Face's transformers, so that a checkpoint meets
+// the angles that it was trained with. Internal to kernel/ and cuda/kernel/.
+#pragma once
+
+#include <vector>
+
+#include "actor_runtime/kernel/kernel.h"
+
+namespace oneflow {
+
+std::vector<float> RotaryFrequencies(const KernelSetup& s);
+
+}  // namespace oneflow

@@ -1,0 +1,363 @@
+#include "oneflow_core/model/annotate_model.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/balance_stages.h"
+#include "oneflow_core/model/families.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+namespace {
+
+// "data" and its factors "data.0", "data.1", ...
+std::vector<std::string> ListAxes(const Mesh& mesh, const std::string& name) {
+  std::vector<std::string> axes;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    if (axis.name == name || axis.name.starts_with(name + '.')) axes.push_back(axis.name);
+  }
+  return axes;
+}
+
+int CountDevices(const Mesh& mesh, const std::vector<std::string>& axes) {
+  int degree = 1;
+  for (const std::string& axis : axes) degree *= mesh.axes[mesh.FindAxis(axis)].size;
+  return degree;
+}
+
+// What is asked of a tensor on an axis, or on the axis it is a factor of; nullptr: nothing.
+const Sbp* AskedOn(const Tensor& tensor, const std::string& axis) {
+  auto found = tensor.constraint.find(axis);
+  if (found == tensor.constraint.end()) {
+    found = tensor.constraint.find(axis.substr(0, axis.find('.')));
+  }
+  return found == tensor.constraint.end() ? nullptr : &found->second;
+}
+
+// The user's constraint stays.
+void Constrain(Graph* graph, const Op& op, const std::vector<std::string>& axes, Sbp sbp) {
+  Tensor* tensor = &graph->tensors[op.outputs[0]];
+  for (const std::string& axis : axes) {
+    if (AskedOn(*tensor, axis) != nullptr) continue;
+    tensor->constraint.emplace(axis, sbp);
+    tensor->usual.insert(axis);
+  }
+}
+
+// The number of blocks; 0 if the graph has none, or not those from 0 on without a gap.
+int CountBlocks(const Graph& graph) {
+  std::vector<bool> seen;
+  for (const Op& op : graph.ops) {
+    if (op.block < 0 || HasOwnShape(op.kind)) continue;
+    if (op.block >= static_cast<int>(graph.ops.size())) return 0;
+    if (op.block >= static_cast<int>(seen.size())) seen.resize(op.block + 1);
+    seen[op.block] = true;
+  }
+  const bool all = std::find(seen.begin(), seen.end(), false) == seen.end();
+  return all ? static_cast<int>(seen.size()) : 0;
+}
+
+// FLOPs of a sequence in the forward: of each block, and of the ops before and after the blocks. If
+// the shapes of a graph are inconsistent, all blocks cost the same; a later pass reports the error.
+BlockCosts CountFlops(Graph graph, int blocks) {
+  for (Tensor& tensor : graph.tensors) {
+    for (int64_t& size : tensor.shape.dims) size = std::max<int64_t>(size, 1);  // "batch"
+  }
+  BlockCosts costs{.blocks = std::vector<double>(blocks, 1)};
+  if (!CheckGraph(graph).ok() || !InferShapes(&graph).ok()) return costs;
+  bool after = false;
+  for (const Op& op : graph.ops) {
+    const auto& flops = FindOpDef(op)->flops;
+    const double cost = flops == nullptr || HasOwnShape(op.kind) ? 0 : flops({graph, op});
+    (op.block >= 0 ? costs.blocks[op.block] : after ? costs.last : costs.first) += cost;
+    after = after || op.block >= 0;
+  }
+  return costs;
+}
+
+// The stage of each block, as the user says.
+absl::StatusOr<std::vector<int>> WrittenStages(const std::vector<int>& layers, int blocks,
+                                               int stages) {
+  const std::string where = "stage_layers " + absl::StrJoin(layers, ",");
+  if (static_cast<int>(layers.size()) != stages) {
+    return InputError(where, "has " + std::to_string(layers.size()) + " numbers",
+                      "write one for each of the " + std::to_string(stages) +
+                          " places along the pipe: stages times chunks");
+  }
+  std::vector<int> stage_of;
+  for (int stage = 0; stage < stages; ++stage) {
+    const bool end = stage == 0 || stage == stages - 1;
+    const std::string gives =
+        "gives place " + std::to_string(stage) + ' ' + std::to_string(layers[stage]) + " layers";
+    if (layers[stage] < (end ? 0 : 1)) {
+      return InputError(where, gives,
+                        "use 1 or more; only the first place and the last may have none");
+    }
+    if (layers[stage] > blocks) {
+      return InputError(where, gives, "the model has " + std::to_string(blocks) + " in all");
+    }
+    stage_of.insert(stage_of.end(), layers[stage], stage);
+  }
+  if (static_cast<int>(stage_of.size()) == blocks) return stage_of;
+  return InputError(where, "adds up to " + std::to_string(stage_of.size()) + " layers",
+                    "the model has " + std::to_string(blocks));
+}
+
+// The stage of each block, balanced.
+absl::StatusOr<std::vector<int>> ChosenStages(const Graph& graph, int blocks, int pipe,
+                                              int chunks) {
+  if (blocks >= pipe * chunks) return BalancedStages(CountFlops(graph, blocks), pipe * chunks);
+  return InputError(
+      "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
+      "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",
+      chunks > 1 ? "use fewer chunks or stages, or a schedule of one chunk"
+                 : "use pipe=" + std::to_string(blocks) + " or less");
+}
+
+// What stands before the blocks is on stage 0 (the embedding), what reads of them on the last (the
+// head).
+void AssignStages(const std::vector<int>& stage_of, int stages, Graph* graph) {
+  std::vector<bool> from_block(graph->ops.size());
+  for (Op& op : graph->ops) {
+    const bool after = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId t) {
+      return from_block[&graph->Producer(t) - graph->ops.data()];
+    });
+    from_block[&op - graph->ops.data()] = after || (op.block >= 0 && !HasOwnShape(op.kind));
+    if (op.block >= 0 || after) op.stage = op.block >= 0 ? stage_of[op.block] : stages - 1;
+  }
+  const std::vector<std::vector<Use>> uses = FindUses(*graph);
+  for (Op& op : graph->ops) {
+    if (!HasOwnShape(op.kind) || uses[op.outputs[0]].empty()) continue;
+    op.stage = graph->ops[uses[op.outputs[0]].front().op].stage;
+  }
+}
+
+absl::Status SetStages(Graph* graph, int blocks, int pipe, const AnnotateOptions& options) {
+  const std::vector<int>& layers = options.stage_layers;
+  const int stages = pipe * options.chunks;
+  const bool staged =
+      std::any_of(graph->ops.begin(), graph->ops.end(), [](const Op& op) { return op.stage != 0; });
+  if (staged && !layers.empty()) {
+    return InputError("stage_layers " + absl::StrJoin(layers, ","),
+                      "is given, and \"" + graph->name + "\" has stages of its own",
+                      "leave one of the two out");
+  }
+  if (staged || (stages == 1 && layers.empty())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<int> stage_of,
+                   layers.empty() ? ChosenStages(*graph, blocks, pipe, options.chunks)
+                                  : WrittenStages(layers, blocks, stages));
+  AssignStages(stage_of, stages, graph);
+  return absl::OkStatus();
+}
+
+// The axes `tensor`: those that split groups of heads, or all heads where there are no groups, and
+// those that split the query heads of a group.
+struct TensorAxes {
+  std::vector<std::string> all, of_groups, within_groups;
+};
+
+const TensorSplit* FindSplit(const Family& family, const Op& op) {
+  for (const TensorSplit& split : family.splits) {
+    if (VariableName(split.variable, op.block) == op.name) return &split;
+  }
+  return nullptr;
+}
+
+// A dimension of a variable that tensor axes split.
+struct SplitDim {
+  const Op* op = nullptr;
+  const Tensor* tensor = nullptr;
+  int dim = 0;
+  int64_t size() const { return tensor->shape.dims[dim]; }
+  std::string Text() const {
+    const std::vector<std::string>& names = tensor->shape.names;
+    const std::string what =
+        names.empty() || names[dim].empty() ? "dimension " + std::to_string(dim) : names[dim];
+    return std::to_string(size()) + " of " + what + " in \"" + op->name + "\" " +
+           ToString(tensor->shape);
+  }
+};
+
+// The shortest dimensions that split groups, and query heads of a group; none in a model whose
+// heads are not grouped.
+struct GroupedHeads {
+  std::optional<SplitDim> groups, heads;
+};
+
+GroupedHeads FindGroupedHeads(const Graph& graph, const Family& family) {
+  GroupedHeads found;
+  const auto take = [](const SplitDim& dim, std::optional<SplitDim>* shortest) {
+    if (dim.dim >= dim.tensor->shape.rank()) return;
+    if (!*shortest || dim.size() < (*shortest)->size()) *shortest = dim;
+  };
+  for (const Op& op : graph.ops) {
+    const TensorSplit* split = op.kind == "variable" ? FindSplit(family, op) : nullptr;
+    if (split == nullptr || !split->within_group) continue;
+    const Tensor& tensor = graph.tensors[op.outputs[0]];
+    take({&op, &tensor, split->sbp.dim}, &found.groups);
+    if (split->within_group->split()) take({&op, &tensor, split->within_group->dim}, &found.heads);
+  }
+  return found;
+}
+
+// "write tensor=8x2, ...": the first factor splits as many groups as can be.
+std::string FactorsText(int64_t degree, int64_t groups, int64_t heads) {
+  for (int64_t first = std::min(groups, degree); first > 1; --first) {
+    if (degree % first != 0 || degree / first > heads) continue;
+    return "write --mesh=tensor=" + std::to_string(first) + 'x' + std::to_string(degree / first) +
+           ": the first factor splits the groups, the second the query heads of each";
+  }
+  return "use tensor=" + std::to_string(groups) +
+         " or less, or two factors, of the groups and of "
+         "the " +
+         std::to_string(heads) + " query heads of each";
+}
+
+// Each device gets a group, and a query head of it.
+absl::StatusOr<TensorAxes> AssignTensorAxes(const Graph& graph, const Family& family,
+                                            const Mesh& mesh) {
+  TensorAxes axes{.all = ListAxes(mesh, "tensor")};
+  std::sort(axes.all.begin(), axes.all.end());  // by factor: a mesh may have them in any order
+  const GroupedHeads grouped = FindGroupedHeads(graph, family);
+  if (!grouped.groups) {
+    axes.of_groups = axes.all;
+    return axes;
+  }
+  const int64_t groups = grouped.groups->size(), heads = grouped.heads ? grouped.heads->size() : 1;
+  int64_t parts = 1, parts_within = 1;
+  for (const std::string& axis : axes.all) {
+    const int64_t size = mesh.axes[mesh.FindAxis(axis)].size;
+    const bool splits_groups = axes.within_groups.empty() && parts * size <= groups;
+    (splits_groups ? parts : parts_within) *= size;
+    (splits_groups ? axes.of_groups : axes.within_groups).push_back(axis);
+  }
+  if (parts_within == 1 || ((parts > 1 || groups == 1) && parts_within <= heads)) return axes;
+  const int64_t degree = parts * parts_within;
+  return InputError("tensor=" + std::to_string(degree),
+                    "is more parts than the " + grouped.groups->Text(),
+                    FactorsText(degree, groups, heads));
+}
+
+// Each part gets an element of every dimension that all axes split: a head, a word.
+absl::Status CheckDegree(const Graph& graph, const Family& family, int degree) {
+  for (const Op& op : graph.ops) {
+    const TensorSplit* split = op.kind == "variable" ? FindSplit(family, op) : nullptr;
+    const Tensor& tensor = graph.tensors[op.outputs[0]];
+    if (split == nullptr || split->within_group || split->sbp.dim >= tensor.shape.rank()) continue;
+    const SplitDim dim{&op, &tensor, split->sbp.dim};
+    if (dim.size() >= degree) continue;
+    return InputError("tensor=" + std::to_string(degree), "is more parts than the " + dim.Text(),
+                      "use tensor=" + std::to_string(dim.size()) + " or less");
+  }
+  return absl::OkStatus();
+}
+
+// By op, true if its result is of the shape of the residual stream: it enters the first block, is
+// between blocks, or is dropped out before it is added to the stream.
+std::vector<bool> FindStream(const Graph& graph) {
+  std::vector<bool> stream(graph.ops.size(), false);
+  for (size_t id = 0; id < graph.ops.size(); ++id) {
+    const Op& op = graph.ops[id];
+    const bool adds = op.kind == "add";
+    if (adds || op.kind == "positional_embedding") stream[id] = true;
+    for (const TensorId t : op.inputs) {
+      const Op& from = graph.Producer(t);
+      const OpDef* def = FindOpDef(from);
+      const bool drops = adds && def != nullptr && def->random;
+      const bool enters = op.block >= 0 && from.block < 0 && !HasOwnShape(from.kind);
+      if (drops || enters) stream[graph.tensors[t].producer] = true;
+    }
+  }
+  return stream;
+}
+
+// The dimension of a variable that `parts` devices split best, the first of equals, of those that
+// are long enough and that no constraint splits but on the axes of `but`; B if there is none.
+Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t parts) {
+  Sbp best = B();
+  double least = 0;  // of what is split so, the share of the device that has most
+  for (int d = 0; d < tensor.shape.rank(); ++d) {
+    const int64_t size = tensor.shape.dims[d];
+    const bool split =
+        std::any_of(tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
+          return on.second == S(d) && std::find(but.begin(), but.end(), on.first) == but.end();
+        });
+    if (split || size < parts) continue;
+    const double most = static_cast<double>((size + parts - 1) / parts) / static_cast<double>(size);
+    if (!best.split() || most < least) best = S(d), least = most;
+  }
+  return best;
+}
+
+// Variables split over the data axes, each gathered as `shard` says.
+void ShardVariables(const Mesh& mesh, const std::vector<std::string>& data,
+                    AnnotateOptions::Shard shard, Graph* graph) {
+  for (Op& op : graph->ops) {
+    if (op.kind != "variable") continue;
+    const Tensor& tensor = graph->tensors[op.outputs[0]];
+    Constrain(graph, op, data, BestSplit(tensor, data, CountDevices(mesh, data)));
+    std::vector<std::string> split;
+    std::copy_if(data.begin(), data.end(), std::back_inserter(split),
+                 [&](const std::string& axis) { return AskedOn(tensor, axis)->split(); });
+    if (split.empty() || shard == AnnotateOptions::kWeights) continue;
+    op.attrs.emplace("gather_once", absl::StrJoin(split, ","));
+  }
+}
+
+void ConstrainModel(Graph* graph, const Family& family, const std::vector<std::string>& data,
+                    const TensorAxes& tensor, const AnnotateOptions& options) {
+  const std::vector<bool> stream = FindStream(*graph);
+  for (const Op& op : graph->ops) {
+    if (op.kind == "variable") {
+      const TensorSplit* split = FindSplit(family, op);
+      const Sbp sbp = split == nullptr ? B() : split->sbp;
+      Constrain(graph, op, tensor.of_groups, sbp);
+      Constrain(graph, op, tensor.within_groups,
+                split == nullptr ? B() : split->within_group.value_or(sbp));
+      if (options.shard == AnnotateOptions::kNone) Constrain(graph, op, data, B());
+    } else if (op.kind == "input" || stream[&op - graph->ops.data()]) {
+      Constrain(graph, op, data, S(0));
+      if (!options.split_positions || op.kind == "input") Constrain(graph, op, tensor.all, B());
+    }
+  }
+}
+
+void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
+  for (const Op& op : graph->ops) {
+    if (op.kind != "input") continue;
+    const std::vector<std::string>& names = graph->tensors[op.outputs[0]].shape.names;
+    if (!names.empty() && names[0] == "batch") Constrain(graph, op, data, S(0));
+  }
+}
+
+}  // namespace
+
+absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options) {
+  const std::vector<std::string> data = ListAxes(mesh, "data");
+  ASSIGN_OR_RETURN(const std::optional<Family> family, FindFamily(*graph));
+  const int blocks = family ? CountBlocks(*graph) : 0;
+  if (blocks == 0) {
+    if (!options.stage_layers.empty()) {
+      return InputError("stage_layers " + absl::StrJoin(options.stage_layers, ","),
+                        "counts the layers of a model, and \"" + graph->name + "\" has none",
+                        "write `stage` into the graph");
+    }
+    ConstrainInputs(graph, data);
+  } else {
+    ASSIGN_OR_RETURN(const TensorAxes tensor, AssignTensorAxes(*graph, *family, mesh));
+    RETURN_IF_ERROR(CheckDegree(*graph, *family, CountDevices(mesh, tensor.all)));
+    RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
+    ConstrainModel(graph, *family, data, tensor, options);
+  }
+  if (options.shard != AnnotateOptions::kNone) ShardVariables(mesh, data, options.shard, graph);
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

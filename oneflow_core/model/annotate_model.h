@@ -1,0 +1,55 @@
+// Annotates a model for a mesh: the only code that chooses stages and SBPs for the models of the
+// table of families (families.h). It reads the family's row and Op::block, and knows no model by
+// name. It only writes annotations: Tensor.constraint and Op.stage. It infers nothing; infer_sbp
+// decides everything that it leaves free.
+//
+//   axis                  constraints
+//   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B, or with
+//                         `shard` split along a dimension that no tensor axis splits, as evenly as
+//                         can be; B where there is none
+//   tensor, tensor.0, ... variables as the family's row says: products split by heads, columns,
+//                         rows and words; all other variables, the inputs and the residual stream B
+//   pipe                  blocks in order, embedding first, head and loss last, so that the stage
+//                         with the most flops has the fewest (balance_stages.h); over `chunks`
+//                         times as many chunks, which the stages take in turn
+//   any other             none
+//
+// Where query heads share keys and values in groups, `tensor` splits the groups. More devices than
+// groups are written as factors, tensor=8x2: the first factors split the groups; on the others keys
+// and values are replicated, and the query heads of a group are split.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/tensor/mesh.h"
+
+namespace oneflow {
+
+struct AnnotateOptions {
+  // The residual stream is free on tensor axes: sequence parallelism where infer_sbp finds it no
+  // dearer.
+  bool split_positions = false;
+  // The layout of variables, and of their optimizer states, on data axes.
+  enum Shard {
+    kNone,     // replicated
+    kStates,   // split; the weights are gathered once a step (ZeRO 1)
+    kWeights,  // split; the weights are gathered anew for each use (ZeRO 3)
+  };
+  Shard shard = kNone;
+  int chunks = 1;  // a stage
+  // The number of blocks of each chunk along the pipe, in order; empty: balanced. Only the first
+  // chunk, which has the embedding, and the last, which has the head, may have none.
+  std::vector<int> stage_layers = {};
+};
+
+// Annotates `graph` for `mesh`; graph->mesh is ignored. The user's annotations win: a constraint on
+// (tensor, axis) is kept, and if any op has a stage, all stages are kept. A graph of no
+// family, or without blocks, only gets S(0) on data axes for inputs whose first dimension is named
+// "batch", and `shard` for its variables. Errors: a family that is not known; fewer blocks than
+// chunks; fewer groups, heads or words than parts; stage_layers whose chunks or blocks do not
+// match, or that come together with the user's stages.
+absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options = {});
+
+}  // namespace oneflow

@@ -1,0 +1,347 @@
+#include "oneflow_core/model/annotate_model.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
+
+namespace oneflow {
+namespace {
+
+Graph Gpt(int64_t layers) {
+  const GptConfig config = {
+      .name = "gpt", .layers = layers, .heads = 2, .hidden = 8, .sequence = 4, .vocab = 17};
+  return *GraphFromProto(BuildGpt(config), "gpt");
+}
+
+Graph Annotated(int64_t layers, const char* mesh, const AnnotateOptions& options = {}) {
+  Graph graph = Gpt(layers);
+  const absl::Status status = AnnotateModel(&graph, *ParseMesh(mesh), options);
+  REQUIRE(status.ok());
+  return graph;
+}
+
+// "data:S(0) tensor:B", axes sorted.
+std::string Want(const Graph& graph, const char* tensor) {
+  std::string text;
+  for (const auto& [axis, sbp] : graph.tensors[graph.FindTensor(tensor)].constraint) {
+    text += (text.empty() ? "" : " ") + axis + ':' + ToString(sbp);
+  }
+  return text;
+}
+
+std::string Once(const Graph& graph, const char* variable) {
+  return AttrString(*graph.FindOp(variable), "gather_once");
+}
+
+int FindStage(const Graph& graph, const char* op) { return graph.FindOp(op)->stage; }
+
+std::string Error(Graph graph, const char* mesh) {
+  return std::string(ToStd(AnnotateModel(&graph, *ParseMesh(mesh)).message()));
+}
+
+}  // namespace
+
+TEST_CASE("tensor parallelism: by heads, columns, rows and words") {
+  const Graph graph = Annotated(1, "data=2,tensor=2");
+  CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "labels") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "wte") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "wpe") == "data:B tensor:B");
+  CHECK(Want(graph, "embed") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "h.0.ln_1.weight") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.attn.qkv.weight") == "data:B tensor:S(2)");
+  CHECK(Want(graph, "h.0.attn.qkv.bias") == "data:B tensor:S(1)");
+  CHECK(Want(graph, "h.0.attn.proj.weight") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.attn.proj.bias") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:B tensor:S(1)");
+  CHECK(Want(graph, "h.0.mlp.fc.bias") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.mlp.proj.bias") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.mlp.add") == "data:S(0) tensor:B");
+  CHECK(Want(graph, "h.0.attn.qkv") == "");
+  CHECK(Want(graph, "logits") == "");
+  CHECK(Want(graph, "loss") == "");
+}
+
+TEST_CASE("the factors of an axis are axes of its kind, other axes stay free") {
+  const Graph graph = Annotated(1, "data=2x2,expert=2");
+  CHECK(Want(graph, "tokens") == "data.0:S(0) data.1:S(0)");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data.0:B data.1:B");
+}
+
+TEST_CASE("stages take blocks in order, the first ones one more") {
+  const Graph graph = Annotated(5, "pipe=2,data=2");
+  CHECK(FindStage(graph, "tokens") == 0);
+  CHECK(FindStage(graph, "wte") == 0);
+  CHECK(FindStage(graph, "embed.tokens") == 0);
+  CHECK(FindStage(graph, "h.2.mlp.add") == 0);
+  CHECK(FindStage(graph, "h.2.mlp.proj.weight") == 0);
+  CHECK(FindStage(graph, "h.3.ln_1.weight") == 1);
+  CHECK(FindStage(graph, "h.3.ln_1") == 1);
+  CHECK(FindStage(graph, "h.4.attn.core") == 1);
+  CHECK(FindStage(graph, "ln_f") == 1);
+  CHECK(FindStage(graph, "logits") == 1);
+  CHECK(FindStage(graph, "labels") == 1);
+  CHECK(FindStage(graph, "loss") == 1);
+  CHECK(Want(graph, "tokens") == "data:S(0)");
+}
+
+TEST_CASE("a large vocabulary leaves the last stage fewer blocks") {
+  // GPT-2 124M: its head has the flops of five blocks and a half.
+  Graph graph = *GraphFromProto(BuildGpt(*GptPreset("gpt2-124m")), "gpt");
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2")).ok());
+  CHECK(FindStage(graph, "h.7.mlp.add") == 0);
+  CHECK(FindStage(graph, "h.9.ln_1") == 1);
+}
+
+TEST_CASE("with positions split the residual stream is free on tensor axes, inputs are not") {
+  Graph graph = Gpt(1);
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=2"), {.split_positions = true}).ok());
+  CHECK(Want(graph, "h.0.attn.add") == "data:S(0)");
+  CHECK(Want(graph, "embed") == "data:S(0)");
+  CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
+}
+
+TEST_CASE("a stage may be one block; less is refused with the numbers") {
+  CHECK(FindStage(Annotated(4, "pipe=4"), "h.3.ln_1") == 3);
+  CHECK(Error(Gpt(2), "pipe=4") ==
+        "pipe=4: is more stages than the 2 layers of \"gpt\"; use pipe=2 or less");
+}
+
+TEST_CASE("places take the layers that they are told, the ends none where they shall have none") {
+  Graph graph = Gpt(2);
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2"), {.chunks = 2, .stage_layers = {0, 1, 1, 0}})
+              .ok());
+  CHECK(FindStage(graph, "embed") == 0);
+  CHECK(FindStage(graph, "wte") == 0);
+  CHECK(FindStage(graph, "h.0.ln_1.weight") == 1);
+  CHECK(FindStage(graph, "h.1.mlp.add") == 2);
+  CHECK(FindStage(graph, "ln_f.weight") == 3);
+  CHECK(FindStage(graph, "labels") == 3);
+  CHECK(FindStage(graph, "loss") == 3);
+}
+
+TEST_CASE("layers of places that do not fit the model are refused") {
+  const auto error = [](Graph graph, std::vector<int> layers) {
+    const AnnotateOptions options{.stage_layers = std::move(layers)};
+    return std::string(ToStd(AnnotateModel(&graph, *ParseMesh("pipe=3"), options).message()));
+  };
+  CHECK(
+      error(Gpt(4), {2, 2}) ==
+      "stage_layers 2,2: has 2 numbers; write one for each of the 3 places along the pipe: stages "
+      "times chunks");
+  CHECK(error(Gpt(4), {2, 0, 2}) ==
+        "stage_layers 2,0,2: gives place 1 0 layers; use 1 or more; only the first place and the "
+        "last may have none");
+  CHECK(error(Gpt(4), {1, 2, 2}) == "stage_layers 1,2,2: adds up to 5 layers; the model has 4");
+  Graph staged = Gpt(4);
+  staged.ops.back().stage = 1;
+  CHECK(error(std::move(staged), {1, 2, 1}).find("has stages of its own") != std::string::npos);
+  CHECK(error(*ParseGraphText(R"(op { name: "x" kind: "input" shape { dim { size: 8 } } })"), {1})
+            .find("counts the layers of a model, and") != std::string::npos);
+}
+
+TEST_CASE("a family that there is not is refused") {
+  Graph graph = Gpt(1);
+  graph.family = "bert";
+  CHECK(Error(graph, "data=2").starts_with("graph \"gpt\": is of family \"bert\"; the families"));
+}
+
+TEST_CASE("each part of a tensor axis gets a head") {
+  CHECK(Error(Gpt(1), "tensor=2x2") ==
+        "tensor=4: is more parts than the 2 of heads in \"h.0.attn.qkv.weight\" [8,3,2,4]; "
+        "use tensor=2 or less");
+}
+
+// Two layers of four query heads in two groups.
+Graph TinyLlama(bool grouped = true) {
+  LlamaConfig config = *LlamaPreset("llama-tiny");
+  config.qkv_bias = config.qk_norm = true;
+  if (!grouped) config.groups = 1;
+  return *GraphFromProto(BuildLlama(config), "llama");
+}
+
+TEST_CASE("tensor parallelism of Llama: by groups, columns, rows and words") {
+  Graph graph = TinyLlama();
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2,data=2,tensor=2")).ok());
+  const std::pair<const char*, const char*> wants[] = {
+      {"tokens", "data:S(0) tensor:B"},
+      {"wte", "data:B tensor:S(0)"},
+      {"embed", "data:S(0) tensor:B"},
+      {"h.0.norm_1.weight", "data:B tensor:B"},
+      {"h.0.attn.qkv.weight", "data:B tensor:S(1)"},
+      {"h.0.attn.qkv.bias", "data:B tensor:S(0)"},
+      {"h.0.attn.q_norm.weight", "data:B tensor:B"},
+      {"h.0.attn.proj.weight", "data:B tensor:S(0)"},
+      {"h.0.attn.add", "data:S(0) tensor:B"},
+      {"h.1.mlp.gate.weight", "data:B tensor:S(1)"},
+      {"h.1.mlp.up.weight", "data:B tensor:S(1)"},
+      {"h.1.mlp.proj.weight", "data:B tensor:S(0)"},
+      {"h.1.mlp.add", "data:S(0) tensor:B"},
+      {"norm_f.weight", "data:B tensor:B"},
+      {"h.0.attn.core", ""},
+      {"norm_f", ""}};
+  for (const auto& [tensor, want] : wants) {
+    INFO(tensor);
+    CHECK(Want(graph, tensor) == want);
+  }
+  CHECK(FindStage(graph, "embed") == 0);
+  CHECK(FindStage(graph, "h.0.mlp.add") == 0);
+  CHECK(FindStage(graph, "h.1.norm_1.weight") == 1);
+  CHECK(FindStage(graph, "norm_f.weight") == 1);
+}
+
+TEST_CASE("factors beyond the groups split the query heads of a group, not its key and value") {
+  Graph graph = TinyLlama();
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("tensor=2x2")).ok());
+  CHECK(Want(graph, "h.0.attn.qkv.weight") == "tensor.0:S(1) tensor.1:B");
+  CHECK(Want(graph, "h.0.attn.qkv.bias") == "tensor.0:S(0) tensor.1:B");
+  CHECK(Want(graph, "h.0.attn.proj.weight") == "tensor.0:S(0) tensor.1:S(1)");
+  CHECK(Want(graph, "h.0.mlp.gate.weight") == "tensor.0:S(1) tensor.1:S(1)");
+  CHECK(Want(graph, "wte") == "tensor.0:S(0) tensor.1:S(0)");
+  CHECK(Want(graph, "h.0.attn.add") == "tensor.0:B tensor.1:B");
+  // With one group there is no group to split.
+  graph = TinyLlama(/*grouped=*/false);
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("tensor=4")).ok());
+  CHECK(Want(graph, "h.0.attn.qkv.weight") == "tensor:B");
+  CHECK(Want(graph, "h.0.attn.proj.weight") == "tensor:S(1)");
+}
+
+TEST_CASE("more parts than groups are refused with the factors that work") {
+  CHECK(
+      Error(TinyLlama(), "tensor=4") ==
+      "tensor=4: is more parts than the 2 of groups in \"h.0.attn.qkv.weight\" [32,2,4,8]; write "
+      "--mesh=tensor=2x2: the first factor splits the groups, the second the query heads of each");
+  const std::string none =
+      "; use tensor=2 or less, or two factors, of the groups and of the 2 query heads of each";
+  CHECK(Error(TinyLlama(), "tensor=8") ==
+        "tensor=8: is more parts than the 2 of groups in \"h.0.attn.qkv.weight\" [32,2,4,8]" +
+            none);
+  CHECK(Error(TinyLlama(), "tensor=2x4") ==
+        "tensor=8: is more parts than the 2 of groups in \"h.0.attn.qkv.weight\" [32,2,4,8]" +
+            none);
+}
+
+TEST_CASE("what the user wrote wins") {
+  Graph graph = Gpt(2);
+  graph.tensors[graph.FindTensor("h.0.attn.add")].constraint = {{"tensor", S(1)}};
+  graph.ops[graph.tensors[graph.FindTensor("loss")].producer].stage = 1;
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2,data=2,tensor=2")).ok());
+  CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:S(1)");
+  CHECK(FindStage(graph, "h.1.ln_1") == 0);
+  CHECK(FindStage(graph, "loss") == 1);
+}
+
+TEST_CASE("a constraint on an axis covers its factors") {
+  Graph graph = Gpt(1);
+  graph.tensors[graph.FindTensor("wte")].constraint = {{"data", S(1)}};
+  graph.tensors[graph.FindTensor("wpe")].constraint = {{"data.1", S(1)}};
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2")).ok());
+  CHECK(Want(graph, "wte") == "data:S(1)");
+  CHECK(Want(graph, "wpe") == "data.0:B data.1:S(1)");
+}
+
+TEST_CASE("a graph that is no GPT gets its batch split, and no more") {
+  const char* text = R"(
+    op { name: "x" kind: "input" shape { dim { name: "batch" } dim { size: 8 } } }
+    op { name: "y" kind: "input" shape { dim { size: 8 } } }
+    op { name: "w" kind: "variable" shape { dim { size: 8 } dim { size: 8 } } }
+    op { name: "fc" kind: "linear" input: "x" input: "w" })";
+  Graph graph = *ParseGraphText(text);
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2,data=2,tensor=4")).ok());
+  CHECK('\n' + ToText(graph) == R"(
+graph mesh=1 ops=4 boxing=0
+  x   f32[batch,8]  = input       want=data:S(0)
+  y   f32[8]        = input
+  w   f32[8,8]      = variable
+  fc  f32[]         = linear x w
+)");
+  // Variables are split where that was asked for.
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=4"), {.shard = AnnotateOptions::kStates})
+              .ok());
+  CHECK(Want(graph, "w") == "data:S(0)");
+  CHECK(Once(graph, "w") == "data");
+}
+
+TEST_CASE("sharded variables are split where no tensor axis does, as evenly as can be") {
+  // Of 17 words, 8 of hidden, 2 heads of 4, 4 positions and 32 inside.
+  for (const auto shard : {AnnotateOptions::kStates, AnnotateOptions::kWeights}) {
+    const Graph graph = Annotated(1, "data=4,tensor=2", {.shard = shard});
+    CHECK(Want(graph, "wte") == "data:S(1) tensor:S(0)");
+    CHECK(Want(graph, "wpe") == "data:S(0) tensor:B");
+    CHECK(Want(graph, "h.0.ln_1.weight") == "data:S(0) tensor:B");
+    CHECK(Want(graph, "h.0.attn.qkv.weight") == "data:S(0) tensor:S(2)");
+    CHECK(Want(graph, "h.0.attn.qkv.bias") == "data:S(2) tensor:S(1)");  // [3,2,4]
+    CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:S(0) tensor:S(1)");
+    CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:S(1) tensor:S(0)");
+    CHECK(Want(graph, "h.0.mlp.proj.bias") == "data:S(0) tensor:B");
+    // What is no variable is as without.
+    CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
+    CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:B");
+  }
+}
+
+TEST_CASE("of dimensions that cannot be split evenly the one with the smallest largest part") {
+  // 17 words on 5 devices: 4 of 17; 8 of hidden: 2 of 8; 4 positions: too few.
+  const Graph graph = Annotated(1, "data=5", {.shard = AnnotateOptions::kStates});
+  CHECK(Want(graph, "wte") == "data:S(0)");
+  CHECK(Want(graph, "wpe") == "data:S(1)");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:S(1)");    // [8,32]
+  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:S(0)");  // [32,8]
+}
+
+TEST_CASE("variables that no dimension allows to be split stay whole") {
+  const Graph graph = Annotated(1, "data=10,tensor=2", {.shard = AnnotateOptions::kStates});
+  CHECK(Want(graph, "wte") == "data:B tensor:S(0)");
+  CHECK(Want(graph, "h.0.ln_1.weight") == "data:B tensor:B");
+  CHECK(Want(graph, "h.0.mlp.fc.bias") == "data:B tensor:S(0)");
+  CHECK(Once(graph, "wte").empty());
+  CHECK(Once(graph, "h.0.mlp.fc.bias").empty());
+}
+
+TEST_CASE("sharded states are gathered once a step, sharded weights for each use") {
+  const auto once = [](const char* mesh, AnnotateOptions::Shard shard) {
+    return Once(Annotated(1, mesh, {.shard = shard}), "wte");
+  };
+  CHECK(once("data=4", AnnotateOptions::kStates) == "data");
+  CHECK(once("data=2x2,tensor=2", AnnotateOptions::kStates) == "data.0,data.1");
+  CHECK(once("tensor=2", AnnotateOptions::kStates).empty());
+  CHECK(once("data=4", AnnotateOptions::kWeights).empty());
+  CHECK(once("data=4", AnnotateOptions::kNone).empty());
+}
+
+TEST_CASE("what the user wrote of variables wins, and is gathered once a step where it is split") {
+  Graph graph = Gpt(1);
+  const auto ask = [&](const char* variable, std::map<std::string, Sbp> constraint) {
+    graph.tensors[graph.FindTensor(variable)].constraint = std::move(constraint);
+  };
+  ask("wte", {{"data", B()}});
+  ask("wpe", {{"data", S(1)}});
+  ask("h.0.mlp.fc.weight", {{"data.1", B()}});
+  ask("h.0.mlp.proj.weight", {{"expert", S(0)}});
+  ask("h.0.mlp.proj.bias", {{"data.0", S(0)}, {"data.1", B()}});
+  graph.ops[graph.tensors[graph.FindTensor("h.0.ln_1.weight")].producer].attrs["gather_once"] =
+      std::string("data.1");
+  REQUIRE(
+      AnnotateModel(&graph, *ParseMesh("data=2x2,expert=2"), {.shard = AnnotateOptions::kStates})
+          .ok());
+  CHECK(Want(graph, "wte") == "data:B");
+  CHECK(Once(graph, "wte").empty());
+  CHECK(Want(graph, "wpe") == "data:S(1)");
+  CHECK(Once(graph, "wpe") == "data.0,data.1");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data.0:S(0) data.1:B");
+  CHECK(Once(graph, "h.0.mlp.fc.weight") == "data.0");
+  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data.0:S(1) data.1:S(1) expert:S(0)");
+  CHECK(Once(graph, "h.0.mlp.proj.bias") == "data.0");
+  CHECK(Once(graph, "h.0.ln_1.weight") == "data.1");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,30 @@
+#include "oneflow_core/model/families.h"
+
+#include <algorithm>
+#include <string>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
+
+namespace oneflow {
+
+std::vector<Family> Families() { return {GptFamily(), LlamaFamily()}; }
+
+absl::StatusOr<std::optional<Family>> FindFamily(const Graph& graph) {
+  std::string names;
+  for (const Family& family : Families()) {
+    const bool has_all =
+        std::all_of(family.known_by.begin(), family.known_by.end(), [&](std::string_view name) {
+          const Op* op = graph.FindOp(name);
+          return op != nullptr && op->kind == "variable";
+        });
+    if (graph.family.empty() ? has_all : graph.family == family.name) return family;
+    names += (names.empty() ? "" : ", ") + std::string(family.name);
+  }
+  if (graph.family.empty()) return std::nullopt;
+  return InputError("graph \"" + graph.name + "\"", "is of family \"" + graph.family + "\"",
+                    "the families are " + names + "; leave the field out for another model");
+}
+
+}  // namespace oneflow

@@ -1,0 +1,20 @@
+// The table of families. A new family is a file with a row (family.h), and a line in families.cc.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/model/family.h"
+
+namespace oneflow {
+
+std::vector<Family> Families();
+
+// The family that the graph states; where it states none, as in files written before the field
+// existed, the one whose variables it has; none where there is no such family. Error: the graph
+// states a family that is not in the table.
+absl::StatusOr<std::optional<Family>> FindFamily(const Graph& graph);
+
+}  // namespace oneflow

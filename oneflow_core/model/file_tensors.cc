@@ -1,0 +1,153 @@
+#include "oneflow_core/model/file_tensors.h"
+
+#include <charconv>
+#include <system_error>
+
+namespace oneflow {
+namespace {
+
+// A tensor of one dimension.
+FilePart Flat(std::string_view tensor) { return {.tensor = tensor}; }
+
+// The same layout as the variable's, whose first `rows` axes are the tensor's first dimension.
+FilePart Direct(std::string_view tensor, int rows = 1) { return {.tensor = tensor, .rows = rows}; }
+
+// A row for each token.
+FilePart Tokens(std::string_view tensor) {
+  return {.tensor = tensor, .rows = 1, .is_vocabulary = true};
+}
+
+// The weights of a linear layer of torch, [out, in]; `rows` axes of the variable are `in`.
+FilePart Linear(std::string_view tensor, int rows = 1) {
+  return {.tensor = tensor, .rows = rows, .transposed = true};
+}
+
+// The range of an axis along which a variable packs several tensors.
+FilePart Packed(FilePart part, int axis, int64_t begin, int64_t end) {
+  part.axis = axis, part.begin = begin, part.end = end;
+  return part;
+}
+
+}  // namespace
+
+// Conv1D of GPT-2 is stored [in, out], as variables are: nothing is transposed.
+const FamilyFiles& GptFiles() {
+  static const auto* const files = new FamilyFiles{
+      .prefix = "transformer.",
+      .variables =
+          {
+              {"wte", {Tokens("wte.weight")}},
+              {"wpe", {Direct("wpe.weight")}},
+              {"head.weight", {Tokens("lm_head.weight")}},
+              {"h.*.ln_1.weight", {Flat("h.*.ln_1.weight")}},
+              {"h.*.ln_1.bias", {Flat("h.*.ln_1.bias")}},
+              {"h.*.attn.qkv.weight", {Direct("h.*.attn.c_attn.weight")}},
+              {"h.*.attn.qkv.bias", {Flat("h.*.attn.c_attn.bias")}},
+              {"h.*.attn.proj.weight", {Direct("h.*.attn.c_proj.weight", 2)}},
+              {"h.*.attn.proj.bias", {Flat("h.*.attn.c_proj.bias")}},
+              {"h.*.ln_2.weight", {Flat("h.*.ln_2.weight")}},
+              {"h.*.ln_2.bias", {Flat("h.*.ln_2.bias")}},
+              {"h.*.mlp.fc.weight", {Direct("h.*.mlp.c_fc.weight")}},
+              {"h.*.mlp.fc.bias", {Flat("h.*.mlp.c_fc.bias")}},
+              {"h.*.mlp.proj.weight", {Direct("h.*.mlp.c_proj.weight")}},
+              {"h.*.mlp.proj.bias", {Flat("h.*.mlp.c_proj.bias")}},
+              {"ln_f.weight", {Flat("ln_f.weight")}},
+              {"ln_f.bias", {Flat("ln_f.bias")}},
+          },
+      .embedding = "wte.weight",
+      .head = "lm_head.weight",
+      .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"},
+  };
+  return *files;
+}
+
+const FamilyFiles& LlamaFiles() {
+  static const auto* const files = new FamilyFiles{
+      .prefix = "model.",
+      .variables =
+          {
+              {"wte", {Tokens("embed_tokens.weight")}},
+              {"head.weight", {Tokens("lm_head.weight")}},
+              {"norm_f.weight", {Flat("norm.weight")}},
+              {"h.*.norm_1.weight", {Flat("layers.*.input_layernorm.weight")}},
+              {"h.*.norm_2.weight", {Flat("layers.*.post_attention_layernorm.weight")}},
+              {"h.*.attn.qkv.weight",
+               {Packed(Linear("layers.*.self_attn.q_proj.weight"), 2, 0, -2),
+                Packed(Linear("layers.*.self_attn.k_proj.weight"), 2, -2, -1),
+                Packed(Linear("layers.*.self_attn.v_proj.weight"), 2, -1, 0)}},
+              {"h.*.attn.qkv.bias",
+               {Packed(Flat("layers.*.self_attn.q_proj.bias"), 1, 0, -2),
+                Packed(Flat("layers.*.self_attn.k_proj.bias"), 1, -2, -1),
+                Packed(Flat("layers.*.self_attn.v_proj.bias"), 1, -1, 0)}},
+              {"h.*.attn.q_norm.weight", {Flat("layers.*.self_attn.q_norm.weight")}},
+              {"h.*.attn.k_norm.weight", {Flat("layers.*.self_attn.k_norm.weight")}},
+              {"h.*.attn.proj.weight", {Linear("layers.*.self_attn.o_proj.weight", 3)}},
+              {"h.*.mlp.gate.weight", {Linear("layers.*.mlp.gate_proj.weight")}},
+              {"h.*.mlp.up.weight", {Linear("layers.*.mlp.up_proj.weight")}},
+              {"h.*.mlp.proj.weight", {Linear("layers.*.mlp.down_proj.weight")}},
+          },
+      .embedding = "embed_tokens.weight",
+      .head = "lm_head.weight",
+      .ignored = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"},
+  };
+  return *files;
+}
+
+std::string VariableName(std::string_view pattern, int64_t block) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return std::string(pattern);
+  return std::string(pattern.substr(0, star)) + std::to_string(block) +
+         std::string(pattern.substr(star + 1));
+}
+
+bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* block) {
+  *block = -1;
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return name == pattern;
+  const std::string_view before = pattern.substr(0, star), behind = pattern.substr(star + 1);
+  if (name.size() <= before.size() + behind.size() || !name.starts_with(before) ||
+      !name.ends_with(behind)) {
+    return false;
+  }
+  const char* const begin = name.data() + star;
+  const char* const end = name.data() + name.size() - behind.size();
+  const auto [stop, error] = std::from_chars(begin, end, *block);
+  // One name for each block: neither 007 nor -0.
+  return error == std::errc() && stop == end && VariableName(pattern, *block) == name &&
+         *block >= 0;
+}
+
+std::string FileName(const FamilyFiles& files, std::string_view tensor) {
+  return std::string(tensor == files.head ? "" : files.prefix) + std::string(tensor);
+}
+
+const VariableParts* FindParts(const FamilyFiles& files, std::string_view variable,
+                               int64_t* block) {
+  for (const VariableParts& row : files.variables) {
+    if (MatchesPattern(row.variable, variable, block)) return &row;
+  }
+  return nullptr;
+}
+
+Slice PartBox(const FilePart& part, const Dims& dims, int64_t vocab) {
+  Slice box = {Dims(dims.size(), 0), dims};
+  if (part.axis >= 0) {
+    const int64_t size = dims[part.axis];
+    const int64_t begin = part.begin < 0 ? size + part.begin : part.begin;
+    const int64_t end = part.end <= 0 ? size + part.end : part.end;
+    box.begin[part.axis] = begin;
+    box.size[part.axis] = end - begin;
+  }
+  if (part.is_vocabulary && vocab > 0) box.size[0] = vocab;
+  return box;
+}
+
+Dims TensorDims(const FilePart& part, const Dims& dims, int64_t vocab) {
+  const Dims size = PartBox(part, dims, vocab).size;
+  if (part.rows == 0) return {Product(size)};
+  const int64_t first = Product(Dims(size.begin(), size.begin() + part.rows));
+  const int64_t second = Product(Dims(size.begin() + part.rows, size.end()));
+  return part.transposed ? Dims{second, first} : Dims{first, second};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,72 @@
+// How the variables of a model correspond to the tensors of a Hugging Face folder: a table for each
+// family, of rows that say which parts of a variable are which tensors.
+//
+// A variable packs several tensors along one of its axes (queries, keys and values), has more
+// dimensions than a tensor of a file (heads, head_dim), and is stored [in, out] where a linear
+// layer of torch is stored [out, in]. A row says so with numbers and nothing else; slices of
+// variables are copied by them (actor_runtime/hugging_face/copy_slice.h).
+//
+//   "h.*.attn.qkv.weight" [hidden, g, r+2, d] packs along axis 2
+//     [0, r)       "layers.*.self_attn.q_proj.weight" [g*r*d, hidden], transposed
+//     [r, r+1)     "layers.*.self_attn.k_proj.weight" [g*d, hidden], transposed
+//     [r+1, r+2)   "layers.*.self_attn.v_proj.weight" [g*d, hidden], transposed
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/shape.h"
+
+namespace oneflow {
+
+// One tensor of a file, as a part of a variable.
+struct FilePart {
+  std::string_view tensor;  // without the family's prefix; "*" stands for the block
+  // The first `rows` axes of the part are the first dimension of the tensor, the others the second.
+  // 0: the tensor has one dimension, of all axes.
+  int rows = 0;
+  bool transposed = false;  // the tensor has the second dimension first
+  int axis = -1;            // along which the variable packs its parts; -1: the part is all of it
+  int64_t begin = 0, end = 0;  // on that axis; negative, and an end of 0, count from its end
+  bool is_vocabulary = false;  // axis 0 counts tokens: a variable may be padded there
+};
+
+struct VariableParts {
+  std::string_view variable;  // "*" stands for the block
+  std::vector<FilePart> parts;
+};
+
+struct FamilyFiles {
+  std::string_view prefix;  // of most names: "transformer."; files may leave it out
+  std::vector<VariableParts> variables;
+  // The variable and the tensor of the head. A tied model has no such variable; its folder may have
+  // the tensor all the same, a copy of the embedding's.
+  std::string_view embedding, head;
+  // Tensors that are no weights, without the prefix: masks, tables of frequencies.
+  std::vector<std::string_view> ignored;
+};
+
+const FamilyFiles& GptFiles();
+const FamilyFiles& LlamaFiles();
+
+// "h.12.attn.qkv.weight" for the pattern "h.*.attn.qkv.weight" and block 12.
+std::string VariableName(std::string_view pattern, int64_t block);
+// True if `name` is the pattern for some block; sets it (-1: the pattern has none).
+bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* block);
+
+// The name of a tensor as transformers writes it: with the prefix, but for the head's.
+std::string FileName(const FamilyFiles& files, std::string_view tensor);
+
+// The row of a variable; null if the family has none.
+const VariableParts* FindParts(const FamilyFiles& files, std::string_view variable, int64_t* block);
+
+// The box of the part in a variable of these sizes. `vocab`: the tokens that files have, where the
+// variable is padded to more; 0: as many as the variable. Requires axes that the variable has.
+Slice PartBox(const FilePart& part, const Dims& dims, int64_t vocab);
+// The sizes of the part's tensor.
+Dims TensorDims(const FilePart& part, const Dims& dims, int64_t vocab);
+
+}  // namespace oneflow

@@ -1,0 +1,167 @@
+#include "oneflow_core/model/llama.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/op/check_graph.h"
+
+namespace oneflow {
+namespace {
+
+LlamaConfig OneLayer() {
+  LlamaConfig config = *LlamaPreset("llama-tiny");
+  config.name = "one", config.layers = 1;
+  return config;
+}
+
+int64_t VariableElements(const proto::Graph& message) {
+  const Graph graph = *GraphFromProto(message, "graph");
+  int64_t elements = 0;
+  for (const Op& op : graph.ops) {
+    if (op.kind == "variable") elements += graph.tensors[op.outputs[0]].shape.elements();
+  }
+  return elements;
+}
+
+std::string Error(const LlamaConfig& config) {
+  return std::string(ToStd(CheckLlamaConfig(config).message()));
+}
+
+}  // namespace
+
+TEST_CASE("the graph of one Llama layer") {
+  const Graph graph = *GraphFromProto(BuildLlama(OneLayer()), "one");
+  CHECK('\n' + ToText(graph) == R"(
+graph one family=llama mesh=1 ops=29 boxing=0 loss=loss outputs=logits
+  tokens                i32[batch,16]  = input                                      source=tokens
+  labels                i32[batch,16]  = input                                      source=labels
+  wte                   f32[256,32]    = variable                                   init=normal init_value=0.02
+  embed                 f32[]          = embedding wte tokens
+  h.0.norm_1.weight     f32[32]        = variable                                   block=0 init=ones
+  h.0.norm_1            f32[]          = rms_norm embed h.0.norm_1.weight           block=0
+  h.0.attn.qkv.weight   f32[32,2,4,8]  = variable                                   block=0 init=normal init_value=0.02
+  h.0.attn.qkv          f32[]          = linear h.0.norm_1 h.0.attn.qkv.weight      block=0
+  h.0.attn.split :1 :2  f32[]x3        = split_qkv h.0.attn.qkv                     block=0 parts_first=false
+  h.0.attn.q_rotary     f32[]          = rotary h.0.attn.split                      block=0 theta=10000
+  h.0.attn.k_rotary     f32[]          = rotary h.0.attn.split:1                    block=0 theta=10000
+  h.0.attn.core         f32[]          = attention h.0.attn.q_rotary h.0.attn.k_rotary h.0.attn.split:2  block=0
+  h.0.attn.proj.weight  f32[2,2,8,32]  = variable  block=0 init=normal init_value=0.014142135623730949
+  h.0.attn.proj         f32[]          = linear h.0.attn.core h.0.attn.proj.weight  block=0 contract=3
+  h.0.attn.add          f32[]          = add embed h.0.attn.proj                    block=0
+  h.0.norm_2.weight     f32[32]        = variable                                   block=0 init=ones
+  h.0.norm_2            f32[]          = rms_norm h.0.attn.add h.0.norm_2.weight    block=0
+  h.0.mlp.gate.weight   f32[32,128]    = variable                                   block=0 init=normal init_value=0.02
+  h.0.mlp.gate          f32[]          = linear h.0.norm_2 h.0.mlp.gate.weight      block=0
+  h.0.mlp.up.weight     f32[32,128]    = variable                                   block=0 init=normal init_value=0.02
+  h.0.mlp.up            f32[]          = linear h.0.norm_2 h.0.mlp.up.weight        block=0
+  h.0.mlp.act           f32[]          = gated h.0.mlp.gate h.0.mlp.up              block=0 activation=silu
+  h.0.mlp.proj.weight   f32[128,32]    = variable  block=0 init=normal init_value=0.014142135623730949
+  h.0.mlp.proj          f32[]          = linear h.0.mlp.act h.0.mlp.proj.weight     block=0
+  h.0.mlp.add           f32[]          = add h.0.attn.add h.0.mlp.proj              block=0
+  norm_f.weight         f32[32]        = variable                                   init=ones
+  norm_f                f32[]          = rms_norm h.0.mlp.add norm_f.weight
+  logits                f32[]          = linear norm_f wte                          transpose_w=true
+  loss                  f32[]          = softmax_cross_entropy logits labels
+)");
+}
+
+TEST_CASE("biases, norms of queries and keys, and a head of its own add variables") {
+  const auto ops = [](const LlamaConfig& config) { return BuildLlama(config).op_size(); };
+  const int plain = ops(OneLayer());
+  LlamaConfig config = OneLayer();
+  config.tied = false;
+  CHECK(ops(config) == plain + 1);
+  config = OneLayer();
+  config.qkv_bias = true;
+  CHECK(ops(config) == plain + 1);
+  CHECK(AttrBool(*(*GraphFromProto(BuildLlama(config), "g")).FindOp("h.0.attn.qkv.bias"), "decay",
+                 true) == false);
+  config = OneLayer();
+  config.qk_norm = true, config.epsilon = 1e-6;
+  CHECK(ops(config) == plain + 4);
+  const Graph graph = *GraphFromProto(BuildLlama(config), "g");
+  CHECK(graph.tensors[graph.FindTensor("h.0.attn.k_norm.weight")].shape == Shape{8});
+  CHECK(graph.tensors[graph.FindOp("h.0.attn.q_rotary")->inputs[0]].name == "h.0.attn.q_norm");
+  for (const char* norm : {"h.0.norm_1", "h.0.attn.q_norm", "norm_f"}) {
+    CHECK(AttrDouble(*graph.FindOp(norm), "epsilon") == 1e-6);
+  }
+}
+
+TEST_CASE("windows and scaled rotary frequencies are attributes") {
+  LlamaConfig config = *LlamaPreset("llama3.2-1b");
+  config.window = 128;
+  const Graph graph = *GraphFromProto(BuildLlama(config), "g");
+  CHECK(AttrInt(*graph.FindOp("h.15.attn.core"), "window") == 128);
+  for (const char* name : {"h.3.attn.q_rotary", "h.3.attn.k_rotary"}) {
+    const Op& rotary = *graph.FindOp(name);
+    CHECK(AttrDouble(rotary, "theta") == 500000);
+    CHECK(AttrDouble(rotary, "scale_factor") == 32);
+    CHECK(AttrDouble(rotary, "low_frequency_factor") == 1);
+    CHECK(AttrDouble(rotary, "high_frequency_factor") == 4);
+    CHECK(AttrInt(rotary, "original_positions") == 8192);
+  }
+}
+
+TEST_CASE("presets of Llama, Mistral and Qwen have the published numbers of parameters") {
+  const std::pair<const char*, int64_t> published[] = {
+      {"llama2-7b", 6738415616},     {"llama2-13b", 13015864320},     {"llama2-70b", 68976648192},
+      {"llama3-8b", 8030261248},     {"llama3-70b", 70553706496},     {"llama3.1-8b", 8030261248},
+      {"llama3.1-70b", 70553706496}, {"llama3.1-405b", 405853388800}, {"llama3.2-1b", 1235814400},
+      {"llama3.2-3b", 3212749824},   {"mistral-7b", 7241732096},      {"qwen2.5-0.5b", 494032768},
+      {"qwen2.5-1.5b", 1543714304},  {"qwen2.5-3b", 3085938688},      {"qwen2.5-7b", 7615616512},
+      {"qwen2.5-14b", 14770033664},  {"qwen2.5-32b", 32763876352},    {"qwen3-0.6b", 596049920},
+      {"qwen3-1.7b", 1720574976},    {"qwen3-4b", 4022468096},        {"qwen3-8b", 8190735360},
+      {"qwen3-14b", 14768307200},    {"qwen3-32b", 32762123264}};
+  for (const auto& [name, parameters] : published) {
+    INFO(name);
+    CHECK(ParameterCount(*LlamaPreset(name)) == parameters);
+  }
+  // The presets for tests and measurements are about as large as those of the GPT.
+  CHECK(LlamaPresets().size() == std::size(published) + 3);
+  CHECK(ParameterCount(*LlamaPreset("llama-124m")) == 124730880);
+}
+
+TEST_CASE("parameters of Llama are counted as the graph has them") {
+  for (const std::string& name : LlamaPresets()) {
+    INFO(name);
+    const LlamaConfig config = *LlamaPreset(name);
+    CHECK(CheckLlamaConfig(config).ok());
+    CHECK(ParameterCount(config) == VariableElements(BuildLlama(config)));
+  }
+}
+
+TEST_CASE("bad configurations of Llama name the flag") {
+  const auto with = [](auto set) {
+    LlamaConfig config;
+    set(config);
+    return Error(config);
+  };
+  CHECK(with([](LlamaConfig& c) { c.groups = 5; }) ==
+        "--groups=5: does not divide --heads=12; each group has an equal part of the query heads");
+  CHECK(with([](LlamaConfig& c) { c.head_dim = 7; }) ==
+        "--head_dim=7: is odd; use an even number: rotary positions turn pairs of elements");
+  CHECK(with([](LlamaConfig& c) { c.layers = 0; }) ==
+        "--layers=0: is out of range; use 1 to 10000");
+  CHECK(with([](LlamaConfig& c) { c.window = -1; }) ==
+        "--window=-1: is out of range; use 0 to 16777216");
+  CHECK(with([](LlamaConfig& c) { c.theta = 1; }) ==
+        "--theta=1: is no base of rotary frequencies; use a number above 1: 10000, 500000, ...");
+  CHECK(with([](LlamaConfig& c) { c.epsilon = 0; }) ==
+        "--norm_epsilon=0: is out of range; use a number above 0 and below 1: 1e-5, 1e-6, ...");
+  CHECK(ToStd(LlamaPreset("llama3.1-9b").status().message()) ==
+        "--preset=llama3.1-9b: no such preset; did you mean llama3.1-8b?");
+  CHECK(ToStd(LlamaPreset("qwen3").status().message()) ==
+        "--preset=qwen3: no such preset; did you mean qwen3-0.6b?");
+}
+
+TEST_CASE("the usual width of a gated MLP") {
+  CHECK(UsualInner(32) == 128);
+  CHECK(UsualInner(128) == 384);
+  CHECK(UsualInner(4096) == 10944);
+}
+
+}  // namespace oneflow

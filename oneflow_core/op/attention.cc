@@ -1,0 +1,329 @@
+// attention: q[b, t, g, r, d], k[b, s, g, d], v[b, s, g, d] -> out, shaped as q, and lse[b, g, r,
+// t], the log of the sum of exp(scores) of each row, from which the gradient recomputes the scores.
+// The r query heads of a group share its keys and values; q without the dimension r has one.
+//
+// A query sees a key of its document at its position or before it, and at most `window` - 1 before
+// it. Positions and documents are data: four more inputs, all or none. Without them positions are
+// the indices of rows, and all rows are of one document.
+//
+// packed_attention reads queries, keys and values where a linear wrote them, instead of copies that
+// split_qkv makes; packed_attention_grad writes their gradients likewise. The pass `fuse` makes
+// both.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oneflow_core/device/cpu_scratch.h"
+#include "oneflow_core/device/cuda_scratch.h"
+#include "oneflow_core/op/attention_dims.h"
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kWhere = 4;  // inputs of positions and documents
+
+// The inputs of a kind: [dout], q, k, v or qkv, [out, lse], and perhaps positions and documents.
+struct Form {
+  bool grad, packed;
+
+  int q() const { return grad ? 1 : 0; }  // the first of queries, keys and values
+  int base() const { return q() + (packed ? 1 : 3) + (grad ? 2 : 0); }
+  bool HasWhere(const OpView& v) const { return v.n_inputs() > base(); }
+};
+constexpr Form kForward{false, false}, kBackward{true, false};
+constexpr Form kPackedForward{false, true}, kPackedBackward{true, true};
+
+absl::StatusOr<QkvShapes> FindShapes(const Form& form, const OpView& v) {
+  if (form.packed) return SplitQkv(v.in(form.q()), AttrBool(v.op, "parts_first"));
+  const Tensor &q = v.in(form.q()), &k = v.in(form.q() + 1), &values = v.in(form.q() + 2);
+  RETURN_IF_ERROR(ExpectQueriesAndKeys(q, k, values));
+  return QkvShapes{q.shape, k.shape, values.shape};
+}
+
+// Floating point inputs are of one type but lse, which may be wider.
+absl::Status ExpectTypes(const Form& form, const OpView& v) {
+  std::vector<std::string> roles;
+  if (form.grad) roles.push_back("dout");
+  const std::vector<std::string> qkv = {"q", "k", "v"};
+  form.packed ? roles.push_back("qkv")
+              : static_cast<void>(roles.insert(roles.end(), qkv.begin(), qkv.end()));
+  if (form.grad) roles.insert(roles.end(), {"out", "lse"});
+  std::vector<int> narrow;
+  for (int i = 0; i < static_cast<int>(roles.size()); ++i) {
+    if (roles[i] != "lse") narrow.push_back(i);
+  }
+  RETURN_IF_ERROR(ExpectFloat(v, roles, narrow));
+  for (const int i : narrow) RETURN_IF_ERROR(ExpectSameType(v, roles, 0, i));
+  return absl::OkStatus();
+}
+
+absl::Status ExpectWhere(const Form& form, const OpView& v, const QkvShapes& shapes) {
+  const Dims queries = Part(shapes.q, 0, 2).dims, keys = Part(shapes.k, 0, 2).dims;
+  if (!form.HasWhere(v)) {
+    if (queries == keys) return absl::OkStatus();
+    return Mismatch("queries and keys differ in number, " + std::to_string(queries[1]) + " and " +
+                        std::to_string(keys[1]),
+                    "give positions and documents of both");
+  }
+  if (v.n_inputs() != form.base() + kWhere) {
+    return Mismatch("has some of q_positions, k_positions, q_documents and k_documents",
+                    "give all four or none");
+  }
+  const char* roles[] = {"q_positions", "k_positions", "q_documents", "k_documents"};
+  for (int i = 0; i < kWhere; ++i) {
+    const Tensor& tensor = v.in(form.base() + i);
+    RETURN_IF_ERROR(ExpectIds(roles[i], tensor));
+    RETURN_IF_ERROR(ExpectDims(roles[i], tensor, i % 2 == 0 ? queries : keys,
+                               i % 2 == 0 ? "a number for each query" : "a number for each key"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<QkvShapes> CheckInputs(const Form& form, const OpView& v) {
+  RETURN_IF_ERROR(ExpectTypes(form, v));
+  ASSIGN_OR_RETURN(QkvShapes shapes, FindShapes(form, v));
+  RETURN_IF_ERROR(ExpectWindow(v.op));
+  RETURN_IF_ERROR(ExpectWhere(form, v, shapes));
+  return shapes;
+}
+
+template <const Form& form>
+Specs InferForward(const OpView& v) {
+  ASSIGN_OR_RETURN(const QkvShapes shapes, CheckInputs(form, v));
+  const DType dtype = v.in(form.q()).dtype;
+  return std::vector<OutputSpec>{{shapes.q, dtype}, {LseShape(shapes.q), AccumulationType(dtype)}};
+}
+
+template <const Form& form>
+Specs InferBackward(const OpView& v) {
+  ASSIGN_OR_RETURN(const QkvShapes shapes, CheckInputs(form, v));
+  const int out = form.base() - 2;
+  const std::string of = "as follows from " + Describe(form.packed ? "qkv" : "q", v.in(1));
+  RETURN_IF_ERROR(ExpectDims("dout", v.in(0), shapes.q.dims, of));
+  RETURN_IF_ERROR(ExpectDims("out", v.in(out), shapes.q.dims, of));
+  RETURN_IF_ERROR(ExpectDims("lse", v.in(out + 1), LseShape(shapes.q).dims, of));
+  const DType dtype = v.in(0).dtype;
+  if (form.packed) return std::vector<OutputSpec>{{v.in(1).shape, dtype}};
+  return std::vector<OutputSpec>{{shapes.q, dtype}, {shapes.k, dtype}, {shapes.v, dtype}};
+}
+
+// The layouts of one row: `q` is that of out and of gradients of both, too, `dkv` of the gradients
+// of keys and values, `where` of positions and documents.
+struct Layouts {
+  Sbp q, kv, dkv, qkv, lse, where;
+};
+
+template <const Form& form>
+Rows AttentionRows(const OpView& v) {
+  const auto row = [&v](const Layouts& x) {
+    Signature row;
+    if (form.grad) row.in.push_back(x.q);
+    if (form.packed) {
+      row.in.push_back(x.qkv);
+    } else {
+      row.in.insert(row.in.end(), {x.q, x.kv, x.kv});
+    }
+    if (form.grad) row.in.insert(row.in.end(), {x.q, x.lse});
+    if (form.HasWhere(v)) row.in.insert(row.in.end(), kWhere, x.where);
+    if (!form.grad) {
+      row.out = {x.q, x.lse};
+    } else if (form.packed) {
+      row.out = {x.qkv};
+    } else {
+      row.out = {x.q, x.dkv, x.dkv};
+    }
+    return row;
+  };
+  // Samples and groups are independent; positions are not.
+  const Sbp group = S(AttrBool(v.op, "parts_first") ? 3 : 2);
+  Rows rows = {AllB(v), row({S(0), S(0), S(0), S(0), S(0), S(0)}),
+               row({S(2), S(2), S(2), group, S(1), B()})};
+  // The heads of a group are, too, but each adds to the gradients of the keys that they share.
+  if (!form.packed && v.in(form.q()).shape.rank() == 5) {
+    rows.push_back(row({S(3), B(), P(), B(), S(2), B()}));
+  }
+  return rows;
+}
+
+InputGrads AttentionGradient(GradientContext& g) {
+  RETURN_IF_ERROR(OnlyFirstOutput(g, "the lse of an attention"));
+  const Op op = g.graph.ops[g.op];
+  std::vector<TensorId> grads(op.inputs.size(), -1);
+  std::vector<TensorId> inputs = {g.output_grads[0]};
+  inputs.insert(inputs.end(), op.inputs.begin(), op.inputs.begin() + 3);
+  inputs.insert(inputs.end(), {op.outputs[0], op.outputs[1]});
+  inputs.insert(inputs.end(), op.inputs.begin() + 3, op.inputs.end());
+  const TensorId first = AddGradient(g, "attention_grad", ".dq", std::move(inputs), op.attrs, 3);
+  for (int i = 0; i < 3; ++i) {
+    if (g.needs_grad[i]) grads[i] = first + i;
+  }
+  return grads;
+}
+
+// Pairs of a query and a key that it sees, over samples and heads, times d: the pairs that are
+// computed, not all t s. Positions and documents are not known here: queries are taken to be spread
+// over the positions of one document. Each product costs 2 a pair and element.
+template <const Form& form>
+double VisibleElements(const OpView& v) {
+  const absl::StatusOr<QkvShapes> shapes = FindShapes(form, v);
+  if (!shapes.ok() || shapes->keys()[1] == 0) return 0;
+  const auto s = static_cast<double>(shapes->keys()[1]);
+  const auto window = static_cast<double>(AttrInt(v.op, "window"));
+  const double most = window == 0 ? s : std::min(window, s);  // keys that a query sees
+  const double pairs = most * (most + 1) / 2 + (s - most) * most;
+  return static_cast<double>(shapes->q.elements()) * pairs / s;
+}
+
+// Two products: scores and weighted values.
+template <const Form& form>
+double ForwardFlops(const OpView& v) {
+  return 2 * 2 * VisibleElements<form>(v);
+}
+// Five: scores again, and the gradients of weights, values, queries and keys.
+template <const Form& form>
+double BackwardFlops(const OpView& v) {
+  return 5 * 2 * VisibleElements<form>(v);
+}
+
+// Scores and weighted values of all t^2 pairs of positions, as published counts have them.
+double DenseFlops(const LocalOp& op) {
+  const Dims& out = op.out[0];
+  return 4 * static_cast<double>(Product(out)) * static_cast<double>(out[1]);
+}
+
+template <const Form& form>
+int64_t CpuWorkspace(const LocalOp& op, int threads) {
+  const Dims& keys = op.in[form.packed ? form.q() : form.q() + 1];
+  return AttentionWorkspace(keys[1], keys.back(), threads);
+}
+
+template <const Form& form>
+int64_t CudaWorkspace(const LocalOp& op) {
+  return AttentionGradScratch(Product(op.in[form.base() - 1]));
+}
+
+// The kernel of a GPU takes queries and keys in their order, and all keys before a query.
+std::string NotOnCuda(const OpView& v) {
+  if (AttrInt(v.op, "window") > 0) return "a window";
+  for (const TensorId t : v.op.inputs) {
+    if (v.graph.tensors[t].dtype == DType::kI32) return "positions and documents";
+  }
+  return "";
+}
+
+// The sizes of a sample. `r` 0: q has no dimension for the heads of a group.
+struct SampleShape {
+  int64_t b, t, s, g, r, d;
+};
+
+template <const Form& form>
+OpSample MakeSample(const SampleShape& n, int64_t window, bool where, bool narrow) {
+  const auto tensor = [narrow](Dims dims, double low, double high) {
+    SampleTensor t{std::move(dims), low, high};
+    t.narrow = narrow;
+    return t;
+  };
+  const Dims heads = n.r == 0 ? Dims{n.b, n.t, n.g, n.d} : Dims{n.b, n.t, n.g, n.r, n.d};
+  const Dims sums = n.r == 0 ? Dims{n.b, n.g, n.t} : Dims{n.b, n.g, n.r, n.t};
+  const SampleTensor out = tensor(heads, -1, 1);
+  const double most = form.grad ? 1 : 2;  // of queries, keys and values
+  OpSample sample;
+  if (form.grad) sample.in.push_back(out);
+  if (form.packed) {
+    const Dims qkv = n.r == 0 ? Dims{n.b, n.t, 3, n.g, n.d} : Dims{n.b, n.t, n.g, n.r + 2, n.d};
+    sample.in.push_back(tensor(qkv, -most, most));
+    sample.attrs["parts_first"] = n.r == 0;
+  } else {
+    const SampleTensor k = tensor({n.b, n.s, n.g, n.d}, -most, most);
+    sample.in.insert(sample.in.end(), {tensor(heads, -most, most), k, k});
+  }
+  // A log of sums that leaves weights below 1.
+  if (form.grad) sample.in.insert(sample.in.end(), {out, {sums, 4, 5}});
+  if (where) {
+    for (const int64_t below : {n.t, int64_t{2}}) {
+      sample.in.push_back(SampleTensor::Ids({n.b, n.t}, below));
+      sample.in.push_back(SampleTensor::Ids({n.b, n.s}, below));
+    }
+  }
+  if (window > 0) sample.attrs["window"] = window;
+  return sample;
+}
+
+template <const Form& form>
+Samples MakeSamples(const SampleSizes& s) {
+  Samples samples;
+  const int64_t window = s.t / 2 + 1, more = form.packed ? s.t : s.t + 3;
+  for (const bool narrow : {false, true}) {
+    const auto add = [&](const SampleShape& n, int64_t of_window, bool where) {
+      samples.push_back(MakeSample<form>(n, of_window, where, narrow));
+    };
+    add({s.b, s.t, s.t, s.heads, 0, s.d}, 0, false);
+    add({s.b, s.t, s.t, s.heads, 2, s.d}, 0, false);
+    add({s.b, s.t, s.t, s.heads, 2, s.d}, window, false);
+    add({s.b, s.t, more, s.heads, 2, s.d}, 0, true);
+    add({s.b, s.t, s.t, s.heads, 0, s.d}, window, true);
+  }
+  if (!s.large) return samples;
+  samples.push_back(MakeSample<form>({1, 130, 130, 1, 0, 128}, 0, false, false));
+  for (const int64_t d : {64, 128}) {  // those that tensor cores multiply
+    samples.push_back(MakeSample<form>({1, 200, 200, 1, 0, d}, 0, false, true));
+    samples.push_back(MakeSample<form>({1, 150, 150, 1, 2, d}, 0, false, true));
+  }
+  return samples;
+}
+
+template <const Form& form>
+OpDef Define(std::string kind, std::string usage) {
+  OpDef def{.kind = std::move(kind),
+            .usage = std::move(usage),
+            .min_inputs = form.base(),
+            .max_inputs = form.base() + kWhere,
+            .outputs = form.grad ? (form.packed ? 1 : 3) : 2,
+            .attrs = {{"window", AttrType::kInt}},
+            .signatures = AttentionRows<form>,
+            .own_products = true,
+            .overwrites = true,
+            .cpu_workspace = CpuWorkspace<form>,
+            .lacks_on_cuda = NotOnCuda,
+            .samples = MakeSamples<form>};
+  if (form.packed) def.attrs.push_back({"parts_first", AttrType::kBool, /*required=*/true});
+  if constexpr (form.grad) {
+    def.infer = InferBackward<form>;
+    def.flops = BackwardFlops<form>;
+    def.cuda_workspace = CudaWorkspace<form>;
+    def.precision.assign(form.base() - 1, Precision::kNarrow);
+    def.precision.push_back(Precision::kWide);  // lse
+  } else {
+    def.infer = InferForward<form>;
+    def.flops = ForwardFlops<form>;
+    def.dense_flops = DenseFlops;
+    def.precision = {Precision::kNarrow};
+    def.selective = true;
+  }
+  return def;
+}
+
+}  // namespace
+
+std::vector<OpDef> AttentionOps() {
+  OpDef forward = Define<kForward>(
+      "attention",
+      "q[b, t, g, r, d] or q[b, t, g, d], k[b, s, g, d], v[b, s, g, d], (q_positions[b, t], "
+      "k_positions[b, s], q_documents[b, t], k_documents[b, s]) -> out, lse[b, g, r, t]");
+  forward.gradient = AttentionGradient;
+  return {std::move(forward),
+          Define<kBackward>("attention_grad",
+                            "dout, q, k, v, out, lse, (q_positions, k_positions, q_documents, "
+                            "k_documents) -> dq, dk, dv"),
+          Define<kPackedForward>("packed_attention",
+                                 "qkv, (q_positions, k_positions, q_documents, k_documents) -> "
+                                 "out, lse"),
+          Define<kPackedBackward>("packed_attention_grad",
+                                  "dout, qkv, out, lse, (q_positions, k_positions, q_documents, "
+                                  "k_documents) -> dqkv")};
+}
+
+}  // namespace oneflow

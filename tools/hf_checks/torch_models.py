@@ -1,0 +1,110 @@
+"""Small random models of transformers, and what it computes with them. It needs torch, transformers and safetensors."""
+import json
+import os
+
+import torch
+import transformers
+
+VOCAB, SEQUENCE = 128, 96
+GREEDY = 64
+PROMPTS = ["The quick brown fox", "Once upon a time", "import numpy as np", "0 1 1 2 3 5 8 13", "To be, or not to be"]
+LEAST_MARGIN = 1e-3
+SAMPLES = 24
+
+COMMON = {"vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+LLAMA = {**COMMON, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "max_position_embeddings": SEQUENCE, "initializer_range": 0.25}
+
+CONFIGS = {
+    "gpt2": lambda: transformers.GPT2Config(**COMMON, n_embd=32, n_layer=2, n_head=4, n_positions=SEQUENCE,
+                                            initializer_range=0.25),
+    "llama": lambda: transformers.LlamaConfig(**LLAMA, rope_parameters={
+        "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32}),
+    "mistral": lambda: transformers.MistralConfig(**LLAMA, head_dim=8, sliding_window=16),
+    "qwen2": lambda: transformers.Qwen2Config(**LLAMA, tie_word_embeddings=True),
+    "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=16),
+}
+
+
+def make_model(family, seed):
+    """A model whose weights bf16 holds exactly, computing in f32."""
+    torch.manual_seed(seed)
+    config = CONFIGS[family]()
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            # Biases and norms begin as constants, which hide mistakes.
+            if parameter.dim() == 1:
+                parameter.copy_((1.0 if "weight" in name else 0.0) + 0.2 * torch.randn_like(parameter))
+            parameter.copy_(parameter.to(torch.bfloat16).to(torch.float32))
+    return model
+
+
+def greedy(model, prompt):
+    """(tokens, the smallest margin between the two most likely tokens)."""
+    ids, margin = list(prompt.encode()), float("inf")
+    for _ in range(GREEDY):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0, -1]
+        best = torch.topk(logits, 2)
+        margin = min(margin, (best.values[0] - best.values[1]).item())
+        ids.append(best.indices[0].item())
+    return ids[len(prompt):], margin
+
+
+def expect(model):
+    """What transformers computes, as the tests want it."""
+    generator = torch.Generator().manual_seed(1)
+    batch = torch.randint(0, VOCAB, (SEQUENCE + 1,), generator=generator)
+    model.zero_grad()
+    logits = model(batch[None, :SEQUENCE]).logits[0]
+    loss = torch.nn.functional.cross_entropy(logits, batch[1:])
+    loss.backward()
+    gradients = {}
+    for name, parameter in model.named_parameters():
+        flat = parameter.grad.flatten()
+        at = sorted(set(torch.randint(0, flat.numel(), (SAMPLES,), generator=generator).tolist()))
+        gradients[name] = {"at": at, "values": [flat[i].item() for i in at], "largest": flat.abs().max().item()}
+    candidates = [(greedy(model, prompt), prompt) for prompt in PROMPTS]
+    (tokens, margin), prompt = max(candidates, key=lambda c: c[0][1])
+    if margin < LEAST_MARGIN:
+        return None
+    at = [0, 1, 17, 40, SEQUENCE - 1]
+    return {"versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
+            "sequence": SEQUENCE, "batch": batch.tolist(), "logits_at": at, "logits": [logits[i].tolist() for i in at],
+            "loss": loss.item(), "gradients": gradients, "prompt": prompt, "greedy": tokens, "margin": margin}
+
+
+def make_folder(family, folder, dtype=torch.bfloat16):
+    """A folder of save_pretrained; returns what transformers computes with it."""
+    for seed in range(100):
+        model = make_model(family, seed)
+        expected = expect(model)
+        if expected is not None:
+            break
+    os.makedirs(folder, exist_ok=True)
+    model.to(dtype).save_pretrained(folder)
+    return expected
+
+
+def write_fixture(family, folder):
+    expected = make_folder(family, folder)
+    rounded = json.loads(json.dumps(expected), parse_float=lambda text: float(f"{float(text):.8g}"))
+    with open(folder + "/expected.json", "w", encoding="utf-8") as file:
+        json.dump(rounded, file, separators=(",", ":"))
+        file.write("\n")
+
+
+def check_loads(folder, original):
+    """transformers loads an exported folder, and computes the same logits."""
+    loaded, info = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    reference = transformers.AutoModelForCausalLM.from_pretrained(original, dtype=torch.float32)
+    for key in "missing_keys", "unexpected_keys", "mismatched_keys":
+        if info.get(key):
+            raise AssertionError(f"transformers loads {folder} with {key}: {info[key]}")
+    ids = torch.arange(VOCAB)[None, :SEQUENCE] % VOCAB
+    with torch.no_grad():
+        if not torch.equal(loaded.eval()(ids).logits, reference.eval()(ids).logits):
+            raise AssertionError(f"transformers computes other logits with {folder}")

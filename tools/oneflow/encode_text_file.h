@@ -1,0 +1,20 @@
+// Encodes a text that `oneflow train` is given, once, before the first step.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/data/token_file.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+
+namespace oneflow {
+
+// The ids of the text file `path`, which is one document: those that `oneflow data` would write,
+// with the ids of the tokenizer's template around it. They are in a temporary file without a name,
+// in $TMPDIR or /tmp, of two bytes a token, or four where the vocabulary is above 65536; it is gone
+// when the result is. Memory does not grow with the text (EncodePieces). Progress is reported on
+// stderr. A text of which the tokenizer makes no token has none. Errors: `path` cannot be read, or
+// the temporary file not written.
+absl::StatusOr<TokenFile> EncodeTextFile(const std::string& path, const Tokenizer& tokenizer);
+
+}  // namespace oneflow

@@ -1,0 +1,39 @@
+// TextProgress: a line on stderr every other second while text is encoded.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+
+#include "oneflow_core/print/plan_text.h"
+
+namespace oneflow {
+
+class TextProgress {
+ public:
+  // `all`: bytes of text.
+  explicit TextProgress(int64_t all) : all_(all) {}
+
+  void Add(int64_t bytes) {
+    done_ += bytes;
+    if (SecondsSince(reported_) < 2) return;
+    reported_ = Clock::now();
+    std::fprintf(stderr, "%s of %s, %.1f MB/s\n", BytesText(done_).c_str(), BytesText(all_).c_str(),
+                 bytes_per_second() / 1e6);
+  }
+  double seconds() const { return SecondsSince(start_); }
+  double bytes_per_second() const { return static_cast<double>(done_) / seconds(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double SecondsSince(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  const int64_t all_;
+  int64_t done_ = 0;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point reported_ = start_;
+};
+
+}  // namespace oneflow

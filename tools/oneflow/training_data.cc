@@ -1,0 +1,209 @@
+#include "tools/oneflow/training_data.h"
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/data/token_file_meta.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/data_list.h"
+#include "tools/oneflow/encode_text_file.h"
+#include "tools/oneflow/flags.h"
+#include "tools/oneflow/resume.h"
+
+namespace oneflow {
+namespace {
+
+using FilesPointer = std::shared_ptr<const TokenizerFiles>;
+
+// A loaded tokenizer with its files.
+struct LoadedTokenizer {
+  Tokenizer tokenizer;
+  FilesPointer files;
+};
+
+absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(TokenizerFiles files, ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops));
+  return LoadedTokenizer{std::move(tokenizer), std::make_shared<TokenizerFiles>(std::move(files))};
+}
+
+// The tokenizer that the user gives, or that a checkpoint contains. It is loaded where text needs
+// it.
+class TextTokenizer {
+ public:
+  static absl::StatusOr<TextTokenizer> Make(const Arguments& args, const std::string& checkpoint) {
+    TextTokenizer made;
+    if (args.Given("tokenizer")) {
+      ASSIGN_OR_RETURN(made.loaded_, LoadWithFiles(FLAGS_tokenizer));
+      made.files_ = made.loaded_->files;
+      made.given_ = true;
+    } else if (!checkpoint.empty()) {
+      ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
+      made.files_ = reader->tokenizer_files();
+      made.folder_ = checkpoint;
+    }
+    return made;
+  }
+
+  // Null: text is bytes.
+  const FilesPointer& files() const { return files_; }
+  bool given() const { return given_; }  // by --tokenizer
+
+  // Opens a file of data; text is encoded.
+  absl::StatusOr<TokenFile> Open(const std::string& path) {
+    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path));
+    const bool text = file.tokenizer == BytesTokenizerId() && file.token_bytes == 1;
+    if (!text || files_ == nullptr || files_->files.empty()) return file;
+    if (!loaded_) {
+      ASSIGN_OR_RETURN(loaded_, LoadWithFiles(TokenizerSpecIn(folder_)));
+      loaded_->tokenizer.id = files_->id;  // the checkpoint verified the files, and has its name
+    }
+    return EncodeTextFile(path, loaded_->tokenizer);
+  }
+
+ private:
+  FilesPointer files_;
+  std::string folder_;  // of the checkpoint
+  std::optional<LoadedTokenizer> loaded_;
+  bool given_ = false;
+};
+
+absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList& list,
+                                         const ModelFacts& model, TextTokenizer* tokenizer) {
+  std::vector<TokenDataset> datasets;
+  std::vector<TokenFile> files;
+  for (const std::string& path : list.files) {
+    ASSIGN_OR_RETURN(TokenFile file, tokenizer->Open(path));
+    files.push_back(std::move(file));
+    if (list.weights.empty() && files.size() < list.files.size()) continue;
+    ASSIGN_OR_RETURN(TokenDataset data,
+                     TokenDataset::Make(std::exchange(files, {}), model.vocab, model.sequence));
+    datasets.push_back(std::move(data));
+  }
+  for (const TokenDataset& data : datasets) {
+    for (const std::string& empty : data.EmptyFiles()) {
+      std::fprintf(stderr, "oneflow: warning: --%s: %s is empty\n", flag.c_str(), empty.c_str());
+    }
+  }
+  if (list.weights.empty()) return TokenMixture(datasets[0]);
+  return TokenMixture::Make(std::move(datasets), list.weights);
+}
+
+absl::StatusOr<DataList> ListOfFlag(const std::string& flag, const std::string& text) {
+  if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
+  return ParseDataList(flag, text);
+}
+
+absl::StatusOr<MixtureSplit> OpenSplit(const DataList& list, const ModelFacts& model,
+                                       TextTokenizer* tokenizer) {
+  ASSIGN_OR_RETURN(const TokenMixture data, OpenMixture("data", list, model, tokenizer));
+  if (FLAGS_eval_data.empty()) return data.Split(FLAGS_eval_fraction, model.sequence);
+  ASSIGN_OR_RETURN(const DataList eval_list, ListOfFlag("eval_data", FLAGS_eval_data));
+  ASSIGN_OR_RETURN(const TokenMixture eval, OpenMixture("eval_data", eval_list, model, tokenizer));
+  const TokenizerId trained = data.tokenizer(), evaluated = eval.tokenizer();
+  if (trained.known() && evaluated.known() && !trained.SameAs(evaluated)) {
+    return InputError(
+        "--eval_data=" + FLAGS_eval_data,
+        "was made with tokenizer " + evaluated.Text() + ", but --data with " + trained.Text(),
+        "make both with one tokenizer");
+  }
+  return MixtureSplit{data, eval};
+}
+
+// The files that `oneflow data` put beside a token file of tokenizer `id`; null if there are none.
+absl::StatusOr<FilesPointer> FilesBesideData(const DataList& list, const TokenizerId& id) {
+  for (const std::string& path : list.files) {
+    if (!path.ends_with(".bin")) continue;
+    ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
+    const std::string folder = TokenizerFolder(path), spec = TokenizerSpecIn(folder);
+    if (!meta || !meta->tokenizer.known() || spec.empty()) continue;
+    ASSIGN_OR_RETURN(LoadedTokenizer loaded, LoadWithFiles(spec));
+    if (!loaded.tokenizer.id.SameAs(id)) {
+      return InputError(folder,
+                        "holds tokenizer " + loaded.tokenizer.id.Text() + ", but " + path +
+                            " was made with " + id.Text(),
+                        "make both again with `oneflow data`");
+    }
+    auto files = std::make_shared<TokenizerFiles>(*loaded.files);
+    files->id = id;  // with the name that the data give it
+    return files;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<FilesPointer> FindFiles(const DataList& list, const TokenizerId& id,
+                                       const TextTokenizer& tokenizer) {
+  const FilesPointer& files = tokenizer.files();
+  if (tokenizer.given() && id.known() && !id.SameAs(files->id)) {
+    return InputError(
+        "--tokenizer=" + FLAGS_tokenizer,
+        "is tokenizer " + files->id.Text() + ", but --data was made with " + id.Text(),
+        "leave it out, or make the data again with it");
+  }
+  if (files != nullptr && (tokenizer.given() || (id.known() && id.SameAs(files->id)))) return files;
+  return FilesBesideData(list, id);
+}
+
+std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
+
+}  // namespace
+
+std::string CheckpointOfResume() {
+  const absl::StatusOr<Resume> resume = ParseResume(FLAGS_resume);
+  if (!resume.ok() || *resume == Resume::kNever) return "";
+  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(FLAGS_checkpoint_dir);
+  if (!all.ok()) return "";  // the run reports it
+  for (const ListedCheckpoint& listed : *all) {
+    if (listed.complete && CheckpointReader::Open(listed.folder).ok()) return listed.folder;
+  }
+  return "";
+}
+
+absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
+                                              const std::string& checkpoint) {
+  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", FLAGS_data));
+  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, checkpoint));
+  ASSIGN_OR_RETURN(MixtureSplit split, OpenSplit(list, model, &tokenizer));
+  const TokenizerId id = split.train.tokenizer();
+  ASSIGN_OR_RETURN(FilesPointer files, FindFiles(list, id, tokenizer));
+  // A tokenizer of bytes has none.
+  const bool has_files = files != nullptr && !files->files.empty();
+  if (!has_files && id.known() && !id.SameAs(BytesTokenizerId()) && !FLAGS_checkpoint_dir.empty()) {
+    std::fprintf(stderr,
+                 "oneflow: checkpoints will not contain the tokenizer %s: there are no files of it "
+                 "beside the data; --tokenizer names them\n",
+                 id.Text().c_str());
+  }
+  return TrainingData{std::move(split.train), std::move(split.validation),
+                      id.known() || files == nullptr ? id : files->id,
+                      has_files ? std::move(files) : nullptr};
+}
+
+std::string MixtureText(const TokenMixture& data) {
+  std::string text = "data:";
+  const char* separator = " ";
+  for (const MixturePart& part : data.parts()) {
+    absl::StrAppend(&text, std::exchange(separator, ", "), part.file, " ", Percent(part.weight));
+  }
+  return text + "\n";
+}
+
+std::string SharesText(const TokenMixture& data, uint64_t seed, int64_t steps, int64_t batch) {
+  const std::vector<int64_t> counts = data.CountSamples(seed, steps, batch);
+  const auto all = static_cast<double>(steps) * static_cast<double>(batch);
+  std::string text = absl::StrCat("data of ", steps, " steps:");
+  const char* separator = " ";
+  for (size_t i = 0; i < counts.size(); ++i) {
+    absl::StrAppend(&text, std::exchange(separator, ", "), data.parts()[i].file, " ", counts[i],
+                    " sequences, ", Percent(all > 0 ? static_cast<double>(counts[i]) / all : 0));
+  }
+  return text + "\n";
+}
+
+}  // namespace oneflow
