@@ -131,9 +131,10 @@ TEST_CASE("each op's gradient is what finite differences give") {
   }
 }
 
-TEST_CASE("gradients reach a linear then gelu through both of its outputs") {
+TEST_CASE("gradients reach a linear then gelu, or gated, through both of its outputs") {
   for (const KernelSample& sample : SmallSamples()) {
-    if (FindDef(sample).then != "gelu" || sample.in[0].narrow) continue;
+    const std::string& then = FindDef(sample).then;
+    if ((then != "gelu" && then != "gated") || sample.in[0].narrow) continue;
     INFO(ToString(sample));
     Problem p = MakeProblem(sample);
     const std::vector<TensorId> both = p.graph.ops.back().outputs;

@@ -2,6 +2,7 @@
 // exchanged. A thread copies a pack.
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/split_parts.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 
 namespace oneflow::cuda {
@@ -12,45 +13,13 @@ struct HeadSizes {
   int64_t b, t, h, d;
   explicit HeadSizes(const Dims& qkv) : b(qkv[0]), t(qkv[1]), h(qkv[3]), d(qkv[4]) {}
   int64_t elements() const { return b * t * 3 * h * d; }
+  __device__ PartElement Find(int64_t i) const {
+    const int64_t c = i % d, row = i / d;
+    const int64_t head = row % h, part = row / h % 3, position = row / (3 * h) % t;
+    const int64_t batch = row / (3 * h * t);
+    return {static_cast<int>(part), ((batch * h + head) * t + position) * d + c};
+  }
 };
-
-// Queries, keys and values.
-template <typename S>
-struct HeadParts {
-  S *q, *k, *v;
-  // By index: an array of arguments would be copied to the stack.
-  __device__ S* at(int part) const { return part == 0 ? q : part == 1 ? k : v; }
-};
-
-// Element `i` of qkv is element `at` of its part.
-struct PartElement {
-  int part;
-  int64_t at;
-};
-__device__ inline PartElement FindElement(const HeadSizes& s, int64_t i) {
-  const int64_t c = i % s.d, row = i / s.d;
-  const int64_t head = row % s.h, part = row / s.h % 3, position = row / (3 * s.h) % s.t;
-  const int64_t batch = row / (3 * s.h * s.t);
-  return {static_cast<int>(part), ((batch * s.h + head) * s.t + position) * s.d + c};
-}
-
-template <int kSize, typename S>
-__global__ void __launch_bounds__(kThreads)
-    SplitHeadsKernel(HeadSizes s, int64_t n, bool accumulate, HeadParts<S> parts, const S* qkv) {
-  const int64_t i = GlobalThread() * kSize;
-  if (i >= n) return;
-  const PartElement element = FindElement(s, i);
-  PutPack<kSize>(parts.at(element.part) + element.at, LoadPack<kSize>(qkv + i), accumulate);
-}
-
-template <int kSize, typename S>
-__global__ void __launch_bounds__(kThreads)
-    JoinHeadsKernel(HeadSizes s, int64_t n, bool accumulate, S* qkv, HeadParts<const S> parts) {
-  const int64_t i = GlobalThread() * kSize;
-  if (i >= n) return;
-  const PartElement element = FindElement(s, i);
-  PutPack<kSize>(qkv + i, LoadPack<kSize>(parts.at(element.part) + element.at), accumulate);
-}
 
 // x[a, m, n, run] -> y[a, n, m, run].
 struct SwapSizes {
@@ -70,35 +39,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
-  const HeadSizes sizes(In(s, 0).local());
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(sizes.d, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
-      return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
-        if (n == 0) return absl::OkStatus();
-        const HeadParts<S> parts{call.output<S>(0), call.output<S>(1), call.output<S>(2)};
-        return Launch("split_heads", &SplitHeadsKernel<kSize, S>, ElementsShape(n, kSize),
-                      FindStream(call), sizes, n, call.accumulate, parts, call.input<S>(0));
-      });
-    });
-  });
+  return MakeSplitParts("split_heads", s, HeadSizes(In(s, 0).local()));
 }
 
 absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
-  const HeadSizes sizes(s.out[0].local());
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(sizes.d, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
-      return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
-        if (n == 0) return absl::OkStatus();
-        const HeadParts<const S> parts{call.input<S>(0), call.input<S>(1), call.input<S>(2)};
-        return Launch("split_heads_grad", &JoinHeadsKernel<kSize, S>, ElementsShape(n, kSize),
-                      FindStream(call), sizes, n, call.accumulate, call.output<S>(0), parts);
-      });
-    });
-  });
+  return MakeJoinParts("split_heads_grad", s, HeadSizes(s.out[0].local()));
 }
 
 absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
