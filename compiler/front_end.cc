@@ -15,6 +15,11 @@ namespace {
 
 bool Trains(const FrontEndState& s) { return s.draft.train; }
 
+// Programs that are fed get one text each, which is one document.
+bool ReadsDocuments(const FrontEndState& s) {
+  return s.plan.train().documents() && !s.draft.lower.feed_inputs;
+}
+
 absl::Status PruneGraph(FrontEndState* s) {
   s->draft.graph = Prune(s->draft.graph, s->draft.loss, s->draft.outputs);
   return absl::OkStatus();
@@ -108,6 +113,8 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout,
      nullptr},
+    {"separate_documents", ReadsDocuments,
+     [](FrontEndState* s) { return SeparateDocuments(&s->draft.graph); }, nullptr},
     {"decompose", nullptr,
      [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); },
      nullptr},

@@ -49,6 +49,7 @@ struct RunContext {
   int64_t micro_batches = 1;  // firings a step of forward actors
   int64_t micro_batch_size = 1;
   const TokenSource* tokens = nullptr;
+  int32_t end_of_text = -1;  // the token that ends a document of `tokens`; -1: not known
   std::function<StepNumbers(int64_t step)> optimizer;  // for adamw
   std::function<absl::Status(const Piece&)> load;      // load_slice, feed: fill piece.data
   std::function<absl::Status(const Piece&)> save;      // save_slice, fetch: take piece.data

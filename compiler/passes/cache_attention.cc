@@ -7,6 +7,7 @@
 #include "compiler/graph/rewrite.h"
 #include "compiler/passes/infer_shapes.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
@@ -45,13 +46,14 @@ class Cacher {
     if (op.kind == "input" && AttrString(op, "source") == "tokens") {
       graph_.tensors[op.outputs[0]].shape.dims[1] = positions_;
     }
-    if (op.kind == "positional_embedding") {
+    const Positions positions = FindOpDef(op)->positions;
+    if (positions == Positions::kTable) {
       op.kind = "positional_embedding_at";
       op.inputs.push_back(position_);
     }
-    if (op.kind == "rotary" && op.inputs.size() == 1) op.inputs.push_back(position_);
+    if (positions == Positions::kInput && op.inputs.size() == 1) op.inputs.push_back(position_);
     if (op.kind == "attention") RETURN_IF_ERROR(Cache(&op));
-    if (op.kind == "causal_softmax") {
+    if (positions == Positions::kWhole) {
       return InputError(Where(op), "attends to whole sequences, which no cache continues",
                         "generate from a graph with attention or causal_attention (`oneflow model "
                         "gpt --attention=fused`): its variables are the same");

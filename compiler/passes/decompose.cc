@@ -44,7 +44,7 @@ absl::StatusOr<TensorId> Emit(Graph* graph, std::vector<Op>* ops, const Op& orig
 // Split "attn.split" and attention "attn".
 absl::Status DecomposeAttention(Graph* graph, const Op& op, std::vector<Op>* ops) {
   Op split = MakePart(op, "split_qkv", FreeName(*graph, op.name + ".split"));
-  split.inputs = op.inputs;
+  split.inputs = {op.inputs[0]};
   split.attrs["parts_first"] = true;
   for (const char* part : {"", ":1", ":2"}) {
     split.outputs.push_back(AddTensor(graph, split.name + part));
@@ -52,7 +52,9 @@ absl::Status DecomposeAttention(Graph* graph, const Op& op, std::vector<Op>* ops
   RETURN_IF_ERROR(InferOutputs(graph, split));
   Op attention = MakePart(op, "attention", op.name);
   attention.inputs = split.outputs;
+  attention.inputs.insert(attention.inputs.end(), op.inputs.begin() + 1, op.inputs.end());
   attention.outputs = op.outputs;
+  RETURN_IF_ERROR(Annotate(InferOutputs(graph, attention), Where(op)));
   ops->push_back(std::move(split));
   ops->push_back(std::move(attention));
   return absl::OkStatus();

@@ -6,6 +6,8 @@
 //      FoldStages           with several chunks a stage: positions along the pipe -> (stage, chunk)
 //   1. BindBatch            dims named "batch" get the micro-batch's size
 //   2. CheckAndInferShapes  ops fit their definitions; shapes and dtypes of all tensors
+//      SeparateDocuments    with --documents: positions and documents become inputs of the ops that
+//                           look from one token to another
 //   3. Decompose            composite ops -> primitive ones
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
@@ -39,6 +41,7 @@
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dropout.h"
+#include "compiler/passes/separate_documents.h"
 #include "compiler/passes/verify_graph.h"
 #include "compiler/sbp/infer_sbp.h"
 #include "compiler/sbp/layouts.h"

@@ -262,11 +262,13 @@ absl::Status CheckDegree(const Graph& graph, const Family& family, int degree) {
 // By op, true if its result is of the shape of the residual stream: it enters the first block, is
 // between blocks, or is dropped out before it is added to the stream.
 std::vector<bool> FindStream(const Graph& graph) {
+  const std::vector<Precision> kAdds = {Precision::kStream, Precision::kToStream};
   std::vector<bool> stream(graph.ops.size(), false);
   for (size_t id = 0; id < graph.ops.size(); ++id) {
     const Op& op = graph.ops[id];
-    const bool adds = op.kind == "add";
-    if (adds || op.kind == "positional_embedding") stream[id] = true;
+    const OpDef* adder = FindOpDef(op);
+    const bool adds = adder != nullptr && adder->precision == kAdds;
+    if (adds || (adder != nullptr && adder->positions == Positions::kTable)) stream[id] = true;
     for (const TensorId t : op.inputs) {
       const Op& from = graph.Producer(t);
       const OpDef* def = FindOpDef(from);

@@ -1,7 +1,9 @@
 // causal_attention: attention on a packed qkv[b, t, 3, heads, d], as graphs of GPT-2 write it. The
 // pass `decompose` makes it
 //
-//   q, k, v = split_qkv(qkv)    out, lse = attention(q, k, v)
+//   q, k, v = split_qkv(qkv)    out, lse = attention(q, k, v, ...)
+//
+// and hands further inputs, positions and documents, to the attention, whose row checks them.
 #include "oneflow_core/op/attention_dims.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
@@ -33,9 +35,10 @@ double CompositeFlops(const OpView& v) {
 
 std::vector<OpDef> CausalAttentionOps() {
   return {{.kind = "causal_attention",
-           .usage = "qkv[b, t, 3, heads, d] -> out[b, t, heads, d], lse[b, heads, t]",
+           .usage = "qkv[b, t, 3, heads, d], (q_positions, k_positions, q_documents, k_documents) "
+                    "-> out[b, t, heads, d], lse[b, heads, t]",
            .min_inputs = 1,
-           .max_inputs = 1,
+           .max_inputs = 5,
            .outputs = 2,
            .infer = InferComposite,
            .signatures = OnlyB,

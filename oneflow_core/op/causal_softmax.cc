@@ -73,6 +73,7 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .signatures = SoftmaxRows,
            .gradient = SoftmaxGradient,
            .flops = PerElement(5),
+           .positions = Positions::kWhole,
            .precision = {Precision::kNarrow},
            .cpu_workspace = CpuWorkspace,
            .samples = SoftmaxSamples},

@@ -182,6 +182,7 @@ std::vector<OpDef> EmbeddingOps() {
        .signatures = PositionalRows,
        .gradient = PositionalGradient,
        .flops = PerElement(1),
+       .positions = Positions::kTable,
        .exact = true,
        .samples = [](const SampleSizes& s) -> Samples {
          return {{{{{s.b, s.t, s.c}}, {{s.t + 2, s.c}}}}};

@@ -69,6 +69,15 @@ enum class Precision : uint8_t {
   kBias,      // of a product: bf16 where biases are, else f32
 };
 
+// Where an op that depends on the positions of its tokens has them from. Without an input for them
+// they are the indices of a sequence.
+enum class Positions : uint8_t {
+  kNone,   // it does not depend on them
+  kInput,  // an input behind all others, which may be left out
+  kTable,  // it adds the rows of a table, input 1: that of index i to token i
+  kWhole,  // a token sees all before it: there is no input
+};
+
 // An input of indices (ids of tokens, labels): each selects one element along a dimension of
 // another tensor of the op. No kernel checks them, because a device with a part of that tensor
 // ignores the others' indices. A negative one selects nothing, and is a mistake unless the op has
@@ -118,6 +127,7 @@ struct OpDef {
   std::function<double(const LocalOp&)> dense_flops;
   bool HasProducts() const { return product != nullptr || own_products; }
   Indices indices;
+  Positions positions = Positions::kNone;
   // True if the kernel reads of the input that the indices select from as much as it writes.
   bool looks_up = false;
   // True if its kernel only overwrites its outputs, so they cannot add up over micro-batches. A

@@ -134,6 +134,7 @@ std::vector<OpDef> RotaryOps() {
            .signatures = RotaryRows,
            .gradient = RotaryGradient,
            .flops = PerElement(3),
+           .positions = Positions::kInput,
            .precision = {Precision::kNarrow},
            .samples = RotarySamples}};
 }

@@ -30,7 +30,8 @@ Specs InferInput(const OpView& v) {
   const Tensor& x = v.out(0);
   const std::string source = AttrString(v.op, "source", "feed");
   RETURN_IF_ERROR(ExpectBound(x.shape));
-  RETURN_IF_ERROR(ExpectOneOf("source", source, {"tokens", "labels", "feed"}));
+  RETURN_IF_ERROR(ExpectOneOf(
+      "source", source, {"tokens", "labels", "positions", "documents", "document_labels", "feed"}));
   if (source != "feed") {
     RETURN_IF_ERROR(ExpectIds(source, x));
     if (x.shape.rank() != 2) {

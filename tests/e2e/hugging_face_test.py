@@ -231,6 +231,13 @@ class TokenizerTest(Case):
         for name in ["vocab.json", "merges.txt"]:
             with open(f"{TOKENIZER}/{name}", "rb") as original, open(f"{self.dir}/exported/{name}", "rb") as copy:
                 self.assertEqual(copy.read(), original.read())
+        # The checkpoint knows graph, tokenizer and the end of a document: no flag says them.
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("#%&*" * 60)  # whose ids are below the model's vocabulary
+        self.run_here("train", "--init_from=imported", "--data=text.txt,text.txt", "--documents", "--mesh=data=2", "--batch=4",
+                      "--steps=2", "--checkpoint_dir=tuned")
+        self.run_here("export", "--checkpoint=tuned", "--out=tuned_model")
+        self.assertTrue(os.path.exists(self.dir + "/tuned_model/model.safetensors"))
 
     def test_a_tokenizer_that_cannot_be_used_is_a_warning(self):
         self.copy("gpt2")

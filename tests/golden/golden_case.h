@@ -22,9 +22,10 @@
 //
 // Passes are those of compile (compiler/front_end.h, compiler/back_end.h), and plan_memory. Every
 // case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
-// of programs that do not train (remove_dropout, cache_attention) and of overlap (order_update,
-// hide_exchanges) are always named. A file named fail_* expects an error, any other none. The
-// results of insert_boxing and plan_memory are verified, too.
+// of programs that do not train (remove_dropout, cache_attention), of packed documents
+// (separate_documents) and of overlap (order_update, hide_exchanges) are always named. A file named
+// fail_* expects an error, any other none. The results of insert_boxing and plan_memory are
+// verified, too.
 //
 // Up to insert_boxing the graph is printed. `show: boxing` keeps the lines of boxing ops, with
 // their reasons; `show: changed` keeps ops that the last pass made or changed, and names those that

@@ -71,7 +71,8 @@ class UnnamedFile {
 
 }  // namespace
 
-absl::StatusOr<TokenFile> EncodeTextFile(const std::string& path, const Tokenizer& tokenizer) {
+absl::StatusOr<TokenFile> EncodeTextFile(const std::string& path, const Tokenizer& tokenizer,
+                                         bool ends) {
   ASSIGN_OR_RETURN(const MappedFile text, MappedFile::Open(path));
   ASSIGN_OR_RETURN(UnnamedFile file, UnnamedFile::Create(path));
   const bool narrow = tokenizer.vocab <= 1 << 16;
@@ -85,6 +86,7 @@ absl::StatusOr<TokenFile> EncodeTextFile(const std::string& path, const Tokenize
   };
   TextProgress progress(std::ssize(text.bytes()));
   TokenizeOptions options;
+  options.end_of_text = ends && tokenizer.end_of_text.has_value();
   options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
   TextPart part;
   part.pieces.push_back(

@@ -86,6 +86,8 @@ constexpr std::string_view kNoExperts = "there are no experts here";
 constexpr std::string_view kRecompute =
     "write --recompute=attention (Megatron-LM's selective) or --recompute=full";
 constexpr std::string_view kZero = "write --shard=states (ZeRO 1) or --shard=weights (ZeRO 3)";
+constexpr std::string_view kDocuments =
+    "write --documents: positions begin anew, documents do not see each other, ends have no label";
 constexpr std::string_view kDropout =
     "write --dropout=RATE of `oneflow model`; probabilities of attention have it with "
     "--attention=unfused";
@@ -166,6 +168,9 @@ constexpr Pair kAdvice[] = {
     {"overlap_grad_reduce", kOverlap},
     {"overlap_param_gather", kOverlap},
     {"tp_comm_overlap", kOverlap},
+    {"reset_position_ids", kDocuments},
+    {"reset_attention_mask", kDocuments},
+    {"eod_mask_loss", kDocuments},
     {"eval_iters", "it counts steps; --eval_batches=N counts micro-batches"},
     {"lr_warmup_fraction", "write --warmup_steps=N"},
     {"lr_warmup_samples", "write --warmup_steps=N, in steps"},

@@ -114,6 +114,7 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_recompute(FLAGS_recompute);
   train.set_no_global_norm(!FLAGS_global_norm);
   train.set_no_fusion(!FLAGS_fuse);
+  train.set_documents(FLAGS_documents);
   train.set_staleness(FLAGS_staleness);
   train.set_steps_a_round(FLAGS_steps_a_round);
   ASSIGN_OR_RETURN(const proto::DataType precision,

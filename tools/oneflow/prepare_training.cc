@@ -37,7 +37,9 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   }
   const std::string resumed = CheckpointOfResume();
   ASSIGN_OR_RETURN(TrainingData data,
-                   OpenTrainingData(args, model, resumed.empty() ? init_from : resumed));
+                   OpenTrainingData(args, model,
+                                    {.checkpoint = resumed.empty() ? init_from : resumed,
+                                     .documents = given.train().documents()}));
   if (!init_from.empty()) {
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
     RETURN_IF_ERROR(CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer));
@@ -51,6 +53,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   options.tokens = prepared.data.train.size();
   options.tokenizer = prepared.data.tokenizer;
   options.tokenizer_files = prepared.data.tokenizer_files;
+  options.end_of_text = prepared.data.end_of_text;
   options.mixture = prepared.data.train.parts();
   options.eval_every = FLAGS_eval_every;
   options.eval_batches = FLAGS_eval_batches;

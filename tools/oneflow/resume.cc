@@ -56,6 +56,8 @@ std::string Numbers(const proto::Train& was, const proto::Train& now) {
               std::to_string(now.micro_batches()));
   all.Compare("precision", TypeName(was.precision()), TypeName(now.precision()));
   all.Compare("residual", TypeName(was.residual()), TypeName(now.residual()));
+  all.Compare("documents", was.documents() ? "apart" : "joined",
+              now.documents() ? "apart" : "joined");
   for (int f = 0; f < proto::Optimizer::descriptor()->field_count(); ++f) {
     const auto* field = proto::Optimizer::descriptor()->field(f);
     std::string before, after;

@@ -302,6 +302,7 @@ class Loop {
   RunContext Context(const std::string& program) const {
     RunContext context;
     context.seed = options_.seed;
+    context.end_of_text = options_.end_of_text;
     const proto::Program* p = FindProgram(plan_, program);
     context.micro_batches = p == nullptr ? 1 : p->micro_batches();
     context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();

@@ -37,6 +37,7 @@ struct TrainLoopOptions {
   // Once it is true, no device begins a step that none has begun yet (RunOptions): the loop ends
   // early, with a checkpoint. A signal handler may set it. null: it does not end early.
   const std::atomic<bool>* stop = nullptr;
+  int32_t end_of_text = -1;  // the token that ends a document of the data; -1: not known
   proto::Optimizer optimizer;
   ProcessGroup* processes = nullptr;  // that run the plan together; null: this one alone
 };

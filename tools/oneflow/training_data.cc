@@ -37,10 +37,12 @@ absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
 // it.
 class TextTokenizer {
  public:
-  static absl::StatusOr<TextTokenizer> Make(const Arguments& args, const std::string& checkpoint) {
+  static absl::StatusOr<TextTokenizer> Make(const Arguments& args, const DataOptions& options) {
+    const std::string& checkpoint = options.checkpoint;
     TextTokenizer made;
+    made.documents_ = options.documents;
     if (args.Given("tokenizer")) {
-      ASSIGN_OR_RETURN(made.loaded_, LoadWithFiles(FLAGS_tokenizer));
+      RETURN_IF_ERROR(made.Load(FLAGS_tokenizer));
       made.files_ = made.loaded_->files;
       made.given_ = true;
     } else if (!checkpoint.empty()) {
@@ -60,18 +62,36 @@ class TextTokenizer {
     ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path));
     const bool text = file.tokenizer == BytesTokenizerId() && file.token_bytes == 1;
     if (!text || files_ == nullptr || files_->files.empty()) return file;
-    if (!loaded_) {
-      ASSIGN_OR_RETURN(loaded_, LoadWithFiles(TokenizerSpecIn(folder_)));
-      loaded_->tokenizer.id = files_->id;  // the checkpoint verified the files, and has its name
-    }
-    return EncodeTextFile(path, loaded_->tokenizer);
+    RETURN_IF_ERROR(LoadFromCheckpoint());
+    return EncodeTextFile(path, loaded_->tokenizer, documents_);
+  }
+
+  // Requires files().
+  absl::StatusOr<std::optional<int32_t>> EndOfText() {
+    if (files_->files.empty()) return std::nullopt;
+    RETURN_IF_ERROR(LoadFromCheckpoint());
+    return loaded_->tokenizer.end_of_text;
   }
 
  private:
+  absl::Status Load(const std::string& spec) {
+    ASSIGN_OR_RETURN(loaded_, LoadWithFiles(spec));
+    if (FLAGS_end_of_text_id >= 0) loaded_->tokenizer.end_of_text = FLAGS_end_of_text_id;
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadFromCheckpoint() {
+    if (loaded_) return absl::OkStatus();
+    RETURN_IF_ERROR(Load(TokenizerSpecIn(folder_)));
+    loaded_->tokenizer.id = files_->id;  // the checkpoint verified the files, and has its name
+    return absl::OkStatus();
+  }
+
   FilesPointer files_;
   std::string folder_;  // of the checkpoint
   std::optional<LoadedTokenizer> loaded_;
   bool given_ = false;
+  bool documents_ = false;
 };
 
 absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList& list,
@@ -116,8 +136,14 @@ absl::StatusOr<MixtureSplit> OpenSplit(const DataList& list, const ModelFacts& m
   return MixtureSplit{data, eval};
 }
 
-// The files that `oneflow data` put beside a token file of tokenizer `id`; null if there are none.
-absl::StatusOr<FilesPointer> FilesBesideData(const DataList& list, const TokenizerId& id) {
+// The files of the data's tokenizer, null where there are none, and its end of text.
+struct FoundTokenizer {
+  FilesPointer files;
+  std::optional<int32_t> end_of_text;
+};
+
+// The files that `oneflow data` put beside a token file of tokenizer `id`.
+absl::StatusOr<FoundTokenizer> FindBesideData(const DataList& list, const TokenizerId& id) {
   for (const std::string& path : list.files) {
     if (!path.ends_with(".bin")) continue;
     ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
@@ -132,13 +158,13 @@ absl::StatusOr<FilesPointer> FilesBesideData(const DataList& list, const Tokeniz
     }
     auto files = std::make_shared<TokenizerFiles>(*loaded.files);
     files->id = id;  // with the name that the data give it
-    return files;
+    return FoundTokenizer{files, loaded.tokenizer.end_of_text};
   }
-  return nullptr;
+  return FoundTokenizer();
 }
 
-absl::StatusOr<FilesPointer> FindFiles(const DataList& list, const TokenizerId& id,
-                                       const TextTokenizer& tokenizer) {
+absl::StatusOr<FoundTokenizer> FindTokenizer(const DataList& list, const TokenizerId& id,
+                                             bool documents, TextTokenizer& tokenizer) {
   const FilesPointer& files = tokenizer.files();
   if (tokenizer.given() && id.known() && !id.SameAs(files->id)) {
     return InputError(
@@ -146,8 +172,29 @@ absl::StatusOr<FilesPointer> FindFiles(const DataList& list, const TokenizerId& 
         "is tokenizer " + files->id.Text() + ", but --data was made with " + id.Text(),
         "leave it out, or make the data again with it");
   }
-  if (files != nullptr && (tokenizer.given() || (id.known() && id.SameAs(files->id)))) return files;
-  return FilesBesideData(list, id);
+  if (files == nullptr || !(tokenizer.given() || (id.known() && id.SameAs(files->id)))) {
+    return FindBesideData(list, id);
+  }
+  FoundTokenizer found{files, std::nullopt};
+  if (documents) {
+    ASSIGN_OR_RETURN(found.end_of_text, tokenizer.EndOfText());
+  }
+  return found;
+}
+
+// The token that ends a document.
+absl::StatusOr<int32_t> FindEndOfText(const Arguments& args, const FoundTokenizer& found,
+                                      int64_t vocab) {
+  const bool given = args.Given("end_of_text_id");
+  if (!given && !found.end_of_text) {
+    return InputError("--documents", "it is not known which token of --data ends a document",
+                      "name it with --end_of_text_id=ID, or give the --tokenizer of the data");
+  }
+  const int64_t id = given ? FLAGS_end_of_text_id : *found.end_of_text;
+  if (id >= 0 && id < vocab) return static_cast<int32_t>(id);
+  return InputError(absl::StrCat(given ? "--end_of_text_id=" : "--documents: end of text ", id),
+                    absl::StrCat("is no token of a vocabulary of ", vocab),
+                    "name the token that ends a document with --end_of_text_id=ID");
 }
 
 std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
@@ -166,12 +213,21 @@ std::string CheckpointOfResume() {
 }
 
 absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
-                                              const std::string& checkpoint) {
+                                              const DataOptions& options) {
+  if (!options.documents && args.Given("end_of_text_id")) {
+    return InputError("--end_of_text_id", "acts on nothing: the plan keeps no documents apart",
+                      "compile with --documents, or leave it out");
+  }
   ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", FLAGS_data));
-  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, checkpoint));
+  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, options));
   ASSIGN_OR_RETURN(MixtureSplit split, OpenSplit(list, model, &tokenizer));
   const TokenizerId id = split.train.tokenizer();
-  ASSIGN_OR_RETURN(FilesPointer files, FindFiles(list, id, tokenizer));
+  ASSIGN_OR_RETURN(FoundTokenizer found, FindTokenizer(list, id, options.documents, tokenizer));
+  int32_t end_of_text = -1;
+  if (options.documents) {
+    ASSIGN_OR_RETURN(end_of_text, FindEndOfText(args, found, model.vocab));
+  }
+  FilesPointer& files = found.files;
   // A tokenizer of bytes has none.
   const bool has_files = files != nullptr && !files->files.empty();
   if (!has_files && id.known() && !id.SameAs(BytesTokenizerId()) && !FLAGS_checkpoint_dir.empty()) {
@@ -182,7 +238,7 @@ absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const Model
   }
   return TrainingData{std::move(split.train), std::move(split.validation),
                       id.known() || files == nullptr ? id : files->id,
-                      has_files ? std::move(files) : nullptr};
+                      has_files ? std::move(files) : nullptr, end_of_text};
 }
 
 std::string MixtureText(const TokenMixture& data) {

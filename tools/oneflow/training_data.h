@@ -13,19 +13,27 @@
 
 namespace oneflow {
 
+struct DataOptions {
+  // The folder of the checkpoint that the run goes on from or begins with; empty: none.
+  std::string checkpoint;
+  // Documents are kept apart: each text ends with the token --end_of_text_id, or else that of its
+  // tokenizer, which is an error where it is not known.
+  bool documents = false;
+};
+
 struct TrainingData {
   TokenMixture train, validation;  // size() of the latter is 0 where nothing is validated
   TokenizerId tokenizer;           // that made the tokens, where it is known
   std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known, or bytes
+  int32_t end_of_text = -1;  // the token that ends a document, of a plan that keeps them apart
 };
 
 // Opens --data, and --eval_data or the last --eval_fraction of --data. Text is encoded by
-// --tokenizer, or else by the tokenizer that `checkpoint` contains, or else its bytes are the
-// tokens. `checkpoint`: the folder of the checkpoint that the run goes on from or begins with;
-// empty: none. Errors: those of TokenMixture and TokenDataset; a tokenizer other than that of the
+// --tokenizer, or else by the tokenizer that the checkpoint contains, or else its bytes are the
+// tokens. Errors: those of TokenMixture and TokenDataset; a tokenizer other than that of the
 // tokens.
 absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
-                                              const std::string& checkpoint);
+                                              const DataOptions& options);
 
 // The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
 // empty otherwise.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -89,11 +90,29 @@ absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
   });
 }
 
+enum class TokenField { kTokens, kLabels, kPositions, kDocuments, kDocumentLabels };
+
+constexpr std::pair<std::string_view, TokenField> kTokenFields[] = {
+    {"tokens", TokenField::kTokens},
+    {"labels", TokenField::kLabels},
+    {"positions", TokenField::kPositions},
+    {"documents", TokenField::kDocuments},
+    {"document_labels", TokenField::kDocumentLabels}};
+
+absl::StatusOr<TokenField> FindField(const KernelSetup& setup) {
+  const std::string source = StringAttr(setup, "source");
+  for (const auto& [name, field] : kTokenFields) {
+    if (name == source) return field;
+  }
+  return InputError(setup.name, "unknown source \"" + source + "\"",
+                    "use tokens, labels, positions, documents or document_labels");
+}
+
 // The state of load_tokens. A device calls it from one thread.
 struct TokenRows {
+  TokenField field = TokenField::kTokens;
   Slice slice;
   int64_t rows = 0;          // of the logical tensor
-  int64_t shift = 0;         // labels are the tokens, one later
   std::vector<int32_t> row;  // tokens [0, length] of one sample
 
   absl::Status Load(const RunContext& run, int64_t firing, int32_t* out) {
@@ -101,30 +120,50 @@ struct TokenRows {
     if (run.micro_batch_size != rows) {
       return absl::InternalError("load_tokens: the run's micro-batch is not the plan's");
     }
+    if (field > TokenField::kLabels && run.end_of_text < 0) {
+      return InputError("load_tokens", "this run knows no token that ends a document");
+    }
     const MicroBatch at = FindMicroBatch(run, firing);
     for (int64_t r = 0; r < slice.size[0]; ++r) {
       RETURN_IF_ERROR(run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row));
-      out = std::copy_n(row.begin() + slice.begin[1] + shift, slice.size[1], out);
+      ReplaceTokens(run.end_of_text);
+      out = std::copy_n(row.begin() + slice.begin[1], slice.size[1], out);
     }
     return absl::OkStatus();
+  }
+
+  // The tokens of `row`, but the last, become what is asked for.
+  void ReplaceTokens(int32_t end_of_text) {
+    if (field == TokenField::kTokens) return;
+    int32_t position = 0, document = 0;
+    for (size_t j = 0; j + 1 < row.size(); ++j) {
+      const bool ends = row[j] == end_of_text;
+      switch (field) {
+        case TokenField::kTokens: break;
+        case TokenField::kLabels: row[j] = row[j + 1]; break;
+        case TokenField::kPositions: row[j] = position; break;
+        case TokenField::kDocuments: row[j] = document; break;
+        case TokenField::kDocumentLabels: row[j] = ends ? -1 : row[j + 1]; break;
+      }
+      position = ends ? 0 : position + 1;
+      document += ends ? 1 : 0;
+    }
   }
 };
 
 }  // namespace
 
 absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
-  const std::string source = StringAttr(setup, "source");
-  if (source != "tokens" && source != "labels") {
-    return InputError(setup.name, "unknown source \"" + source + "\"", "use tokens or labels");
-  }
+  ASSIGN_OR_RETURN(const TokenField field, FindField(setup));
   if (setup.out.size() != 1 || setup.out[0].dtype != DType::kI32 || setup.out[0].dims.size() != 2) {
-    return InputError(setup.name, source + " are i32 [batch, seq]", "fix the input op's shape");
+    return InputError(setup.name, StringAttr(setup, "source") + " are i32 [batch, seq]",
+                      "fix the input op's shape");
   }
   const Port& port = setup.out[0];
   auto rows = std::make_shared<TokenRows>();
+  rows->field = field;
   rows->slice = port.slice;
   rows->rows = port.dims[0];
-  rows->shift = source == "labels" ? 1 : 0;
   rows->row.resize(port.dims[1] + 1);
   return Kernel([rows](const KernelCall& call) {
     return rows->Load(*call.run, call.firing, call.output<int32_t>(0));

@@ -2,8 +2,8 @@
 // RunContext gives: data, feeds, fetches, checkpoints, metrics. Scratch is allocated at load; a
 // call allocates nothing itself.
 //
-//   load_tokens             -> ids[rows, seq]; attribute `source`: "tokens" | "labels". Row r of
-//                          the logical tensor is sample micro_batch * micro_batch_size + r.
+//   load_tokens             -> ids[rows, seq]; attribute `source`, one of those below. Row r of the
+//                          logical tensor is sample micro_batch * micro_batch_size + r.
 //   feed, load_slice        -> x; attribute `name`: run->load fills the local piece
 //   fetch, save_slice       x ->; attribute `name`: run->save takes the local piece; attribute
 //                          `raw` (bool): the piece is passed as produced
@@ -12,6 +12,17 @@
 // Several devices may hold the same piece. save_slice and fetch act only if the coordinate is 0 on
 // all axes of the attribute `replicated_axes` (none: everywhere); report acts only if it is 0 on
 // every axis but the stage axis, because its scalars are replicated on all devices of the stage.
+//
+// What load_tokens writes for a token of a sample:
+//
+//   tokens             its id
+//   labels             the id of the next token
+//   positions          its index in its document
+//   documents          the index of its document in the sample
+//   document_labels    the id of the next token, or -1 where that begins another document
+//
+// A document ends with the token run->end_of_text; the first one of a sample may be the rest of a
+// document, and begins at position 0 all the same. All are functions of the sample alone.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -62,10 +62,38 @@ TEST_CASE("load_tokens: rows are samples, columns tokens, labels come one later"
         std::vector<int32_t>{40502, 40503, 40504, 40602, 40603, 40604});
 }
 
+// Documents that end at tokens 1 and 2 of a row, and at the last that a label takes.
+class Ends : public TokenSource {
+ public:
+  absl::Status Sample(int64_t, int64_t, std::span<int32_t> tokens) const override {
+    const int32_t row[] = {4, 9, 9, 5, 6, 9};
+    std::copy_n(row, tokens.size(), tokens.begin());
+    return absl::OkStatus();
+  }
+};
+
+TEST_CASE("load_tokens: an end of text ends its document") {
+  const Ends ends;
+  const RunContext run = {.micro_batch_size = 4, .tokens = &ends, .end_of_text = 9};
+  const auto load = [&](const std::string& source, const Slice& slice) {
+    return CallSource<int32_t>(*MakeLoadTokens(Tokens(source, slice)), run, 0, slice.elements());
+  };
+  using Ids = std::vector<int32_t>;
+  const Slice row = {{2, 0}, {1, 5}};
+  CHECK(load("tokens", row) == Ids{4, 9, 9, 5, 6});
+  CHECK(load("labels", row) == Ids{9, 9, 5, 6, 9});
+  CHECK(load("positions", row) == Ids{0, 1, 0, 0, 1});
+  CHECK(load("documents", row) == Ids{0, 0, 1, 2, 2});
+  CHECK(load("document_labels", row) == Ids{9, -1, -1, 6, 9});
+  // A part of a row is that part of what the row gives.
+  CHECK(load("positions", {{0, 2}, {2, 3}}) == Ids{0, 0, 1, 0, 0, 1});
+}
+
 TEST_CASE("load_tokens: mistakes") {
   const Slice full = {{0, 0}, {4, 5}};
   CHECK(MakeLoadTokens(Tokens("images", full)).status().message() ==
-        "images: unknown source \"images\"; use tokens or labels");
+        "images: unknown source \"images\"; use tokens, labels, positions, documents or "
+        "document_labels");
   KernelSetup floats = Tokens("tokens", full);
   floats.out[0].dtype = DType::kF32;
   CHECK(MakeLoadTokens(floats).status().code() == absl::StatusCode::kInvalidArgument);
@@ -75,6 +103,9 @@ TEST_CASE("load_tokens: mistakes") {
   CallSource<int32_t>(kernel, {.micro_batch_size = 4}, 0, 20, &status);
   CHECK(status.message() == "load_tokens: this run was given no data");
   const Ruler ruler;
+  CallSource<int32_t>(*MakeLoadTokens(Tokens("documents", full)),
+                      {.micro_batch_size = 4, .tokens = &ruler}, 0, 20, &status);
+  CHECK(status.message() == "load_tokens: this run knows no token that ends a document");
   CallSource<int32_t>(kernel, {.micro_batch_size = 3, .tokens = &ruler}, 0, 20, &status);
   CHECK(status.code() == absl::StatusCode::kInternal);
 }

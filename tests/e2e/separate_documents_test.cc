@@ -1,0 +1,209 @@
+// Training on packed documents is training on each document alone: losses and norms agree, on one
+// device and on meshes, and do not where documents see each other.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/kernel/run_context.h"
+#include "actor_runtime/random/random.h"
+#include "compiler/compile.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/train/learning_rate.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kSequence = 24, kVocab = 29, kSteps = 3;
+constexpr int32_t kEnd = 28;
+// Two samples, of three documents each; tokens with the end. The last one of a sample is cut: its
+// end is the label of the sample's last token.
+constexpr int64_t kSamples = 2, kDocuments = 3;
+constexpr int64_t kLengths[kSamples][kDocuments] = {{7, 9, 9}, {1, 20, 4}};
+
+// Document `d` of sample `s` of a step: some words, and the end.
+std::vector<int32_t> Document(int64_t step, int64_t s, int64_t d) {
+  static const RandomStream words(11, "words");
+  std::vector<int32_t> tokens;
+  for (int64_t j = 0; j + 1 < kLengths[s][d]; ++j) {
+    const int64_t index = ((step * kSamples + s) * kDocuments + d) * 100 + j;
+    tokens.push_back(static_cast<int32_t>(words.Below(static_cast<uint64_t>(index), kEnd)));
+  }
+  tokens.push_back(kEnd);
+  return tokens;
+}
+
+// Samples of several documents, one after the other.
+class Packed : public TokenSource {
+ public:
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    auto at = tokens.begin();
+    for (int64_t d = 0; d < kDocuments; ++d)
+      at = std::ranges::copy(Document(step, sample, d), at).out;
+    if (at != tokens.end()) throw std::logic_error("the documents do not fill the sample");
+    return absl::OkStatus();
+  }
+};
+
+// The same documents, each at the beginning of a sample of its own, and nothing but ends after it.
+class Alone : public TokenSource {
+ public:
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    std::ranges::fill(tokens, kEnd);
+    std::ranges::copy(Document(step, sample / kDocuments, sample % kDocuments), tokens.begin());
+    return absl::OkStatus();
+  }
+};
+
+template <typename T>
+T Value(absl::StatusOr<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.status().ToString());
+  return std::move(result).value();
+}
+
+struct Case {
+  proto::Graph graph;
+  bool documents = true;  // of Train
+  std::string mesh, recompute;
+  int64_t batch = kSamples, micro_batches = 1;
+};
+
+proto::Plan CompileCase(const Case& c) {
+  CompileOptions options;
+  options.mesh = Value(ParseMesh(c.mesh));
+  options.train.set_batch(c.batch);
+  options.train.set_micro_batches(c.micro_batches);
+  options.train.set_recompute(c.recompute);
+  options.train.set_documents(c.documents);
+  proto::Optimizer& optimizer = *options.train.mutable_optimizer();
+  optimizer.set_learning_rate(1e-3);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_epsilon(1e-3);  // an update follows its gradient, not the sign of it
+  options.cluster.mutable_device()->set_kernel_threads(1);
+  return Value(Compile(c.graph, "documents", options));
+}
+
+struct Result {
+  std::vector<double> losses, norms;
+};
+
+Result Train(const Case& c, const TokenSource& tokens) {
+  const proto::Plan plan = CompileCase(c);
+  const auto runtime =
+      Value(Runtime::Create(plan, {.threads = Value(ParseMesh(c.mesh)).devices()}));
+  Result result{std::vector<double>(kSteps), std::vector<double>(kSteps)};
+  RunContext context;
+  context.seed = 5;
+  if (!runtime->Run("init", context, 1).ok()) throw std::runtime_error("init");
+  context.micro_batches = c.micro_batches;
+  context.micro_batch_size = c.batch / c.micro_batches;
+  context.tokens = &tokens;
+  context.end_of_text = kEnd;
+  const proto::Optimizer& o = plan.train().optimizer();
+  context.optimizer = [&](int64_t step) {
+    return StepNumbers{
+        LearningRate(o, step, kSteps), o.beta1(), o.beta2(), o.epsilon(), 0, 0, step};
+  };
+  context.report = [&](int64_t step, std::span<const double> values) {
+    result.losses[step] = values[0];
+    result.norms[step] = values[1];
+  };
+  const absl::Status trained = runtime->Run("train", context, kSteps);
+  if (!trained.ok()) throw std::runtime_error(trained.ToString());
+  return result;
+}
+
+proto::Graph SmallGpt() {
+  return BuildGpt({.layers = 2, .heads = 2, .hidden = 16, .sequence = kSequence, .vocab = kVocab});
+}
+
+proto::Graph SmallLlama(int64_t window) {
+  return BuildLlama({.layers = 2,
+                     .hidden = 16,
+                     .inner = 32,
+                     .heads = 4,
+                     .groups = 2,
+                     .head_dim = 8,
+                     .sequence = kSequence,
+                     .vocab = kVocab,
+                     .qk_norm = true,
+                     .window = window});
+}
+
+// Only the loss knows of ends: all tokens before are seen, and positions are those of the sample.
+proto::Graph LossAlone(proto::Graph graph) {
+  for (proto::Op& op : *graph.mutable_op()) {
+    if (op.kind() == "input" && op.attr().at("source").s() == "labels") {
+      (*op.mutable_attr())["source"].set_s("document_labels");
+    }
+    if (op.kind() == "softmax_cross_entropy") {
+      (*op.mutable_attr())["ignore_negative"].set_b(true);
+    }
+  }
+  return graph;
+}
+
+double Largest(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    REQUIRE(std::isfinite(a[i]));
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  }
+  return largest;
+}
+
+TEST_CASE("Packed documents train as each of them alone") {
+  for (const auto& [name, graph] : {std::pair("gpt", SmallGpt()), std::pair("llama", SmallLlama(0)),
+                                    std::pair("llama with a window", SmallLlama(5))}) {
+    INFO(name);
+    const Case alone{.graph = LossAlone(graph),
+                     .documents = false,
+                     .batch = kSamples * kDocuments,
+                     .micro_batches = 3};
+    const Result reference = Train(alone, Alone());
+    REQUIRE(reference.losses[kSteps - 1] != reference.losses[0]);
+    for (const auto& [mesh, micro_batches, recompute] :
+         {std::tuple("", 1, ""), std::tuple("", 2, "full"), std::tuple("data=2", 1, ""),
+          std::tuple("tensor=2", 1, "selective"), std::tuple("pipe=2,tensor=2", 2, "")}) {
+      INFO(mesh << ", " << micro_batches << " micro-batches, " << recompute);
+      const Result packed = Train(
+          {.graph = graph, .mesh = mesh, .recompute = recompute, .micro_batches = micro_batches},
+          Packed());
+      CHECK(Largest(packed.losses, reference.losses) < 2e-6);
+      CHECK(Largest(packed.norms, reference.norms) < 2e-5);
+    }
+    // The reference does not agree with anything: what sees other documents differs.
+    const Result joined = Train({.graph = LossAlone(graph), .documents = false}, Packed());
+    CHECK(Largest(joined.norms, reference.norms) > 1e-3);
+  }
+}
+
+TEST_CASE("Evaluation keeps documents apart, too; programs that are fed take one") {
+  const proto::Plan plan = CompileCase({.graph = SmallGpt()});
+  const auto reads = [&](const std::string& program, const std::string& source) {
+    return std::ranges::any_of(plan.program(), [&](const proto::Program& p) {
+      return p.name() == program && std::ranges::any_of(p.actor(), [&](const proto::Actor& a) {
+               const auto it = a.attr().find("source");
+               return it != a.attr().end() && it->second.s() == source;
+             });
+    });
+  };
+  for (const char* source : {"positions", "documents", "document_labels"}) {
+    CHECK(reads("train", source));
+    CHECK(reads("eval", source));
+    CHECK_FALSE(reads("generate", source));
+  }
+  CHECK_FALSE(reads("train", "labels"));
+  CHECK(reads("generate", "tokens"));
+}
+
+}  // namespace
+}  // namespace oneflow
