@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/block_pipe_for_test.h"
+#include "compiler/block_plays_for_test.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
