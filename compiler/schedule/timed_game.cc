@@ -28,7 +28,7 @@ class TimedGame {
     for (size_t a = 0; a < net.actors.size(); ++a) freed_[a] = FreedBy(static_cast<int>(a));
   }
 
-  void Play() {
+  double Play() {
     for (int s = 0; s < static_cast<int>(net_.streams.size()); ++s) BeginIfReady(s);
     std::vector<int> ended;  // actors
     while (!ends_.empty()) {
@@ -43,6 +43,7 @@ class TimedGame {
         for (const int s : freed_[actor]) BeginIfReady(s);
       }
     }
+    return now_;
   }
 
  private:
@@ -101,9 +102,10 @@ class TimedGame {
 
 }  // namespace
 
-void PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
-                 absl::FunctionRef<void(int actor)> begin, absl::FunctionRef<void(int actor)> end) {
-  TimedGame(net, seconds, begin, end).Play();
+double PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
+                   absl::FunctionRef<void(int actor)> begin,
+                   absl::FunctionRef<void(int actor)> end) {
+  return TimedGame(net, seconds, begin, end).Play();
 }
 
 }  // namespace oneflow

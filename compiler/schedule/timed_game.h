@@ -14,8 +14,10 @@
 namespace oneflow {
 
 // One step. `seconds`: of a firing, by actor. Calls begin(actor) and end(actor) in the order of
-// time; at one moment all ends come before anything begins. Ends early where the program sticks.
-void PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
-                 absl::FunctionRef<void(int actor)> begin, absl::FunctionRef<void(int actor)> end);
+// time; at one moment all ends come before anything begins. Returns when the last firing ends. Ends
+// early where the program sticks.
+double PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
+                   absl::FunctionRef<void(int actor)> begin,
+                   absl::FunctionRef<void(int actor)> end);
 
 }  // namespace oneflow
