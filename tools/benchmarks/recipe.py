@@ -1,8 +1,9 @@
 """The well-known small recipe, trained by both sides from the same weights on the same batches.
 
-4 layers, 4 heads, hidden 128, context 64, batch 12, no biases, no dropout (or --model=llama-small); AdamW .9/.99, decay .1, clip 1, warm-up
-of 100 steps to 1e-3, cosine to 1e-4; f32; on 1 MB of English text that a Debian machine has (or --text=FILE), a
-tenth of it for validation. Prints steps/s of both sides and both validation losses, over the same batches.
+4 layers, 4 heads, hidden 128, context 64, batch 12, no biases, no dropout (or a Llama of that size: --model=llama-small);
+AdamW .9/.99, decay .1, clip 1, warm-up of 100 steps to 1e-3, cosine to 1e-4; f32; on 1 MB of English text that a Debian
+machine has (or --text=FILE), a tenth of it for validation. Prints steps/s of both sides and both validation losses, over
+the same batches.
 """
 import glob
 import json
