@@ -65,14 +65,18 @@ def peer_python(args):
     return python
 
 
+def has_avx512():
+    with open("/proc/cpuinfo") as cpu:
+        return "avx512f" in cpu.read()
+
+
 class Torch:
     """PyTorch in its own process, in its fastest configuration: see docs/performance.md."""
 
     def __init__(self, python, model, threads, *flags):
         # OpenMP's threads spin while they wait, against OpenBLAS's own: passive is up to twice as fast.
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
-        with open("/proc/cpuinfo") as cpu:
-            env["OPENBLAS_CORETYPE"] = "SKYLAKEX" if "avx512f" in cpu.read() else "HASWELL"
+        env["OPENBLAS_CORETYPE"] = "SKYLAKEX" if has_avx512() else "HASWELL"
         script = os.path.join(ROOT, "tools/benchmarks", SCRIPTS[family(model)])
         sizes = [*size_flags(model), f"--batch={model['batch']}", f"--threads={threads}"]
         self.process = subprocess.Popen([python, script, *sizes, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
