@@ -1,8 +1,9 @@
 """The well-known small recipe, trained by both sides from the same weights on the same batches.
 
-4 layers, 4 heads, hidden 128, context 64, batch 12, no biases, no dropout; AdamW .9/.99, decay .1, clip 1, warm-up
-of 100 steps to 1e-3, cosine to 1e-4; f32; on 1 MB of English text that a Debian machine has (or --text=FILE), a
-tenth of it for validation. Prints steps/s of both sides and both validation losses, over the same batches.
+4 layers, 4 heads, hidden 128, context 64, batch 12, no biases, no dropout (or a Llama of that size: --model=llama-small);
+AdamW .9/.99, decay .1, clip 1, warm-up of 100 steps to 1e-3, cosine to 1e-4; f32; on 1 MB of English text that a Debian
+machine has (or --text=FILE), a tenth of it for validation. Prints steps/s of both sides and both validation losses, over
+the same batches.
 """
 import glob
 import json
@@ -17,7 +18,6 @@ from benchmarks.sides import MODELS, Oneflow, Torch, add_peer_flags, floor_secon
 
 TARGETS = ["//tools/benchmarks:matrix_floor", "//tools/benchmarks:batches"]
 
-MODEL = MODELS["small"]
 SEED, EVAL_FRACTION = 1, 0.1
 BETA2, DECAY, WARM_UP, PEAK, LOWEST = 0.99, 0.1, 100, 1e-3, 1e-4
 TEXT_BYTES = 1_000_000
@@ -25,6 +25,7 @@ TEXTS = ["/usr/share/common-licenses/*", "/usr/share/perl/[0-9]*.[0-9]*.[0-9]*/*
 
 
 def add_flags(parser):
+    parser.add_argument("--model", choices=["small", "llama-small"], default="small")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--eval_batches", type=int, default=200)
@@ -33,17 +34,17 @@ def add_flags(parser):
 
 
 def run(args, binaries):
-    python = peer_python(args)
+    python, model = peer_python(args), MODELS[args.model]
     with tempfile.TemporaryDirectory() as folder:
         text = args.text or gather_text(folder)
-        oneflow = Oneflow(binaries, folder, MODEL, threads=args.threads)
+        oneflow = Oneflow(binaries, folder, model, threads=args.threads)
         flags = ["--checkpoint=" + initial_checkpoint(oneflow, text), f"--beta2={BETA2}", f"--weight_decay={DECAY}",
                  "--rates=" + write_rates(folder, args.steps),
-                 "--tokens=" + write_batches(binaries, folder, "train", text, args.steps),
-                 "--eval_tokens=" + write_batches(binaries, folder, "eval", text, args.eval_batches)]
-        peers = {"PyTorch": Torch(python, MODEL, args.threads, *flags)}
+                 "--tokens=" + write_batches(binaries, folder, model, "train", text, args.steps),
+                 "--eval_tokens=" + write_batches(binaries, folder, model, "eval", text, args.eval_batches)]
+        peers = {"PyTorch": Torch(python, model, args.threads, *flags)}
         if args.peer == "torch2":
-            peers["PyTorch compiled"] = Torch(python, MODEL, args.threads, "--compile", *flags)
+            peers["PyTorch compiled"] = Torch(python, model, args.threads, "--compile", *flags)
         result = alternate(args, binaries, oneflow, text, peers)
     show(args, result)
 
@@ -54,7 +55,7 @@ def alternate(args, binaries, oneflow, text, peers):
     floors = []
     for i in range(args.rounds):
         first, last = args.steps * i // args.rounds, args.steps * (i + 1) // args.rounds
-        floors.append(floor_seconds(binaries, MODEL, args.threads))
+        floors.append(floor_seconds(binaries, MODELS[args.model], args.threads))
         rows = oneflow.train(text, last, *recipe_flags(args), "--checkpoint_dir=" + os.path.join(oneflow.folder, "ckpt"),
                              *(["--resume"] if i else []))
         seconds["oneflow"] += [row["step_seconds"] for row in rows if row["step"] >= first]
@@ -79,7 +80,7 @@ def show(args, result):
         print(json.dumps(result))
         return
     floor = result["floor_seconds"]
-    print(f"{args.steps} steps of the small recipe, {args.threads} threads: oneDNN matrix floor {1000 * floor:.2f} ms, "
+    print(f"{args.steps} steps of the recipe, {args.model}, {args.threads} threads: oneDNN matrix floor {1000 * floor:.2f} ms, "
           f"share {100 * floor / ours['seconds']:.0f} %")
     for name, side in result["sides"].items():
         print(f"  {name:18} {1 / side['seconds']:6.1f} steps/s ({1000 * side['seconds']:.2f} ms), ratio {side['ratio']:.2f}, "
@@ -123,10 +124,10 @@ def write_rates(folder, steps):
     return path
 
 
-def write_batches(binaries, folder, which, text, steps):
+def write_batches(binaries, folder, model, which, text, steps):
     path = os.path.join(folder, which + ".i32")
     with open(path, "wb") as out:
         subprocess.run([os.path.join(binaries, "tools/benchmarks/batches"), which, text, str(EVAL_FRACTION),
-                        str(MODEL["vocab"]), str(MODEL["sequence"]), str(MODEL["batch"]), str(SEED), str(steps)],
+                        str(model["vocab"]), str(model["sequence"]), str(model["batch"]), str(SEED), str(steps)],
                        check=True, stdout=out)
     return path

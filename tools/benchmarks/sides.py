@@ -8,12 +8,27 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Of the family of gpt where none is named.
 MODELS = {
     "gpt2-124m": dict(layers=12, heads=12, hidden=768, sequence=256, vocab=50257, batch=4, bias=1),
     "small": dict(layers=4, heads=4, hidden=128, sequence=64, vocab=256, batch=12, bias=0),
+    "llama-124m": dict(family="llama", layers=12, heads=12, groups=4, head_dim=64, hidden=768, inner=2432, sequence=256,
+                       vocab=50257, batch=4),
+    "llama-small": dict(family="llama", layers=4, heads=4, groups=2, head_dim=32, hidden=128, inner=384, sequence=64,
+                        vocab=256, batch=12),
 }
+SCRIPTS = {"gpt": "torch_gpt2.py", "llama": "torch_llama.py"}
 TORCH = "torch==2.13.0"
 TORCH_CACHE = os.path.expanduser("~/.cache/oneflow/torch2")
+
+
+def family(model):
+    return model.get("family", "gpt")
+
+
+def size_flags(model):
+    """Flags of `oneflow model FAMILY`, and of the family's script."""
+    return [f"--{name}={size}" for name, size in model.items() if name not in ("family", "batch")]
 
 
 def build(targets):
@@ -50,18 +65,22 @@ def peer_python(args):
     return python
 
 
+def has_avx512():
+    with open("/proc/cpuinfo") as cpu:
+        return "avx512f" in cpu.read()
+
+
 class Torch:
     """PyTorch in its own process, in its fastest configuration: see docs/performance.md."""
 
     def __init__(self, python, model, threads, *flags):
         # OpenMP's threads spin while they wait, against OpenBLAS's own: passive is up to twice as fast.
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
-        with open("/proc/cpuinfo") as cpu:
-            env["OPENBLAS_CORETYPE"] = "SKYLAKEX" if "avx512f" in cpu.read() else "HASWELL"
-        shape = [f"--{k}={v}" for k, v in model.items()]
-        script = os.path.join(ROOT, "tools/benchmarks/torch_gpt2.py")
-        self.process = subprocess.Popen([python, script, f"--threads={threads}", *shape, *flags],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        env["OPENBLAS_CORETYPE"] = "SKYLAKEX" if has_avx512() else "HASWELL"
+        script = os.path.join(ROOT, "tools/benchmarks", SCRIPTS[family(model)])
+        sizes = [*size_flags(model), f"--batch={model['batch']}", f"--threads={threads}"]
+        self.process = subprocess.Popen([python, script, *sizes, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=env)
 
     def ask(self, what, n):
         self.process.stdin.write(f"{what} {n}\n")
@@ -88,9 +107,8 @@ class Oneflow:
         self.folder, self.threads = folder, threads
         self.cores = threads * math.prod(int(axis.split("=")[1]) for axis in mesh.split(",") if axis)
         self.plan, self.metrics = (os.path.join(folder, name + end) for end in [".plan", ".jsonl"])
-        graph = os.path.join(folder, "gpt.textproto")
-        shape = [f"--{k}={v}" for k, v in model.items() if k != "batch"]
-        self.run("model", "gpt", *shape, "--out=" + graph)
+        graph = os.path.join(folder, "model.textproto")
+        self.run("model", family(model), *size_flags(model), "--out=" + graph)
         narrow = [] if precision == "f32" else ["--precision=" + precision]
         self.run("compile", "--graph=" + graph, "--mesh=" + mesh, f"--batch={model['batch']}",
                  f"--micro_batches={micro_batches}", "--schedule=" + schedule, f"--threads={threads}", "--out=" + self.plan, *narrow)
@@ -132,12 +150,22 @@ class Oneflow:
         return used() - before
 
 
+def weights(model):
+    """Rows, columns and number of the weights that are multiplied."""
+    h, layers = model["hidden"], model["layers"]
+    if family(model) == "gpt":
+        shapes = [(h, 3 * h, layers), (h, h, layers), (h, 4 * h, layers), (4 * h, h, layers)]
+    else:
+        heads, groups = (model[name] * model["head_dim"] for name in ("heads", "groups"))
+        inner = model["inner"]
+        shapes = [(h, heads + 2 * groups, layers), (heads, h, layers), (h, inner, 2 * layers), (inner, h, layers)]
+    return [*shapes, (h, model["vocab"], 1)]
+
+
 def products(model):
     """Every matrix product of a step, forward and backward, as matrix_floor wants them; attention's left out."""
-    rows, h = model["batch"] * model["sequence"], model["hidden"]
-    shapes = [(h, 3 * h, model["layers"]), (h, h, model["layers"]), (h, 4 * h, model["layers"]),
-              (4 * h, h, model["layers"]), (h, model["vocab"], 1)]
-    for k, n, count in shapes:
+    rows = model["batch"] * model["sequence"]
+    for k, n, count in weights(model):
         yield f"{rows},{n},{k},{count},N,N"  # y = x w
         yield f"{rows},{k},{n},{count},N,T"  # dx = dy wT
         yield f"{k},{n},{rows},{count},T,N"  # dw = xT dy

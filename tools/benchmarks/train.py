@@ -8,7 +8,7 @@ import statistics
 import sys
 import tempfile
 
-from benchmarks.sides import MODELS, Oneflow, Torch, add_clock_flag, add_peer_flags, floor_seconds, peer_python
+from benchmarks.sides import MODELS, Oneflow, Torch, add_clock_flag, add_peer_flags, floor_seconds, has_avx512, peer_python
 
 TARGETS = ["//tools/benchmarks:matrix_floor"]
 
@@ -24,6 +24,8 @@ def add_flags(parser):
 
 
 def run(args, binaries):
+    if args.precision == "bf16" and not has_avx512():
+        sys.exit("tools/bench train: --precision=bf16: oneDNN, the floor, has no bf16 products on a processor without AVX-512")
     model = MODELS[args.model]
     python, flags = peer_python(args), [f"--precision={args.precision}", f"--clock={args.clock}"]
     peers = {"PyTorch": Torch(python, model, args.threads, *flags)}

@@ -14,7 +14,7 @@ SPEEDS = [("gpt2-124m", "bf16"), ("gpt2-124m", "f32"), ("gpt2-1.5b", "bf16")]
 # Of the presets, for PyTorch.
 SHAPES = {"gpt2-124m": {"layers": 12, "heads": 12, "hidden": 768, "sequence": 1024, "vocab": 50257},
           "gpt2-1.5b": {"layers": 48, "heads": 25, "hidden": 1600, "sequence": 1024, "vocab": 50257}}
-# tools/benchmarks/torch_gpt2.py, which tools/bundle copies.
+# tools/benchmarks/torch_gpt2.py, which tools/bundle copies with torch_peer.py.
 TORCH = os.path.join(machine.ROOT, "gpu_checks", "torch_gpt2.py")
 STEPS = 12  # of a plan that is measured; the first four are left out
 MOST_OFF = 0.15  # simulated against measured, the mean over the plans

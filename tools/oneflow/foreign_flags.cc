@@ -157,6 +157,13 @@ constexpr Pair kAdvice[] = {
     {"normalization", kLlama},
     {"use_rope_scaling",
      "write a preset of Llama 3.1 or --rope_scaling=8,1,4,8192 of `oneflow model llama`"},
+    {"rope_scaling_factor",
+     "write --rope_scaling=FACTOR,1,4,8192 of `oneflow model llama`, as presets of Llama 3.1 and "
+     "3.2 have it"},
+    {"rotary_percent", "leave it out: rotary positions turn all elements of a head"},
+    {"window_size",
+     "write --window=N of `oneflow model llama`: the positions that a query sees, its own among "
+     "them; 4096 for Megatron-LM's (4095,0)"},
     {"untie_embeddings_and_output_weights", "write --tied=false of `oneflow model`"},
     {"use_flash_attn", "write --attention=fused of `oneflow model`, which is the default"},
     {"max_position_embeddings", "write --sequence=N of `oneflow model`: both are one number here"},
