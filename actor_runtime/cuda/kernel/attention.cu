@@ -53,26 +53,73 @@ __device__ Work FindWork(int rows, bool last_first) {
           static_cast<int>(blockIdx.y) * kColumns};
 }
 
-// The tiles of the other side that a block's rows may see: begin, begin + kTile, ... below end.
-// Every thread of the block calls it, once.
-__device__ RowRange FindTiles(const RowPlaces& rows, int first, const RowPlaces& others) {
-  __shared__ int scratch[RangeScratch(kTileThreads)];
-  const RowRange range = FindRange(FindExtent<kTile>(rows, first), others, scratch);
-  return {range.begin / kTile * kTile, range.end};
-}
-// The places of this thread's rows, and of its columns, in a tile.
-struct TilePlaces {
-  Place row[kEach], column[kEach];
-
-  __device__ TilePlaces(const RowPlaces& rows, int first_row, const RowPlaces& columns,
-                        int first_column) {
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      row[i] = rows.At(first_row + TileY() * kEach + i);
-      column[i] = columns.At(first_column + TileX() + i * kSide);
+// The pairs that see each other, of a block's rows and tiles of the other side: of rows that are
+// queries and columns that are keys, or with kRowsAreKeys the reverse. Causal attention, without
+// places, needs fewer registers.
+template <bool kPlaced, bool kRowsAreKeys>
+class TileView {
+ public:
+  // Every thread of the block calls it.
+  __device__ TileView(const AttentionSizes& s, const Visibility& visibility, int64_t sample,
+                      int first_row)
+      : s_(s), visibility_(visibility), sample_(static_cast<int>(sample)), first_row_(first_row) {
+    if constexpr (kPlaced) {
+      __shared__ int scratch[RangeScratch(kTileThreads)];
+      const RowRange range = FindRange(FindExtent<kTile>(Places(kRowsAreKeys), first_row),
+                                       Places(!kRowsAreKeys), scratch);
+      begin_ = range.begin / kTile * kTile;
+      end_ = range.end;
+    } else {
+      begin_ = kRowsAreKeys ? first_row : 0;
+      end_ = kRowsAreKeys ? s.t : first_row + 1;
     }
   }
-  __device__ bool Sees(int i, int j) const { return See(row[i], column[j]); }
+
+  // Tiles begin at begin(), begin() + kTile, ... below end().
+  __device__ int begin() const { return begin_; }
+  __device__ int end() const { return end_; }
+
+  // From now on Sees() is about this tile.
+  __device__ void LookAt(int tile) {
+    first_column_ = tile;
+    if constexpr (kPlaced) {
+      const RowPlaces columns = Places(!kRowsAreKeys);
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) column_[j] = columns.At(Column(j));
+    }
+  }
+  // Row i of this thread, for Sees(): its place or its number.
+  __device__ auto Row(int i) const {
+    const int row = first_row_ + TileY() * kEach + i;
+    if constexpr (kPlaced) {
+      return Places(kRowsAreKeys).At(row);
+    } else {
+      return row;
+    }
+  }
+  // Whether a row and column j of this thread see each other. Without places, keys that do not
+  // exist are after all queries that do.
+  template <typename R>
+  __device__ bool Sees(const R& row, int j) const {
+    if constexpr (kPlaced) {
+      return See(row, column_[j]);
+    } else {
+      return kRowsAreKeys ? row <= Column(j) : Column(j) <= row;
+    }
+  }
+
+ private:
+  struct Nothing {};
+
+  __device__ RowPlaces Places(bool of_keys) const {
+    return of_keys ? KeyPlaces(s_, visibility_, sample_) : QueryPlaces(s_, visibility_, sample_);
+  }
+  __device__ int Column(int j) const { return first_column_ + TileX() + j * kSide; }
+
+  const AttentionSizes& s_;
+  const Visibility& visibility_;
+  int sample_, first_row_, first_column_ = 0, begin_, end_;
+  std::conditional_t<kPlaced, Place, Nothing> column_[kEach];
 };
 
 // Writes this thread's elements of a tile, for those of the `rows` rows that exist.
@@ -90,17 +137,20 @@ __device__ void PutTile(S* to, int64_t row, int rows, const AttentionSizes& s, c
   }
 }
 
-template <int kColumns, typename S>
-__global__ void __launch_bounds__(kTileThreads)
+// Blocks of a multiprocessor at once, at least; 0: the compiler decides. It would rather spill the
+// registers of places than have one.
+template <bool kPlaced>
+inline constexpr int kBlocks = kPlaced ? 1 : 0;
+
+template <int kColumns, bool kPlaced, typename S>
+__global__ void __launch_bounds__(kTileThreads, kBlocks<kPlaced>)
     AttentionKernel(AttentionSizes s, Visibility visibility, bool accumulate, S* out, float* lse,
                     Qkv<const S> qkv) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s.t, /*last_first=*/true);
   const Matrix<S> q = QueryMatrix(s, qkv.q, work.head), k = KeyMatrix(s, qkv.k, work.head);
   const Matrix<S> v = KeyMatrix(s, qkv.v, work.head);
-  const RowPlaces queries = QueryPlaces(s, visibility, work.head / s.h);
-  const RowPlaces keys = KeyPlaces(s, visibility, work.head / s.h);
-  const RowRange seen = FindTiles(queries, work.first, keys);
+  TileView<kPlaced, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first);
   float max[kEach], sum[kEach], result[kEach][kColumns / kSide];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -109,20 +159,22 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) result[i][j] = 0;
   }
-  for (int first = seen.begin; first < seen.end; first += kTile) {
+  for (int first = view.begin(); first < view.end(); first += kTile) {
     float p[kEach][kEach];
     MultiplyRows(q, work.first, k, first, memory, p);
-    const TilePlaces places(queries, work.first, keys, first);
+    view.LookAt(first);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
+      const auto row = view.Row(i);
       float top = max[i];
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        p[i][j] = places.Sees(i, j) ? p[i][j] * s.scale : -INFINITY;
+        p[i][j] = view.Sees(row, j) ? p[i][j] * s.scale : -INFINITY;
         top = Larger()(top, p[i][j]);
       }
       top = WarpReduce(top, Larger(), kSide);
-      const float shift = top == -INFINITY ? 0.0f : top;  // -inf - -inf is no number
+      // -inf - -inf is no number.
+      const float shift = kPlaced && top == -INFINITY ? 0.0f : top;
       float total = 0;
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
@@ -141,7 +193,7 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const int query = work.first + TileY() * kEach + i;
-    const float factor = sum[i] == 0 ? 0.0f : 1.0f / sum[i];  // a row that sees nothing
+    const float factor = kPlaced && sum[i] == 0 ? 0.0f : 1.0f / sum[i];  // a row that sees nothing
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) result[i][j] *= factor;
     if (query < s.t && TileX() == 0 && work.column == 0) {
@@ -178,10 +230,11 @@ __device__ HeadGrad<S> MakeHeadGrad(const AttentionSizes& s, int64_t head, const
           OutputMatrix(s, dout, head), lse + s.LseAt(head),       dots + s.LseAt(head)};
 }
 
-// The weight of a score in its row: 0 for a key that the query does not see.
+// The weight of a score in its row: 0 for a key that the query does not see, and for a query after
+// the end.
 __device__ inline float FindWeight(const AttentionSizes& s, int query, bool sees, float score,
                                    const float* lse) {
-  return sees ? expf(score * s.scale - lse[query]) : 0.0f;
+  return sees && query < s.t ? expf(score * s.scale - lse[query]) : 0.0f;
 }
 // The gradient of a score, from the gradient of its weight.
 __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weight, float grad,
@@ -189,28 +242,27 @@ __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weig
   return query < s.t ? weight * (grad - dots[query]) * s.scale : 0.0f;
 }
 
-template <int kColumns, typename S>
-__global__ void __launch_bounds__(kTileThreads)
+template <int kColumns, bool kPlaced, typename S>
+__global__ void __launch_bounds__(kTileThreads, kBlocks<kPlaced>)
     QueryGradKernel(AttentionSizes s, Visibility visibility, Qkv<S> dqkv, const S* dout,
                     Qkv<const S> qkv, const float* lse, const float* dots) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s.t, /*last_first=*/true);
   const HeadGrad<S> head = MakeHeadGrad(s, work.head, dout, qkv, lse, dots);
-  const RowPlaces queries = QueryPlaces(s, visibility, work.head / s.h);
-  const RowPlaces keys = KeyPlaces(s, visibility, work.head / s.h);
-  const RowRange seen = FindTiles(queries, work.first, keys);
+  TileView<kPlaced, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first);
   float dq[kEach][kColumns / kSide] = {};
-  for (int first = seen.begin; first < seen.end; first += kTile) {
+  for (int first = view.begin(); first < view.end(); first += kTile) {
     float scores[kEach][kEach], grads[kEach][kEach];
     MultiplyRows(head.q, work.first, head.k, first, memory, scores);
     MultiplyRows(head.dout, work.first, head.v, first, memory, grads);
-    const TilePlaces places(queries, work.first, keys, first);
+    view.LookAt(first);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int query = work.first + TileY() * kEach + i;
+      const auto row = view.Row(i);
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        const float weight = FindWeight(s, query, places.Sees(i, j), scores[i][j], head.lse);
+        const float weight = FindWeight(s, query, view.Sees(row, j), scores[i][j], head.lse);
         grads[i][j] = ScoreGrad(s, query, weight, grads[i][j], head.dots);
       }
     }
@@ -222,28 +274,27 @@ __global__ void __launch_bounds__(kTileThreads)
 
 // For a tile of keys of a group, and of their values; rows of tiles are keys here, columns queries
 // of the heads of the group, one head after the other.
-template <int kColumns, typename S>
+template <int kColumns, bool kPlaced, typename S>
 __global__ void __launch_bounds__(kTileThreads, 1)
     KeyGradKernel(AttentionSizes s, Visibility visibility, Qkv<S> dqkv, const S* dout,
                   Qkv<const S> qkv, const float* lse, const float* dots) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s.keys, /*last_first=*/false);
-  const RowPlaces keys = KeyPlaces(s, visibility, work.head / s.g);
-  const RowPlaces queries = QueryPlaces(s, visibility, work.head / s.g);
-  const RowRange seen = FindTiles(keys, work.first, queries);
+  TileView<kPlaced, /*kRowsAreKeys=*/true> view(s, visibility, work.head / s.g, work.first);
   float dk[kEach][kColumns / kSide] = {}, dv[kEach][kColumns / kSide] = {};
   for (int i = 0; i < s.r; ++i) {
     const HeadGrad<S> head = MakeHeadGrad(s, work.head * s.r + i, dout, qkv, lse, dots);
-    for (int first = seen.begin; first < seen.end; first += kTile) {
+    for (int first = view.begin(); first < view.end(); first += kTile) {
       float weights[kEach][kEach], grads[kEach][kEach];
       MultiplyRows(head.k, work.first, head.q, first, memory, weights);
-      const TilePlaces places(keys, work.first, queries, first);
+      view.LookAt(first);
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
+        const auto row = view.Row(i);
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
           const int query = first + TileX() + j * kSide;
-          weights[i][j] = FindWeight(s, query, places.Sees(i, j), weights[i][j], head.lse);
+          weights[i][j] = FindWeight(s, query, view.Sees(row, j), weights[i][j], head.lse);
         }
       }
       StoreWeights(weights, memory);
@@ -318,11 +369,16 @@ struct VisibilityFinder {
   }
 };
 
-// make(S(), Size<columns of a block>()) for heads of width d.
+// make(S(), Size<columns of a block>(), std::bool_constant<placed>()) for heads of width d.
 template <typename Make>
-absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, Make make) {
+absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, bool placed, Make make) {
+  const auto with_columns = [&](auto stored, auto columns) {
+    return placed ? make(stored, columns, std::true_type())
+                  : make(stored, columns, std::false_type());
+  };
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    return d <= kTile ? make(stored, Size<kTile>()) : make(stored, Size<2 * kTile>());
+    return d <= kTile ? with_columns(stored, Size<kTile>())
+                      : with_columns(stored, Size<2 * kTile>());
   });
 }
 
@@ -367,17 +423,19 @@ absl::StatusOr<Kernel> MakeForward(const KernelSetup& setup, bool packed) {
                                  call.output<Bf16>(0), call.output<float>(1), parts.In<Bf16>(call));
     });
   }
-  return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
-    using S = decltype(stored);
-    constexpr int kColumns = decltype(columns)::value;
-    return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
-      if (empty) return absl::OkStatus();
-      return Launch("attention", &AttentionKernel<kColumns, S>,
-                    TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
-                    visibility.Find(call), call.accumulate, call.output<S>(0),
-                    call.output<float>(1), parts.In<S>(call));
-    });
-  });
+  return ForHeads(setup, sizes.d, !visibility.IsCausal(),
+                  [&](auto stored, auto columns, auto placed) {
+                    using S = decltype(stored);
+                    constexpr int kColumns = decltype(columns)::value;
+                    constexpr bool kPlaced = decltype(placed)::value;
+                    return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
+                      if (empty) return absl::OkStatus();
+                      return Launch("attention", &AttentionKernel<kColumns, kPlaced, S>,
+                                    TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
+                                    visibility.Find(call), call.accumulate, call.output<S>(0),
+                                    call.output<float>(1), parts.In<S>(call));
+                    });
+                  });
 }
 
 absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
@@ -389,41 +447,44 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
   const int64_t queries = sizes.b * sizes.h * sizes.t, keys = sizes.b * sizes.g * sizes.keys;
   const bool fast = HasBf16Attention(setup.out[0].dtype, sizes) && queries > 0 && keys > 0;
   if (fast) RETURN_IF_ERROR(AllowBf16AttentionGrad(sizes, visibility.IsCausal()));
-  return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
-    using S = decltype(stored);
-    constexpr int kColumns = decltype(columns)::value;
-    return Kernel([s = sizes, parts, out_input, visibility, queries, keys, fast,
-                   name = setup.name](const KernelCall& call) -> absl::Status {
-      if (call.accumulate) {
-        return absl::InternalError(name + ": an activation's gradient is not added up");
-      }
-      if (s.d == 0) return absl::OkStatus();
-      const S *dout = call.input<S>(0), *out = call.input<S>(out_input);
-      const float* lse = call.input<float>(out_input + 1);
-      const Qkv<const S> qkv = parts.In<S>(call);
-      const Qkv<S> dqkv = parts.Out<S>(call);
-      const Visibility seen = visibility.Find(call);
-      float* dots = reinterpret_cast<float*>(call.workspace.data());
-      if (queries > 0) {
-        const LaunchShape rows{MakeGrid(DivideUp(queries, kThreads / kWarp)), dim3(kThreads)};
-        RETURN_IF_ERROR(Launch("attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s, dots,
-                               dout, out));
-        if constexpr (std::is_same_v<S, Bf16>) {
-          if (fast) {
-            return LaunchBf16AttentionGrad(s, seen, FindStream(call), dqkv, dout, qkv, lse, dots);
+  return ForHeads(
+      setup, sizes.d, !visibility.IsCausal(), [&](auto stored, auto columns, auto placed) {
+        using S = decltype(stored);
+        constexpr int kColumns = decltype(columns)::value;
+        constexpr bool kPlaced = decltype(placed)::value;
+        return Kernel([s = sizes, parts, out_input, visibility, queries, keys, fast,
+                       name = setup.name](const KernelCall& call) -> absl::Status {
+          if (call.accumulate) {
+            return absl::InternalError(name + ": an activation's gradient is not added up");
           }
-        }
-        RETURN_IF_ERROR(Launch("attention_grad", &QueryGradKernel<kColumns, S>,
-                               TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s, seen,
-                               dqkv, dout, qkv, lse, dots));
-      }
-      if (keys == 0) return absl::OkStatus();
-      // The gradients of keys that no head reads are zeros.
-      return Launch("attention_grad", &KeyGradKernel<kColumns, S>,
-                    TilesShape(s, s.b * s.g, s.keys, kColumns), FindStream(call), s, seen, dqkv,
-                    dout, qkv, lse, dots);
-    });
-  });
+          if (s.d == 0) return absl::OkStatus();
+          const S *dout = call.input<S>(0), *out = call.input<S>(out_input);
+          const float* lse = call.input<float>(out_input + 1);
+          const Qkv<const S> qkv = parts.In<S>(call);
+          const Qkv<S> dqkv = parts.Out<S>(call);
+          const Visibility seen = visibility.Find(call);
+          float* dots = reinterpret_cast<float*>(call.workspace.data());
+          if (queries > 0) {
+            const LaunchShape rows{MakeGrid(DivideUp(queries, kThreads / kWarp)), dim3(kThreads)};
+            RETURN_IF_ERROR(Launch("attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s,
+                                   dots, dout, out));
+            if constexpr (std::is_same_v<S, Bf16>) {
+              if (fast) {
+                return LaunchBf16AttentionGrad(s, seen, FindStream(call), dqkv, dout, qkv, lse,
+                                               dots);
+              }
+            }
+            RETURN_IF_ERROR(Launch("attention_grad", &QueryGradKernel<kColumns, kPlaced, S>,
+                                   TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
+                                   seen, dqkv, dout, qkv, lse, dots));
+          }
+          if (keys == 0) return absl::OkStatus();
+          // The gradients of keys that no head reads are zeros.
+          return Launch("attention_grad", &KeyGradKernel<kColumns, kPlaced, S>,
+                        TilesShape(s, s.b * s.g, s.keys, kColumns), FindStream(call), s, seen, dqkv,
+                        dout, qkv, lse, dots);
+        });
+      });
 }
 
 absl::StatusOr<Kernel> MakeAttention(const KernelSetup& s) { return MakeForward(s, false); }

@@ -22,7 +22,10 @@ namespace oneflow::cuda {
 // Shared memory of a view of places. All that it keeps is there, because registers are few.
 struct ViewScratch {
   int range[RangeScratch(kBlockThreads)];
-  PlacesExtent of_warp[kBlockThreads / kWarp];  // of its rows
+  struct {
+    PlacesExtent extent;  // of the warp's rows
+    int sample;
+  } of_warp[kBlockThreads / kWarp];
 };
 
 template <bool kPlaced, bool kRowsAreKeys, int kM, int kStep>
@@ -71,34 +74,37 @@ template <bool kRowsAreKeys, int kM, int kStep>
 struct View<true, kRowsAreKeys, kM, kStep> {
   const AttentionSizes& s;
   const Visibility& visibility;
-  int sample, mine, begin, end;
+  int mine, begin, end;
   ViewScratch* scratch;
 
   // Every thread of the block calls it.
   __device__ View(const AttentionSizes& s, const Visibility& visibility, int sample, int first,
                   int mine, ViewScratch* scratch)
-      : s(s), visibility(visibility), sample(sample), mine(mine), scratch(scratch) {
-    const RowPlaces rows = Rows();
-    const RowRange range = FindRange(FindExtent<64 * kM>(rows, first), Columns(), scratch->range);
+      : s(s), visibility(visibility), mine(mine), scratch(scratch) {
+    const RowPlaces rows = Rows(sample);
+    const RowRange range =
+        FindRange(FindExtent<64 * kM>(rows, first), Columns(sample), scratch->range);
     begin = range.begin / kStep * kStep;
     end = range.end;
     const PlacesExtent extent = FindExtent<16 * kM>(rows, mine);
-    if (LaneIndex() == 0) scratch->of_warp[WarpIndex()] = extent;
+    if (LaneIndex() == 0) scratch->of_warp[WarpIndex()] = {extent, sample};
   }
 
-  __device__ RowPlaces Rows() const {
+  __device__ RowPlaces Rows(int sample) const {
     return kRowsAreKeys ? KeyPlaces(s, visibility, sample) : QueryPlaces(s, visibility, sample);
   }
-  __device__ RowPlaces Columns() const {
+  __device__ RowPlaces Columns(int sample) const {
     return kRowsAreKeys ? QueryPlaces(s, visibility, sample) : KeyPlaces(s, visibility, sample);
   }
 
   __device__ Sight At(int tile) const {
-    return FindSight<kStep>(scratch->of_warp[WarpIndex()], Columns(), tile);
+    const auto& warp = scratch->of_warp[WarpIndex()];
+    return FindSight<kStep>(warp.extent, Columns(warp.sample), tile);
   }
 
   __device__ void Hide(int tile, Product<kM, kStep / 8>& scores) const {
-    const RowPlaces rows = Rows(), columns = Columns();
+    const int sample = scratch->of_warp[WarpIndex()].sample;
+    const RowPlaces rows = Rows(sample), columns = Columns(sample);
     Place row[kM][2];
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
