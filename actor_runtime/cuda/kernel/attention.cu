@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
-#include "actor_runtime/cuda/kernel/attention_places.cuh"
 #include "actor_runtime/cuda/kernel/attention_tile.cuh"
+#include "actor_runtime/cuda/kernel/attention_tile_view.cuh"
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -53,75 +53,6 @@ __device__ Work FindWork(int rows, bool last_first) {
           static_cast<int>(blockIdx.y) * kColumns};
 }
 
-// The pairs that see each other, of a block's rows and tiles of the other side: of rows that are
-// queries and columns that are keys, or with kRowsAreKeys the reverse. Causal attention, without
-// places, needs fewer registers.
-template <bool kPlaced, bool kRowsAreKeys>
-class TileView {
- public:
-  // Every thread of the block calls it.
-  __device__ TileView(const AttentionSizes& s, const Visibility& visibility, int64_t sample,
-                      int first_row)
-      : s_(s), visibility_(visibility), sample_(static_cast<int>(sample)), first_row_(first_row) {
-    if constexpr (kPlaced) {
-      __shared__ int scratch[RangeScratch(kTileThreads)];
-      const RowRange range = FindRange(FindExtent<kTile>(Places(kRowsAreKeys), first_row),
-                                       Places(!kRowsAreKeys), scratch);
-      begin_ = range.begin / kTile * kTile;
-      end_ = range.end;
-    } else {
-      begin_ = kRowsAreKeys ? first_row : 0;
-      end_ = kRowsAreKeys ? s.t : first_row + 1;
-    }
-  }
-
-  // Tiles begin at begin(), begin() + kTile, ... below end().
-  __device__ int begin() const { return begin_; }
-  __device__ int end() const { return end_; }
-
-  // From now on Sees() is about this tile.
-  __device__ void LookAt(int tile) {
-    first_column_ = tile;
-    if constexpr (kPlaced) {
-      const RowPlaces columns = Places(!kRowsAreKeys);
-#pragma unroll
-      for (int j = 0; j < kEach; ++j) column_[j] = columns.At(Column(j));
-    }
-  }
-  // Row i of this thread, for Sees(): its place or its number.
-  __device__ auto Row(int i) const {
-    const int row = first_row_ + TileY() * kEach + i;
-    if constexpr (kPlaced) {
-      return Places(kRowsAreKeys).At(row);
-    } else {
-      return row;
-    }
-  }
-  // Whether a row and column j of this thread see each other. Without places, keys that do not
-  // exist are after all queries that do.
-  template <typename R>
-  __device__ bool Sees(const R& row, int j) const {
-    if constexpr (kPlaced) {
-      return See(row, column_[j]);
-    } else {
-      return kRowsAreKeys ? row <= Column(j) : Column(j) <= row;
-    }
-  }
-
- private:
-  struct Nothing {};
-
-  __device__ RowPlaces Places(bool of_keys) const {
-    return of_keys ? KeyPlaces(s_, visibility_, sample_) : QueryPlaces(s_, visibility_, sample_);
-  }
-  __device__ int Column(int j) const { return first_column_ + TileX() + j * kSide; }
-
-  const AttentionSizes& s_;
-  const Visibility& visibility_;
-  int sample_, first_row_, first_column_ = 0, begin_, end_;
-  std::conditional_t<kPlaced, Place, Nothing> column_[kEach];
-};
-
 // Writes this thread's elements of a tile, for those of the `rows` rows that exist.
 template <int kColumns, typename S>
 __device__ void PutTile(S* to, int64_t row, int rows, const AttentionSizes& s, const Work& work,
@@ -138,19 +69,20 @@ __device__ void PutTile(S* to, int64_t row, int rows, const AttentionSizes& s, c
 }
 
 // Blocks of a multiprocessor at once, at least; 0: the compiler decides. It would rather spill the
-// registers of places than have one.
-template <bool kPlaced>
-inline constexpr int kBlocks = kPlaced ? 1 : 0;
+// registers of spans than have one.
+template <bool kBySpan>
+inline constexpr int kBlocks = kBySpan ? 1 : 0;
 
-template <int kColumns, bool kPlaced, typename S>
-__global__ void __launch_bounds__(kTileThreads, kBlocks<kPlaced>)
+template <int kColumns, bool kBySpan, typename S>
+__global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
     AttentionKernel(AttentionSizes s, Visibility visibility, bool accumulate, S* out, float* lse,
                     Qkv<const S> qkv) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s.t, /*last_first=*/true);
   const Matrix<S> q = QueryMatrix(s, qkv.q, work.head), k = KeyMatrix(s, qkv.k, work.head);
   const Matrix<S> v = KeyMatrix(s, qkv.v, work.head);
-  TileView<kPlaced, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first);
+  TileView<kBySpan, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first,
+                                                 memory);
   float max[kEach], sum[kEach], result[kEach][kColumns / kSide];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -174,7 +106,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kPlaced>)
       }
       top = WarpReduce(top, Larger(), kSide);
       // -inf - -inf is no number.
-      const float shift = kPlaced && top == -INFINITY ? 0.0f : top;
+      const float shift = kBySpan && top == -INFINITY ? 0.0f : top;
       float total = 0;
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
@@ -193,7 +125,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kPlaced>)
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const int query = work.first + TileY() * kEach + i;
-    const float factor = kPlaced && sum[i] == 0 ? 0.0f : 1.0f / sum[i];  // a row that sees nothing
+    const float factor = kBySpan && sum[i] == 0 ? 0.0f : 1.0f / sum[i];  // a row that sees nothing
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) result[i][j] *= factor;
     if (query < s.t && TileX() == 0 && work.column == 0) {
@@ -242,14 +174,15 @@ __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weig
   return query < s.t ? weight * (grad - dots[query]) * s.scale : 0.0f;
 }
 
-template <int kColumns, bool kPlaced, typename S>
-__global__ void __launch_bounds__(kTileThreads, kBlocks<kPlaced>)
+template <int kColumns, bool kBySpan, typename S>
+__global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
     QueryGradKernel(AttentionSizes s, Visibility visibility, Qkv<S> dqkv, const S* dout,
                     Qkv<const S> qkv, const float* lse, const float* dots) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s.t, /*last_first=*/true);
   const HeadGrad<S> head = MakeHeadGrad(s, work.head, dout, qkv, lse, dots);
-  TileView<kPlaced, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first);
+  TileView<kBySpan, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first,
+                                                 memory);
   float dq[kEach][kColumns / kSide] = {};
   for (int first = view.begin(); first < view.end(); first += kTile) {
     float scores[kEach][kEach], grads[kEach][kEach];
@@ -274,13 +207,13 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kPlaced>)
 
 // For a tile of keys of a group, and of their values; rows of tiles are keys here, columns queries
 // of the heads of the group, one head after the other.
-template <int kColumns, bool kPlaced, typename S>
+template <int kColumns, bool kBySpan, typename S>
 __global__ void __launch_bounds__(kTileThreads, 1)
     KeyGradKernel(AttentionSizes s, Visibility visibility, Qkv<S> dqkv, const S* dout,
                   Qkv<const S> qkv, const float* lse, const float* dots) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s.keys, /*last_first=*/false);
-  TileView<kPlaced, /*kRowsAreKeys=*/true> view(s, visibility, work.head / s.g, work.first);
+  TileView<kBySpan, /*kRowsAreKeys=*/true> view(s, visibility, work.head / s.g, work.first, memory);
   float dk[kEach][kColumns / kSide] = {}, dv[kEach][kColumns / kSide] = {};
   for (int i = 0; i < s.r; ++i) {
     const HeadGrad<S> head = MakeHeadGrad(s, work.head * s.r + i, dout, qkv, lse, dots);
@@ -427,10 +360,10 @@ absl::StatusOr<Kernel> MakeForward(const KernelSetup& setup, bool packed) {
                   [&](auto stored, auto columns, auto placed) {
                     using S = decltype(stored);
                     constexpr int kColumns = decltype(columns)::value;
-                    constexpr bool kPlaced = decltype(placed)::value;
+                    constexpr bool kBySpan = decltype(placed)::value;
                     return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
                       if (empty) return absl::OkStatus();
-                      return Launch("attention", &AttentionKernel<kColumns, kPlaced, S>,
+                      return Launch("attention", &AttentionKernel<kColumns, kBySpan, S>,
                                     TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
                                     visibility.Find(call), call.accumulate, call.output<S>(0),
                                     call.output<float>(1), parts.In<S>(call));
@@ -451,7 +384,7 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
       setup, sizes.d, !visibility.IsCausal(), [&](auto stored, auto columns, auto placed) {
         using S = decltype(stored);
         constexpr int kColumns = decltype(columns)::value;
-        constexpr bool kPlaced = decltype(placed)::value;
+        constexpr bool kBySpan = decltype(placed)::value;
         return Kernel([s = sizes, parts, out_input, visibility, queries, keys, fast,
                        name = setup.name](const KernelCall& call) -> absl::Status {
           if (call.accumulate) {
@@ -474,13 +407,13 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
                                                dots);
               }
             }
-            RETURN_IF_ERROR(Launch("attention_grad", &QueryGradKernel<kColumns, kPlaced, S>,
+            RETURN_IF_ERROR(Launch("attention_grad", &QueryGradKernel<kColumns, kBySpan, S>,
                                    TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
                                    seen, dqkv, dout, qkv, lse, dots));
           }
           if (keys == 0) return absl::OkStatus();
           // The gradients of keys that no head reads are zeros.
-          return Launch("attention_grad", &KeyGradKernel<kColumns, kPlaced, S>,
+          return Launch("attention_grad", &KeyGradKernel<kColumns, kBySpan, S>,
                         TilesShape(s, s.b * s.g, s.keys, kColumns), FindStream(call), s, seen, dqkv,
                         dout, qkv, lse, dots);
         });

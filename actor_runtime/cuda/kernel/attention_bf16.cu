@@ -30,7 +30,7 @@ __device__ inline Work FindWork(int rows, bool last_first) {
   return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpIndex() * 16 * kM};
 }
 
-template <int kD, int kM, int kStep, bool kPlaced>
+template <int kD, int kM, int kStep, bool kBySpan>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16AttentionKernel(AttentionSizes s, Visibility visibility, bool accumulate, Bf16* out,
                         float* lse, Qkv<const Bf16> qkv) {
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   const Work work = FindWork<kM>(s.t, /*last_first=*/true);
   const Bf16* q = qkv.q + s.QueryAt(work.head);
   const Bf16 *k = qkv.k + s.KeyAt(work.head), *v = qkv.v + s.KeyAt(work.head);
-  const View<kPlaced, /*kRowsAreKeys=*/false, kM, kStep> view(
+  const View<kBySpan, /*kRowsAreKeys=*/false, kM, kStep> view(
       s, visibility, static_cast<int>(work.head / s.h), work.first, work.mine,
       reinterpret_cast<ViewScratch*>(values + 2 * kStep * kD));
   const float to_exponent = s.scale * kLog2E;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kBlockThreads)
           }
           top = WarpReduce(top, Larger(), kQuad);
           // A row that has seen nothing yet is not shrunk: -inf - -inf is no number.
-          const float base = kPlaced && top == -INFINITY ? 0.0f : top;
+          const float base = kBySpan && top == -INFINITY ? 0.0f : top;
           const float shrink = FastExp2((max[m][half] - base) * to_exponent);
           const float shift = base * to_exponent;
           float total = 0;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     for (int half = 0; half < 2; ++half) {
       const float total = WarpReduce(sum[m][half], Plus(), kQuad);
       const float divisor =
-          kPlaced && total == 0 ? 1.0f : total;  // zeros of a row that sees nothing
+          kBySpan && total == 0 ? 1.0f : total;  // zeros of a row that sees nothing
 #pragma unroll
       for (int n = 0; n < kD / 8; ++n) {
         result.at[m][n][2 * half] /= divisor;
@@ -137,12 +137,12 @@ __device__ inline float FindWeight(float score, float to_exponent, float exponen
   return FastExp2(score * to_exponent - exponent);
 }
 // Of the lse of a row: infinite for one that sees nothing, whose scores are all masked.
-template <bool kPlaced>
+template <bool kBySpan>
 __device__ inline float RowExponent(float lse) {
-  return kPlaced && lse == -INFINITY ? INFINITY : lse * kLog2E;
+  return kBySpan && lse == -INFINITY ? INFINITY : lse * kLog2E;
 }
 
-template <int kD, int kM, int kStep, bool kPlaced>
+template <int kD, int kM, int kStep, bool kBySpan>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16QueryGradKernel(AttentionSizes s, Visibility visibility, Qkv<Bf16> dqkv, const Bf16* dout,
                         Qkv<const Bf16> qkv, const float* lse, const float* dots) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   const Work work = FindWork<kM>(s.t, /*last_first=*/true);
   const Bf16* q = qkv.q + s.QueryAt(work.head);
   const Bf16 *k = qkv.k + s.KeyAt(work.head), *v = qkv.v + s.KeyAt(work.head);
-  const View<kPlaced, /*kRowsAreKeys=*/false, kM, kStep> view(
+  const View<kBySpan, /*kRowsAreKeys=*/false, kM, kStep> view(
       s, visibility, static_cast<int>(work.head / s.h), work.first, work.mine,
       reinterpret_cast<ViewScratch*>(values + 2 * kStep * kD));
   const float to_exponent = s.scale * kLog2E;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     for (int half = 0; half < 2; ++half) {
       const int query = work.mine + RowIn(m, 2 * half);
       const int64_t at = s.LseAt(work.head) + query;
-      row_lse[m][half] = query < s.t ? RowExponent<kPlaced>(lse[at]) : INFINITY;
+      row_lse[m][half] = query < s.t ? RowExponent<kBySpan>(lse[at]) : INFINITY;
       row_dot[m][half] = query < s.t ? dots[at] : 0.0f;
     }
   }
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 // For a tile of keys of a group, and of their values: rows of products are keys, columns are the
 // kQueries queries of the current tile. A step is a tile of queries of one of the group's heads,
 // which come one after the other.
-template <int kD, int kM, int kQueries, bool kPlaced>
+template <int kD, int kM, int kQueries, bool kBySpan>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16KeyGradKernel(AttentionSizes s, Visibility visibility, Qkv<Bf16> dqkv, const Bf16* dout,
                       Qkv<const Bf16> qkv, const float* lse, const float* dots) {
@@ -229,11 +229,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   const int64_t group = s.GroupAt(work.head);
   const Bf16 *k = qkv.k + group, *v = qkv.v + group;
   const float to_exponent = s.scale * kLog2E;
-  const View<kPlaced, /*kRowsAreKeys=*/true, kM, kQueries> view(
+  const View<kBySpan, /*kRowsAreKeys=*/true, kM, kQueries> view(
       s, visibility, static_cast<int>(work.head / s.g), work.first, work.mine,
       reinterpret_cast<ViewScratch*>(numbers + 2 * kQueries));
   const int begin = view.begin, seen = view.end - begin;
-  const int tiles = kPlaced && seen <= 0 ? 0 : (seen + kQueries - 1) / kQueries;
+  const int tiles = kBySpan && seen <= 0 ? 0 : (seen + kQueries - 1) / kQueries;
   const int steps = tiles * s.r;
   const auto load = [&](int step, int stage) {
     const int at = stage * kQueries * kD, first = begin + step % tiles * kQueries;
@@ -245,12 +245,12 @@ __global__ void __launch_bounds__(kBlockThreads)
     const bool there = first + i < s.t;
     const int64_t row = s.LseAt(head) + first + i;
     numbers[stage * kQueries + i] =
-        there ? float2{RowExponent<kPlaced>(lse[row]), dots[row]} : float2{INFINITY, 0.0f};
+        there ? float2{RowExponent<kBySpan>(lse[row]), dots[row]} : float2{INFINITY, 0.0f};
   };
 
   LoadTile<kRows, kD>(keys, k, s.kv_row, work.first, s.keys);
   LoadTile<kRows, kD>(values, v, s.kv_row, work.first, s.keys);
-  if (!kPlaced || steps > 0) load(0, 0);
+  if (!kBySpan || steps > 0) load(0, 0);
   EndCopies();
   Product<kM, kD / 8> dk, dv;
   dk.Clear();
@@ -310,17 +310,17 @@ LaunchShape TilesShape(int64_t heads, int rows, size_t shared_bytes) {
 
 // Shared memory: `kept` tiles of 64 kM rows, four of kStep rows that pass, and `numbers` of four
 // bytes, besides what a view needs.
-template <int kD, int kM, int kStep, bool kPlaced>
+template <int kD, int kM, int kStep, bool kBySpan>
 constexpr size_t SharedBytes(int kept, int numbers) {
   return (kept * 64 * kM + 4 * kStep) * kD * sizeof(Bf16) + numbers * 4 +
-         (kPlaced ? sizeof(ViewScratch) : 0);
+         (kBySpan ? sizeof(ViewScratch) : 0);
 }
 
 // The kernels for heads of kD: tiles of 64 kM queries, and steps of kStep keys.
-template <int kD, int kM, int kStep, bool kPlaced>
+template <int kD, int kM, int kStep, bool kBySpan>
 struct Forward {
-  static constexpr auto* kKernel = &Bf16AttentionKernel<kD, kM, kStep, kPlaced>;
-  static constexpr size_t kBytes = SharedBytes<kD, kM, kStep, kPlaced>(/*kept=*/1, /*numbers=*/0);
+  static constexpr auto* kKernel = &Bf16AttentionKernel<kD, kM, kStep, kBySpan>;
+  static constexpr size_t kBytes = SharedBytes<kD, kM, kStep, kBySpan>(/*kept=*/1, /*numbers=*/0);
 
   absl::Status Allow() const { return AllowShared("attention_bf16", kKernel, kBytes); }
   template <typename... P>
@@ -330,13 +330,13 @@ struct Forward {
   }
 };
 // Likewise, and tiles of 64 kKeysM keys, and steps of kQueries queries.
-template <int kD, int kM, int kStep, int kKeysM, int kQueries, bool kPlaced>
+template <int kD, int kM, int kStep, int kKeysM, int kQueries, bool kBySpan>
 struct Backward {
-  static constexpr auto* kOfQueries = &Bf16QueryGradKernel<kD, kM, kStep, kPlaced>;
-  static constexpr auto* kOfKeys = &Bf16KeyGradKernel<kD, kKeysM, kQueries, kPlaced>;
-  static constexpr size_t kQueriesBytes = SharedBytes<kD, kM, kStep, kPlaced>(2, 0);
+  static constexpr auto* kOfQueries = &Bf16QueryGradKernel<kD, kM, kStep, kBySpan>;
+  static constexpr auto* kOfKeys = &Bf16KeyGradKernel<kD, kKeysM, kQueries, kBySpan>;
+  static constexpr size_t kQueriesBytes = SharedBytes<kD, kM, kStep, kBySpan>(2, 0);
   static constexpr size_t kKeysBytes =
-      SharedBytes<kD, kKeysM, kQueries, kPlaced>(2, /*numbers=*/4 * kQueries);
+      SharedBytes<kD, kKeysM, kQueries, kBySpan>(2, /*numbers=*/4 * kQueries);
 
   absl::Status Allow() const {
     RETURN_IF_ERROR(AllowShared("attention_grad_bf16", kOfQueries, kQueriesBytes));

@@ -3,7 +3,7 @@
 // A block has 64 kM rows, a warp 16 kM of them, and iterates over tiles of kStep rows of the other
 // side: over keys, or with kRowsAreKeys over queries.
 //
-//   const View<kPlaced, kRowsAreKeys, kM, kStep> view(s, visibility, sample, first, mine, scratch);
+//   const View<kBySpan, kRowsAreKeys, kM, kStep> view(s, visibility, sample, first, mine, scratch);
 //   for (int tile = view.begin; tile < view.end; tile += kStep) {
 //     __syncthreads();  // at least once between making a view and asking it
 //     const Sight sight = view.At(tile);
@@ -15,20 +15,20 @@
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/attention_bf16_tile.cuh"
-#include "actor_runtime/cuda/kernel/attention_places.cuh"
+#include "actor_runtime/cuda/kernel/attention_spans.cuh"
 
 namespace oneflow::cuda {
 
-// Shared memory of a view of places. All that it keeps is there, because registers are few.
+// Shared memory of a view of spans. All that it keeps is there, because registers are few.
 struct ViewScratch {
   int range[RangeScratch(kBlockThreads)];
   struct {
-    PlacesExtent extent;  // of the warp's rows
+    SpansExtent extent;  // of the warp's rows
     int sample;
   } of_warp[kBlockThreads / kWarp];
 };
 
-template <bool kPlaced, bool kRowsAreKeys, int kM, int kStep>
+template <bool kBySpan, bool kRowsAreKeys, int kM, int kStep>
 struct View;
 
 template <bool kRowsAreKeys, int kM, int kStep>
@@ -77,24 +77,24 @@ struct View<true, kRowsAreKeys, kM, kStep> {
   int mine, begin, end;
   ViewScratch* scratch;
 
-  // Every thread of the block calls it.
+  // Every thread of the block calls it, and waits for all before it asks.
   __device__ View(const AttentionSizes& s, const Visibility& visibility, int sample, int first,
                   int mine, ViewScratch* scratch)
       : s(s), visibility(visibility), mine(mine), scratch(scratch) {
-    const RowPlaces rows = Rows(sample);
+    const RowSpans rows = Rows(sample);
     const RowRange range =
         FindRange(FindExtent<64 * kM>(rows, first), Columns(sample), scratch->range);
     begin = range.begin / kStep * kStep;
     end = range.end;
-    const PlacesExtent extent = FindExtent<16 * kM>(rows, mine);
+    const SpansExtent extent = FindExtent<16 * kM>(rows, mine);
     if (LaneIndex() == 0) scratch->of_warp[WarpIndex()] = {extent, sample};
   }
 
-  __device__ RowPlaces Rows(int sample) const {
-    return kRowsAreKeys ? KeyPlaces(s, visibility, sample) : QueryPlaces(s, visibility, sample);
+  __device__ RowSpans Rows(int sample) const {
+    return kRowsAreKeys ? KeySpans(s, visibility, sample) : QuerySpans(s, visibility, sample);
   }
-  __device__ RowPlaces Columns(int sample) const {
-    return kRowsAreKeys ? QueryPlaces(s, visibility, sample) : KeyPlaces(s, visibility, sample);
+  __device__ RowSpans Columns(int sample) const {
+    return kRowsAreKeys ? QuerySpans(s, visibility, sample) : KeySpans(s, visibility, sample);
   }
 
   __device__ Sight At(int tile) const {
@@ -104,8 +104,8 @@ struct View<true, kRowsAreKeys, kM, kStep> {
 
   __device__ void Hide(int tile, Product<kM, kStep / 8>& scores) const {
     const int sample = scratch->of_warp[WarpIndex()].sample;
-    const RowPlaces rows = Rows(sample), columns = Columns(sample);
-    Place row[kM][2];
+    const RowSpans rows = Rows(sample), columns = Columns(sample);
+    Span row[kM][2];
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -115,7 +115,7 @@ struct View<true, kRowsAreKeys, kM, kStep> {
     for (int n = 0; n < kStep / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const Place column = columns.At(tile + ColumnIn(n, i));
+        const Span column = columns.At(tile + ColumnIn(n, i));
 #pragma unroll
         for (int m = 0; m < kM; ++m) {
 #pragma unroll

@@ -1,6 +1,6 @@
 // Which keys a query sees. Internal to cuda/kernel.
 //
-// Each row of queries or of keys has a place: a range of positions, and a document. A query and a
+// Each row of queries or of keys has a span: a range of positions, and a document. A query and a
 // key see each other if their ranges meet and their documents are the same: the range of a key is
 // its position, that of a query the last positions up to its own. So both sides are alike, and one
 // text serves kernels that iterate over keys and kernels that iterate over queries.
@@ -20,18 +20,18 @@ namespace oneflow::cuda {
 
 inline constexpr int kLeastInt = -0x7fffffff - 1, kMostInt = 0x7fffffff;
 
-struct Place {
+struct Span {
   bool there;  // the row exists
   int low, high, document;
 };
 
-// The places of the rows of one sample, by number.
-struct RowPlaces {
+// The spans of the rows of one sample, by number.
+struct RowSpans {
   const int32_t *positions, *documents;  // null: rows are positions, in one document
   int64_t reach;                         // positions of a range; 0: all up to its last
   int rows;
 
-  __device__ Place At(int row) const {
+  __device__ Span At(int row) const {
     if (row >= rows) return {false, 0, 0, 0};
     const bool given = positions != nullptr;
     const int high = given ? positions[row] : row;
@@ -41,35 +41,34 @@ struct RowPlaces {
   }
 };
 
-__device__ inline RowPlaces QueryPlaces(const AttentionSizes& s, const Visibility& v,
-                                        int64_t sample) {
+__device__ inline RowSpans QuerySpans(const AttentionSizes& s, const Visibility& v,
+                                      int64_t sample) {
   if (v.q_positions == nullptr) return {nullptr, nullptr, v.window, s.t};
   return {v.q_positions + sample * s.t, v.q_documents + sample * s.t, v.window, s.t};
 }
-__device__ inline RowPlaces KeyPlaces(const AttentionSizes& s, const Visibility& v,
-                                      int64_t sample) {
+__device__ inline RowSpans KeySpans(const AttentionSizes& s, const Visibility& v, int64_t sample) {
   if (v.k_positions == nullptr) return {nullptr, nullptr, 1, s.keys};
   return {v.k_positions + sample * s.keys, v.k_documents + sample * s.keys, 1, s.keys};
 }
 
 // True if a pair of a query and a key may be used.
-__device__ inline bool See(const Place& a, const Place& b) {
+__device__ inline bool See(const Span& a, const Span& b) {
   return a.there && b.there && a.low <= b.high && b.low <= a.high && a.document == b.document;
 }
 
-// What the places of some rows have between them; rows that do not exist do not count.
-struct PlacesExtent {
+// What the spans of some rows have between them; rows that do not exist do not count.
+struct SpansExtent {
   int least_low = kMostInt, most_low = kLeastInt;
   int least_high = kMostInt, most_high = kLeastInt;
   int least_document = kMostInt, most_document = kLeastInt;
 
   // False if none of the rows sees `p`.
-  __device__ bool MaySee(const Place& p) const {
+  __device__ bool MaySee(const Span& p) const {
     return p.there && least_low <= p.high && p.low <= most_high && least_document <= p.document &&
            p.document <= most_document;
   }
   // True if all of them see it.
-  __device__ bool AllSee(const Place& p) const {
+  __device__ bool AllSee(const Span& p) const {
     return p.there && most_low <= p.high && p.low <= least_high && least_document == p.document &&
            p.document == most_document;
   }
@@ -81,10 +80,10 @@ struct Smaller {
 
 // Of rows first .. first + kRows - 1. Every lane of the warp gets it.
 template <int kRows>
-__device__ inline PlacesExtent FindExtent(const RowPlaces& places, int first) {
-  PlacesExtent e;
+__device__ inline SpansExtent FindExtent(const RowSpans& spans, int first) {
+  SpansExtent e;
   for (int i = LaneIndex(); i < kRows; i += kWarp) {
-    const Place p = places.At(first + i);
+    const Span p = spans.At(first + i);
     if (!p.there) continue;
     e.least_low = Smaller()(e.least_low, p.low);
     e.most_low = Larger()(e.most_low, p.low);
@@ -110,40 +109,40 @@ struct RowRange {
 // Elements of shared memory that FindRange needs, for a block of so many threads.
 constexpr int RangeScratch(int threads) { return 2 * threads / kWarp; }
 
-// Before the first and after the last of these rows of `places`, none is seen from rows of
+// Before the first and after the last of these rows of `spans`, none is seen from rows of
 // `extent`. Every thread of the block calls it and gets the same; `scratch` is used once.
-__device__ inline RowRange FindRange(const PlacesExtent& extent, const RowPlaces& places,
+__device__ inline RowRange FindRange(const SpansExtent& extent, const RowSpans& spans,
                                      int* scratch) {
-  if (places.positions == nullptr) {  // range and row are one number
-    const int64_t end = extent.most_high + places.reach;
+  if (spans.positions == nullptr) {  // range and row are one number
+    const int64_t end = extent.most_high + spans.reach;
     return {extent.least_low > 0 ? extent.least_low : 0,
-            places.reach > 0 && end < places.rows ? static_cast<int>(end) : places.rows};
+            spans.reach > 0 && end < spans.rows ? static_cast<int>(end) : spans.rows};
   }
   int from_end = 0, end = 0;  // of the first and the last row that may be seen
 #pragma unroll 4
-  for (int row = static_cast<int>(threadIdx.x); row < places.rows;
+  for (int row = static_cast<int>(threadIdx.x); row < spans.rows;
        row += static_cast<int>(blockDim.x)) {
-    if (!extent.MaySee(places.At(row))) continue;
-    from_end = Larger()(from_end, places.rows - row);
+    if (!extent.MaySee(spans.At(row))) continue;
+    from_end = Larger()(from_end, spans.rows - row);
     end = row + 1;
   }
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   from_end = BlockReduce(from_end, Larger(), scratch, Scratch::kFree);
   end = BlockReduce(end, Larger(), scratch + warps, Scratch::kFree);
-  return {places.rows - from_end, end};
+  return {spans.rows - from_end, end};
 }
 
 // How much of a tile's pairs see each other.
 enum class Sight { kNone, kSome, kAll };
 
-// Of rows first .. first + kRows - 1 of `places`, from rows of `extent`: kSome also where it is not
+// Of rows first .. first + kRows - 1 of `spans`, from rows of `extent`: kSome also where it is not
 // known. Every lane of the warp calls it and gets the same.
 template <int kRows>
-__device__ inline Sight FindSight(const PlacesExtent& extent, const RowPlaces& places, int first) {
+__device__ inline Sight FindSight(const SpansExtent& extent, const RowSpans& spans, int first) {
   bool any = false, all = true;
 #pragma unroll
   for (int i = 0; i < kRows; i += kWarp) {
-    const Place p = places.At(first + i + LaneIndex());
+    const Span p = spans.At(first + i + LaneIndex());
     any = any || extent.MaySee(p);
     all = all && extent.AllSee(p);
   }
