@@ -88,15 +88,7 @@ absl::Status CheckCudaKernels(FrontEndState* s) {
                         "make it f32, or compile with --device=cpu");
     }
     const OpDef& def = *FindOpDef(op);
-    if (!def.on_cuda && !def.on_cpu) continue;  // it becomes no kernel
-    const std::string lacks = def.lacks_on_cuda ? def.lacks_on_cuda({graph, op}) : "";
-    if (!lacks.empty()) {
-      return InputError(
-          Where(op),
-          absl::StrCat("is a ", op.kind, " with ", lacks, ", of which there is no kernel for CUDA"),
-          "compile with --device=cpu");
-    }
-    if (def.on_cuda) continue;
+    if (def.on_cuda || !def.on_cpu) continue;  // neither: it becomes no kernel
     return InputError(Where(op),
                       absl::StrCat("is a ", op.kind, ", of which there is no kernel for CUDA"),
                       "write it with other kinds (docs/ops.md), or compile with --device=cpu");

@@ -205,15 +205,6 @@ int64_t CudaWorkspace(const LocalOp& op) {
   return AttentionGradScratch(Product(op.in[form.base() - 1]));
 }
 
-// The kernel of a GPU takes queries and keys in their order, and all keys before a query.
-std::string NotOnCuda(const OpView& v) {
-  if (AttrInt(v.op, "window") > 0) return "a window";
-  for (const TensorId t : v.op.inputs) {
-    if (v.graph.tensors[t].dtype == DType::kI32) return "positions and documents";
-  }
-  return "";
-}
-
 // The sizes of a sample. `r` 0: q has no dimension for the heads of a group.
 struct SampleShape {
   int64_t b, t, s, g, r, d;
@@ -271,6 +262,8 @@ Samples MakeSamples(const SampleSizes& s) {
   for (const int64_t d : {64, 128}) {  // those that tensor cores multiply
     samples.push_back(MakeSample<form>({1, 200, 200, 1, 0, d}, 0, false, true));
     samples.push_back(MakeSample<form>({1, 150, 150, 1, 2, d}, 0, false, true));
+    samples.push_back(MakeSample<form>({1, 200, 200, 1, 0, d}, 70, false, true));
+    samples.push_back(MakeSample<form>({1, 150, form.packed ? 150 : 200, 1, 2, d}, 0, true, true));
   }
   return samples;
 }
@@ -287,7 +280,6 @@ OpDef Define(std::string kind, std::string usage) {
             .own_products = true,
             .overwrites = true,
             .cpu_workspace = CpuWorkspace<form>,
-            .lacks_on_cuda = NotOnCuda,
             .samples = MakeSamples<form>};
   if (form.packed) def.attrs.push_back({"parts_first", AttrType::kBool, /*required=*/true});
   if constexpr (form.grad) {

@@ -146,8 +146,6 @@ struct OpDef {
   // Which kernels there are: kinds of graphs alone, and those that become exchanges or actors of
   // the host, have none.
   bool on_cpu = true, on_cuda = true;
-  // Null, or a noun for what the kernel of a GPU lacks to run this op; empty: nothing.
-  std::function<std::string(const OpView&)> lacks_on_cuda;
   // Of a kind that only passes may add: the hint for a user who wrote one.
   std::string instead;
   // True if `recompute: selective` computes it again in the backward: it takes little time, and its

@@ -1,6 +1,6 @@
-// Causal attention and its gradient, on q, k and v or on a packed qkv, for every shape and type. A
-// block has a tile of queries of one head and iterates over the tiles of keys that they see, or the
-// reverse; scores are computed when they are needed and never stored.
+// Attention and its gradient, on q, k and v or on a packed qkv, for every shape and type. A block
+// has a tile of queries of one head and iterates over the tiles of keys between the first and the
+// last that they see, or the reverse; scores are computed when they are needed and never stored.
 //
 // For bf16, heads of 64 and 128 have separate kernels (attention_bf16.cu).
 //
@@ -13,6 +13,7 @@
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
 #include "actor_runtime/cuda/kernel/attention_tile.cuh"
+#include "actor_runtime/cuda/kernel/attention_tile_view.cuh"
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -30,30 +31,31 @@ __device__ Matrix<S> QueryMatrix(const AttentionSizes& s, const S* q, int64_t he
 }
 template <typename S>
 __device__ Matrix<S> KeyMatrix(const AttentionSizes& s, const S* k, int64_t head) {
-  return {k + s.KeyAt(head), s.kv_row, s.t, s.d};
+  return {k + s.KeyAt(head), s.kv_row, s.keys, s.d};
 }
 template <typename S>
 __device__ Matrix<S> OutputMatrix(const AttentionSizes& s, const S* out, int64_t head) {
   return {out + s.OutAt(head), s.out_row(), s.t, s.d};
 }
 
-// The work of block blockIdx. Tiles with more work come first.
+// The work of block blockIdx, a tile of the `rows` rows of a head. In causal attention tiles with
+// more work come first.
 struct Work {
   int64_t head;
   int first;   // row of the tile
   int column;  // first of its part of the columns
 };
 template <int kColumns>
-__device__ Work FindWork(const AttentionSizes& s, bool last_first) {
-  const int tiles = s.tiles(kTile);
+__device__ Work FindWork(int rows, bool last_first) {
+  const int tiles = (rows + kTile - 1) / kTile;
   const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
   return {blockIdx.x / static_cast<unsigned>(tiles), (last_first ? tiles - 1 - tile : tile) * kTile,
           static_cast<int>(blockIdx.y) * kColumns};
 }
 
-// Writes this thread's elements of a tile, for rows that exist.
+// Writes this thread's elements of a tile, for those of the `rows` rows that exist.
 template <int kColumns, typename S>
-__device__ void PutTile(S* to, int64_t row, const AttentionSizes& s, const Work& work,
+__device__ void PutTile(S* to, int64_t row, int rows, const AttentionSizes& s, const Work& work,
                         const float (&sums)[kEach][kColumns / kSide], bool accumulate) {
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -61,18 +63,26 @@ __device__ void PutTile(S* to, int64_t row, const AttentionSizes& s, const Work&
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) {
       const int c = work.column + TileX() + j * kSide;
-      if (r < s.t && c < s.d) Put(to + r * row + c, sums[i][j], accumulate);
+      if (r < rows && c < s.d) Put(to + r * row + c, sums[i][j], accumulate);
     }
   }
 }
 
-template <int kColumns, typename S>
-__global__ void __launch_bounds__(kTileThreads)
-    AttentionKernel(AttentionSizes s, bool accumulate, S* out, float* lse, Qkv<const S> qkv) {
+// Blocks of a multiprocessor at once, at least; 0: the compiler decides. It would rather spill the
+// registers of spans than have one.
+template <bool kBySpan>
+inline constexpr int kBlocks = kBySpan ? 1 : 0;
+
+template <int kColumns, bool kBySpan, typename S>
+__global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
+    AttentionKernel(AttentionSizes s, Visibility visibility, bool accumulate, S* out, float* lse,
+                    Qkv<const S> qkv) {
   __shared__ TileMemory memory;
-  const Work work = FindWork<kColumns>(s, /*last_first=*/true);
+  const Work work = FindWork<kColumns>(s.t, /*last_first=*/true);
   const Matrix<S> q = QueryMatrix(s, qkv.q, work.head), k = KeyMatrix(s, qkv.k, work.head);
   const Matrix<S> v = KeyMatrix(s, qkv.v, work.head);
+  TileView<kBySpan, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first,
+                                                 memory);
   float max[kEach], sum[kEach], result[kEach][kColumns / kSide];
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
@@ -81,27 +91,29 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) result[i][j] = 0;
   }
-  for (int first = 0; first <= work.first; first += kTile) {
+  for (int first = view.begin(); first < view.end(); first += kTile) {
     float p[kEach][kEach];
     MultiplyRows(q, work.first, k, first, memory, p);
+    view.LookAt(first);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      const int query = work.first + TileY() * kEach + i;
+      const auto row = view.Row(i);
       float top = max[i];
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        const int key = first + TileX() + j * kSide;
-        p[i][j] = key <= query ? p[i][j] * s.scale : -INFINITY;
+        p[i][j] = view.Sees(row, j) ? p[i][j] * s.scale : -INFINITY;
         top = Larger()(top, p[i][j]);
       }
       top = WarpReduce(top, Larger(), kSide);
+      // -inf - -inf is no number.
+      const float shift = kBySpan && top == -INFINITY ? 0.0f : top;
       float total = 0;
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        p[i][j] = expf(p[i][j] - top);
+        p[i][j] = expf(p[i][j] - shift);
         total += p[i][j];
       }
-      const float shrink = expf(max[i] - top);
+      const float shrink = expf(max[i] - shift);
       sum[i] = sum[i] * shrink + WarpReduce(total, Plus(), kSide);
       max[i] = top;
 #pragma unroll
@@ -113,14 +125,14 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     const int query = work.first + TileY() * kEach + i;
-    const float factor = 1.0f / sum[i];
+    const float factor = kBySpan && sum[i] == 0 ? 0.0f : 1.0f / sum[i];  // a row that sees nothing
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) result[i][j] *= factor;
     if (query < s.t && TileX() == 0 && work.column == 0) {
       lse[s.LseAt(work.head) + query] = max[i] + logf(sum[i]);
     }
   }
-  PutTile<kColumns>(out + s.OutAt(work.head), s.out_row(), s, work, result, accumulate);
+  PutTile<kColumns>(out + s.OutAt(work.head), s.out_row(), s.t, s, work, result, accumulate);
 }
 
 // dots[b, h, t] = Σ dout out over a head's columns. A warp works on a row.
@@ -150,10 +162,11 @@ __device__ HeadGrad<S> MakeHeadGrad(const AttentionSizes& s, int64_t head, const
           OutputMatrix(s, dout, head), lse + s.LseAt(head),       dots + s.LseAt(head)};
 }
 
-// The weight of a score in its row: 0 for a masked key, and for a query after the end.
-__device__ inline float FindWeight(const AttentionSizes& s, int query, int key, float score,
+// The weight of a score in its row: 0 for a key that the query does not see, and for a query after
+// the end.
+__device__ inline float FindWeight(const AttentionSizes& s, int query, bool sees, float score,
                                    const float* lse) {
-  return query < s.t && key <= query ? expf(score * s.scale - lse[query]) : 0.0f;
+  return sees && query < s.t ? expf(score * s.scale - lse[query]) : 0.0f;
 }
 // The gradient of a score, from the gradient of its weight.
 __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weight, float grad,
@@ -161,55 +174,60 @@ __device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weig
   return query < s.t ? weight * (grad - dots[query]) * s.scale : 0.0f;
 }
 
-template <int kColumns, typename S>
-__global__ void __launch_bounds__(kTileThreads)
-    QueryGradKernel(AttentionSizes s, Qkv<S> dqkv, const S* dout, Qkv<const S> qkv,
-                    const float* lse, const float* dots) {
+template <int kColumns, bool kBySpan, typename S>
+__global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
+    QueryGradKernel(AttentionSizes s, Visibility visibility, Qkv<S> dqkv, const S* dout,
+                    Qkv<const S> qkv, const float* lse, const float* dots) {
   __shared__ TileMemory memory;
-  const Work work = FindWork<kColumns>(s, /*last_first=*/true);
+  const Work work = FindWork<kColumns>(s.t, /*last_first=*/true);
   const HeadGrad<S> head = MakeHeadGrad(s, work.head, dout, qkv, lse, dots);
+  TileView<kBySpan, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first,
+                                                 memory);
   float dq[kEach][kColumns / kSide] = {};
-  for (int first = 0; first <= work.first; first += kTile) {
+  for (int first = view.begin(); first < view.end(); first += kTile) {
     float scores[kEach][kEach], grads[kEach][kEach];
     MultiplyRows(head.q, work.first, head.k, first, memory, scores);
     MultiplyRows(head.dout, work.first, head.v, first, memory, grads);
+    view.LookAt(first);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int query = work.first + TileY() * kEach + i;
+      const auto row = view.Row(i);
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        const int key = first + TileX() + j * kSide;
-        const float weight = FindWeight(s, query, key, scores[i][j], head.lse);
+        const float weight = FindWeight(s, query, view.Sees(row, j), scores[i][j], head.lse);
         grads[i][j] = ScoreGrad(s, query, weight, grads[i][j], head.dots);
       }
     }
     StoreWeights(grads, memory);
     AddWeighted<S, kColumns>(head.k, first, work.column, memory, dq);
   }
-  PutTile<kColumns>(dqkv.q + s.QueryAt(work.head), s.q_row, s, work, dq, /*accumulate=*/false);
+  PutTile<kColumns>(dqkv.q + s.QueryAt(work.head), s.q_row, s.t, s, work, dq, /*accumulate=*/false);
 }
 
 // For a tile of keys of a group, and of their values; rows of tiles are keys here, columns queries
 // of the heads of the group, one head after the other.
-template <int kColumns, typename S>
+template <int kColumns, bool kBySpan, typename S>
 __global__ void __launch_bounds__(kTileThreads, 1)
-    KeyGradKernel(AttentionSizes s, Qkv<S> dqkv, const S* dout, Qkv<const S> qkv, const float* lse,
-                  const float* dots) {
+    KeyGradKernel(AttentionSizes s, Visibility visibility, Qkv<S> dqkv, const S* dout,
+                  Qkv<const S> qkv, const float* lse, const float* dots) {
   __shared__ TileMemory memory;
-  const Work work = FindWork<kColumns>(s, /*last_first=*/false);
+  const Work work = FindWork<kColumns>(s.keys, /*last_first=*/false);
+  TileView<kBySpan, /*kRowsAreKeys=*/true> view(s, visibility, work.head / s.g, work.first, memory);
   float dk[kEach][kColumns / kSide] = {}, dv[kEach][kColumns / kSide] = {};
   for (int i = 0; i < s.r; ++i) {
     const HeadGrad<S> head = MakeHeadGrad(s, work.head * s.r + i, dout, qkv, lse, dots);
-    for (int first = work.first; first < s.t; first += kTile) {
+    for (int first = view.begin(); first < view.end(); first += kTile) {
       float weights[kEach][kEach], grads[kEach][kEach];
       MultiplyRows(head.k, work.first, head.q, first, memory, weights);
+      view.LookAt(first);
 #pragma unroll
       for (int i = 0; i < kEach; ++i) {
-        const int key = work.first + TileY() * kEach + i;
+        const auto row = view.Row(i);
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
           const int query = first + TileX() + j * kSide;
-          weights[i][j] = FindWeight(s, query, key, weights[i][j], head.lse);
+          weights[i][j] = FindWeight(s, query, view.Sees(row, j), weights[i][j], head.lse);
         }
       }
       StoreWeights(weights, memory);
@@ -228,15 +246,15 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     }
   }
   const int64_t at = s.GroupAt(work.head);
-  PutTile<kColumns>(dqkv.k + at, s.kv_row, s, work, dk, /*accumulate=*/false);
-  PutTile<kColumns>(dqkv.v + at, s.kv_row, s, work, dv, /*accumulate=*/false);
+  PutTile<kColumns>(dqkv.k + at, s.kv_row, s.keys, s, work, dk, /*accumulate=*/false);
+  PutTile<kColumns>(dqkv.v + at, s.kv_row, s.keys, s, work, dv, /*accumulate=*/false);
 }
 
 absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, bool packed, int q) {
   const bool parts_first = packed && BoolAttr(s, "parts_first");
   const QkvSizes n = packed ? PackedSizes(In(s, q).local(), parts_first)
                             : SeparateSizes(In(s, q).local(), In(s, q + 1).local());
-  for (const int64_t size : {n.t, n.g * n.r, n.d}) {
+  for (const int64_t size : {n.t, n.s, n.g * n.r, n.d}) {
     if (size > std::numeric_limits<int>::max() / kTile) {
       return absl::UnimplementedError(s.name + ": attention over " + std::to_string(size));
     }
@@ -245,6 +263,7 @@ absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, bool packed, int 
   const int d = static_cast<int>(n.d);
   return AttentionSizes{.b = n.b,
                         .t = static_cast<int>(n.t),
+                        .keys = static_cast<int>(n.s),
                         .h = static_cast<int>(n.g * n.r),
                         .g = static_cast<int>(n.g),
                         .r = static_cast<int>(n.r),
@@ -258,21 +277,41 @@ absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, bool packed, int 
                         .kv_group = strides.group[1]};
 }
 
-bool IsEmpty(const AttentionSizes& s) { return s.b * s.t * s.h * s.d == 0; }
-
-// A block a tile of a head; of keys, a tile of a group.
-LaunchShape TilesShape(const AttentionSizes& s, int columns, bool of_keys) {
-  const int64_t heads = s.b * (of_keys ? s.g : s.h);
-  LaunchShape shape{MakeGrid(heads * s.tiles(kTile)), dim3(kTileThreads)};
+// A block a tile of the `rows` rows of each of `heads` heads or groups.
+LaunchShape TilesShape(const AttentionSizes& s, int64_t heads, int rows, int columns) {
+  LaunchShape shape{MakeGrid(heads * DivideUp(rows, kTile)), dim3(kTileThreads)};
   shape.grid.y = static_cast<unsigned>(DivideUp(s.d, columns));
   return shape;
 }
 
-// make(S(), Size<columns of a block>()) for heads of width d.
+// Finds what queries see, of a kind with input `where` the first of positions and documents.
+struct VisibilityFinder {
+  int64_t window;
+  int where;
+  bool given;
+
+  VisibilityFinder(const KernelSetup& s, int where)
+      : window(IntAttr(s, "window")), where(where), given(static_cast<int>(s.in.size()) > where) {
+    if (window > kWidestWindow) window = 0;
+  }
+  bool IsCausal() const { return window == 0 && !given; }
+  Visibility Find(const KernelCall& call) const {
+    if (!given) return {window, nullptr, nullptr, nullptr, nullptr};
+    const auto numbers = [&](int i) { return call.input<int32_t>(where + i); };
+    return {window, numbers(0), numbers(1), numbers(2), numbers(3)};
+  }
+};
+
+// make(S(), Size<columns of a block>(), std::bool_constant<placed>()) for heads of width d.
 template <typename Make>
-absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, Make make) {
+absl::StatusOr<Kernel> ForHeads(const KernelSetup& s, int d, bool placed, Make make) {
+  const auto with_columns = [&](auto stored, auto columns) {
+    return placed ? make(stored, columns, std::true_type())
+                  : make(stored, columns, std::false_type());
+  };
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    return d <= kTile ? make(stored, Size<kTile>()) : make(stored, Size<2 * kTile>());
+    return d <= kTile ? with_columns(stored, Size<kTile>())
+                      : with_columns(stored, Size<2 * kTile>());
   });
 }
 
@@ -307,65 +346,78 @@ PartsFinder MakeFinder(const KernelSetup& s, bool packed, int q) {
 absl::StatusOr<Kernel> MakeForward(const KernelSetup& setup, bool packed) {
   ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, packed, 0));
   const PartsFinder parts = MakeFinder(setup, packed, 0);
+  const VisibilityFinder visibility(setup, packed ? 1 : 3);
+  const bool empty = sizes.b * sizes.t * sizes.h * sizes.d == 0;
   if (HasBf16Attention(setup.out[0].dtype, sizes)) {
-    RETURN_IF_ERROR(AllowBf16Attention(sizes));
-    return Kernel([s = sizes, parts](const KernelCall& call) {
-      if (IsEmpty(s)) return absl::OkStatus();
-      return LaunchBf16Attention(s, FindStream(call), call.accumulate, call.output<Bf16>(0),
-                                 call.output<float>(1), parts.In<Bf16>(call));
+    RETURN_IF_ERROR(AllowBf16Attention(sizes, visibility.IsCausal()));
+    return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
+      if (empty) return absl::OkStatus();
+      return LaunchBf16Attention(s, visibility.Find(call), FindStream(call), call.accumulate,
+                                 call.output<Bf16>(0), call.output<float>(1), parts.In<Bf16>(call));
     });
   }
-  return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
-    using S = decltype(stored);
-    constexpr int kColumns = decltype(columns)::value;
-    return Kernel([s = sizes, parts](const KernelCall& call) {
-      if (IsEmpty(s)) return absl::OkStatus();
-      return Launch("attention", &AttentionKernel<kColumns, S>,
-                    TilesShape(s, kColumns, /*of_keys=*/false), FindStream(call), s,
-                    call.accumulate, call.output<S>(0), call.output<float>(1), parts.In<S>(call));
-    });
-  });
+  return ForHeads(setup, sizes.d, !visibility.IsCausal(),
+                  [&](auto stored, auto columns, auto placed) {
+                    using S = decltype(stored);
+                    constexpr int kColumns = decltype(columns)::value;
+                    constexpr bool kBySpan = decltype(placed)::value;
+                    return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
+                      if (empty) return absl::OkStatus();
+                      return Launch("attention", &AttentionKernel<kColumns, kBySpan, S>,
+                                    TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
+                                    visibility.Find(call), call.accumulate, call.output<S>(0),
+                                    call.output<float>(1), parts.In<S>(call));
+                    });
+                  });
 }
 
 absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
   ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, packed, 1));
   const PartsFinder parts = MakeFinder(setup, packed, 1);
+  const int out_input = packed ? 2 : 4;
+  const VisibilityFinder visibility(setup, out_input + 2);
   RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(sizes.b * sizes.h * sizes.t)));
-  if (HasBf16Attention(setup.out[0].dtype, sizes)) RETURN_IF_ERROR(AllowBf16AttentionGrad(sizes));
-  return ForHeads(setup, sizes.d, [&](auto stored, auto columns) {
-    using S = decltype(stored);
-    constexpr int kColumns = decltype(columns)::value;
-    return Kernel([s = sizes, parts, out_input = packed ? 2 : 4,
-                   name = setup.name](const KernelCall& call) -> absl::Status {
-      if (call.accumulate) {
-        return absl::InternalError(name + ": an activation's gradient is not added up");
-      }
-      if (s.b * s.t * s.g * s.d == 0) return absl::OkStatus();
-      const S *dout = call.input<S>(0), *out = call.input<S>(out_input);
-      const float* lse = call.input<float>(out_input + 1);
-      const Qkv<const S> qkv = parts.In<S>(call);
-      const Qkv<S> dqkv = parts.Out<S>(call);
-      float* dots = reinterpret_cast<float*>(call.workspace.data());
-      if (s.h > 0) {
-        const LaunchShape rows{MakeGrid(DivideUp(s.b * s.h * s.t, kThreads / kWarp)),
-                               dim3(kThreads)};
-        RETURN_IF_ERROR(Launch("attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s, dots,
-                               dout, out));
-        if constexpr (std::is_same_v<S, Bf16>) {
-          if (HasBf16Attention(DType::kBF16, s)) {
-            return LaunchBf16AttentionGrad(s, FindStream(call), dqkv, dout, qkv, lse, dots);
+  const int64_t queries = sizes.b * sizes.h * sizes.t, keys = sizes.b * sizes.g * sizes.keys;
+  const bool fast = HasBf16Attention(setup.out[0].dtype, sizes) && queries > 0 && keys > 0;
+  if (fast) RETURN_IF_ERROR(AllowBf16AttentionGrad(sizes, visibility.IsCausal()));
+  return ForHeads(
+      setup, sizes.d, !visibility.IsCausal(), [&](auto stored, auto columns, auto placed) {
+        using S = decltype(stored);
+        constexpr int kColumns = decltype(columns)::value;
+        constexpr bool kBySpan = decltype(placed)::value;
+        return Kernel([s = sizes, parts, out_input, visibility, queries, keys, fast,
+                       name = setup.name](const KernelCall& call) -> absl::Status {
+          if (call.accumulate) {
+            return absl::InternalError(name + ": an activation's gradient is not added up");
           }
-        }
-        RETURN_IF_ERROR(Launch("attention_grad", &QueryGradKernel<kColumns, S>,
-                               TilesShape(s, kColumns, /*of_keys=*/false), FindStream(call), s,
-                               dqkv, dout, qkv, lse, dots));
-      }
-      // The gradients of keys that no head reads are zeros.
-      return Launch("attention_grad", &KeyGradKernel<kColumns, S>,
-                    TilesShape(s, kColumns, /*of_keys=*/true), FindStream(call), s, dqkv, dout, qkv,
-                    lse, dots);
-    });
-  });
+          if (s.d == 0) return absl::OkStatus();
+          const S *dout = call.input<S>(0), *out = call.input<S>(out_input);
+          const float* lse = call.input<float>(out_input + 1);
+          const Qkv<const S> qkv = parts.In<S>(call);
+          const Qkv<S> dqkv = parts.Out<S>(call);
+          const Visibility seen = visibility.Find(call);
+          float* dots = reinterpret_cast<float*>(call.workspace.data());
+          if (queries > 0) {
+            const LaunchShape rows{MakeGrid(DivideUp(queries, kThreads / kWarp)), dim3(kThreads)};
+            RETURN_IF_ERROR(Launch("attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s,
+                                   dots, dout, out));
+            if constexpr (std::is_same_v<S, Bf16>) {
+              if (fast) {
+                return LaunchBf16AttentionGrad(s, seen, FindStream(call), dqkv, dout, qkv, lse,
+                                               dots);
+              }
+            }
+            RETURN_IF_ERROR(Launch("attention_grad", &QueryGradKernel<kColumns, kBySpan, S>,
+                                   TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
+                                   seen, dqkv, dout, qkv, lse, dots));
+          }
+          if (keys == 0) return absl::OkStatus();
+          // The gradients of keys that no head reads are zeros.
+          return Launch("attention_grad", &KeyGradKernel<kColumns, kBySpan, S>,
+                        TilesShape(s, s.b * s.g, s.keys, kColumns), FindStream(call), s, seen, dqkv,
+                        dout, qkv, lse, dots);
+        });
+      });
 }
 
 absl::StatusOr<Kernel> MakeAttention(const KernelSetup& s) { return MakeForward(s, false); }

@@ -11,16 +11,16 @@
 
 namespace oneflow::cuda {
 
-// Sizes of a local piece, and the positions of its heads: h of queries, r of which share the keys
-// and values of one of g groups. A piece may have groups without a head.
+// Sizes of a local piece, t queries and as many or other `keys` of each sample, and the positions
+// of its heads: h of queries, r of which share the keys and values of one of g groups. A piece may
+// have groups without a head.
 struct AttentionSizes {
   int64_t b;
-  int t, h, g, r, d;
+  int t, keys, h, g, r, d;
   float scale;
   // Elements of queries, and of keys and values, from one sample, position or group to the next.
   int64_t q_sample, q_row, q_group, kv_sample, kv_row, kv_group;
 
-  __host__ __device__ int tiles(int rows) const { return (t + rows - 1) / rows; }
   __device__ int64_t out_row() const { return static_cast<int64_t>(h) * d; }
   // For head i: where it starts in queries, its group in keys and values; in out, in lse[b, h, t].
   // The heads of group j are j r .. j r + r - 1.
@@ -34,6 +34,17 @@ struct AttentionSizes {
   __device__ int64_t LseAt(int64_t i) const { return i * t; }
 };
 
+// Which keys a query sees: those of its document at its position or before it, but none `window` or
+// more before it (0: no limit). Null: positions are the numbers of rows, and there is one document.
+struct Visibility {
+  int64_t window;                                                        // at most kWidestWindow
+  const int32_t *q_positions, *k_positions, *q_documents, *k_documents;  // all or none
+
+  bool IsCausal() const { return window == 0 && q_positions == nullptr; }
+};
+// Positions differ by less, so wider windows are no limit.
+inline constexpr int64_t kWidestWindow = int64_t{1} << 32;
+
 // Queries, keys and values, or their gradients: of three tensors, or in a packed one.
 template <typename S>
 struct Qkv {
@@ -45,15 +56,17 @@ inline bool HasBf16Attention(DType dtype, const AttentionSizes& s) {
   return dtype == DType::kBF16 && s.h > 0 && (s.d == 64 || s.d == 128);
 }
 
-// Called once on the device before their launches. attention_bf16.cu.
-absl::Status AllowBf16Attention(const AttentionSizes& s);
-absl::Status AllowBf16AttentionGrad(const AttentionSizes& s);
-// Launches on `stream`; sizes are not 0.
-absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
-                                 Bf16* out, float* lse, const Qkv<const Bf16>& qkv);
-// `dots`: Σ dout out of each row, [b, h, t].
-absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, cudaStream_t stream,
-                                     const Qkv<Bf16>& dqkv, const Bf16* dout,
+// Called once on the device before their launches; `causal` as Visibility::IsCausal() of them.
+// attention_bf16.cu.
+absl::Status AllowBf16Attention(const AttentionSizes& s, bool causal);
+absl::Status AllowBf16AttentionGrad(const AttentionSizes& s, bool causal);
+// Launches on `stream`; there are queries.
+absl::Status LaunchBf16Attention(const AttentionSizes& s, const Visibility& visibility,
+                                 cudaStream_t stream, bool accumulate, Bf16* out, float* lse,
+                                 const Qkv<const Bf16>& qkv);
+// Launches on `stream`; there are queries and keys. `dots`: Σ dout out of each row, [b, h, t].
+absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, const Visibility& visibility,
+                                     cudaStream_t stream, const Qkv<Bf16>& dqkv, const Bf16* dout,
                                      const Qkv<const Bf16>& qkv, const float* lse,
                                      const float* dots);
 

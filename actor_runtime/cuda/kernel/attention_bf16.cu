@@ -1,12 +1,13 @@
-// Causal attention of bf16 and its gradient in heads of 64 or 128, by warp products of small
-// matrices (attention_bf16_tile.cuh). A block of four warps has a tile of queries and iterates over
-// the tiles of keys that they see, prefetching the next one; the gradient of keys and values
-// iterates the other way round. Sums and statistics are f32; weights are rounded to bf16 to be
-// multiplied.
+// Attention of bf16 and its gradient in heads of 64 or 128, by warp products of small matrices
+// (attention_bf16_tile.cuh). A block of four warps has a tile of queries and iterates over the
+// tiles of keys that they see (attention_bf16_view.cuh), prefetching the next one; the gradient of
+// keys and values iterates the other way round. Sums and statistics are f32; weights are rounded to
+// bf16 to be multiplied.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
 #include "actor_runtime/cuda/kernel/attention_bf16_tile.cuh"
+#include "actor_runtime/cuda/kernel/attention_bf16_view.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
@@ -14,38 +15,40 @@
 namespace oneflow::cuda {
 namespace {
 
-// The work of a block: `tile` of the tiles of `rows` rows of a head.
+// The work of a block: a tile of 64 kM of the `rows` rows of a head.
 struct Work {
   int64_t head;
   int first;  // row of the tile
   int mine;   // first row of this warp
 };
 template <int kM>
-__device__ inline Work FindWork(const AttentionSizes& s, bool last_first) {
+__device__ inline Work FindWork(int rows, bool last_first) {
   constexpr int kRows = 64 * kM;
-  const int tiles = s.tiles(kRows);
+  const int tiles = (rows + kRows - 1) / kRows;
   const int tile = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
   const int first = (last_first ? tiles - 1 - tile : tile) * kRows;
   return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpIndex() * 16 * kM};
 }
 
-template <int kD, int kM, int kStep>
+template <int kD, int kM, int kStep, bool kBySpan>
 __global__ void __launch_bounds__(kBlockThreads)
-    Bf16AttentionKernel(AttentionSizes s, bool accumulate, Bf16* out, float* lse,
-                        Qkv<const Bf16> qkv) {
+    Bf16AttentionKernel(AttentionSizes s, Visibility visibility, bool accumulate, Bf16* out,
+                        float* lse, Qkv<const Bf16> qkv) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
   Bf16* queries = DynamicShared<Bf16>();
   Bf16* keys = queries + kRows * kD;     // [2][kStep][kD]
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
-  const Work work = FindWork<kM>(s, /*last_first=*/true);
+  const Work work = FindWork<kM>(s.t, /*last_first=*/true);
   const Bf16* q = qkv.q + s.QueryAt(work.head);
   const Bf16 *k = qkv.k + s.KeyAt(work.head), *v = qkv.v + s.KeyAt(work.head);
-  const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
+  const View<kBySpan, /*kRowsAreKeys=*/false, kM, kStep> view(
+      s, visibility, static_cast<int>(work.head / s.h), work.first, work.mine,
+      reinterpret_cast<ViewScratch*>(values + 2 * kStep * kD));
   const float to_exponent = s.scale * kLog2E;
 
   LoadTile<kRows, kD>(queries, q, s.q_row, work.first, s.t);
-  LoadTile<kStep, kD>(keys, k, s.kv_row, 0, s.t);
-  LoadTile<kStep, kD>(values, v, s.kv_row, 0, s.t);
+  LoadTile<kStep, kD>(keys, k, s.kv_row, view.begin, s.keys);
+  LoadTile<kStep, kD>(values, v, s.kv_row, view.begin, s.keys);
   EndCopies();
   Product<kM, kD / 8> result;
   result.Clear();
@@ -55,19 +58,19 @@ __global__ void __launch_bounds__(kBlockThreads)
     max[m][0] = max[m][1] = -INFINITY;
     sum[m][0] = sum[m][1] = 0;
   }
-  for (int first = 0, stage = 0; first < seen; first += kStep, stage ^= 1) {
-    if (first + kStep < seen) {
+  for (int first = view.begin, stage = 0; first < view.end; first += kStep, stage ^= 1) {
+    if (first + kStep < view.end) {
       const int next = (stage ^ 1) * kStep * kD;
-      LoadTile<kStep, kD>(keys + next, k, s.kv_row, first + kStep, s.t);
-      LoadTile<kStep, kD>(values + next, v, s.kv_row, first + kStep, s.t);
+      LoadTile<kStep, kD>(keys + next, k, s.kv_row, first + kStep, s.keys);
+      LoadTile<kStep, kD>(values + next, v, s.kv_row, first + kStep, s.keys);
     }
     EndCopies();
     WaitForCopies<1>();
     __syncthreads();
-    if (first < work.mine + 16 * kM) {
+    if (const Sight sight = view.At(first); sight != Sight::kNone) {
       Product<kM, kN> p;
       MultiplyRows<kD>(queries, work.mine - work.first, keys + stage * kStep * kD, p);
-      if (first + kStep > work.mine) Hide</*kRowsAreKeys=*/false>(work.mine, first, p);
+      if (sight == Sight::kSome) view.Hide(first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -81,8 +84,10 @@ __global__ void __launch_bounds__(kBlockThreads)
             }
           }
           top = WarpReduce(top, Larger(), kQuad);
-          const float shrink = FastExp2((max[m][half] - top) * to_exponent);
-          const float shift = top * to_exponent;
+          // A row that has seen nothing yet is not shrunk: -inf - -inf is no number.
+          const float base = kBySpan && top == -INFINITY ? 0.0f : top;
+          const float shrink = FastExp2((max[m][half] - base) * to_exponent);
+          const float shift = base * to_exponent;
           float total = 0;
 #pragma unroll
           for (int n = 0; n < kN; ++n) {
@@ -111,10 +116,12 @@ __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float total = WarpReduce(sum[m][half], Plus(), kQuad);
+      const float divisor =
+          kBySpan && total == 0 ? 1.0f : total;  // zeros of a row that sees nothing
 #pragma unroll
       for (int n = 0; n < kD / 8; ++n) {
-        result.at[m][n][2 * half] /= total;
-        result.at[m][n][2 * half + 1] /= total;
+        result.at[m][n][2 * half] /= divisor;
+        result.at[m][n][2 * half + 1] /= divisor;
       }
       const int query = work.mine + RowIn(m, 2 * half);
       if (query < s.t && LaneIndex() % kQuad == 0) {
@@ -125,30 +132,37 @@ __global__ void __launch_bounds__(kBlockThreads)
   PutRows(out + s.OutAt(work.head), s.out_row(), work.mine, s.t, result, accumulate);
 }
 
-// The weight of a score; `lse` times log2 e, infinite after the end. 0 for a masked score.
-__device__ inline float FindWeight(float score, float to_exponent, float lse) {
-  return FastExp2(score * to_exponent - lse);
+// The weight of a score, 0 for a masked one; `exponent` as of RowExponent.
+__device__ inline float FindWeight(float score, float to_exponent, float exponent) {
+  return FastExp2(score * to_exponent - exponent);
+}
+// Of the lse of a row: infinite for one that sees nothing, whose scores are all masked.
+template <bool kBySpan>
+__device__ inline float RowExponent(float lse) {
+  return kBySpan && lse == -INFINITY ? INFINITY : lse * kLog2E;
 }
 
-template <int kD, int kM, int kStep>
+template <int kD, int kM, int kStep, bool kBySpan>
 __global__ void __launch_bounds__(kBlockThreads)
-    Bf16QueryGradKernel(AttentionSizes s, Qkv<Bf16> dqkv, const Bf16* dout, Qkv<const Bf16> qkv,
-                        const float* lse, const float* dots) {
+    Bf16QueryGradKernel(AttentionSizes s, Visibility visibility, Qkv<Bf16> dqkv, const Bf16* dout,
+                        Qkv<const Bf16> qkv, const float* lse, const float* dots) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
   Bf16* queries = DynamicShared<Bf16>();
   Bf16* outs = queries + kRows * kD;     // [kRows][kD]: dout
   Bf16* keys = outs + kRows * kD;        // [2][kStep][kD]
   Bf16* values = keys + 2 * kStep * kD;  // [2][kStep][kD]
-  const Work work = FindWork<kM>(s, /*last_first=*/true);
+  const Work work = FindWork<kM>(s.t, /*last_first=*/true);
   const Bf16* q = qkv.q + s.QueryAt(work.head);
   const Bf16 *k = qkv.k + s.KeyAt(work.head), *v = qkv.v + s.KeyAt(work.head);
-  const int seen = work.first + kRows < s.t ? work.first + kRows : s.t;
+  const View<kBySpan, /*kRowsAreKeys=*/false, kM, kStep> view(
+      s, visibility, static_cast<int>(work.head / s.h), work.first, work.mine,
+      reinterpret_cast<ViewScratch*>(values + 2 * kStep * kD));
   const float to_exponent = s.scale * kLog2E;
 
   LoadTile<kRows, kD>(queries, q, s.q_row, work.first, s.t);
   LoadTile<kRows, kD>(outs, dout + s.OutAt(work.head), s.out_row(), work.first, s.t);
-  LoadTile<kStep, kD>(keys, k, s.kv_row, 0, s.t);
-  LoadTile<kStep, kD>(values, v, s.kv_row, 0, s.t);
+  LoadTile<kStep, kD>(keys, k, s.kv_row, view.begin, s.keys);
+  LoadTile<kStep, kD>(values, v, s.kv_row, view.begin, s.keys);
   EndCopies();
   float row_lse[kM][2], row_dot[kM][2];
 #pragma unroll
@@ -157,27 +171,27 @@ __global__ void __launch_bounds__(kBlockThreads)
     for (int half = 0; half < 2; ++half) {
       const int query = work.mine + RowIn(m, 2 * half);
       const int64_t at = s.LseAt(work.head) + query;
-      row_lse[m][half] = query < s.t ? lse[at] * kLog2E : INFINITY;
+      row_lse[m][half] = query < s.t ? RowExponent<kBySpan>(lse[at]) : INFINITY;
       row_dot[m][half] = query < s.t ? dots[at] : 0.0f;
     }
   }
   Product<kM, kD / 8> dq;
   dq.Clear();
-  for (int first = 0, stage = 0; first < seen; first += kStep, stage ^= 1) {
-    if (first + kStep < seen) {
+  for (int first = view.begin, stage = 0; first < view.end; first += kStep, stage ^= 1) {
+    if (first + kStep < view.end) {
       const int next = (stage ^ 1) * kStep * kD;
-      LoadTile<kStep, kD>(keys + next, k, s.kv_row, first + kStep, s.t);
-      LoadTile<kStep, kD>(values + next, v, s.kv_row, first + kStep, s.t);
+      LoadTile<kStep, kD>(keys + next, k, s.kv_row, first + kStep, s.keys);
+      LoadTile<kStep, kD>(values + next, v, s.kv_row, first + kStep, s.keys);
     }
     EndCopies();
     WaitForCopies<1>();
     __syncthreads();
-    if (first < work.mine + 16 * kM) {
+    if (const Sight sight = view.At(first); sight != Sight::kNone) {
       const int mine = work.mine - work.first;
       Product<kM, kN> p, grads;
       MultiplyRows<kD>(queries, mine, keys + stage * kStep * kD, p);
       MultiplyRows<kD>(outs, mine, values + stage * kStep * kD, grads);
-      if (first + kStep > work.mine) Hide</*kRowsAreKeys=*/false>(work.mine, first, p);
+      if (sight == Sight::kSome) view.Hide(first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -201,22 +215,26 @@ __global__ void __launch_bounds__(kBlockThreads)
 // For a tile of keys of a group, and of their values: rows of products are keys, columns are the
 // kQueries queries of the current tile. A step is a tile of queries of one of the group's heads,
 // which come one after the other.
-template <int kD, int kM, int kQueries>
+template <int kD, int kM, int kQueries, bool kBySpan>
 __global__ void __launch_bounds__(kBlockThreads)
-    Bf16KeyGradKernel(AttentionSizes s, Qkv<Bf16> dqkv, const Bf16* dout, Qkv<const Bf16> qkv,
-                      const float* lse, const float* dots) {
+    Bf16KeyGradKernel(AttentionSizes s, Visibility visibility, Qkv<Bf16> dqkv, const Bf16* dout,
+                      Qkv<const Bf16> qkv, const float* lse, const float* dots) {
   constexpr int kRows = 64 * kM, kN = kQueries / 8;
   Bf16* keys = DynamicShared<Bf16>();
   Bf16* values = keys + kRows * kD;
   Bf16* queries = values + kRows * kD;                                    // [2][kQueries][kD]
   Bf16* outs = queries + 2 * kQueries * kD;                               // [2][kQueries][kD]: dout
   float2* numbers = reinterpret_cast<float2*>(outs + 2 * kQueries * kD);  // [2][kQueries]: lse, dot
-  const Work work = FindWork<kM>(s, /*last_first=*/false);
+  const Work work = FindWork<kM>(s.keys, /*last_first=*/false);
   const int64_t group = s.GroupAt(work.head);
   const Bf16 *k = qkv.k + group, *v = qkv.v + group;
   const float to_exponent = s.scale * kLog2E;
-  const int begin = work.first / kQueries * kQueries;
-  const int tiles = (s.t - begin + kQueries - 1) / kQueries, steps = tiles * s.r;
+  const View<kBySpan, /*kRowsAreKeys=*/true, kM, kQueries> view(
+      s, visibility, static_cast<int>(work.head / s.g), work.first, work.mine,
+      reinterpret_cast<ViewScratch*>(numbers + 2 * kQueries));
+  const int begin = view.begin, seen = view.end - begin;
+  const int tiles = kBySpan && seen <= 0 ? 0 : (seen + kQueries - 1) / kQueries;
+  const int steps = tiles * s.r;
   const auto load = [&](int step, int stage) {
     const int at = stage * kQueries * kD, first = begin + step % tiles * kQueries;
     const int64_t head = work.head * s.r + step / tiles;
@@ -227,12 +245,12 @@ __global__ void __launch_bounds__(kBlockThreads)
     const bool there = first + i < s.t;
     const int64_t row = s.LseAt(head) + first + i;
     numbers[stage * kQueries + i] =
-        there ? float2{lse[row] * kLog2E, dots[row]} : float2{INFINITY, 0.0f};
+        there ? float2{RowExponent<kBySpan>(lse[row]), dots[row]} : float2{INFINITY, 0.0f};
   };
 
-  LoadTile<kRows, kD>(keys, k, s.kv_row, work.first, s.t);
-  LoadTile<kRows, kD>(values, v, s.kv_row, work.first, s.t);
-  load(0, 0);
+  LoadTile<kRows, kD>(keys, k, s.kv_row, work.first, s.keys);
+  LoadTile<kRows, kD>(values, v, s.kv_row, work.first, s.keys);
+  if (!kBySpan || steps > 0) load(0, 0);
   EndCopies();
   Product<kM, kD / 8> dk, dv;
   dk.Clear();
@@ -243,12 +261,12 @@ __global__ void __launch_bounds__(kBlockThreads)
     EndCopies();
     WaitForCopies<1>();
     __syncthreads();
-    if (first + kQueries > work.mine) {
+    if (const Sight sight = view.At(first); sight != Sight::kNone) {
       const int mine = work.mine - work.first;
       const Bf16 *tile_q = queries + stage * kQueries * kD, *tile_o = outs + stage * kQueries * kD;
       Product<kM, kN> p, grads;
       MultiplyRows<kD>(keys, mine, tile_q, p);
-      if (first < work.mine + 16 * kM) Hide</*kRowsAreKeys=*/true>(work.mine, first, p);
+      if (sight == Sight::kSome) view.Hide(first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -279,76 +297,98 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
   WaitForCopies<0>();
   dk.Scale(s.scale);
-  PutRows(dqkv.k + group, s.kv_row, work.mine, s.t, dk, /*accumulate=*/false);
-  PutRows(dqkv.v + group, s.kv_row, work.mine, s.t, dv, /*accumulate=*/false);
+  PutRows(dqkv.k + group, s.kv_row, work.mine, s.keys, dk, /*accumulate=*/false);
+  PutRows(dqkv.v + group, s.kv_row, work.mine, s.keys, dv, /*accumulate=*/false);
 }
 
-// A block a tile of `rows` rows of a head or of a group, with `elements` of bf16 and `numbers` of
-// f32 in shared memory. All of it is dynamic: only that may be more than 48 KiB.
-size_t TilesBytes(int elements, int numbers) { return elements * 2 + numbers * sizeof(float); }
-LaunchShape TilesShape(int64_t heads, const AttentionSizes& s, int rows, int elements,
-                       int numbers) {
-  return {MakeGrid(heads * s.tiles(rows)), dim3(kBlockThreads), TilesBytes(elements, numbers)};
+// A block a tile of 64 kM of the `rows` rows of each of `heads` heads or groups. All shared memory
+// is dynamic: only that may be more than 48 KiB.
+template <int kM>
+LaunchShape TilesShape(int64_t heads, int rows, size_t shared_bytes) {
+  return {MakeGrid(heads * DivideUp(rows, 64 * kM)), dim3(kBlockThreads), shared_bytes};
 }
 
-// Elements in shared memory: `kept` tiles of 64 kM rows, and four of kStep rows that pass.
-template <int kD, int kM, int kStep, int kKept = 2>
-constexpr int kElements = (kKept * 64 * kM + 4 * kStep) * kD;
-
-template <int kD, int kM, int kStep>
-absl::Status AllowForward() {
-  return AllowShared("attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
-                     TilesBytes(kElements<kD, kM, kStep, 1>, 0));
-}
-template <int kD, int kM, int kStep, int kKeysM, int kQueries>
-absl::Status AllowBackward() {
-  RETURN_IF_ERROR(AllowShared("attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
-                              TilesBytes(kElements<kD, kM, kStep>, 0)));
-  return AllowShared("attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
-                     TilesBytes(kElements<kD, kKeysM, kQueries>, 4 * kQueries));
+// Shared memory: `kept` tiles of 64 kM rows, four of kStep rows that pass, and `numbers` of four
+// bytes, besides what a view needs.
+template <int kD, int kM, int kStep, bool kBySpan>
+constexpr size_t SharedBytes(int kept, int numbers) {
+  return (kept * 64 * kM + 4 * kStep) * kD * sizeof(Bf16) + numbers * 4 +
+         (kBySpan ? sizeof(ViewScratch) : 0);
 }
 
-template <int kD, int kM, int kStep>
-absl::Status Forward(const AttentionSizes& s, cudaStream_t stream, bool accumulate, Bf16* out,
-                     float* lse, const Qkv<const Bf16>& qkv) {
-  return Launch("attention_bf16", &Bf16AttentionKernel<kD, kM, kStep>,
-                TilesShape(s.b * s.h, s, 64 * kM, kElements<kD, kM, kStep, 1>, 0), stream, s,
-                accumulate, out, lse, qkv);
-}
+// The kernels for heads of kD: tiles of 64 kM queries, and steps of kStep keys.
+template <int kD, int kM, int kStep, bool kBySpan>
+struct Forward {
+  static constexpr auto* kKernel = &Bf16AttentionKernel<kD, kM, kStep, kBySpan>;
+  static constexpr size_t kBytes = SharedBytes<kD, kM, kStep, kBySpan>(/*kept=*/1, /*numbers=*/0);
 
-template <int kD, int kM, int kStep, int kKeysM, int kQueries>
-absl::Status Backward(const AttentionSizes& s, cudaStream_t stream, const Qkv<Bf16>& dqkv,
-                      const Bf16* dout, const Qkv<const Bf16>& qkv, const float* lse,
-                      const float* dots) {
-  RETURN_IF_ERROR(Launch("attention_grad_bf16", &Bf16QueryGradKernel<kD, kM, kStep>,
-                         TilesShape(s.b * s.h, s, 64 * kM, kElements<kD, kM, kStep>, 0), stream, s,
-                         dqkv, dout, qkv, lse, dots));
-  return Launch(
-      "attention_grad_bf16", &Bf16KeyGradKernel<kD, kKeysM, kQueries>,
-      TilesShape(s.b * s.g, s, 64 * kKeysM, kElements<kD, kKeysM, kQueries>, 4 * kQueries), stream,
-      s, dqkv, dout, qkv, lse, dots);
+  absl::Status Allow() const { return AllowShared("attention_bf16", kKernel, kBytes); }
+  template <typename... P>
+  absl::Status Run(const AttentionSizes& s, cudaStream_t stream, P... arguments) const {
+    return Launch("attention_bf16", kKernel, TilesShape<kM>(s.b * s.h, s.t, kBytes), stream, s,
+                  arguments...);
+  }
+};
+// Likewise, and tiles of 64 kKeysM keys, and steps of kQueries queries.
+template <int kD, int kM, int kStep, int kKeysM, int kQueries, bool kBySpan>
+struct Backward {
+  static constexpr auto* kOfQueries = &Bf16QueryGradKernel<kD, kM, kStep, kBySpan>;
+  static constexpr auto* kOfKeys = &Bf16KeyGradKernel<kD, kKeysM, kQueries, kBySpan>;
+  static constexpr size_t kQueriesBytes = SharedBytes<kD, kM, kStep, kBySpan>(2, 0);
+  static constexpr size_t kKeysBytes =
+      SharedBytes<kD, kKeysM, kQueries, kBySpan>(2, /*numbers=*/4 * kQueries);
+
+  absl::Status Allow() const {
+    RETURN_IF_ERROR(AllowShared("attention_grad_bf16", kOfQueries, kQueriesBytes));
+    return AllowShared("attention_grad_bf16", kOfKeys, kKeysBytes);
+  }
+  template <typename... P>
+  absl::Status Run(const AttentionSizes& s, cudaStream_t stream, P... arguments) const {
+    RETURN_IF_ERROR(Launch("attention_grad_bf16", kOfQueries,
+                           TilesShape<kM>(s.b * s.h, s.t, kQueriesBytes), stream, s, arguments...));
+    return Launch("attention_grad_bf16", kOfKeys, TilesShape<kKeysM>(s.b * s.g, s.keys, kKeysBytes),
+                  stream, s, arguments...);
+  }
+};
+
+// call(the kernels for heads of d).
+template <typename Call>
+absl::Status WithForward(int d, bool causal, Call call) {
+  if (d == 64) return causal ? call(Forward<64, 2, 64, false>()) : call(Forward<64, 2, 64, true>());
+  return causal ? call(Forward<128, 2, 32, false>()) : call(Forward<128, 2, 32, true>());
+}
+template <typename Call>
+absl::Status WithBackward(int d, bool causal, Call call) {
+  if (d == 64) {
+    return causal ? call(Backward<64, 2, 32, 1, 64, false>())
+                  : call(Backward<64, 2, 32, 1, 64, true>());
+  }
+  return causal ? call(Backward<128, 1, 64, 1, 32, false>())
+                : call(Backward<128, 1, 64, 1, 32, true>());
 }
 
 }  // namespace
 
-absl::Status AllowBf16Attention(const AttentionSizes& s) {
-  return s.d == 64 ? AllowForward<64, 2, 64>() : AllowForward<128, 2, 32>();
+absl::Status AllowBf16Attention(const AttentionSizes& s, bool causal) {
+  return WithForward(s.d, causal, [](auto kernels) { return kernels.Allow(); });
 }
-absl::Status AllowBf16AttentionGrad(const AttentionSizes& s) {
-  return s.d == 64 ? AllowBackward<64, 2, 32, 1, 64>() : AllowBackward<128, 1, 64, 1, 32>();
+absl::Status AllowBf16AttentionGrad(const AttentionSizes& s, bool causal) {
+  return WithBackward(s.d, causal, [](auto kernels) { return kernels.Allow(); });
 }
-absl::Status LaunchBf16Attention(const AttentionSizes& s, cudaStream_t stream, bool accumulate,
-                                 Bf16* out, float* lse, const Qkv<const Bf16>& qkv) {
-  return s.d == 64 ? Forward<64, 2, 64>(s, stream, accumulate, out, lse, qkv)
-                   : Forward<128, 2, 32>(s, stream, accumulate, out, lse, qkv);
+absl::Status LaunchBf16Attention(const AttentionSizes& s, const Visibility& visibility,
+                                 cudaStream_t stream, bool accumulate, Bf16* out, float* lse,
+                                 const Qkv<const Bf16>& qkv) {
+  return WithForward(s.d, visibility.IsCausal(), [&](auto kernels) {
+    return kernels.Run(s, stream, visibility, accumulate, out, lse, qkv);
+  });
 }
-
-absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, cudaStream_t stream,
-                                     const Qkv<Bf16>& dqkv, const Bf16* dout,
+absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, const Visibility& visibility,
+                                     cudaStream_t stream, const Qkv<Bf16>& dqkv, const Bf16* dout,
                                      const Qkv<const Bf16>& qkv, const float* lse,
                                      const float* dots) {
-  return s.d == 64 ? Backward<64, 2, 32, 1, 64>(s, stream, dqkv, dout, qkv, lse, dots)
-                   : Backward<128, 1, 64, 1, 32>(s, stream, dqkv, dout, qkv, lse, dots);
+  return WithBackward(s.d, visibility.IsCausal(), [&](auto kernels) {
+    return kernels.Run(s, stream, visibility, dqkv, dout, qkv, lse, dots);
+  });
 }
 
 }  // namespace oneflow::cuda

@@ -5,8 +5,6 @@
 // number, so that the chunks that a warp loads at once are in different banks.
 #pragma once
 
-#include <cmath>
-
 #include "actor_runtime/cuda/kernel/mma.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -47,23 +45,6 @@ struct Product {
 // Row and column of element i of matrix (m, n) of a product.
 __device__ inline int RowIn(int m, int i) { return 16 * m + LaneIndex() / kQuad + i / 2 * 8; }
 __device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneIndex() % kQuad * 2 + i % 2; }
-
-// Scores of keys behind their query become -infinity. Rows of the product are queries `row` and so
-// on, columns keys, or with kRowsAreKeys the other way round. Only tiles on the diagonal have any.
-template <bool kRowsAreKeys, int kM, int kN>
-__device__ inline void Hide(int row, int column, Product<kM, kN>& scores) {
-#pragma unroll
-  for (int m = 0; m < kM; ++m) {
-#pragma unroll
-    for (int n = 0; n < kN; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int r = row + RowIn(m, i), c = column + ColumnIn(n, i);
-        if (kRowsAreKeys ? r > c : c > r) scores.at[m][n][i] = -INFINITY;
-      }
-    }
-  }
-}
 
 // The index of a chunk of a row in a tile.
 template <int kD>

@@ -1,10 +1,11 @@
-// Products of tiles for causal attention: a block of 16 x 16 threads works on 64 rows by 64 rows of
+// Products of tiles for attention: a block of 16 x 16 threads works on 64 rows by 64 rows of
 // two matrices, in f32. It serves any shape; scores are in registers and shared memory alone.
 //
 // In a tile, thread (x, y) has rows 4 y .. 4 y + 3 and columns x, x + 16, x + 32, ...: the elements
 // that the 16 threads of a row read are in different banks, and a row's sums need half a warp.
 #pragma once
 
+#include "actor_runtime/cuda/kernel/attention_spans.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 
 namespace oneflow::cuda {
@@ -33,6 +34,7 @@ struct TileMemory {
   float left[kDepth][kStride], right[kDepth][kStride];
   float weights[kTile][kStride];
   float values[kSide][2 * kTile];
+  int range[RangeScratch(kTileThreads)];  // for FindRange
 };
 
 __device__ inline int TileX() { return static_cast<int>(threadIdx.x) % kSide; }

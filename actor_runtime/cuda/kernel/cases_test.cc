@@ -1,6 +1,5 @@
 // Cases beyond the samples of kernel_test.cc: pieces of tensors, masks, many inputs, NaN and
-// infinity, ids that repeat, heads and rows of other widths. The CPU's kernel of the same types is
-// the reference here.
+// infinity, ids that repeat, heads and rows of other widths.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,59 +8,13 @@
 #include <catch2/catch.hpp>
 
 #include "actor_runtime/cuda/kernel/cuda_kernel_test_util.h"
+#include "actor_runtime/cuda/kernel/twins_for_test.h"
 #include "actor_runtime/kernel/kernel_samples.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/layout.h"
 
 namespace oneflow::cuda {
 namespace {
-
-// Half a unit in the last of bf16's eight digits, and a margin for earlier rounding in f32.
-double Tolerance(DType dtype) { return dtype == DType::kBF16 ? 0x1.1p-8 : 4e-5; }
-
-// A kernel on the CPU and on the GPU.
-struct Twins {
-  KernelHarness cpu;
-  CudaHarness gpu;
-
-  Twins(std::string kind, AttrMap attrs, std::vector<std::vector<Port>> in, std::vector<Port> out)
-      : cpu(std::move(kind), std::move(attrs), std::move(in), std::move(out)), gpu(cpu.setup()) {
-    cpu.run().optimizer = gpu.run().optimizer = TestStepNumbers;
-  }
-
-  void Change(auto change) {
-    change(cpu.setup());
-    change(gpu.setup());
-  }
-  void SetInput(int i, const Values& values, int source = 0) {
-    cpu.SetInput(i, values, source);
-    gpu.SetInput(i, values, source);
-  }
-  void SetOutput(int i, const Values& values) {
-    cpu.SetOutput(i, values);
-    gpu.SetOutput(i, values);
-  }
-  void Call(bool accumulate = false, int64_t firing = 0) {
-    REQUIRE(cpu.Make() == absl::OkStatus());
-    REQUIRE(gpu.Make() == absl::OkStatus());
-    REQUIRE(cpu.Call(accumulate, firing) == absl::OkStatus());
-    REQUIRE(gpu.Call(accumulate, firing) == absl::OkStatus());
-    CHECK(gpu.IsTidy());
-  }
-  // Both may round, to either side.
-  void CheckNear() {
-    for (int i = 0; i < gpu.outputs(); ++i) {
-      INFO("output " << i);
-      CHECK(Distance(gpu.Output(i), cpu.Output(i)) < 2 * Tolerance(gpu.setup().out[i].dtype));
-    }
-  }
-  void CheckSameBits() {
-    for (int i = 0; i < gpu.outputs(); ++i) {
-      INFO("output " << i);
-      CHECK(gpu.OutputBytes(i) == cpu.OutputBytes(i));
-    }
-  }
-};
 
 Port PiecePort(const Tensor& tensor, Sbp sbp, const Mesh& mesh, int device) {
   const Layout layout = MakeLayout(tensor.shape.dims, {sbp});
@@ -334,47 +287,6 @@ TEST_CASE("attention to a cache: past its end, outside of it, and heads of any w
     REQUIRE(twins.gpu.Call() == absl::OkStatus());
     CHECK(twins.gpu.OutputBytes(0) == cache);
     for (const double v : twins.gpu.Output(1)) REQUIRE(std::isnan(v));
-  }
-}
-
-// Attention and its gradient, of two groups of `heads` heads, against the CPU's.
-void CheckAttention(int64_t t, int64_t heads, int64_t d, DType dtype) {
-  INFO("t " << t << ", heads " << heads << ", d " << d << ", " << std::string(Name(dtype)));
-  const Port q = FullPort({1, t, 2, heads, d}, dtype), k = FullPort({1, t, 2, d}, dtype);
-  const Port lse = FullPort({1, 2, heads, t}, DType::kF32);
-  const Values queries = RandomValues(Product(q.dims), 1, -2, 2);
-  const Values keys = RandomValues(Product(k.dims), 3, -2, 2);
-  const Values values = RandomValues(Product(k.dims), 4, -2, 2);
-  Twins forward("attention", {}, {{q}, {k}, {k}}, {q, lse});
-  forward.SetInput(0, queries);
-  forward.SetInput(1, keys);
-  forward.SetInput(2, values);
-  forward.Call();
-  forward.CheckNear();
-  Twins backward("attention_grad", {}, {{q}, {q}, {k}, {k}, {q}, {lse}}, {q, k, k});
-  backward.SetInput(0, RandomValues(Product(q.dims), 2));
-  backward.SetInput(1, queries);
-  backward.SetInput(2, keys);
-  backward.SetInput(3, values);
-  backward.SetInput(4, forward.cpu.Output(0));
-  backward.SetInput(5, forward.cpu.Output(1));
-  backward.Call();
-  backward.CheckNear();
-  if (t == 64) CHECK(!backward.gpu.Call(/*accumulate=*/true).ok());
-}
-
-TEST_CASE("attention over any length, in heads of any width") {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const int64_t t : {1, 3, 63, 64, 65, 130, 200}) CheckAttention(t, 1, 64, dtype);
-    for (const int64_t t : {1, 64, 129, 200}) CheckAttention(t, 1, 128, dtype);
-    for (const int64_t d : {1, 8, 31, 65, 96, 129, 200, 260}) CheckAttention(70, 1, d, dtype);
-  }
-}
-
-TEST_CASE("attention of several heads a group") {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const int64_t t : {1, 63, 64, 130}) CheckAttention(t, 3, 64, dtype);
-    for (const int64_t d : {8, 128, 130}) CheckAttention(70, 2, d, dtype);
   }
 }
 

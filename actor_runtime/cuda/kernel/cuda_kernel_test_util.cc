@@ -84,12 +84,7 @@ absl::Status Complaints() { return absl::OkStatus(); }
 
 }  // namespace
 
-bool RunsOnCuda(const KernelSample& sample) {
-  const OpDef& def = FindDef(sample);
-  const Graph graph = MakeSampleGraph(sample, DType::kF32);
-  return def.on_cuda &&
-         (!def.lacks_on_cuda || def.lacks_on_cuda({graph, graph.ops.back()}).empty());
-}
+bool RunsOnCuda(const KernelSample& sample) { return FindDef(sample).on_cuda; }
 
 std::vector<KernelSample> CudaSamples() {
   std::vector<KernelSample> samples;
