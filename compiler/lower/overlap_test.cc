@@ -14,7 +14,7 @@ constexpr Phase kPrepare = Phase::kPrepare, kForward = Phase::kForward,
 struct Example : GraphForTest {
   Example() : GraphForTest("data=2,tensor=2") {}
   Lane FindLane(const std::string& op) const {
-    return ExchangeLanes(graph)[graph.FindOp(op) - graph.ops.data()];
+    return ExchangeLanes(graph, /*gathers_ahead=*/false)[graph.FindOp(op) - graph.ops.data()];
   }
 };
 
