@@ -131,7 +131,11 @@ void AddPrefetch(int ahead, Lowered* lowered) {
   proto::Program& program = lowered->program;
   const std::vector<std::vector<int>> readers = Readers(program);
   const std::map<TaskKey, int> computes = SegmentsOn(Lane::kCompute, *lowered);
-  for (const auto& [task, id] : SegmentsOn(Lane::kGather, *lowered)) {
+  const std::map<TaskKey, int> all_gathers = SegmentsOn(Lane::kGather, *lowered);
+  const bool chunks = std::any_of(all_gathers.begin(), all_gathers.end(), [](const auto& gathers) {
+    return std::get<2>(gathers.first) > 0;
+  });
+  for (const auto& [task, id] : all_gathers) {
     proto::Segment* gathers = program.mutable_segment(id);
     const std::vector<int> own = ActorsOf(*gathers);
     std::vector<std::vector<int>> uses;
@@ -143,7 +147,12 @@ void AddPrefetch(int ahead, Lowered* lowered) {
     TaskUses of_task(compute, uses, readers, program);
     gathers->clear_actor();
     for (const int actor : of_task.Order()) gathers->add_actor(actor);
-    const size_t places = ahead + 1;
+    // All gathers of a chunk must not be done before compute has begun with it: those of the next
+    // chunk would follow.
+    const size_t uses_with_places = of_task.Ring(uses.size()).size();
+    const bool fewer = chunks && uses_with_places >= 3;
+    const size_t places =
+        fewer ? std::min<size_t>(ahead + 1, uses_with_places - 1) : static_cast<size_t>(ahead + 1);
     const std::vector<Use> ring = of_task.Ring(places);
     // A register has one slot, so that a use with a place of its own waits for itself.
     if (ring.size() <= places) continue;

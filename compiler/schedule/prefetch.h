@@ -10,7 +10,9 @@
 //
 // Forward and backward have a ring each, so a stage holds at most 2 (d + 1) uses: one stream of
 // gathers takes the tasks in compute's order, hence is never ahead by more than the first gathers
-// of the next task.
+// of the next task. With chunks that holds where a chunk has more uses than its ring has places, so
+// a ring has fewer than d + 1 where a chunk has 3 uses or more; chunks of one or two hold up to
+// four tasks, where a stage turns to other chunks.
 //
 // A use that is read until behind the use that would wait for it has no place in the ring: it stays
 // for its micro-batch, and so does one with readers outside of its task.
