@@ -61,7 +61,7 @@ std::map<int, std::vector<int>> GathersAhead(const proto::Program& program, int 
   return gathers;
 }
 
-const proto::Register& RegisterOf(const proto::Plan& plan, int id) {
+const proto::Register& GetRegister(const proto::Plan& plan, int id) {
   return *FindRegister(plan, plan.program(kTrain), id);
 }
 
@@ -74,7 +74,7 @@ int64_t UseBytes(const proto::Plan& plan, int stage) {
     for (const int actor : actors) {
       const int block = FindFacts(plan.facts().program(kTrain), actor).block();
       for (const int output : program.actor(actor).output()) {
-        bytes[block] += RegisterOf(plan, output).slot_bytes();
+        bytes[block] += GetRegister(plan, output).slot_bytes();
       }
     }
     int64_t& of_part = most[program.segment(segment).name()[0]];
@@ -107,14 +107,14 @@ int64_t MostHeld(const proto::Plan& plan, int stage) {
     for (const int output : program.actor(actor).output()) {
       if (!readers.contains(output)) continue;
       left[output] = readers[output];
-      held += RegisterOf(plan, output).slot_bytes();
+      held += GetRegister(plan, output).slot_bytes();
     }
     most = std::max(most, held);
   };
   const auto end = [&](int actor) {
     for (const proto::Input& input : program.actor(actor).input()) {
       if (!readers.contains(input.register_()) || --left[input.register_()] > 0) continue;
-      held -= RegisterOf(plan, input.register_()).slot_bytes();
+      held -= GetRegister(plan, input.register_()).slot_bytes();
     }
   };
   PlayByClock(*net, seconds, begin, end);
@@ -164,9 +164,9 @@ TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
     for (const int ahead : {1, 2}) {
       options.prefetch = ahead;
       const proto::Plan plan = Compiled(Model(18), options);
-      // A chunk of three has two places.
-      const int places = schedule == "interleaved" ? 2 : ahead + 1;
-      const auto most = static_cast<double>(places * UseBytes(plan, 1));
+      // A chunk of three has a ring of two.
+      const int uses = schedule == "interleaved" ? 2 : ahead + 1;
+      const auto most = static_cast<double>(uses * UseBytes(plan, 1));
       const double held = static_cast<double>(MostHeld(plan, 1)) / most;
       const double more = static_cast<double>(ArenaBytes(plan, 1) - at_use) / most;
       INFO(schedule << ", " << ahead << " ahead: of " << most << " bytes " << held

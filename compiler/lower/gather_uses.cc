@@ -19,8 +19,8 @@ namespace {
 constexpr double kLarger = 1.25;
 
 // What compute takes in a row.
-using TaskOfOps = std::tuple<int, Phase, int>;  // stage, phase, chunk
-TaskOfOps TaskOf(const Op& op) { return {op.stage, op.phase, op.chunk}; }
+using TaskKey = std::tuple<int, Phase, int>;  // stage, phase, chunk
+TaskKey FindTask(const Op& op) { return {op.stage, op.phase, op.chunk}; }
 
 class UseFinder {
  public:
@@ -35,9 +35,9 @@ class UseFinder {
   std::vector<GatherUse> Run() {
     NumberRuns();
     FindReaders();
-    std::map<TaskOfOps, std::vector<OpId>> gathers;
+    std::map<TaskKey, std::vector<OpId>> gathers;
     for (OpId id = 0; id < Size(); ++id) {
-      if (IsGather(id)) gathers[TaskOf(graph_.ops[id])].push_back(id);
+      if (IsGather(id)) gathers[FindTask(graph_.ops[id])].push_back(id);
     }
     std::vector<GatherUse> uses;
     for (auto& [task, ops] : gathers) AddUses(std::move(ops), &uses);
@@ -51,10 +51,10 @@ class UseFinder {
   // Numbers the blocks of each task in the order in which its ops take them. What stands outside of
   // the blocks bears the number of the block before it.
   void NumberRuns() {
-    std::map<TaskOfOps, std::pair<int, int>> now;  // number, block
+    std::map<TaskKey, std::pair<int, int>> now;  // number, block
     for (OpId id = 0; id < Size(); ++id) {
       const Op& op = graph_.ops[id];
-      auto& [number, block] = now.try_emplace(TaskOf(op), 0, -1).first->second;
+      auto& [number, block] = now.try_emplace(FindTask(op), 0, -1).first->second;
       if (!IsBoxing(op.kind) && op.block >= 0 && op.block != block) ++number, block = op.block;
       run_[id] = number;
     }
@@ -78,7 +78,7 @@ class UseFinder {
   }
 
   bool IsFar(OpId gather) const { return run_[first_[gather]] != run_[last_[gather]]; }
-  int BlockOf(OpId gather) const { return graph_.ops[first_[gather]].block; }
+  int FindBlock(OpId gather) const { return graph_.ops[first_[gather]].block; }
 
   int64_t Bytes(OpId gather) const {
     const Tensor& to = graph_.tensors[graph_.ops[gather].outputs[0]];
@@ -100,16 +100,16 @@ class UseFinder {
     std::vector<std::vector<OpId>> found;
     std::map<std::pair<int, int>, size_t> open;  // of a run and block
     for (const OpId id : gathers) {
-      const std::pair place(run_[first_[id]], BlockOf(id));
-      const auto known = open.find(place);
+      const std::pair reading(run_[first_[id]], FindBlock(id));
+      const auto known = open.find(reading);
       const bool joins = !IsFar(id) && known != open.end() &&
-                         (BlockOf(id) >= 0 ||
+                         (FindBlock(id) >= 0 ||
                           static_cast<double>(Bytes(found[known->second]) + Bytes(id)) <= most);
       if (joins) {
         found[known->second].push_back(id);
         continue;
       }
-      if (!IsFar(id)) open[place] = found.size();
+      if (!IsFar(id)) open[reading] = found.size();
       found.push_back({id});
     }
     for (const std::vector<OpId>& use : found) uses->push_back({Exchanges(use)});
@@ -120,7 +120,7 @@ class UseFinder {
     int64_t largest = 0;
     std::map<std::pair<int, int>, int64_t> of_block;
     for (const OpId id : gathers) {
-      const int block = BlockOf(id);
+      const int block = FindBlock(id);
       int64_t& bytes = of_block[{run_[first_[id]], block}];
       bytes = block < 0 ? Bytes(id) : bytes + Bytes(id);
       largest = std::max(largest, bytes);

@@ -61,9 +61,9 @@ TEST_CASE("a block is a use, forward and backward apart, in the order of readers
     for (const TensorId w : gathered[e.block]) e.Read("y" + std::to_string(w), {w});
   }
   for (e.block = 1; e.block >= 0; --e.block) {
-    const TensorId again =
+    const TensorId in_backward =
         e.Gathered("h" + std::to_string(e.block) + ".back", 16, Phase::kBackward);
-    e.Read("dx" + std::to_string(e.block), {again}, Phase::kBackward);
+    e.Read("dx" + std::to_string(e.block), {in_backward}, Phase::kBackward);
   }
   CHECK(e.Uses() == "h0.a.g h0.b.g; h1.a.g h1.b.g; h1.back.g; h0.back.g");
 }
@@ -74,12 +74,12 @@ TEST_CASE("exchanges that do not do the same are apart, in an order in which the
   e.dims = {16, 16};
   const TensorId w = e.AddIn(Phase::kForward, "variable", "w", {}, {S(0), S(1)});
   const TensorId half = e.AddIn(Phase::kForward, "all_gather", "half", {w}, {B(), S(1)});
-  const TensorId whole = e.AddIn(Phase::kForward, "all_gather", "whole", {half}, {B(), B()});
+  const TensorId full = e.AddIn(Phase::kForward, "all_gather", "full", {half}, {B(), B()});
   const TensorId other = e.AddIn(Phase::kForward, "all_to_all", "turned", {w}, {S(1), S(1)});
   const TensorId a = e.Gathered("a", 16);
   e.Read("x", {a, other});
-  e.Read("y", {whole});
-  CHECK(e.Uses() == "a.g half | turned | whole");
+  e.Read("y", {full});
+  CHECK(e.Uses() == "a.g half | turned | full");
 }
 
 TEST_CASE("what stands outside of blocks is joined up to the bytes of the largest use") {

@@ -18,7 +18,7 @@ using TaskKey = std::tuple<int, Part, int>;  // stage, part, chunk
 // What a use is to the compute of its task.
 struct Use {
   std::vector<int> actors;                      // its gathers, in order
-  int first = std::numeric_limits<int>::max();  // its readers, by their places in compute's order
+  int first = std::numeric_limits<int>::max();  // its readers, by their size in compute's order
   int last = -1;
   bool far = false;  // has no place in the ring
 };
@@ -51,18 +51,23 @@ class TaskUses {
     return order;
   }
 
-  // The uses in a ring of so many places. A gather would wait for ever for compute to leave a use
-  // that it leaves only behind the gather's own.
-  std::vector<Use> Ring(size_t places) {
+  // How many uses may stand in a ring.
+  size_t CountRing() const {
+    return std::count_if(uses_.begin(), uses_.end(), [](const Use& use) { return !use.far; });
+  }
+
+  // The uses that take turns in a ring of so many places. A gather would wait for ever for compute
+  // to leave a use that it leaves only behind the gather's own.
+  std::vector<Use> Ring(size_t size) {
     for (;;) {
       std::vector<Use*> ring;
       for (Use& use : uses_) {
         if (!use.far) ring.push_back(&use);
       }
-      size_t k = places;
-      while (k < ring.size() && ring[k - places]->last < ring[k]->first) ++k;
+      size_t k = size;
+      while (k < ring.size() && ring[k - size]->last < ring[k]->first) ++k;
       if (k < ring.size()) {
-        ring[k - places]->far = true;
+        ring[k - size]->far = true;
         continue;
       }
       std::vector<Use> result;
@@ -108,7 +113,7 @@ std::map<TaskKey, int> SegmentsOn(Lane lane, const Lowered& lowered) {
   return found;
 }
 
-std::vector<int> ActorsOf(const proto::Segment& segment) {
+std::vector<int> ListActors(const proto::Segment& segment) {
   return {segment.actor().begin(), segment.actor().end()};
 }
 
@@ -137,28 +142,26 @@ void AddPrefetch(int ahead, Lowered* lowered) {
   });
   for (const auto& [task, id] : all_gathers) {
     proto::Segment* gathers = program.mutable_segment(id);
-    const std::vector<int> own = ActorsOf(*gathers);
+    const std::vector<int> own = ListActors(*gathers);
     std::vector<std::vector<int>> uses;
     for (const std::vector<int>& use : lowered->gather_uses) {
       if (std::find(own.begin(), own.end(), use[0]) != own.end()) uses.push_back(use);
     }
     // What is gathered is read in its task.
-    const std::vector<int> compute = ActorsOf(program.segment(computes.at(task)));
+    const std::vector<int> compute = ListActors(program.segment(computes.at(task)));
     TaskUses of_task(compute, uses, readers, program);
     gathers->clear_actor();
     for (const int actor : of_task.Order()) gathers->add_actor(actor);
-    // All gathers of a chunk must not be done before compute has begun with it: those of the next
+    // All gathers of a chunk must not be over before compute has begun with it: those of the next
     // chunk would follow.
-    const size_t uses_with_places = of_task.Ring(uses.size()).size();
-    const bool fewer = chunks && uses_with_places >= 3;
-    const size_t places =
-        fewer ? std::min<size_t>(ahead + 1, uses_with_places - 1) : static_cast<size_t>(ahead + 1);
-    const std::vector<Use> ring = of_task.Ring(places);
-    // A register has one slot, so that a use with a place of its own waits for itself.
-    if (ring.size() <= places) continue;
+    size_t size = ahead + 1;
+    if (chunks && of_task.CountRing() >= 3) size = std::min(size, of_task.CountRing() - 1);
+    const std::vector<Use> ring = of_task.Ring(size);
+    // A register has one slot: a use that shares its place with no other waits for itself.
+    if (ring.size() <= size) continue;
     for (size_t k = 0; k < ring.size(); ++k) {
-      const bool earlier = k < places;
-      const Use& left = ring[earlier ? ring.size() - places + k : k - places];
+      const bool earlier = k < size;
+      const Use& left = ring[earlier ? ring.size() - size + k : k - size];
       AddCredit(compute[left.last], ring[k].actors[0], earlier ? 1 : 0, lowered);
     }
   }

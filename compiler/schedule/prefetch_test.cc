@@ -17,11 +17,11 @@ struct Example {
 
   int Gather(const std::vector<PlanBuilder::In>& after = {}) {
     const std::string name = absl::StrCat("g", gathers.size());
-    const int part = b.Register(name + ".part"), whole = b.Register(name + ".whole");
-    gathers.push_back(b.AllReduce(name, 0, {0}, {part}, whole));
+    const int part = b.Register(name + ".part"), full = b.Register(name + ".full");
+    gathers.push_back(b.AllReduce(name, 0, {0}, {part}, full));
     for (const PlanBuilder::In& in : after) b.AddInput(gathers.back(), in);
-    gathered.push_back(whole);
-    return whole;
+    gathered.push_back(full);
+    return full;
   }
   void Kernel(const std::vector<int>& reads) {
     std::vector<PlanBuilder::In> in;

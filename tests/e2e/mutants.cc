@@ -64,7 +64,7 @@ Base MakeBase(const SmallRun& run) {
   return base;
 }
 
-SmallRun RunOf(int layers, const std::string& mesh, const std::string& schedule) {
+SmallRun MakeRun(int layers, const std::string& mesh, const std::string& schedule) {
   SmallRun run;
   run.model.layers = layers;
   run.mesh = mesh;
@@ -79,7 +79,7 @@ SmallRun RunOf(int layers, const std::string& mesh, const std::string& schedule)
 std::vector<Base> Bases(proto::DeviceKind device) {
   std::vector<Base> bases;
   const auto add = [&](int layers, const std::string& mesh, const std::string& schedule) {
-    SmallRun run = RunOf(layers, mesh, schedule);
+    SmallRun run = MakeRun(layers, mesh, schedule);
     run.device = device;
     bases.push_back(MakeBase(run));
   };
@@ -96,7 +96,7 @@ std::vector<Base> BasesWithGathersAhead() {
   std::vector<Base> bases;
   const auto add = [&](int layers, const std::string& mesh, const std::string& schedule,
                        int ahead) {
-    SmallRun run = RunOf(layers, mesh, schedule);
+    SmallRun run = MakeRun(layers, mesh, schedule);
     run.overlap = true;
     run.shard = AnnotateOptions::kWeights;
     run.prefetch = ahead;
