@@ -100,7 +100,8 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
 std::vector<std::string> PassNames();
 
 // What a pass makes of a program: its graph, or from `lower` on its actors, printed. With all
-// micro-batches, and an order of zero_bubble that is not fitted to the cluster.
+// micro-batches, an order of zero_bubble that is not fitted to the cluster, and without `prefetch`
+// kUsualPrefetch, whether or not that fits.
 absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOptions& options,
                                       std::string_view program, std::string_view pass);
 
