@@ -13,6 +13,7 @@
 #include "compiler/schedule/hide_exchanges.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/micro_batches.h"
+#include "compiler/schedule/prefetch.h"
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
 #include "compiler/schedule/tell_receives.h"
@@ -79,6 +80,13 @@ constexpr BackEndStep kSteps[] = {
     {"hide_exchanges", [](const BackEndState& s) { return s.draft.lower.overlap; },
      [](BackEndState* s) {
        HideExchanges(s->seconds, &s->lowered);
+       return absl::OkStatus();
+     }},
+    // Behind what moves kernels: credits are places in compute's order.
+    {"prefetch",
+     [](const BackEndState& s) { return s.draft.lower.overlap && s.draft.lower.prefetch > 0; },
+     [](BackEndState* s) {
+       AddPrefetch(s->draft.lower.prefetch, &s->lowered);
        return absl::OkStatus();
      }},
     {"schedule", nullptr,

@@ -15,6 +15,7 @@
 #include "compiler/fit_schedule.h"
 #include "compiler/front_end.h"
 #include "compiler/lower/groups.h"
+#include "compiler/lower/overlap.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/order_axes.h"
@@ -157,16 +158,13 @@ absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptio
   return boxed;
 }
 
-absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
-                                          Schedule schedule, const Mesh& written) {
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule));
-  auto& [drafts, plan, ids] = boxed;
+// The back end: actors and registers, in which order, in how many slots, in which bytes.
+absl::StatusOr<proto::Plan> WithPrograms(const Boxed& boxed, const CompileOptions& options,
+                                         Schedule schedule) {
+  const std::vector<ProgramDraft>& drafts = boxed.drafts;
+  const PersistentIds& ids = boxed.ids;
+  proto::Plan plan = boxed.plan;
   const int stages = options.mesh.stages();
-  if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
-  if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
-  for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
-
-  // Back end: actors and registers, in which order, in how many slots, in which bytes.
   const int64_t capacity = options.cluster.device().memory_bytes();
   ASSIGN_OR_RETURN(const std::optional<StageTimes> pipe,
                    FindStageTimes(drafts, ids, schedule, stages, options.cluster, plan));
@@ -185,6 +183,34 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "the compiler made a plan that fails its proof"));
   plan.set_fingerprint(Fingerprint(plan));
   return plan;
+}
+
+bool GathersAhead(const std::vector<ProgramDraft>& drafts) {
+  return std::any_of(drafts.begin(), drafts.end(), [](const ProgramDraft& draft) {
+    if (!draft.lower.overlap) return false;
+    const std::vector<Lane> lanes = ExchangeLanes(draft.graph, /*gathers_ahead=*/true);
+    return std::find(lanes.begin(), lanes.end(), Lane::kGather) != lanes.end();
+  });
+}
+
+absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
+                                          const Schedule& schedule, const Mesh& written) {
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule));
+  auto& [drafts, plan, ids] = boxed;
+  if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
+  if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
+  for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
+  absl::StatusOr<proto::Plan> made = WithPrograms(boxed, options, schedule);
+  if (options.prefetch || !GathersAhead(drafts)) return made;
+  for (int ahead = kUsualPrefetch; ahead > 0 && absl::IsResourceExhausted(made.status());) {
+    --ahead;
+    for (ProgramDraft& draft : drafts) draft.lower.prefetch = ahead;
+    Boxed fewer = boxed;
+    fewer.plan.mutable_facts()->add_note(
+        absl::StrCat("--prefetch=", ahead, ": more gathered weights do not fit a device"));
+    made = WithPrograms(fewer, options, schedule);
+  }
+  return made;
 }
 
 }  // namespace
@@ -219,6 +245,7 @@ CompileOptions ForOrder(CompileOptions options) {
   options.shard = usual.shard;
   options.overlap = usual.overlap;
   options.bucket_bytes = usual.bucket_bytes;
+  options.prefetch = usual.prefetch;
   options.train.set_schedule("1f1b");
   options.train.clear_chunks();
   options.train.clear_extra_in_flight();

@@ -48,6 +48,10 @@ inline constexpr int64_t kBucketBytes = 25'000'000;
 // launch them.
 inline constexpr int kLaunchQueue = 64;
 
+// Uses of weights that are gathered ahead: at most, and where memory allows.
+inline constexpr int kMostPrefetch = 8;
+inline constexpr int kUsualPrefetch = 2;
+
 struct CompileOptions {
   Mesh mesh;                      // no axes: one device
   proto::Train train;             // batch, micro_batches, schedule, optimizer
@@ -70,6 +74,10 @@ struct CompileOptions {
   // on CPU devices, where they would take the cores that compute.
   std::optional<bool> overlap;
   int64_t bucket_bytes = kBucketBytes;  // lower/buckets.h
+  // Uses of weights whose gathers run ahead of compute, 0 to kMostPrefetch (schedule/prefetch.h);
+  // 0: a weight is gathered just before it is read. nullopt: kUsualPrefetch, or as many below as
+  // fit the device. Only where exchanges overlap computation.
+  std::optional<int> prefetch;
   // The graph in the plan states all chosen layouts (proto OpLayout). Compiled again with the same
   // options, it has the same layouts, whatever the prices are then.
   bool state_layouts = false;
@@ -92,7 +100,8 @@ absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view 
 std::vector<std::string> PassNames();
 
 // What a pass makes of a program: its graph, or from `lower` on its actors, printed. With all
-// micro-batches, and an order of zero_bubble that is not fitted to the cluster.
+// micro-batches, an order of zero_bubble that is not fitted to the cluster, and without `prefetch`
+// kUsualPrefetch, whether or not that fits.
 absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOptions& options,
                                       std::string_view program, std::string_view pass);
 

@@ -22,6 +22,7 @@ struct PipeShape {
   int stages = 1, chunks = 1, micro_batches = 1;
   bool splits_backward = false;
   bool overlap = false, cuda = false;
+  int ahead = -1;  // weights are split over two devices and gathered so many uses ahead
 };
 
 struct WrittenTask {
@@ -125,11 +126,16 @@ absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape, const Schedule&
   GptConfig config;
   config.layers = 9, config.heads = 1, config.hidden = 4, config.sequence = 4, config.vocab = 8;
   CompileOptions options;
-  options.mesh = *ParseMesh(absl::StrCat("pipe=", shape.stages));
-  options.train.set_batch(shape.micro_batches);
+  const bool sharded = shape.ahead >= 0;
+  options.mesh = *ParseMesh(absl::StrCat("pipe=", shape.stages, sharded ? ",data=2" : ""));
+  options.train.set_batch(shape.micro_batches * (sharded ? 2 : 1));
   options.train.set_micro_batches(shape.micro_batches);
   options.order = schedule;
-  options.overlap = shape.overlap;
+  options.overlap = shape.overlap || sharded;
+  if (sharded) {
+    options.shard = AnnotateOptions::kWeights;
+    options.prefetch = shape.ahead;
+  }
   if (shape.cuda) options.device_kind = proto::CUDA;
   return Compile(BuildGpt(config), "gpt", options);
 }
@@ -173,6 +179,30 @@ TEST_CASE("every live set of orders compiles to a plan that is proved, and no de
   }
   CHECK(live > 50);
   CHECK(dead > 10);
+}
+
+TEST_CASE("whatever the orders, gathers that run ahead keep them live") {
+  std::mt19937 random(11);
+  for (int i = 0; i < 60; ++i) {
+    const auto below = [&](int n) { return static_cast<int>(random() % n); };
+    const PipeShape shape{.stages = 2 + below(2),
+                          .chunks = 1 + i % 3,
+                          .micro_batches = 1 + below(4),
+                          .splits_backward = below(3) == 0,
+                          .cuda = below(4) == 0,
+                          .ahead = 1 + below(3)};
+    const std::string text = ToText(DrawLive(random, shape));
+    INFO("draw " << i << ", " << shape.ahead << " ahead\n" << text);
+    const absl::StatusOr<Schedule> schedule = ParseOrder(text, "own");
+    REQUIRE(schedule.ok());
+    const absl::StatusOr<proto::Plan> plan = CompileOrder(shape, *schedule);
+    INFO(plan.status().ToString());
+    REQUIRE(plan.ok());
+    int gathers = 0;
+    for (const proto::Stream& stream : plan->program(1).stream())
+      gathers += stream.name() == "gather";
+    CHECK(gathers == shape.stages);
+  }
 }
 
 }  // namespace oneflow

@@ -119,10 +119,14 @@ TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in 
     INFO(mesh << ", " << schedule << ", shard " << shard);
     const bool data = mesh.find("data") != std::string::npos;
     const bool tensor = mesh.find("tensor") != std::string::npos;
-    const proto::Plan plan = Compiled(Tiny(), OptionsFor(mesh, shard, 32, schedule));
+    CompileOptions options = OptionsFor(mesh, shard, 32, schedule);
+    options.prefetch = 0;
+    const proto::Plan plan = Compiled(Tiny(), options);
     const OnCompute on_compute = ExchangesOnCompute(plan);
     CHECK(on_compute.others == 0);
     if (shard == kWeights && data) CHECK(on_compute.gathers > 0);
+    options.prefetch = 1;
+    if (data && !tensor) CHECK(ExchangesOnCompute(Compiled(Tiny(), options)).gathers == 0);
     // Small tables are gathered over tensor, too.
     if (shard != kWeights && !tensor) CHECK(on_compute.gathers == 0);
     CHECK(CountOn(plan, "gradient") > 0);

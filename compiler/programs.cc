@@ -76,6 +76,13 @@ absl::Status CheckPrecision(const proto::Train& train) {
                     "add --precision=bf16, or leave it out");
 }
 
+absl::Status CheckPrefetch(const CompileOptions& options) {
+  const int ahead = options.prefetch.value_or(0);
+  if (ahead >= 0 && ahead <= kMostPrefetch) return absl::OkStatus();
+  return InputError(absl::StrCat("prefetch ", ahead), "is no number of uses to gather ahead",
+                    absl::StrCat("use 0 to ", kMostPrefetch));
+}
+
 absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const UpdateRule& rule,
                                               int stages) {
   OptimizerOptions options;
@@ -110,6 +117,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.cluster = options.cluster;
   draft.lower.overlap = OverlapsExchanges(options);
   draft.lower.bucket_bytes = options.bucket_bytes;
+  draft.lower.prefetch = draft.lower.overlap ? options.prefetch.value_or(kUsualPrefetch) : 0;
   draft.split_positions = options.split_positions;
   draft.keep_layouts = options.state_layouts;
   return draft;
@@ -207,6 +215,7 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const UpdateRule& rule) {
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
   RETURN_IF_ERROR(CheckPrecision(options.train));
+  RETURN_IF_ERROR(CheckPrefetch(options));
   RETURN_IF_ERROR(CheckStageCount(graph));
   if (options.generate) return DraftGeneration(graph, options);
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;

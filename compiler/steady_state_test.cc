@@ -20,7 +20,10 @@ namespace {
 
 constexpr int kTrain = 1;  // place of the program in the plan
 
-proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::string& schedule) {
+// With gathers of weights `ahead` of compute, if at least one. `like`: a plan whose layouts it
+// gets.
+proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::string& schedule,
+                      int ahead = 0, const proto::Plan* like = nullptr) {
   GptConfig config;
   config.layers = 4, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
   CompileOptions options;
@@ -28,7 +31,14 @@ proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::str
   options.train.set_batch(4 * micro_batches);
   options.train.set_micro_batches(micro_batches);
   options.train.set_schedule(schedule);
-  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
+  if (ahead > 0) {
+    options.overlap = true;
+    options.shard = AnnotateOptions::kWeights;
+    options.prefetch = ahead;
+    options.state_layouts = true;
+  }
+  absl::StatusOr<proto::Plan> plan =
+      Compile(like != nullptr ? like->graph() : BuildGpt(config), "gpt", options);
   REQUIRE(plan.ok());
   return *std::move(plan);
 }
@@ -64,11 +74,14 @@ void Mutate(std::mt19937& random, proto::Program* program) {
 TEST_CASE("skipping cycles changes no verdict") {
   std::mt19937 random(7);
   int good = 0, dead = 0, unsafe = 0;
-  for (const auto& [mesh, schedule] :
-       {std::pair("pipe=3,data=2,tensor=2", "1f1b"), std::pair("pipe=2,data=2", "gpipe"),
-        std::pair("pipe=2", "interleaved"), std::pair("pipe=3", "zero_bubble"),
-        std::pair("pipe=2", "2bw"), std::pair("", "1f1b")}) {
-    const proto::Plan plan = TrainPlan(mesh, 24, schedule);
+  for (const auto& [mesh, schedule, ahead] : {std::tuple("pipe=3,data=2,tensor=2", "1f1b", 0),
+                                              {"pipe=2,data=2", "gpipe", 0},
+                                              {"pipe=2", "interleaved", 0},
+                                              {"pipe=3", "zero_bubble", 0},
+                                              {"pipe=2", "2bw", 0},
+                                              {"", "1f1b", 0},
+                                              {"pipe=2,data=2", "1f1b", 1}}) {
+    const proto::Plan plan = TrainPlan(mesh, 24, schedule, ahead);
     for (int i = 0; i < 60; ++i) {
       proto::Plan mutant = plan;
       for (int edits = i % 3; edits >= 0; --edits) Mutate(random, mutant.mutable_program(kTrain));
@@ -112,14 +125,18 @@ TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one 
     const char* mesh;
     const char* schedule;
     int few;  // so many are planned with all of them
+    int ahead = 0;
   };
-  for (const auto& [mesh, schedule, all] :
+  for (const auto& [mesh, schedule, all, ahead] :
        {Case{"pipe=3,data=2", "1f1b", 7}, Case{"tensor=2", "1f1b", 5},
         Case{"pipe=2", "interleaved", 14}, Case{"pipe=3", "zero_bubble", 7},
-        Case{"pipe=3", "2bw", 4}, Case{"pipe=3,data=2", "pipedream", 4}}) {
+        Case{"pipe=3", "2bw", 4}, Case{"pipe=3,data=2", "pipedream", 4},
+        Case{"pipe=3,data=2", "1f1b", 7, 1}, Case{"data=2", "1f1b", 5, 1},
+        Case{"pipe=2,data=2", "interleaved", 14, 1}, Case{"pipe=3,data=2", "zero_bubble", 7, 2}}) {
     INFO(mesh << " " << schedule);
-    const proto::Plan few = TrainPlan(mesh, all, schedule);
-    const proto::Plan many = TrainPlan(mesh, 40, schedule);
+    const proto::Plan many = TrainPlan(mesh, 40, schedule, ahead);
+    // More micro-batches may make other layouts cheaper.
+    const proto::Plan few = TrainPlan(mesh, all, schedule, ahead, ahead > 0 ? &many : nullptr);
     const proto::Program &a = few.program(kTrain), &b = many.program(kTrain);
     REQUIRE(a.register__size() == b.register__size());
     for (int i = 0; i < a.register__size(); ++i) {
@@ -136,8 +153,8 @@ TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one 
 }
 
 TEST_CASE("orders of issue do not grow with micro-batches") {
-  const auto written = [](const char* mesh, int micro_batches, const char* schedule) {
-    const proto::Plan plan = TrainPlan(mesh, micro_batches, schedule);
+  const auto written = [](const char* mesh, int micro_batches, const char* schedule, int ahead) {
+    const proto::Plan plan = TrainPlan(mesh, micro_batches, schedule, ahead);
     CHECK(plan.program(kTrain).issue_size() == 2);
     int actors = 0;
     for (const proto::IssueOrder& order : plan.program(kTrain).issue()) {
@@ -148,8 +165,10 @@ TEST_CASE("orders of issue do not grow with micro-batches") {
   for (const char* schedule : {"1f1b", "zero_bubble", "interleaved", "2bw"}) {
     for (const char* mesh : {"pipe=2", "pipe=2,data=2", "pipe=2,tensor=2"}) {
       INFO(mesh << " " << schedule);
-      CHECK(written(mesh, 1200, schedule) == written(mesh, 120, schedule));
+      CHECK(written(mesh, 1200, schedule, 0) == written(mesh, 120, schedule, 0));
     }
+    CHECK(written("pipe=2,data=2", 1200, schedule, 1) ==
+          written("pipe=2,data=2", 120, schedule, 1));
   }
 }
 

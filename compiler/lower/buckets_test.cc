@@ -26,7 +26,7 @@ constexpr int64_t kNoLimit = 1 << 30;
 using Joined = std::vector<std::vector<OpId>>;
 
 Joined JoinBuckets(const Graph& graph, int64_t bytes) {
-  return Buckets(graph, ExchangeLanes(graph), bytes);
+  return Buckets(graph, ExchangeLanes(graph, /*gathers_ahead=*/false), bytes);
 }
 
 // "a+b c": buckets in order.
@@ -357,7 +357,7 @@ void CheckBuckets(const Graph& graph, const Joined& buckets, int64_t bytes) {
     }
     CHECK((bucket.size() == 1 || most <= bytes));
   }
-  const std::vector<Lane> lanes = ExchangeLanes(graph);
+  const std::vector<Lane> lanes = ExchangeLanes(graph, /*gathers_ahead=*/false);
   CHECK(std::ssize(seen) == std::count(lanes.begin(), lanes.end(), Lane::kGradient));
 }
 

@@ -13,6 +13,7 @@
 #include "compiler/graph/rewrite.h"
 #include "compiler/lower/boxing.h"
 #include "compiler/lower/buckets.h"
+#include "compiler/lower/gather_uses.h"
 #include "compiler/lower/overlap.h"
 #include "compiler/lower/registers.h"
 #include "oneflow_core/base/status.h"
@@ -44,19 +45,22 @@ class Lowering {
     lowered_.program.set_micro_batch_size(options.micro_batch_size);
     if (options.steps_a_round > 1) lowered_.program.set_steps_a_round(options.steps_a_round);
     if (options.splits_backward) FindWeightGradients();
-    if (options.overlap) exchange_lanes_ = ExchangeLanes(graph);
+    if (options.overlap) exchange_lanes_ = ExchangeLanes(graph, options.prefetch > 0);
   }
 
   absl::StatusOr<Lowered> Run() {
     for (const Op& op : graph_.ops) RETURN_IF_ERROR(AddRegisters(op));
     for (const Op& op : graph_.ops) {
-      if (FindLane(op) != Lane::kGradient) RETURN_IF_ERROR(AddActor(op));
+      const Lane lane = FindLane(op);
+      const bool joined = lane == Lane::kGradient || lane == Lane::kGather;
+      if (!joined) RETURN_IF_ERROR(AddActor(op));
     }
     if (options_.overlap) {
       for (const std::vector<OpId>& bucket :
            Buckets(graph_, exchange_lanes_, options_.bucket_bytes)) {
-        AddBucket(bucket);
+        AddBucket(bucket, Lane::kGradient);
       }
+      for (const GatherUse& use : FindGatherUses(graph_, exchange_lanes_)) AddGathers(use);
     }
     for (const HostOutput& output : options_.outputs) AddHostOutput(output);
     return std::move(lowered_);
@@ -209,8 +213,8 @@ class Lowering {
   // each actor of the host is a separate segment.
   proto::Segment* SegmentFor(const Op& op, Lane lane, int partner) {
     const Task task = MakeTask(op);
-    const bool together =
-        lane == Lane::kCompute || lane == Lane::kCollective || lane == Lane::kGradient;
+    const bool together = lane == Lane::kCompute || lane == Lane::kCollective ||
+                          lane == Lane::kGradient || lane == Lane::kGather;
     if (!together) return NewSegment(op.name, op.stage, lane, task, partner);
     const auto [known, fresh] =
         segment_of_.try_emplace(std::tuple(op.stage, lane, task.part, task.chunk));
@@ -278,10 +282,18 @@ class Lowering {
     return absl::OkStatus();
   }
 
+  void AddGathers(const GatherUse& use) {
+    std::vector<int> actors;
+    for (const std::vector<OpId>& exchange : use.exchanges) {
+      actors.push_back(AddBucket(exchange, Lane::kGather));
+    }
+    lowered_.gather_uses.push_back(std::move(actors));
+  }
+
   // One exchange of all tensors.
-  void AddBucket(const std::vector<OpId>& bucket) {
+  int AddBucket(const std::vector<OpId>& bucket, Lane lane) {
     const Op& first = graph_.ops[bucket[0]];
-    proto::Actor* actor = NewActor(first, first.kind, Lane::kGradient);
+    proto::Actor* actor = NewActor(first, first.kind, lane);
     if (bucket.size() > 1) actor->set_name(absl::StrCat(first.name, "+", bucket.size() - 1));
     std::vector<const Op*> ops;
     for (const OpId id : bucket) {
@@ -296,6 +308,7 @@ class Lowering {
       window = JoinWindows(options_.device_kind, window, WindowBytes(*op, *actor));
     }
     AddWorkspace(actor, window);
+    return actor->id();
   }
 
   Lane FindLane(const Op& op) const {

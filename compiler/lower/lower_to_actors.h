@@ -50,6 +50,7 @@ struct LowerOptions {
   int chunks = 1;                // of every stage, each with segments F and B of its own
   bool overlap = false;          // exchanges of a stage go on while it computes
   int64_t bucket_bytes = 0;      // of several exchanges that become one (buckets.h)
+  int prefetch = 0;              // uses of weights that are gathered ahead, with `overlap`
   bool splits_backward = false;  // W is the gradients of weights that are products
   std::vector<HostOutput> outputs;
   std::vector<proto::Group> groups;  // of the plan; at least those of the graph (groups.h)

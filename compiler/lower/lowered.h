@@ -15,6 +15,7 @@ enum class Lane : uint8_t {
   kCompute,
   kCollective,  // exchanges of a stage that its compute waits for
   kGradient,    // exchanges once a step: of gradients and norms, and gathered weights
+  kGather,      // of weights for one micro-batch, ahead of compute
   kSendForward,
   kReceiveForward,
   kSendBackward,
@@ -40,6 +41,8 @@ struct Lowered {
   proto::Program program;             // without streams; all registers with one slot at offset 0
   std::vector<SegmentInfo> segments;  // of program.segment(i)
   proto::ProgramFacts facts;
+  // The actors of lane kGather, those of a use together (gather_uses.h).
+  std::vector<std::vector<int>> gather_uses;
 };
 
 }  // namespace oneflow

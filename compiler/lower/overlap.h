@@ -2,11 +2,15 @@
 //
 //   kCollective   of activations and their gradients: compute waits for them
 //   kGradient     of what is exchanged once a step: gradients, norms, weights gathered for the step
+//   kGather       of weights that are gathered in every micro-batch, if they may run ahead
 //
-// Apart, since the first of a layer must not wait until the gradient of the layer above has gone.
+// Apart, since the first of a layer must not wait until the gradient of the layer above has gone,
+// nor a weight for either.
 //
-// A gather of a variable in every micro-batch stays on the compute stream, just before its reader:
-// nothing else would keep it from being gathered for all layers at once.
+// A gather of a weight runs ahead where it needs nothing that its micro-batch computes and is read
+// by the compute of its own task alone. Any other one, and all of them if none may run ahead,
+// stays on the compute stream, just before its reader: nothing else would keep it from being
+// gathered for all layers at once.
 #pragma once
 
 #include <vector>
@@ -17,6 +21,6 @@
 namespace oneflow {
 
 // By op. kCompute for all that is no exchange of a stage. Requires inserted boxing.
-std::vector<Lane> ExchangeLanes(const Graph& graph);
+std::vector<Lane> ExchangeLanes(const Graph& graph, bool gathers_ahead);
 
 }  // namespace oneflow

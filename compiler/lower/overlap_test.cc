@@ -13,8 +13,8 @@ constexpr Phase kPrepare = Phase::kPrepare, kForward = Phase::kForward,
 
 struct Example : GraphForTest {
   Example() : GraphForTest("data=2,tensor=2") {}
-  Lane FindLane(const std::string& op) const {
-    return ExchangeLanes(graph)[graph.FindOp(op) - graph.ops.data()];
+  Lane FindLane(const std::string& op, bool gathers_ahead = false) const {
+    return ExchangeLanes(graph, gathers_ahead)[graph.FindOp(op) - graph.ops.data()];
   }
 };
 
@@ -76,6 +76,32 @@ TEST_CASE("what is gathered of a variable in every micro-batch stays where it is
     CHECK(e.FindLane(op) == Lane::kCompute);
   }
   CHECK(e.FindLane("once") == Lane::kGradient);
+
+  // If gathers may run ahead: all but one that waits for a kernel.
+  for (const char* op : {"half", "whole", "of_cast"}) {
+    INFO(op);
+    CHECK(e.FindLane(op, /*gathers_ahead=*/true) == Lane::kGather);
+  }
+  for (const char* op : {"part", "anew"}) {
+    INFO(op);
+    CHECK(e.FindLane(op, /*gathers_ahead=*/true) == Lane::kCompute);
+  }
+  CHECK(e.FindLane("once", /*gathers_ahead=*/true) == Lane::kGradient);
+}
+
+TEST_CASE("a gather runs ahead only where its own task reads it") {
+  Example e;
+  const TensorId w = e.Add(kForward, "variable", "w", {}, {S(0), B()});
+  const TensorId both = e.Add(kForward, "all_gather", "both", {w}, {B(), B()});
+  const TensorId sent = e.Add(kForward, "all_gather", "sent", {w}, {B(), B()});
+  const TensorId own = e.Add(kForward, "all_gather", "own", {w}, {B(), B()});
+  e.Add(kForward, "matmul", "y", {both, own}, {B(), B()});
+  e.Add(kBackward, "matmul", "dx", {both}, {B(), B()});
+  e.stage = 1;
+  e.Add(kForward, "transfer", "transfer", {sent}, {B(), B()});
+  CHECK(e.FindLane("both", /*gathers_ahead=*/true) == Lane::kCompute);
+  CHECK(e.FindLane("sent", /*gathers_ahead=*/true) == Lane::kCompute);
+  CHECK(e.FindLane("own", /*gathers_ahead=*/true) == Lane::kGather);
 }
 
 TEST_CASE("what no devices of one stage meet for has no such lane, in no phase") {

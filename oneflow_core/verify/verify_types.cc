@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -230,10 +232,19 @@ class ProgramTypes {
     RETURN_IF_ERROR(CheckAccumulation(actor, where));
     if (actor.has_exchange()) return VerifyExchange(net_, actor, where, &boxing_);
     if (!actor.has_boxing()) return absl::OkStatus();
-    if (actor.input_size() != 1 || actor.output_size() != 1)
+    // Beside those that keep an order.
+    std::vector<const proto::Register*> from, to;
+    for (const proto::Input& input : actor.input()) AddTensor(input.register_(), &from);
+    for (const int id : actor.output()) AddTensor(id, &to);
+    if (from.size() != 1 || to.size() != 1) {
       return Bad(where, "a boxing has one input and one output");
-    return boxing_.Check(actor, *net_.registers[actor.input(0).register_()].proto,
-                         *net_.registers[actor.output(0)].proto, {}, where);
+    }
+    return boxing_.Check(actor, *from[0], *to[0], {}, where);
+  }
+
+  void AddTensor(int id, std::vector<const proto::Register*>* tensors) const {
+    const proto::Register& r = *net_.registers[id].proto;
+    if (!IsControl(r)) tensors->push_back(&r);
   }
 
   // A kernel is told once for all outputs whether to add, so they must agree.

@@ -231,6 +231,21 @@ TEST_CASE("segments and orders") {
               "segment F of stage 1 is in two streams"}});
 }
 
+TEST_CASE("a boxing of the device alone may fill a register that keeps an order") {
+  PlanBuilder b({{"a", 2}});
+  const int x = b.Register("x"), y = b.Register("y"), over = b.Register("over", 0, 1, 0);
+  b.At(over).clear_layout();
+  const int first = b.Actor("first", 0, {}, {x}), box = b.AllReduce("box", 0, {0}, {x}, y);
+  const int last = b.Actor("last", 0, {{over}}, {});
+  b.Stream("compute", 0, {{{b.Segment("F", 0, {first, box, last})}, 1}});
+  Plan plan = b.Finish();
+  Act(plan, 1).set_kernel("slice"), Act(plan, 1).clear_exchange();
+  Act(plan, 1).mutable_boxing()->Clear();
+  Act(plan, 1).add_output(over);
+  Train(plan).clear_issue();
+  CHECK(Verdict(plan) == "good");
+}
+
 TEST_CASE("boxing") {
   PlanBuilder b({{"a", 2}, {"b", 2}});
   const int x = b.Register("x"), y = b.Register("y");

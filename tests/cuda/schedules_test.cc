@@ -82,6 +82,21 @@ TEST_CASE("so do recompute, sequence parallelism, overlap and split states") {
   }
 }
 
+TEST_CASE("so do weights that are gathered ahead of compute") {
+  for (const char* mesh : {"data=2", "data=2,tensor=2", "pipe=2,data=2"}) {
+    for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"}) {
+      INFO(mesh << ", " << schedule);
+      SmallRun run = Small(mesh);
+      run.schedule = schedule;
+      run.overlap = true;
+      run.shard = AnnotateOptions::kWeights;
+      run.prefetch = 1;
+      run.synchronous = run.schedule == "zero_bubble";
+      CheckBits(run, 3);
+    }
+  }
+}
+
 TEST_CASE("so does a device that has one launch at a time") {
   for (const char* mesh : Meshes()) {
     for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"}) {

@@ -176,14 +176,15 @@ class BadInputTest(BadInputCase):
         def warnings(*flags):
             return run("compile", "--graph=gpt.textproto", "--out=idle.plan", "--batch=4", *flags, cwd=self.dir)[1]
 
-        for flag in ["--shard=weights", "--shard=states", "--overlap=true", "--bucket_bytes=1MB", "--sequence_parallel", "--keep_axis_order",
-                     "--recompute=gather"]:
+        for flag in ["--shard=weights", "--shard=states", "--overlap=true", "--bucket_bytes=1MB", "--prefetch=1", "--sequence_parallel",
+                     "--keep_axis_order", "--recompute=gather"]:
             name = flag.split("=")[0]
             for mesh in ["--mesh=", "--mesh=data=1,tensor=1"]:
                 self.assertRegex(warnings(flag, mesh), rf"^oneflow: warning: {name}\S* acts on nothing in this plan: .+\n$")
         self.assertIn("--overlap=true", warnings("--bucket_bytes=1MB", "--mesh=data=2"))
-        self.assertEqual("", warnings("--shard=weights", "--overlap=true", "--bucket_bytes=1MB", "--sequence_parallel", "--keep_axis_order",
-                                      "--recompute=gather", "--mesh=data=2,tensor=2"))
+        self.assertIn("--overlap=true", warnings("--prefetch=1", "--mesh=data=2"))
+        self.assertEqual("", warnings("--shard=weights", "--overlap=true", "--bucket_bytes=1MB", "--prefetch=1", "--sequence_parallel",
+                                      "--keep_axis_order", "--recompute=gather", "--mesh=data=2,tensor=2"))
         self.assertEqual("", warnings("--shard=none", "--overlap=false"))
         self.assertIn("--interface acts on nothing", run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=1", "--interface=lo",
                                                         cwd=self.dir)[1])
@@ -361,7 +362,9 @@ class BadInputTest(BadInputCase):
         self.compile(["--shard=all", "none, states or weights"], "--shard=all", "--batch=4")
         for size in ["x", "-1"]:
             self.compile(["--bucket_bytes=" + size, "is not a size"], "--bucket_bytes=" + size, "--batch=4")
-        for flag in ["--overlap=true", "--shard=states", "--bucket_bytes=1MB"]:
+        for ahead in ["x", "-1", "9"]:
+            self.compile(["--prefetch=" + ahead, "auto, or 0 to 8"], "--prefetch=" + ahead, "--batch=4")
+        for flag in ["--overlap=true", "--shard=states", "--bucket_bytes=1MB", "--prefetch=1"]:
             self.train([flag.split("=")[0], "--plan"], "--data=text.txt", flag)
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers

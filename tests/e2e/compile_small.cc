@@ -33,6 +33,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.generate = run.generate;
   options.split_positions = run.split_positions;
   options.overlap = run.overlap;
+  options.prefetch = run.prefetch;
   options.shard = run.shard;
   if (run.split_positions) {
     options.cluster.add_level()->set_size(8);

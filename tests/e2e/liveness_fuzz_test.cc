@@ -113,5 +113,34 @@ TEST_CASE("The verdict on mutated plans is what then happens") {
   CHECK(counts.by_issue * 10 >= mutants);
 }
 
+TEST_CASE("so it is where gathers run ahead of compute, and where a credit comes too late") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const int mutants = full ? 2000 : 100;
+  const std::vector<Base> bases = BasesWithGathersAhead();
+  for (const Base& base : bases) {
+    const Judgement judgement = Judge(base.plan);
+    INFO(judgement.why);
+    REQUIRE(judgement.verdict == Verdict::kLive);
+  }
+  Counts counts;
+  int early = 0, late = 0;
+  for (int i = 0; i < mutants; ++i) {
+    const CreditMutant mutant = MakeCreditMutant(bases, i);
+    INFO("mutant " << i << ", its credit " << mutant.late << " uses late");
+    const Judgement judgement = Judge(mutant.plan);
+    Check(mutant.plan, judgement, &counts);
+    if (mutant.late == 0) continue;
+    // One use late, a gather waits for the use before its own, with d = 1; early, it holds more.
+    if (mutant.late < 0) CHECK(judgement.verdict == Verdict::kLive);
+    if (mutant.late > 2) CHECK(judgement.verdict == Verdict::kStuck);
+    ++(mutant.late < 0 ? early : late);
+  }
+  INFO("live " << counts.live << ", stuck " << counts.stuck << ", inconsistent "
+               << counts.inconsistent << ", early " << early << ", late " << late);
+  CHECK(counts.stuck * 10 >= mutants);
+  CHECK(early * 10 >= mutants);
+  CHECK(late * 10 >= mutants);
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -50,25 +50,38 @@ proto::Plan Skeleton(const SmallRun& run) {
 
 }  // namespace
 
+namespace {
+
+Base MakeBase(const SmallRun& run) {
+  Base base{Skeleton(run)};
+  for (proto::Actor& a : *base.plan.mutable_program(0)->mutable_actor()) {
+    base.exchanges = base.exchanges || a.has_exchange();
+    a.clear_attr();
+    if (a.has_exchange()) continue;
+    a.clear_kernel();
+    a.clear_boxing();
+  }
+  return base;
+}
+
+SmallRun MakeRun(int layers, const std::string& mesh, const std::string& schedule) {
+  SmallRun run;
+  run.model.layers = layers;
+  run.mesh = mesh;
+  run.schedule = schedule;
+  run.batch = 12;
+  run.micro_batches = 3;
+  return run;
+}
+
+}  // namespace
+
 std::vector<Base> Bases(proto::DeviceKind device) {
   std::vector<Base> bases;
   const auto add = [&](int layers, const std::string& mesh, const std::string& schedule) {
-    SmallRun run;
-    run.model.layers = layers;
-    run.mesh = mesh;
-    run.schedule = schedule;
-    run.batch = 12;
-    run.micro_batches = 3;
+    SmallRun run = MakeRun(layers, mesh, schedule);
     run.device = device;
-    Base base{Skeleton(run)};
-    for (proto::Actor& a : *base.plan.mutable_program(0)->mutable_actor()) {
-      base.exchanges = base.exchanges || a.has_exchange();
-      a.clear_attr();
-      if (a.has_exchange()) continue;
-      a.clear_kernel();
-      a.clear_boxing();
-    }
-    bases.push_back(std::move(base));
+    bases.push_back(MakeBase(run));
   };
   add(1, "", "1f1b");
   add(1, "tensor=2", "1f1b");
@@ -76,6 +89,22 @@ std::vector<Base> Bases(proto::DeviceKind device) {
   add(2, "pipe=2", "1f1b");
   add(2, "pipe=2", "gpipe");
   add(3, "pipe=3", "1f1b");
+  return bases;
+}
+
+std::vector<Base> BasesWithGathersAhead() {
+  std::vector<Base> bases;
+  const auto add = [&](int layers, const std::string& mesh, const std::string& schedule,
+                       int ahead) {
+    SmallRun run = MakeRun(layers, mesh, schedule);
+    run.overlap = true;
+    run.shard = AnnotateOptions::kWeights;
+    run.prefetch = ahead;
+    bases.push_back(MakeBase(run));
+  };
+  add(5, "data=2", "1f1b", 1);
+  add(8, "pipe=2,data=2", "1f1b", 1);
+  add(8, "pipe=2,data=2", "zero_bubble", 2);
   return bases;
 }
 
@@ -323,6 +352,59 @@ std::optional<proto::Plan> DeadByIssue(const Base& base, uint64_t seed) {
 }
 
 }  // namespace
+
+namespace {
+
+struct Credit {
+  int writer = 0, reg = 0;
+};
+
+// Of the gathers of one segment, in order, the credits that come from the same micro-batch.
+std::vector<std::vector<Credit>> FindCredits(const proto::Program& program, int persistent) {
+  std::vector<std::vector<Credit>> found;
+  for (const proto::Segment& segment : program.segment()) {
+    std::vector<Credit>& credits = found.emplace_back();
+    for (const int gather : segment.actor()) {
+      const auto& inputs = program.actor(gather).input();
+      const int reg = inputs.empty() ? -1 : inputs.rbegin()->register_() - persistent;
+      if (reg < 0 || inputs.rbegin()->initial_fills() > 0) continue;
+      if (!program.register_(reg).name().ends_with(".credit")) continue;
+      for (const proto::Actor& writer : program.actor()) {
+        for (const int output : writer.output()) {
+          if (output == reg + persistent) credits.push_back({writer.id(), output});
+        }
+      }
+    }
+    if (credits.size() < 2) found.pop_back();
+  }
+  return found;
+}
+
+}  // namespace
+
+CreditMutant MakeCreditMutant(const std::vector<Base>& bases, int number) {
+  const Base& base = bases[number % bases.size()];
+  const auto seed = static_cast<uint64_t>(number);
+  CreditMutant mutant{base.plan};
+  if (number % 2 == 0) {
+    Mutator m(base, seed);
+    m.Edit();
+    mutant.plan = m.plan();
+    return mutant;
+  }
+  proto::Program& program = *mutant.plan.mutable_program(0);
+  const auto all = FindCredits(program, mutant.plan.persistent_size());
+  std::mt19937_64 random(seed);
+  const std::vector<Credit>& credits = all[random() % all.size()];
+  const size_t moved = random() % credits.size();
+  size_t to = moved;
+  while (to == moved) to = random() % credits.size();
+  auto* outputs = program.mutable_actor(credits[moved].writer)->mutable_output();
+  outputs->erase(std::find(outputs->begin(), outputs->end(), credits[moved].reg));
+  program.mutable_actor(credits[to].writer)->add_output(credits[moved].reg);
+  mutant.late = static_cast<int>(to) - static_cast<int>(moved);
+  return mutant;
+}
 
 Mutant MakeMutant(const std::vector<Base>& bases, int number) {
   const auto seed = static_cast<uint64_t>(number);

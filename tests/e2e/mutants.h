@@ -19,6 +19,9 @@ struct Base {
 // Plans for one to three devices, all live.
 std::vector<Base> Bases(proto::DeviceKind device);
 
+// Plans whose gathers of weights run ahead of compute, all live.
+std::vector<Base> BasesWithGathersAhead();
+
 enum class Verdict { kLive, kStuck, kInconsistent };
 
 struct Judgement {
@@ -35,5 +38,13 @@ struct Mutant {
   enum Kind { kEdited, kByTwoEdges, kByIssue } kind = kEdited;
 };
 Mutant MakeMutant(const std::vector<Base>& bases, int number);
+
+// Mutant `number` of a plan whose gathers run ahead: edited, or with a credit that is given so many
+// uses too late (below 0: too early).
+struct CreditMutant {
+  proto::Plan plan;
+  int late = 0;  // 0: edited
+};
+CreditMutant MakeCreditMutant(const std::vector<Base>& bases, int number);
 
 }  // namespace oneflow

@@ -43,6 +43,19 @@ class SimulateTest(unittest.TestCase):
         for words in ["a step: ", "bubble", "exposed exchange", "idle", "hidden exchange", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:
             self.assertIn(words, text)
 
+    def test_gathers_ahead_shorten_the_step(self):
+        run("model", "gpt", "--layers=8", "--heads=16", "--hidden=2048", "--sequence=1024", "--vocab=50304", "--out=wide.textproto", cwd=self.dir)
+        summaries = []
+        for ahead in [0, 1]:
+            run("compile", "--graph=wide.textproto", "--mesh=data=8", "--batch=32", "--micro_batches=4", "--shard=weights", "--device=cuda",
+                "--precision=bf16", "--cluster=h100", f"--prefetch={ahead}", "--out=wide.plan", cwd=self.dir)
+            summaries.append(json.loads(run("simulate", "--plan=wide.plan", "--cluster=h100", "--format=json", cwd=self.dir)[0]))
+        at_use, one_ahead = summaries
+        self.assertLess(one_ahead["step_seconds"], 0.8 * at_use["step_seconds"])
+        # Of that of activations, as much stays exposed.
+        exposed = [summary["stages"][0]["exposed_exchange_seconds"] for summary in summaries]
+        self.assertLess(exposed[1], 0.7 * exposed[0])
+
     def test_processes_say_what_crosses(self):
         text = self.simulate("--processes=2")
         for words in ["between 2 processes, a step:", "messages out", "pulls", "stage 1", "process 1"]:

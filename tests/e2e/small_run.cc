@@ -73,6 +73,7 @@ std::string RecordKey(const SmallRun& run) {
         int64_t{run.overlap}, int64_t{run.shard}}) {
     absl::StrAppend(&key, ";", n);
   }
+  if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
                       run.device == proto::CPU ? "" : ";on GPUs");
 }

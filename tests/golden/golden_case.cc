@@ -43,7 +43,7 @@ std::vector<std::string> Passes() {
 // Those that stand in no range: they are for programs that do not train, or for overlap.
 constexpr std::string_view kAlone[] = {"remove_dropout",  "separate_documents",
                                        "cache_attention", "check_cuda_kernels",
-                                       "order_update",    "hide_exchanges"};
+                                       "order_update",    "hide_exchanges",     "prefetch"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> FindPass(const std::string& file, const std::string& pass) {
@@ -99,6 +99,7 @@ struct State {
     plan.set_device_kind(golden.device);
     draft.lower.overlap = golden.overlap;
     draft.lower.bucket_bytes = golden.bucket_bytes;
+    draft.lower.prefetch = golden.prefetch;
     draft.positions = golden.positions;
     plan.set_version(kPlanVersion);
     plan.set_kernel_threads(1);
@@ -263,6 +264,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
     } else if (key == "overlap") {
       golden.overlap = true;
       golden.bucket_bytes = std::stoll(value);
+    } else if (key == "prefetch") {
+      golden.prefetch = std::stoi(value);
     } else if (key == "chunks") {
       golden.chunks = std::stoi(value);
     } else if (key == "precision") {

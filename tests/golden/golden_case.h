@@ -60,6 +60,7 @@ struct GoldenCase {
   proto::DeviceKind device = proto::CPU;
   bool overlap = false;
   int64_t bucket_bytes = 0;
+  int prefetch = 0;
   std::vector<std::string> show, names, segments;  // empty: all
   std::string graph;
   std::string expect;

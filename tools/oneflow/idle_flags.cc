@@ -39,6 +39,8 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
   warn("overlap", overlaps && one, "one device exchanges nothing");
   warn("bucket_bytes", one, "one device exchanges nothing");
   warn("bucket_bytes", !one && !overlaps, "exchanges are joined only with --overlap=true");
+  warn("prefetch", one, "one device exchanges nothing");
+  warn("prefetch", !one && !overlaps, "weights are gathered ahead only with --overlap=true");
   warn("recompute", FLAGS_recompute.ends_with("gather") && !data && !tensor,
        "without an axis data or tensor of 2 or more devices the forward gathers nothing");
 }

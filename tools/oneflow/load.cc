@@ -12,6 +12,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/device/cores.h"
@@ -301,6 +302,16 @@ absl::StatusOr<std::optional<bool>> OverlapFromFlags() {
   return InputError("--overlap=" + FLAGS_overlap, "is not known", "use auto, true or false");
 }
 
+absl::StatusOr<std::optional<int>> PrefetchFromFlags() {
+  if (FLAGS_prefetch == "auto") return std::nullopt;
+  int ahead = 0;
+  if (absl::SimpleAtoi(FLAGS_prefetch, &ahead) && ahead >= 0 && ahead <= kMostPrefetch) {
+    return ahead;
+  }
+  return InputError("--prefetch=" + FLAGS_prefetch, "is no number of blocks to gather ahead",
+                    absl::StrCat("use auto, or 0 to ", kMostPrefetch));
+}
+
 absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
   if (FLAGS_shard == "none") return AnnotateOptions::kNone;
   if (FLAGS_shard == "states") return AnnotateOptions::kStates;
@@ -336,6 +347,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   options.state_layouts = !FLAGS_layouts_out.empty();
   options.keep_axis_order = FLAGS_keep_axis_order;
   ASSIGN_OR_RETURN(options.overlap, OverlapFromFlags());
+  ASSIGN_OR_RETURN(options.prefetch, PrefetchFromFlags());
   ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());

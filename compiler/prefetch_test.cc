@@ -1,0 +1,282 @@
+// Plans whose gathers of weights run ahead of compute: on which streams they stand, what they hold,
+// and that a credit one use too early or too late is found.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "compiler/schedule/timed_game.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_memory.h"
+#include "oneflow_core/verify/verify_plan.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kTrain = 1;  // index of the program in the plan
+
+// Blocks take nearly all bytes of weights, and there are tokens enough to gather them.
+GptConfig Model(int layers) {
+  return {.layers = layers, .heads = 2, .hidden = 32, .sequence = 256, .vocab = 16};
+}
+
+CompileOptions OptionsFor(const std::string& mesh, std::optional<int> ahead,
+                          const std::string& schedule = "1f1b") {
+  CompileOptions options;
+  options.mesh = *ParseMesh(mesh);
+  options.train.set_batch(32);
+  options.train.set_micro_batches(8);
+  options.train.set_schedule(schedule);
+  options.shard = AnnotateOptions::kWeights;
+  options.overlap = true;
+  options.prefetch = ahead;
+  return options;
+}
+
+proto::Plan Compiled(const GptConfig& model, const CompileOptions& options) {
+  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return *std::move(plan);
+}
+
+// The gathers of a stage that run ahead, by segment, in order.
+std::map<int, std::vector<int>> GathersAhead(const proto::Program& program, int stage) {
+  std::map<int, std::vector<int>> gathers;
+  for (const proto::Stream& stream : program.stream()) {
+    if (stream.name() != "gather" || stream.stage() != stage) continue;
+    for (const proto::OrderRun& run : stream.order()) {
+      for (const int id : run.segment()) {
+        const proto::Segment& segment = program.segment(id);
+        gathers[id].assign(segment.actor().begin(), segment.actor().end());
+      }
+    }
+  }
+  return gathers;
+}
+
+const proto::Register& GetRegister(const proto::Plan& plan, int id) {
+  return *FindRegister(plan, plan.program(kTrain), id);
+}
+
+// Bytes of what the largest use of a forward and the largest one of a backward gather, together.
+int64_t UseBytes(const proto::Plan& plan, int stage) {
+  const proto::Program& program = plan.program(kTrain);
+  std::map<char, int64_t> most;  // by segment, "F" or "B"
+  for (const auto& [segment, actors] : GathersAhead(program, stage)) {
+    std::map<int, int64_t> bytes;  // by block
+    for (const int actor : actors) {
+      const int block = FindFacts(plan.facts().program(kTrain), actor).block();
+      for (const int output : program.actor(actor).output()) {
+        bytes[block] += GetRegister(plan, output).slot_bytes();
+      }
+    }
+    int64_t& of_part = most[program.segment(segment).name()[0]];
+    for (const auto& [block, sum] : bytes) of_part = std::max(of_part, sum);
+  }
+  return most['F'] + most['B'];
+}
+
+// The most bytes of gathered weights that a stage holds at once, where gathers take no time, so
+// that each is as early as it may be.
+int64_t MostHeld(const proto::Plan& plan, int stage) {
+  const proto::Program& program = plan.program(kTrain);
+  const absl::StatusOr<PlanNet> net = MakePlanNet(plan, program);
+  REQUIRE(net.ok());
+  std::vector<double> seconds(program.actor_size(), 1);
+  std::map<int, int> readers, left;  // by register that is gathered: how many, and are still to be
+  for (const auto& [segment, actors] : GathersAhead(program, stage)) {
+    for (const int actor : actors) {
+      seconds[actor] = 0;
+      for (const int output : program.actor(actor).output()) readers[output] = 0;
+    }
+  }
+  for (const proto::Actor& actor : program.actor()) {
+    for (const proto::Input& input : actor.input()) {
+      if (readers.contains(input.register_())) ++readers[input.register_()];
+    }
+  }
+  int64_t held = 0, most = 0;
+  const auto begin = [&](int actor) {
+    for (const int output : program.actor(actor).output()) {
+      if (!readers.contains(output)) continue;
+      left[output] = readers[output];
+      held += GetRegister(plan, output).slot_bytes();
+    }
+    most = std::max(most, held);
+  };
+  const auto end = [&](int actor) {
+    for (const proto::Input& input : program.actor(actor).input()) {
+      if (!readers.contains(input.register_()) || --left[input.register_()] > 0) continue;
+      held -= GetRegister(plan, input.register_()).slot_bytes();
+    }
+  };
+  PlayByClock(*net, seconds, begin, end);
+  CHECK(held == 0);
+  return most;
+}
+
+int64_t ArenaBytes(const proto::Plan& plan, int stage = 0) {
+  return plan.memory(stage).arena_bytes();
+}
+
+}  // namespace
+
+TEST_CASE("gathers leave the compute stream where they may run ahead, one exchange a use") {
+  for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {
+    INFO(schedule);
+    const proto::Plan plan = Compiled(Model(8), OptionsFor("pipe=2,data=2", 1, schedule));
+    CHECK(VerifyPlan(plan).ok());
+    size_t gathers = 0;
+    for (int stage = 0; stage < 2; ++stage) {
+      for (const auto& [segment, actors] : GathersAhead(plan.program(kTrain), stage)) {
+        gathers += actors.size();
+      }
+    }
+    // Eight blocks, and before and behind them; the backward needs no table of positions.
+    CHECK(gathers >= 18);
+    CHECK(gathers <= 20);
+    for (const proto::Stream& stream : plan.program(kTrain).stream()) {
+      if (stream.name() != "compute") continue;
+      for (const proto::OrderRun& run : stream.order()) {
+        for (const int id : run.segment()) {
+          for (const int actor : plan.program(kTrain).segment(id).actor()) {
+            CHECK_FALSE(plan.program(kTrain).actor(actor).has_exchange());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
+  // Six blocks on the stage in the middle, which has nothing else; of two chunks, three each.
+  for (const std::string schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {
+    CompileOptions options = OptionsFor("pipe=3,data=2", 0, schedule);
+    options.train.set_batch(36), options.train.set_micro_batches(9);
+    const int64_t at_use = ArenaBytes(Compiled(Model(18), options), 1);
+    for (const int ahead : {1, 2}) {
+      options.prefetch = ahead;
+      const proto::Plan plan = Compiled(Model(18), options);
+      // A chunk of three has a ring of two.
+      const int uses = schedule == "interleaved" ? 2 : ahead + 1;
+      const auto most = static_cast<double>(uses * UseBytes(plan, 1));
+      const double held = static_cast<double>(MostHeld(plan, 1)) / most;
+      const double more = static_cast<double>(ArenaBytes(plan, 1) - at_use) / most;
+      INFO(schedule << ", " << ahead << " ahead: of " << most << " bytes " << held
+                    << " held, the arena is larger by " << more << " of them");
+      CHECK(held <= 1.02);
+      CHECK(held >= 0.95);
+      CHECK(more <= 1.05);
+    }
+  }
+}
+
+TEST_CASE("without a number as many uses are gathered ahead as fit") {
+  CompileOptions options = OptionsFor("data=2", std::nullopt);
+  const std::vector<int64_t> bytes = [&] {
+    std::vector<int64_t> found;
+    for (const int ahead : {0, 1, 2}) {
+      found.push_back(ArenaBytes(Compiled(Model(6), OptionsFor("data=2", ahead))));
+    }
+    return found;
+  }();
+  CHECK(bytes[0] < bytes[1]);
+  CHECK(bytes[1] < bytes[2]);
+  CHECK(ArenaBytes(Compiled(Model(6), options)) == bytes[2]);
+  for (const int ahead : {2, 1, 0}) {
+    options.cluster.mutable_device()->set_memory_bytes(bytes[ahead]);
+    const proto::Plan plan = Compiled(Model(6), options);
+    CHECK(ArenaBytes(plan) == bytes[ahead]);
+    const std::string note = "--prefetch=" + std::to_string(ahead) + ": ";
+    const auto& notes = plan.facts().note();
+    CHECK(std::any_of(notes.begin(), notes.end(),
+                      [&](const std::string& n) { return n.rfind(note, 0) == 0; }) == (ahead < 2));
+  }
+  options.cluster.mutable_device()->set_memory_bytes(bytes[0] / 2);
+  CHECK(absl::IsResourceExhausted(Compile(BuildGpt(Model(6)), "gpt", options).status()));
+}
+
+TEST_CASE("a number of uses that is none is an input error") {
+  for (const int ahead : {-1, 9}) {
+    const absl::Status status =
+        Compile(BuildGpt(Model(2)), "gpt", OptionsFor("data=2", ahead)).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("use 0 to 8"));
+  }
+  // Where nothing overlaps, nothing runs ahead.
+  CompileOptions options = OptionsFor("data=2", 2);
+  options.overlap = false;
+  CHECK(GathersAhead(Compiled(Model(2), options).program(kTrain), 0).empty());
+}
+
+namespace {
+
+// The gathers of a segment of stage 0 whose credits come from the same micro-batch, each with the
+// actor that fills its credit.
+struct Credit {
+  int gather = 0, writer = 0, reg = 0;
+};
+std::vector<Credit> Credits(const proto::Program& program) {
+  std::vector<Credit> credits;
+  for (const auto& [segment, gathers] : GathersAhead(program, 0)) {
+    for (const int gather : gathers) {
+      const proto::Input& last = *program.actor(gather).input().rbegin();
+      if (last.initial_fills() > 0) continue;
+      for (const proto::Actor& actor : program.actor()) {
+        if (std::find(actor.output().begin(), actor.output().end(), last.register_()) ==
+            actor.output().end()) {
+          continue;
+        }
+        credits.push_back({gather, actor.id(), last.register_()});
+      }
+    }
+    if (credits.size() >= 3) return credits;
+    credits.clear();
+  }
+  return credits;
+}
+
+// `writer` fills the register in the place of the actor that does.
+proto::Plan WithWriter(proto::Plan plan, const Credit& credit, int writer) {
+  proto::Program& program = *plan.mutable_program(kTrain);
+  auto* outputs = program.mutable_actor(credit.writer)->mutable_output();
+  outputs->erase(std::find(outputs->begin(), outputs->end(), credit.reg));
+  program.mutable_actor(writer)->add_output(credit.reg);
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("a credit one use too late deadlocks, and one too early is no longer safe") {
+  const proto::Plan plan = Compiled(Model(8), OptionsFor("data=2", 1));
+  const std::vector<Credit> credits = Credits(plan.program(kTrain));
+  REQUIRE(credits.size() >= 3);
+  const auto verdict = [](const proto::Plan& edited) {
+    const auto net = MakePlanNet(edited, edited.program(kTrain));
+    REQUIRE(net.ok());
+    if (const absl::Status live = VerifyLiveness(*net); !live.ok()) return live;
+    return VerifyMemory(*net);
+  };
+  CHECK(verdict(plan).ok());
+  int late = 0, unsafe = 0;
+  for (size_t k = 0; k + 2 < credits.size(); ++k) {
+    // Of the use itself: it waits for what it is gathered for.
+    const absl::Status stuck = verdict(WithWriter(plan, credits[k], credits[k + 2].writer));
+    late += stuck.message().find("can stop for ever") != std::string::npos;
+    // Of the use before the one that gives its place.
+    const absl::Status early = verdict(WithWriter(plan, credits[k + 1], credits[k].writer));
+    unsafe += !early.ok() && early.message().find("can stop for ever") == std::string::npos;
+  }
+  CHECK(late == static_cast<int>(credits.size()) - 2);
+  // Unless nothing else is at the address of what it takes early.
+  CHECK(unsafe >= static_cast<int>(credits.size()) - 3);
+}
+
+}  // namespace oneflow
