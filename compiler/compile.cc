@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/back_end.h"
+#include "compiler/check_gathers.h"
 #include "compiler/fill_memory.h"
 #include "compiler/fit_schedule.h"
 #include "compiler/front_end.h"
@@ -130,6 +131,7 @@ absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptio
                                    const Schedule& schedule, std::string_view program = "",
                                    std::string_view pass = "") {
   ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, options, schedule.chunks));
+  RETURN_IF_ERROR(CheckGathers(logical, options, schedule));
   Boxed boxed;
   ASSIGN_OR_RETURN(boxed.drafts, DraftPrograms(logical, options, schedule.rule));
   const auto last = std::find_if(boxed.drafts.begin(), boxed.drafts.end(),

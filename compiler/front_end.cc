@@ -129,6 +129,12 @@ constexpr FrontEndPass kPasses[] = {
      [](const FrontEndState& s) { return s.plan.train().precision() == proto::BF16; }, Narrow,
      nullptr},
     {"infer_sbp", nullptr, ChooseSbp, nullptr},
+    {"split_variables", nullptr,
+     [](FrontEndState* s) {
+       SplitVariables(&s->draft.graph, &s->choice);
+       return absl::OkStatus();
+     },
+     nullptr},
     {"recompute", Trains,
      [](FrontEndState* s) {
        Recompute(&s->draft.graph, &s->choice);

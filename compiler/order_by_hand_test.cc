@@ -133,7 +133,7 @@ absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape, const Schedule&
   options.order = schedule;
   options.overlap = shape.overlap || sharded;
   if (sharded) {
-    options.shard = AnnotateOptions::kWeights;
+    options.shard = ShardWeights();
     options.prefetch = shape.ahead;
   }
   if (shape.cuda) options.device_kind = proto::CUDA;

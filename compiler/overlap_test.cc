@@ -16,11 +16,9 @@
 namespace oneflow {
 namespace {
 
-using Shard = AnnotateOptions::Shard;
-constexpr Shard kNone = AnnotateOptions::kNone, kStates = AnnotateOptions::kStates,
-                kWeights = AnnotateOptions::kWeights;
+const Sharding kNone, kStates = ShardStates(), kWeights = ShardWeights();
 
-CompileOptions OptionsFor(const std::string& mesh, Shard shard, int64_t batch = 16,
+CompileOptions OptionsFor(const std::string& mesh, const Sharding& shard, int64_t batch = 16,
                           const std::string& schedule = "1f1b") {
   CompileOptions options;
   options.mesh = *ParseMesh(mesh);
@@ -115,8 +113,9 @@ int64_t MostBytes(const proto::Plan& plan) {
 }  // namespace
 
 TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in micro-batches") {
-  const auto check = [](const std::string& mesh, Shard shard, const std::string& schedule) {
-    INFO(mesh << ", " << schedule << ", shard " << shard);
+  const auto check = [](const std::string& mesh, const Sharding& shard,
+                        const std::string& schedule) {
+    INFO(mesh << ", " << schedule << ", shard " << ToString(shard));
     const bool data = mesh.find("data") != std::string::npos;
     const bool tensor = mesh.find("tensor") != std::string::npos;
     CompileOptions options = OptionsFor(mesh, shard, 32, schedule);
@@ -130,9 +129,10 @@ TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in 
     // Small tables are gathered over tensor, too.
     if (shard != kWeights && !tensor) CHECK(on_compute.gathers == 0);
     CHECK(CountOn(plan, "gradient") > 0);
-    CHECK((CountOn(plan, "collective") > 0) == tensor);
+    // Split gradients are reduced with every micro-batch.
+    CHECK((CountOn(plan, "collective") > 0) == (tensor || (shard == kWeights && data)));
   };
-  for (const Shard shard : {kNone, kStates, kWeights}) {
+  for (const Sharding& shard : {kNone, kStates, kWeights}) {
     for (const char* mesh : {"data=4", "tensor=2", "data=2,tensor=2", "pipe=2,data=2"}) {
       check(mesh, shard, "1f1b");
     }

@@ -33,7 +33,7 @@ CompileOptions OptionsFor(const std::string& mesh, std::optional<int> ahead,
   options.train.set_batch(32);
   options.train.set_micro_batches(8);
   options.train.set_schedule(schedule);
-  options.shard = AnnotateOptions::kWeights;
+  options.shard = ShardWeights();
   options.overlap = true;
   options.prefetch = ahead;
   return options;

@@ -33,7 +33,7 @@ proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::str
   options.train.set_schedule(schedule);
   if (ahead > 0) {
     options.overlap = true;
-    options.shard = AnnotateOptions::kWeights;
+    options.shard = ShardWeights();
     options.prefetch = ahead;
     options.state_layouts = true;
   }

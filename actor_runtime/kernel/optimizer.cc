@@ -1,8 +1,10 @@
 // Once a step: the norm of the gradient and AdamW.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "actor_runtime/kernel/adam_numbers.h"
+#include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
@@ -12,9 +14,12 @@
 namespace oneflow {
 namespace {
 
+// The square of an f32 is exact in f64.
+double Square(double x) { return x * x; }
+
 // In blocks of 4096 elements, added in order: threads share the blocks of a batch, whose sums fit
 // the stack.
-absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
+absl::StatusOr<Kernel> MakeSumOfAllSquares(const KernelSetup& s) {
   return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     return [n = Elements(In(s, 0)), &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
@@ -34,6 +39,49 @@ absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
       *out = call.accumulate ? *out + total : total;
       return absl::OkStatus();
     };
+  });
+}
+
+// The sums for each index of a dimension of g[outer, n, inner], over the others in their order.
+// Threads share indices, so that no sum depends on how many there are, or on a split of them.
+absl::StatusOr<Kernel> MakeSumSquaresApart(const KernelSetup& s, int dim) {
+  const Dims& dims = In(s, 0).slice.size;
+  const int64_t n = dims[dim];
+  const int64_t outer = Product(Dims(dims.begin(), dims.begin() + dim));
+  const int64_t inner = Product(Dims(dims.begin() + dim + 1, dims.end()));
+  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [=, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
+      const T* g = call.input<T>(0);
+      double* out = call.output<double>(0);
+      const int64_t least =
+          std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(1, outer * inner));
+      ForPieces(call, n, least, [&](int64_t begin, int64_t end) {
+        if (!call.accumulate) std::fill(out + begin, out + end, 0.0);
+        for (int64_t o = 0; o < outer; ++o) {
+          const T* row = g + o * n * inner;
+          if (inner == 1) {
+            for (int64_t j = begin; j < end; ++j) out[j] += Square(row[j]);
+          } else {
+            for (int64_t j = begin; j < end; ++j) out[j] += v.sum_squares(row + j * inner, inner);
+          }
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
+  const auto dim = static_cast<int>(IntAttr(s, "dim", -1));
+  return dim < 0 ? MakeSumOfAllSquares(s) : MakeSumSquaresApart(s, dim);
+}
+
+absl::StatusOr<Kernel> MakeSumInOrder(const KernelSetup& s) {
+  return Kernel([n = Elements(In(s, 0))](const KernelCall& call) {
+    const double* x = call.input<double>(0);
+    *call.output<double>(0) = std::accumulate(x, x + n, 0.0);
+    return absl::OkStatus();
   });
 }
 
@@ -104,6 +152,7 @@ KernelTable OptimizerTable() {
       {"adamw", MakeAdamW},
       {"global_norm", MakeGlobalNorm},
       {"next_adamw", MakeNextAdamW},
+      {"sum_in_order", MakeSumInOrder},
       {"sum_squares", MakeSumSquares},
   };
   return kTable;

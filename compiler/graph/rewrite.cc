@@ -62,10 +62,26 @@ std::string VariableName(const Op& op) { return AttrString(op, "variable", op.na
 
 bool DerivesFromVariable(const Op& op) { return IsVariable(op) || op.phase == Phase::kPrepare; }
 
-bool GathersOnce(const Graph& graph, const Op& producer, int axis) {
-  if (!DerivesFromVariable(producer)) return false;
+namespace {
+
+// The variable from which `producer` prepares something; null if there is none.
+const Op* FindVariable(const Graph& graph, const Op& producer) {
+  if (!DerivesFromVariable(producer)) return nullptr;
   const Op* root = &producer;
   while (!IsVariable(*root)) root = &graph.Producer(root->inputs[0]);
+  return root;
+}
+
+}  // namespace
+
+bool SharesGathers(const Graph& graph, const Op& producer) {
+  const Op* variable = FindVariable(graph, producer);
+  return variable != nullptr && AttrBool(*variable, "gather_shared");
+}
+
+bool GathersOnce(const Graph& graph, const Op& producer, int axis) {
+  const Op* root = FindVariable(graph, producer);
+  if (root == nullptr) return false;
   // Its name, and that of the axis it is a factor of ("data" for data.0).
   const std::string& name = graph.mesh.axes[axis].name;
   const std::string_view base = std::string_view(name).substr(0, name.rfind('.'));

@@ -10,6 +10,9 @@
 
 namespace oneflow {
 
+// The kind that adds up its inputs in their order; of one input it is a copy.
+inline constexpr char kAddUp[] = "add_n";
+
 // The graph's ops become `ops`, and every tensor learns its producer anew. Tensors keep their ids.
 // Requires: every tensor is the output of one of `ops`.
 void SetOps(Graph* graph, std::vector<Op> ops);
@@ -34,6 +37,10 @@ std::vector<std::string> GatherOnceAxes(const Op& variable);
 // True if what is split on a mesh axis of what `producer` makes is gathered once a step for all
 // readers of the micro-batches, as its variable says of the axis, or of the one it is a factor of.
 bool GathersOnce(const Graph& graph, const Op& producer, int axis);
+
+// True if the variable of which `producer` prepares something says that a forward and its backward
+// share what is gathered for a micro-batch: `gather_shared`.
+bool SharesGathers(const Graph& graph, const Op& producer);
 
 int64_t TensorBytes(const Tensor& tensor);
 

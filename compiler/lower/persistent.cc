@@ -2,9 +2,12 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "compiler/graph/rewrite.h"
 #include "compiler/lower/registers.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -68,8 +71,15 @@ void ConstrainVariables(const proto::Plan& plan, Graph* graph) {
     for (int axis = 0; axis < static_cast<int>(graph->mesh.axes.size()); ++axis) {
       if (axis != graph->mesh.stage_axis()) tensor.constraint[graph->mesh.axes[axis].name] = B();
     }
+    const std::vector<std::string> states = absl::StrSplit(AttrString(op, "states"), ',');
     for (const auto& split : it->second->split()) {
-      tensor.constraint[graph->mesh.axes[split.axis()].name] = S(split.dim());
+      const std::string& axis = graph->mesh.axes[split.axis()].name;
+      // Readers take it replicated; the pass split_variables splits it again.
+      if (std::find(states.begin(), states.end(), axis) != states.end() &&
+          split.dim() == AttrInt(op, "split_dim")) {
+        continue;
+      }
+      tensor.constraint[axis] = S(split.dim());
     }
   }
 }

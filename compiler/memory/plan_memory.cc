@@ -237,8 +237,7 @@ absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity) {
         ", a device has ", BytesText(capacity), ": ", BytesText(memory.arena_bytes() - capacity),
         " too many (weights and optimizer ", BytesText(memory.persistent_bytes()),
         ", registers and workspaces ", BytesText(memory.register_bytes()),
-        "); the largest: ", LargestRegisters(plan, memory.stage()),
-        "; use more micro-batches or --recompute=full, or split on more devices"));
+        "); the largest: ", LargestRegisters(plan, memory.stage())));
   }
   return absl::OkStatus();
 }

@@ -37,10 +37,8 @@ class OptimizerBuilder {
     for (LogicalVariable& variable : variables_) {
       RETURN_IF_ERROR(SumUses(&variable));
       if (Lags()) continue;
-      const Replica& lowest = variable.replicas.front();
-      ASSIGN_OR_RETURN(OpId id, Add("sum_squares", variable.name + "/sum_squares", {lowest.grad},
-                                    {}, graph_->ops[lowest.op]));
-      squares.push_back(graph_->ops[id].outputs[0]);
+      ASSIGN_OR_RETURN(const TensorId sum, AddSquares(variable));
+      squares.push_back(sum);
     }
     if (!Lags()) RETURN_IF_ERROR(AddNorm(squares));
     for (const LogicalVariable& variable : variables_) {
@@ -104,6 +102,23 @@ class OptimizerBuilder {
       replica.grad = graph_->ops[id].outputs[0];
     }
     return absl::OkStatus();
+  }
+
+  // The sum of the squares of a gradient. That of a variable that can be split is summed for each
+  // index of the dimension that a split takes, and then over these: the same sums, split or not.
+  absl::StatusOr<TensorId> AddSquares(const LogicalVariable& variable) {
+    const Replica& lowest = variable.replicas.front();
+    const Op like = graph_->ops[lowest.op];
+    const std::string name = variable.name + "/sum_squares";
+    const bool apart = like.attrs.find("split_dim") != like.attrs.end();
+    AttrMap attrs;
+    if (apart) attrs["dim"] = AttrInt(like, "split_dim");
+    ASSIGN_OR_RETURN(OpId id, Add("sum_squares", apart ? variable.name + "/squares" : name,
+                                  {lowest.grad}, std::move(attrs), like));
+    if (apart) {
+      ASSIGN_OR_RETURN(id, Add("sum_in_order", name, {graph_->ops[id].outputs[0]}, {}, like));
+    }
+    return graph_->ops[id].outputs[0];
   }
 
   // One, where the loss is reported: a norm on each stage would bring every sum to every stage.

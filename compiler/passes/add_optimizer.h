@@ -2,7 +2,8 @@
 // in order of first appearance:
 //
 //   sum_uses      the gradients of its uses, in op order (left out for a single use)
-//   sum_squares   once, on the lowest stage that holds it
+//   sum_squares   once, on the lowest stage that holds it; of a variable with `split_dim` apart for
+//                 each index of that dimension, and their sum_in_order
 //   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m")
 //                 where they have several versions, next_adamw; the variable says how many
 //

@@ -117,7 +117,7 @@ class Differentiator {
       if (!SameStageAndChunk(part.use.op, at)) at = producer;
     }
     const std::string name = FreeName(*graph_, graph_->tensors[t].name + ".grad");
-    const OpId sum = graph_->AddOp("add_n", name, std::move(grads), {});
+    const OpId sum = graph_->AddOp(kAddUp, name, std::move(grads), {});
     RETURN_IF_ERROR(Adopt(sum, producer, at));
     mirrors_.push_back({t, -1, 0, graph_->ops[sum].outputs[0]});
     return graph_->ops[sum].outputs[0];
@@ -160,7 +160,7 @@ class Differentiator {
   // The gradient `grad` again, as a tensor of its own, for a variable that `reader` reads.
   absl::StatusOr<TensorId> CopyGradient(TensorId grad, OpId reader) {
     const std::string name = FreeName(*graph_, graph_->ops[reader].name + ".dw");
-    const OpId copy = graph_->AddOp("add_n", name, {grad}, {});
+    const OpId copy = graph_->AddOp(kAddUp, name, {grad}, {});
     RETURN_IF_ERROR(Adopt(copy, reader, reader));
     return graph_->ops[copy].outputs[0];
   }

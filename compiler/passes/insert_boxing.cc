@@ -43,7 +43,7 @@ class BoxingInserter {
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
       origin_.push_back({op.stage, op.chunk, op.phase, op.block, op.scope, DerivesFromVariable(op),
-                         OnceAxes(op), tensor.name});
+                         SharesGathers(*graph_, op), OnceAxes(op), tensor.name});
     }
   }
 
@@ -69,6 +69,7 @@ class BoxingInserter {
     int block;
     std::string scope;
     bool variable;  // or prepared from one
+    bool shared;    // of it: a forward and its backward read the same gather
     // Mesh axes on which it is boxed once a step, for all readers of the micro-batches.
     std::vector<int> once;
     std::string root;  // the tensor before any boxing
@@ -260,7 +261,9 @@ class BoxingInserter {
 
   static constexpr int kAgain = 1;  // beside the class below of what is no variable
   int SharingClass(TensorId t, Phase phase) const {
-    return origin_[t].variable ? static_cast<int>(phase) : 0;
+    if (!origin_[t].variable) return 0;
+    if (origin_[t].shared && phase == Phase::kBackward) phase = Phase::kForward;
+    return static_cast<int>(phase);
   }
 
   std::string Why(TensorId t, const Need& need) const {

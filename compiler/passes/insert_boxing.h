@@ -6,7 +6,8 @@
 // Readers that need the same of a tensor in the same chunk of a stage share the ops; readers of the
 // update phase have their own, which run after accumulation, once a step. Forward and backward
 // readers share, except of a variable: what is gathered from it does not live from forward to
-// backward (but on axes over which it is gathered once a step, GathersOnce: there all readers share
+// backward (but for one with the attribute `gather_shared`, and on axes over which it is gathered
+// once a step, GathersOnce: there all readers share
 // what is gathered before the first micro-batch); and with `regather` except of what is
 // gathered from the forward: its parts are kept.
 //

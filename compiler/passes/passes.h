@@ -15,6 +15,7 @@
 //      DivideByCount        where labels are counted: the loss becomes a mean
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
+//      SplitVariables       states, gradients and weights at rest in parts
 //      Recompute            ops that the backward recomputes instead of keeping their results
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //      Fuse                 a product and what is done to it element by element -> one op
@@ -42,6 +43,7 @@
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_dropout.h"
 #include "compiler/passes/separate_documents.h"
+#include "compiler/passes/split_variables.h"
 #include "compiler/passes/verify_graph.h"
 #include "compiler/sbp/infer_sbp.h"
 #include "compiler/sbp/layouts.h"

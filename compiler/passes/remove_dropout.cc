@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "compiler/graph/rewrite.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
@@ -24,7 +25,7 @@ void RemoveDropout(Graph* graph) {
     if (mask >= 0 && (leaves(y) || leaves(mask) || !uses[mask].empty())) {
       op.attrs["rate"] = 0.0;
     } else if (leaves(y)) {
-      op.kind = "add_n";
+      op.kind = kAddUp;
       op.attrs.clear();
     } else {
       read_instead[y] = op.inputs[0];

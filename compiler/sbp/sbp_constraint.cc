@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/base/status.h"
 
@@ -38,9 +40,11 @@ std::string AxisList(const Mesh& mesh) {
   return list.empty() ? "no axis" : "the axes " + list;
 }
 
-absl::Status CheckGatherOnce(const Graph& graph, const Op& variable) {
-  for (const std::string& axis : GatherOnceAxes(variable)) {
-    const std::string what = "gather_once names axis \"" + axis + '"';
+absl::Status CheckAxes(const Graph& graph, const Op& variable, const std::string& attr) {
+  const std::vector<std::string> axes =
+      absl::StrSplit(AttrString(variable, attr), ',', absl::SkipEmpty());
+  for (const std::string& axis : axes) {
+    const std::string what = attr + " names axis \"" + axis + '"';
     if (!IsKnown(graph.mesh, axis)) {
       return InputError(Where(variable), what + ", which the mesh has not",
                         "the mesh has " + AxisList(graph.mesh));
@@ -50,6 +54,31 @@ absl::Status CheckGatherOnce(const Graph& graph, const Op& variable) {
     }
   }
   return absl::OkStatus();
+}
+
+// Attributes of a variable that say what of it is split (oneflow_core/model/sharding.h).
+absl::Status CheckSharding(const Graph& graph, const Op& variable) {
+  for (const char* attr : {"gather_once", "states", "gradients", "reduced"}) {
+    RETURN_IF_ERROR(CheckAxes(graph, variable, attr));
+  }
+  const std::vector<std::string> states = absl::StrSplit(AttrString(variable, "states"), ',');
+  const std::vector<std::string> gradients =
+      absl::StrSplit(AttrString(variable, "gradients"), ',', absl::SkipEmpty());
+  for (const std::string& axis : gradients) {
+    const auto holds = [&](std::string_view name) {
+      return std::find(states.begin(), states.end(), name) != states.end();
+    };
+    if (holds(axis) || holds(BaseName(axis))) continue;
+    return InputError(Where(variable), "gradients names axis \"" + axis + "\", and states does not",
+                      "add it to states: a device updates what it has the gradient of");
+  }
+  const int rank = graph.tensors[variable.outputs[0]].shape.rank();
+  const int64_t dim = AttrInt(variable, "split_dim", 0);
+  if (dim >= 0 && dim < std::max(rank, 1)) return absl::OkStatus();
+  return InputError(Where(variable),
+                    "split_dim is " + std::to_string(dim) + ", and the variable has " +
+                        std::to_string(rank) + " dims",
+                    "dims count from 0");
 }
 
 }  // namespace
@@ -64,7 +93,7 @@ std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis
 
 absl::Status CheckConstraints(const Graph& graph) {
   for (const Op& op : graph.ops) {
-    if (IsVariable(op)) RETURN_IF_ERROR(CheckGatherOnce(graph, op));
+    if (IsVariable(op)) RETURN_IF_ERROR(CheckSharding(graph, op));
   }
   for (const Tensor& tensor : graph.tensors) {
     const Op& op = graph.ops[tensor.producer];

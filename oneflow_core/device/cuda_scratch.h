@@ -42,6 +42,13 @@ constexpr int64_t SumSquaresScratch(int64_t elements) {
   return (elements + kSquaresBlock - 1) / kSquaresBlock * 8;
 }
 
+// The same apart for each index of a dimension, with `inner` elements behind it: short rows are
+// summed over parts of the `outer` rows before it, in f64.
+inline constexpr int64_t kShortRow = 32;
+constexpr int64_t SumSquaresApartScratch(int64_t outer, int64_t n, int64_t inner) {
+  return inner >= kShortRow || RowParts(outer) <= 1 ? 0 : RowParts(outer) * n * 8;
+}
+
 // Gradient of attention: Σ out dout of each row of a head, in f32.
 constexpr int64_t AttentionGradScratch(int64_t rows) { return rows * 4; }
 

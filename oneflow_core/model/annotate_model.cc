@@ -298,18 +298,51 @@ Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t
   return best;
 }
 
-// Variables split over the data axes, each gathered as `shard` says.
-void ShardVariables(const Mesh& mesh, const std::vector<std::string>& data,
-                    AnnotateOptions::Shard shard, Graph* graph) {
+// What the user asks of a tensor on an axis; nullptr: nothing.
+const Sbp* AskedByUser(const Tensor& tensor, const std::string& axis) {
+  return tensor.usual.find(axis) == tensor.usual.end() ? AskedOn(tensor, axis) : nullptr;
+}
+
+// Writes the attributes of all variables. The user's constraints win: on an axis where a variable
+// is B nothing of it is split; where it is split, it is so for its readers, too, but for a gather.
+void ShardVariables(const std::vector<std::string>& data, int parts, const Sharding& shard,
+                    Graph* graph) {
+  using Axes = std::vector<std::string>;
+  const auto has = [](const Axes& axes, const std::string& axis) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
   for (Op& op : graph->ops) {
     if (op.kind != "variable") continue;
     const Tensor& tensor = graph->tensors[op.outputs[0]];
-    Constrain(graph, op, data, BestSplit(tensor, data, CountDevices(mesh, data)));
-    std::vector<std::string> split;
-    std::copy_if(data.begin(), data.end(), std::back_inserter(split),
-                 [&](const std::string& axis) { return AskedOn(tensor, axis)->split(); });
-    if (split.empty() || shard == AnnotateOptions::kWeights) continue;
-    op.attrs.emplace("gather_once", absl::StrJoin(split, ","));
+    const auto set = [&](const char* attr, const auto& wanted) {
+      Axes axes;
+      std::copy_if(data.begin(), data.end(), std::back_inserter(axes), wanted);
+      if (!axes.empty()) op.attrs.emplace(attr, absl::StrJoin(axes, ","));
+    };
+    const auto free = [&](const std::string& axis) { return AskedByUser(tensor, axis) == nullptr; };
+    const auto of = [&](const Axes& axes) {
+      return [&](const std::string& axis) { return has(axes, axis) && free(axis); };
+    };
+    const Sbp split = BestSplit(tensor, data, parts);
+    set("reduced", [&](const std::string& axis) {
+      // When a gradient is reduced is the same for all variables, split or not.
+      return free(axis) &&
+             (has(shard.reduced, axis) || (!split.split() && has(shard.gradients, axis)));
+    });
+    if (split.split()) {
+      op.attrs.emplace("split_dim", static_cast<int64_t>(split.dim));
+      set("states", of(shard.states));
+      set("gradients", of(shard.gradients));
+    }
+    // Weights at rest are whole on all other axes of states.
+    const bool once = shard.gather == Sharding::Gather::kOnce;
+    set("gather_once", [&](const std::string& axis) {
+      const bool splits = free(axis) ? split.split() : AskedOn(tensor, axis)->split();
+      return splits && has(shard.states, axis) && (once || !has(shard.weights, axis));
+    });
+    if (shard.gather == Sharding::Gather::kEachMicroBatch && !shard.weights.empty()) {
+      op.attrs["gather_shared"] = true;
+    }
   }
 }
 
@@ -323,7 +356,7 @@ void ConstrainModel(Graph* graph, const Family& family, const std::vector<std::s
       Constrain(graph, op, tensor.of_groups, sbp);
       Constrain(graph, op, tensor.within_groups,
                 split == nullptr ? B() : split->within_group.value_or(sbp));
-      if (options.shard == AnnotateOptions::kNone) Constrain(graph, op, data, B());
+      Constrain(graph, op, data, B());
     } else if (op.kind == "input" || stream[&op - graph->ops.data()]) {
       Constrain(graph, op, data, S(0));
       if (!options.split_positions || op.kind == "input") Constrain(graph, op, tensor.all, B());
@@ -358,7 +391,9 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions
     RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
     ConstrainModel(graph, *family, data, tensor, options);
   }
-  if (options.shard != AnnotateOptions::kNone) ShardVariables(mesh, data, options.shard, graph);
+  const int parts = CountDevices(mesh, data);
+  ASSIGN_OR_RETURN(const Sharding shard, OnMesh(options.shard, mesh));
+  if (parts > 1) ShardVariables(data, parts, shard, graph);
   return absl::OkStatus();
 }
 

@@ -4,9 +4,8 @@
 // decides everything that it leaves free.
 //
 //   axis                  constraints
-//   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B, or with
-//                         `shard` split along a dimension that no tensor axis splits, as evenly as
-//                         can be; B where there is none
+//   data,   data.0, ...   inputs and the residual stream S(0) (the batch); variables B: their
+//                         states, gradients and weights at rest are split as their attributes say
 //   tensor, tensor.0, ... variables as the family's row says: products split by heads, columns,
 //                         rows and words; all other variables, the inputs and the residual stream B
 //   pipe                  blocks in order, embedding first, head and loss last, so that the stage
@@ -17,12 +16,18 @@
 // Where query heads share keys and values in groups, `tensor` splits the groups. More devices than
 // groups are written as factors, tensor=8x2: the first factors split the groups; on the others keys
 // and values are replicated, and the query heads of a group are split.
+//
+// A variable gets the attributes of its sharding (sharding.h): `split_dim`, the dimension that the
+// data axes together split as evenly as can be and no tensor axis splits, whether or not anything
+// is split along it; `states`, `gradients`, `reduced` and `gather_once`, axes; `gather_shared`. One
+// that has no such dimension stays replicated.
 #pragma once
 
 #include <vector>
 
 #include "absl/status/status.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {
@@ -31,14 +36,8 @@ struct AnnotateOptions {
   // The residual stream is free on tensor axes: sequence parallelism where infer_sbp finds it no
   // dearer.
   bool split_positions = false;
-  // The layout of variables, and of their optimizer states, on data axes.
-  enum Shard {
-    kNone,     // replicated
-    kStates,   // split; the weights are gathered once a step (ZeRO 1)
-    kWeights,  // split; the weights are gathered anew for each use (ZeRO 3)
-  };
-  Shard shard = kNone;
-  int chunks = 1;  // a stage
+  Sharding shard = {};  // of variables, over data axes: attributes of their ops
+  int chunks = 1;       // a stage
   // The number of blocks of each chunk along the pipe, in order; empty: balanced. Only the first
   // chunk, which has the embedding, and the last, which has the head, may have none.
   std::vector<int> stage_layers = {};
@@ -47,7 +46,7 @@ struct AnnotateOptions {
 // Annotates `graph` for `mesh`; graph->mesh is ignored. The user's annotations win: a constraint on
 // (tensor, axis) is kept, and if any op has a stage, all stages are kept. A graph of no
 // family, or without blocks, only gets S(0) on data axes for inputs whose first dimension is named
-// "batch", and `shard` for its variables. Errors: a family that is not known; fewer blocks than
+// "batch", and attributes for its variables. Errors: a family that is not known; fewer blocks than
 // chunks; fewer groups, heads or words than parts; stage_layers whose chunks or blocks do not
 // match, or that come together with the user's stages.
 absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options = {});

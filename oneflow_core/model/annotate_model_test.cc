@@ -4,7 +4,9 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
@@ -28,7 +30,7 @@ Graph Annotated(int64_t layers, const char* mesh, const AnnotateOptions& options
 }
 
 // "data:S(0) tensor:B", axes sorted.
-std::string Want(const Graph& graph, const char* tensor) {
+std::string Want(const Graph& graph, const std::string& tensor) {
   std::string text;
   for (const auto& [axis, sbp] : graph.tensors[graph.FindTensor(tensor)].constraint) {
     text += (text.empty() ? "" : " ") + axis + ':' + ToString(sbp);
@@ -36,8 +38,22 @@ std::string Want(const Graph& graph, const char* tensor) {
   return text;
 }
 
-std::string Once(const Graph& graph, const char* variable) {
-  return AttrString(*graph.FindOp(variable), "gather_once");
+// "S(1) states data, gradients data, once data.0"; empty where nothing of it can be split.
+std::string Split(const Graph& graph, const std::string& variable) {
+  const Op& op = *graph.FindOp(variable);
+  std::vector<std::string> parts;
+  for (const auto& [attr, word] :
+       {std::pair("states", "states "), std::pair("gradients", "gradients "),
+        std::pair("reduced", "reduced "), std::pair("gather_once", "once ")}) {
+    const std::string axes = AttrString(op, attr);
+    if (!axes.empty()) parts.push_back(word + axes);
+  }
+  if (AttrBool(op, "gather_shared")) parts.push_back("shared");
+  if (op.attrs.find("split_dim") == op.attrs.end()) return absl::StrJoin(parts, ", ");
+  std::string text = ToString(S(static_cast<int>(AttrInt(op, "split_dim"))));
+  if (parts.empty()) return text;
+  const bool states = !AttrString(op, "states").empty();
+  return text + (states ? " " : ", ") + absl::StrJoin(parts, ", ");
 }
 
 int FindStage(const Graph& graph, const char* op) { return graph.FindOp(op)->stage; }
@@ -261,61 +277,77 @@ TEST_CASE("a graph that is no GPT gets its batch split, and no more") {
 graph mesh=1 ops=4 boxing=0
   x   f32[batch,8]  = input       want=data:S(0)
   y   f32[8]        = input
-  w   f32[8,8]      = variable
+  w   f32[8,8]      = variable    split_dim=0
   fc  f32[]         = linear x w
 )");
-  // Variables are split where that was asked for.
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=4"), {.shard = AnnotateOptions::kStates})
-              .ok());
-  CHECK(Want(graph, "w") == "data:S(0)");
-  CHECK(Once(graph, "w") == "data");
+  // The states of variables are split where that was asked for; readers take them as before.
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=4"), {.shard = ShardStates()}).ok());
+  CHECK(Want(graph, "w").empty());
+  CHECK(Split(graph, "w") == "S(0) states data, once data");
 }
 
-TEST_CASE("sharded variables are split where no tensor axis does, as evenly as can be") {
+TEST_CASE("what is split of variables is split where no tensor axis does, as evenly as can be") {
   // Of 17 words, 8 of hidden, 2 heads of 4, 4 positions and 32 inside.
-  for (const auto shard : {AnnotateOptions::kStates, AnnotateOptions::kWeights}) {
+  const Graph plain = Annotated(1, "data=4,tensor=2", {});
+  for (const auto& [shard, rest] : {std::pair(ShardStates(), " states data, once data"),
+                                    std::pair(ShardWeights(), " states data, gradients data")}) {
     const Graph graph = Annotated(1, "data=4,tensor=2", {.shard = shard});
-    CHECK(Want(graph, "wte") == "data:S(1) tensor:S(0)");
-    CHECK(Want(graph, "wpe") == "data:S(0) tensor:B");
-    CHECK(Want(graph, "h.0.ln_1.weight") == "data:S(0) tensor:B");
-    CHECK(Want(graph, "h.0.attn.qkv.weight") == "data:S(0) tensor:S(2)");
-    CHECK(Want(graph, "h.0.attn.qkv.bias") == "data:S(2) tensor:S(1)");  // [3,2,4]
-    CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:S(0) tensor:S(1)");
-    CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:S(1) tensor:S(0)");
-    CHECK(Want(graph, "h.0.mlp.proj.bias") == "data:S(0) tensor:B");
-    // What is no variable is as without.
-    CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
-    CHECK(Want(graph, "h.0.attn.add") == "data:S(0) tensor:B");
+    for (const auto& [variable, split] :
+         std::map<std::string, std::string>{{"wte", "S(1)"},
+                                            {"wpe", "S(0)"},
+                                            {"h.0.ln_1.weight", "S(0)"},
+                                            {"h.0.attn.qkv.weight", "S(0)"},
+                                            {"h.0.attn.qkv.bias", "S(2)"},  // [3,2,4]
+                                            {"h.0.mlp.fc.weight", "S(0)"},
+                                            {"h.0.mlp.proj.weight", "S(1)"},
+                                            {"h.0.mlp.proj.bias", "S(0)"}}) {
+      INFO(variable);
+      CHECK(Split(graph, variable) == split + rest);
+      CHECK(Split(plain, variable) == split);  // the dimension is known without a split
+    }
+    // No layout in which the model computes is another.
+    for (const Tensor& tensor : plain.tensors) {
+      INFO(tensor.name);
+      CHECK(Want(graph, tensor.name) == Want(plain, tensor.name));
+    }
   }
 }
 
 TEST_CASE("of dimensions that cannot be split evenly the one with the smallest largest part") {
   // 17 words on 5 devices: 4 of 17; 8 of hidden: 2 of 8; 4 positions: too few.
-  const Graph graph = Annotated(1, "data=5", {.shard = AnnotateOptions::kStates});
-  CHECK(Want(graph, "wte") == "data:S(0)");
-  CHECK(Want(graph, "wpe") == "data:S(1)");
-  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data:S(1)");    // [8,32]
-  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data:S(0)");  // [32,8]
+  const Graph graph = Annotated(1, "data=5", {});
+  CHECK(Split(graph, "wte") == "S(0)");
+  CHECK(Split(graph, "wpe") == "S(1)");
+  CHECK(Split(graph, "h.0.mlp.fc.weight") == "S(1)");    // [8,32]
+  CHECK(Split(graph, "h.0.mlp.proj.weight") == "S(0)");  // [32,8]
 }
 
 TEST_CASE("variables that no dimension allows to be split stay whole") {
-  const Graph graph = Annotated(1, "data=10,tensor=2", {.shard = AnnotateOptions::kStates});
+  const Graph graph = Annotated(1, "data=10,tensor=2", {.shard = ShardWeights()});
+  CHECK(Split(graph, "wte") == "reduced data");
+  // Its gradient is reduced when those of others are.
+  CHECK(Split(graph, "h.0.mlp.fc.bias") == "reduced data");
   CHECK(Want(graph, "wte") == "data:B tensor:S(0)");
-  CHECK(Want(graph, "h.0.ln_1.weight") == "data:B tensor:B");
-  CHECK(Want(graph, "h.0.mlp.fc.bias") == "data:B tensor:S(0)");
-  CHECK(Once(graph, "wte").empty());
-  CHECK(Once(graph, "h.0.mlp.fc.bias").empty());
 }
 
-TEST_CASE("sharded states are gathered once a step, sharded weights for each use") {
-  const auto once = [](const char* mesh, AnnotateOptions::Shard shard) {
-    return Once(Annotated(1, mesh, {.shard = shard}), "wte");
+TEST_CASE("each layout has its axes, and weights at rest are gathered once over the others") {
+  const auto split = [](const char* mesh, const Sharding& shard) {
+    return Split(Annotated(1, mesh, {.shard = shard}), "h.0.mlp.fc.weight");
   };
-  CHECK(once("data=4", AnnotateOptions::kStates) == "data");
-  CHECK(once("data=2x2,tensor=2", AnnotateOptions::kStates) == "data.0,data.1");
-  CHECK(once("tensor=2", AnnotateOptions::kStates).empty());
-  CHECK(once("data=4", AnnotateOptions::kWeights).empty());
-  CHECK(once("data=4", AnnotateOptions::kNone).empty());
+  CHECK(split("data=2x2,tensor=2", ShardStates()) ==
+        "S(0) states data.0,data.1, once data.0,data.1");
+  CHECK(split("data=2x2", *ParseSharding("", "states:data,gradients:data,weights:data.1")) ==
+        "S(0) states data.0,data.1, gradients data.0,data.1, once data.0");
+  CHECK(split("data=4", ShardGradients()) == "S(0) states data, gradients data, once data");
+  CHECK(split("tensor=2", ShardWeights()).empty());
+  Sharding kept = ShardWeights();
+  kept.gather = Sharding::Gather::kOnce;
+  CHECK(split("data=4", kept) == "S(0) states data, gradients data, once data");
+  kept.gather = Sharding::Gather::kEachMicroBatch;
+  CHECK(split("data=4", kept) == "S(0) states data, gradients data, shared");
+  Sharding reduced;
+  reduced.reduced = {"data.1"};
+  CHECK(split("data=2x2", reduced) == "S(0), reduced data.1");
 }
 
 TEST_CASE("what the user wrote of variables wins, and is gathered once a step where it is split") {
@@ -330,18 +362,16 @@ TEST_CASE("what the user wrote of variables wins, and is gathered once a step wh
   ask("h.0.mlp.proj.bias", {{"data.0", S(0)}, {"data.1", B()}});
   graph.ops[graph.tensors[graph.FindTensor("h.0.ln_1.weight")].producer].attrs["gather_once"] =
       std::string("data.1");
-  REQUIRE(
-      AnnotateModel(&graph, *ParseMesh("data=2x2,expert=2"), {.shard = AnnotateOptions::kStates})
-          .ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2,expert=2"), {.shard = ShardStates()}).ok());
   CHECK(Want(graph, "wte") == "data:B");
-  CHECK(Once(graph, "wte").empty());
+  CHECK(Split(graph, "wte") == "S(1)");
   CHECK(Want(graph, "wpe") == "data:S(1)");
-  CHECK(Once(graph, "wpe") == "data.0,data.1");
-  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data.0:S(0) data.1:B");
-  CHECK(Once(graph, "h.0.mlp.fc.weight") == "data.0");
-  CHECK(Want(graph, "h.0.mlp.proj.weight") == "data.0:S(1) data.1:S(1) expert:S(0)");
-  CHECK(Once(graph, "h.0.mlp.proj.bias") == "data.0");
-  CHECK(Once(graph, "h.0.ln_1.weight") == "data.1");
+  CHECK(Split(graph, "wpe") == "S(0), once data.0,data.1");
+  CHECK(Want(graph, "h.0.mlp.fc.weight") == "data.0:B data.1:B");
+  CHECK(Split(graph, "h.0.mlp.fc.weight") == "S(0) states data.0, once data.0");
+  CHECK(Split(graph, "h.0.mlp.proj.weight") == "S(1) states data.0,data.1, once data.0,data.1");
+  CHECK(Split(graph, "h.0.mlp.proj.bias") == "S(0), once data.0");
+  CHECK(Split(graph, "h.0.ln_1.weight") == "S(0) states data.0,data.1, once data.1");
 }
 
 }  // namespace oneflow

@@ -13,15 +13,43 @@ absl::Status ExpectScalarF64(std::string_view role, const Tensor& tensor) {
   return Mismatch(Describe(role, tensor) + " must be f64[]");
 }
 
+// The dimension whose sums stay apart; -1: one sum of all.
+int DimApart(const Op& op) { return static_cast<int>(AttrInt(op, "dim", -1)); }
+
 Specs InferSumSquares(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"g"}));
-  return std::vector<OutputSpec>{{Shape{}, DType::kF64}};
+  const int dim = DimApart(v.op), rank = v.in(0).shape.rank();
+  if (dim < -1 || dim >= rank) {
+    return Mismatch("attribute \"dim\" is " + std::to_string(dim) + ", and " +
+                    Describe("g", v.in(0)) + " has " + std::to_string(rank) + " dimensions");
+  }
+  const Shape shape = dim < 0 ? Shape{} : Part(v.in(0).shape, dim, dim + 1);
+  return std::vector<OutputSpec>{{shape, DType::kF64}};
 }
 
 Rows SumSquaresRows(const OpView& v) {
   Rows rows = {AllB(v)};
-  for (int i = 0; i < v.in(0).shape.rank(); ++i) rows.push_back({{S(i)}, {P()}});
+  for (int i = 0; i < v.in(0).shape.rank(); ++i) {
+    rows.push_back({{S(i)}, {i == DimApart(v.op) ? S(0) : P()}});
+  }
   return rows;
+}
+
+int64_t SquaresWorkspace(const LocalOp& op) {
+  const Dims& dims = op.in[0];
+  const auto it = op.attrs.find("dim");
+  if (it == op.attrs.end()) return SumSquaresScratch(Product(dims));
+  const auto dim = dims.begin() + std::get<int64_t>(it->second);
+  return SumSquaresApartScratch(Product(Dims(dims.begin(), dim)), *dim,
+                                Product(Dims(dim + 1, dims.end())));
+}
+
+Specs InferSumInOrder(const OpView& v) {
+  const Tensor& x = v.in(0);
+  if (x.shape.rank() != 1 || x.dtype != DType::kF64) {
+    return Mismatch(Describe("x", x) + " must be f64[n]");
+  }
+  return std::vector<OutputSpec>{{Shape{}, DType::kF64}};
 }
 
 Specs InferGlobalNorm(const OpView& v) {
@@ -74,15 +102,32 @@ constexpr const char* kInstead = "set `loss`: `train` adds the optimizer";
 std::vector<OpDef> OptimizerOps() {
   return {
       {.kind = "sum_squares",
-       .usage = "g -> f64[]",
+       .usage = "g -> f64[], or with `dim` f64[size of that dimension]",
        .min_inputs = 1,
        .max_inputs = 1,
+       .attrs = {{"dim", AttrType::kInt}},
        .infer = InferSumSquares,
        .signatures = SumSquaresRows,
        .flops = PerElement(2),
-       .cuda_workspace = [](const LocalOp& op) { return SumSquaresScratch(Product(op.in[0])); },
+       .cuda_workspace = SquaresWorkspace,
        .samples = [](const SampleSizes& s) -> Samples {
-         return {{{{{s.c, s.o}}}}};
+         Samples samples = {{{{{s.c, s.o}}}, {}}};
+         for (const int64_t dim : {0, 1, 2}) {
+           samples.push_back({{{{s.c, s.heads, s.o}}}, {{"dim", dim}}});
+         }
+         samples.push_back({{{{s.c}}}, {{"dim", int64_t{0}}}});
+         return samples;
+       }},
+      {.kind = "sum_in_order",
+       .usage = "x (f64[n]) -> f64[], from the first to the last",
+       .min_inputs = 1,
+       .max_inputs = 1,
+       .infer = InferSumInOrder,
+       .signatures = OnlyB,
+       .flops = PerElement(1),
+       .overwrites = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{SampleTensor::Wide({s.c * s.o})}}};
        }},
       {.kind = "global_norm",
        .usage = "s1, s2, ... (f64[]) -> f64[]",

@@ -94,6 +94,14 @@ std::vector<OpDef> SourceOps() {
                  // Mesh axes, "data,expert": a variable that is split over them and read as B is
                  // gathered once a step; else anew in every micro-batch and pass.
                  {"gather_once", AttrType::kString},
+                 // Mesh axes over which states are split along `split_dim`, over which the gradient
+                 // is, and over which it is summed as a micro-batch ends without a split
+                 // (model/sharding.h); `gather_shared`: a forward and its backward share a gather.
+                 {"states", AttrType::kString},
+                 {"gradients", AttrType::kString},
+                 {"reduced", AttrType::kString},
+                 {"split_dim", AttrType::kInt},
+                 {"gather_shared", AttrType::kBool},
                  // The variable that a replica on another stage, or a state of the optimizer,
                  // stands for.
                  OwnAttr("variable", AttrType::kString),

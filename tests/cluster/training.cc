@@ -64,7 +64,7 @@ class Quiet {
   int kept_[2];
 };
 
-SmallRun MakeRun(const std::string& mesh, AnnotateOptions::Shard shard) {
+SmallRun MakeRun(const std::string& mesh, Sharding shard) {
   SmallRun run;
   run.model.layers = 2;
   run.mesh = mesh;
@@ -107,11 +107,11 @@ Reference Undisturbed(const proto::Plan& plan) {
 std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   std::vector<std::unique_ptr<Subject>> subjects;
   // Its embedding is more than one piece.
-  SmallRun large = MakeRun("pipe=2,data=2", AnnotateOptions::kNone);
+  SmallRun large = MakeRun("pipe=2,data=2", Sharding());
   large.model.vocab = 4401;
   large.model.sequence = 4;
-  for (const SmallRun& run : {MakeRun("data=2,tensor=2", AnnotateOptions::kNone), large,
-                              MakeRun("data=4", AnnotateOptions::kStates)}) {
+  for (const SmallRun& run :
+       {MakeRun("data=2,tensor=2", Sharding()), large, MakeRun("data=4", ShardStates())}) {
     proto::Plan plan = CompileSmall(run);
     Reference reference = Undisturbed(plan);
     subjects.push_back(

@@ -34,7 +34,7 @@ void CheckClose(const SmallResult& got, const SmallResult& want) {
 struct Layout {
   const char* mesh;
   bool sums_of_two;
-  AnnotateOptions::Shard shard = AnnotateOptions::kNone;
+  Sharding shard = {};
   bool overlap = false;
   int connections = -1;  // pairs that exchange messages, of all communicators; -1: any
 };
@@ -47,9 +47,9 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       {"pipe=2,data=2,tensor=2", true},
       {"data=4", false},
       {"data=4,tensor=2", false},
-      {"data=2", true, AnnotateOptions::kStates, true},
-      {"data=4", false, AnnotateOptions::kWeights, true},
-      {"pipe=2,data=2", true, AnnotateOptions::kStates},
+      {"data=2", true, ShardStates(), true},
+      {"data=4", false, ShardWeights(), true},
+      {"pipe=2,data=2", true, ShardStates()},
   };
   uint64_t seed = 0;
   for (const Layout& layout : layouts) {
@@ -120,8 +120,8 @@ TEST_CASE("a device that fails in the middle of a step ends the run of all") {
 
 // Packs, sums and copies by the kernels of a GPU, too.
 TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
-  for (const Layout& layout : {Layout{"data=2,tensor=2", true},
-                               Layout{"pipe=2,data=2", true, AnnotateOptions::kStates, true}}) {
+  for (const Layout& layout :
+       {Layout{"data=2,tensor=2", true}, Layout{"pipe=2,data=2", true, ShardStates(), true}}) {
     INFO(layout.mesh);
     SmallRun run;
     run.mesh = layout.mesh;

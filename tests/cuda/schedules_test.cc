@@ -77,7 +77,7 @@ TEST_CASE("so do recompute, sequence parallelism, overlap and split states") {
     CheckBits(run, 2);
     run = Small(mesh);
     run.overlap = true;
-    run.shard = AnnotateOptions::kStates;
+    run.shard = ShardStates();
     CheckBits(run, 2);
   }
 }
@@ -89,7 +89,7 @@ TEST_CASE("so do weights that are gathered ahead of compute") {
       SmallRun run = Small(mesh);
       run.schedule = schedule;
       run.overlap = true;
-      run.shard = AnnotateOptions::kWeights;
+      run.shard = ShardWeights();
       run.prefetch = 1;
       run.synchronous = run.schedule == "zero_bubble";
       CheckBits(run, 3);

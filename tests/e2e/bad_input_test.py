@@ -35,6 +35,9 @@ GRAPHS = {
     "illegal_sbp": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" sbp { on { key: "tensor" value: "Pmax" } }'),
                     ["y", "tensor", "Pmax"]),
     "unknown_axis": (HEAD + WEIGHT % 'sbp { on { key: "tensr" value: "S(1)" } }' + MATMUL, ["w", "tensr"]),
+    "states": (HEAD + WEIGHT % 'attr { key: "states" value { s: "dota" } }' + MATMUL, ["w", "states", "dota"]),
+    "gradients": (HEAD + WEIGHT % 'attr { key: "gradients" value { s: "data" } }' + MATMUL, ["w", "gradients", "add it to states"]),
+    "split_dim": (HEAD + WEIGHT % 'attr { key: "split_dim" value { i: 2 } }' + MATMUL, ["w", "split_dim is 2"]),
     "gather_once": (HEAD + WEIGHT % 'attr { key: "gather_once" value { s: "tensor,tensr" } }' + MATMUL, ["w", "gather_once", "tensr", "axes tensor"]),
     "dropout_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" attr { key: "rate" value { f: 1.5 } } }\noutput: "y"\n',
                      ["y", "rate", "1.5"]),
@@ -359,7 +362,7 @@ class BadInputTest(BadInputCase):
         self.train(["--sequence_parallel", "--plan"], "--data=text.txt", "--sequence_parallel")
         self.train(["--keep_axis_order", "--plan"], "--data=text.txt", "--keep_axis_order")
         self.compile(["--overlap=maybe", "auto, true or false"], "--overlap=maybe", "--batch=4")
-        self.compile(["--shard=all", "none, states or weights"], "--shard=all", "--batch=4")
+        self.compile(["--shard=all", "none, states, gradients or weights"], "--shard=all", "--batch=4")
         for size in ["x", "-1"]:
             self.compile(["--bucket_bytes=" + size, "is not a size"], "--bucket_bytes=" + size, "--batch=4")
         for ahead in ["x", "-1", "9"]:

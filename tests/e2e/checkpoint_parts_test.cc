@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 std::vector<SmallRun> Runs() {
   std::vector<SmallRun> runs;
   for (const std::string mesh : {"data=2,tensor=2", "pipe=4", "pipe=2,data=2"}) {
-    for (const AnnotateOptions::Shard shard : {AnnotateOptions::kNone, AnnotateOptions::kStates}) {
-      if (shard != AnnotateOptions::kNone && mesh == "pipe=4") continue;
+    for (const Sharding& shard : {Sharding(), ShardStates()}) {
+      if (shard != Sharding() && mesh == "pipe=4") continue;
       SmallRun run;
       run.mesh = mesh;
       run.shard = shard;

@@ -16,28 +16,27 @@ struct Case {
   const char* schedule;
   proto::DataType precision = proto::F32;
   bool overlap = false;
-  AnnotateOptions::Shard shard = AnnotateOptions::kNone;
+  Sharding shard = {};
   int64_t batch = 8;
 };
-constexpr AnnotateOptions::Shard kStates = AnnotateOptions::kStates,
-                                 kWeights = AnnotateOptions::kWeights;
-constexpr Case kCases[] = {{"", "1f1b"},
-                           {"data=2,tensor=2", "1f1b"},
-                           {"pipe=4", "1f1b"},
-                           {"pipe=4,data=2", "gpipe"},
-                           {"pipe=2,data=2,tensor=2", "1f1b"},
-                           {"pipe=2,data=2", "interleaved"},
-                           {"pipe=4", "zero_bubble"},
-                           {"pipe=2,data=2", "1f1b", proto::BF16},
-                           {"data=2,tensor=2", "1f1b", proto::F32, true, kStates},
-                           {"pipe=2,data=3", "interleaved", proto::BF16, true, kStates, 12},
-                           {"pipe=2,data=2", "zero_bubble", proto::F32, true, kWeights}};
+const Sharding kStates = ShardStates(), kWeights = ShardWeights();
+const Case kCases[] = {{"", "1f1b"},
+                       {"data=2,tensor=2", "1f1b"},
+                       {"pipe=4", "1f1b"},
+                       {"pipe=4,data=2", "gpipe"},
+                       {"pipe=2,data=2,tensor=2", "1f1b"},
+                       {"pipe=2,data=2", "interleaved"},
+                       {"pipe=4", "zero_bubble"},
+                       {"pipe=2,data=2", "1f1b", proto::BF16},
+                       {"data=2,tensor=2", "1f1b", proto::F32, true, kStates},
+                       {"pipe=2,data=3", "interleaved", proto::BF16, true, kStates, 12},
+                       {"pipe=2,data=2", "zero_bubble", proto::F32, true, kWeights}};
 
 uint64_t Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 200 : 8; }
 
 std::string CaseName(const Case& c) {
   return std::string(c.mesh) + " " + c.schedule + (c.overlap ? " overlap" : "") + " shard " +
-         std::to_string(c.shard);
+         ToString(c.shard);
 }
 
 SmallRun MakeRun(const Case& c) {

@@ -98,7 +98,7 @@ std::vector<Base> BasesWithGathersAhead() {
                        int ahead) {
     SmallRun run = MakeRun(layers, mesh, schedule);
     run.overlap = true;
-    run.shard = AnnotateOptions::kWeights;
+    run.shard = ShardWeights();
     run.prefetch = ahead;
     bases.push_back(MakeBase(run));
   };

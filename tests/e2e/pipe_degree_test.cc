@@ -52,7 +52,7 @@ struct Problem {
   int64_t batch = 0, micro_batches = 1;
   bool split_positions = false;
   proto::DataType precision = proto::F32;
-  AnnotateOptions::Shard shard = AnnotateOptions::kNone;  // norms are sums of what is split
+  Sharding shard = {};
 };
 
 // What they do not depend on.
@@ -74,7 +74,7 @@ std::string Text(const Problem& p) {
                       " hidden ", p.model.hidden, " sequence ", p.model.sequence, " vocab ",
                       p.model.vocab, p.model.tied ? " tied" : "",
                       p.split_positions ? " positions split" : "",
-                      p.precision == proto::BF16 ? " bf16" : "", " shard ", int{p.shard});
+                      p.precision == proto::BF16 ? " bf16" : "", " shard ", ToString(p.shard));
 }
 
 std::string Text(const Manner& m) {
@@ -136,8 +136,7 @@ class Draws {
     p.batch = p.micro_batches * One<int64_t>({4, 8, 9});
     p.split_positions = One<int>({0, 1}) == 1;
     p.precision = One<proto::DataType>({proto::F32, proto::BF16});
-    p.shard = One<AnnotateOptions::Shard>(
-        {AnnotateOptions::kNone, AnnotateOptions::kStates, AnnotateOptions::kWeights});
+    p.shard = One<Sharding>({Sharding(), ShardStates(), ShardGradients(), ShardWeights()});
     return p;
   }
 
@@ -270,9 +269,9 @@ TEST_CASE("neither stages nor schedule nor anything of memory moves a layout, or
     REQUIRE(other.ok());
     ++compiled;
     CheckAlike(*one, *other);
-    if (problem.shard != AnnotateOptions::kNone) {
+    if (problem.shard != Sharding()) {
       Problem unsplit = problem;
-      unsplit.shard = AnnotateOptions::kNone;
+      unsplit.shard = Sharding();
       const absl::StatusOr<proto::Plan> plan = CompileAs(unsplit, plain, /*memory=*/0);
       REQUIRE(plan.ok());
       CHECK(AxesOfStage(*plan) == AxesOfStage(*other));

@@ -15,7 +15,7 @@ SmallRun MakeRun(const std::string& mesh, int ahead) {
   run.mesh = mesh;
   run.steps = 4;
   run.overlap = true;
-  run.shard = AnnotateOptions::kWeights;
+  run.shard = ShardWeights();
   run.prefetch = ahead;
   return run;
 }

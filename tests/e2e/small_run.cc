@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exec/deterministic_runtime.h"
@@ -70,9 +71,11 @@ std::string RecordKey(const SmallRun& run) {
         int64_t{m.vocab}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
         int64_t{run.threads}, int64_t{run.precision}, int64_t{run.residual}, int64_t{run.fuse},
         int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions},
-        int64_t{run.overlap}, int64_t{run.shard}}) {
+        int64_t{run.overlap}}) {
     absl::StrAppend(&key, ";", n);
   }
+  absl::StrAppend(&key, ";", ToString(run.shard), ";", absl::StrJoin(run.shard.reduced, "+"), ";",
+                  static_cast<int>(run.shard.gather));
   if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
                       run.device == proto::CPU ? "" : ";on GPUs");

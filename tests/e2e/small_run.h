@@ -45,8 +45,8 @@ struct SmallRun {
   bool generate = false;         // the programs that continue a text, none that trains
   bool split_positions = false;  // and nothing that messages cost, so that it is done
   bool overlap = false;
+  Sharding shard = {};
   std::optional<int> prefetch;
-  AnnotateOptions::Shard shard = AnnotateOptions::kNone;
   std::function<void(proto::Graph*)> edit;      // of the model's graph; may be null
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
   // Called by Train and RunEveryProgram around each program they run; may be null.

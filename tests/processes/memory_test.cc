@@ -60,7 +60,7 @@ struct Marks {
 struct Case {
   std::string mesh;
   int processes;
-  AnnotateOptions::Shard shard = AnnotateOptions::kNone;
+  Sharding shard = {};
 };
 
 TEST_CASE("nothing is allocated and memory does not grow between the second and the last step") {

@@ -56,9 +56,6 @@ LAYOUTS = {
     "base.bf16_data_sequence": Layout(compile_flags("data=2,tensor=2", BF16, SEQUENCE, TWO_EACH), LONG),
     "base.residual_data_tensor": Layout(compile_flags("data=2,tensor=2", RESIDUAL, STEP)),
     "base.residual_sequence": Layout(compile_flags("tensor=2", RESIDUAL, SEQUENCE, ONE_EACH), LONG),
-    "base.states": Layout(compile_flags("data=2,tensor=2", STATES, STEP)),
-    "base.bf16_states": Layout(compile_flags("data=2", STATES, BF16, STEP)),
-    "base.weights": Layout(compile_flags("data=2", "--shard=weights", STEP)),
     "base.lag_data_tensor": Layout(compile_flags("pipe=2,data=2,tensor=2", LAG, STEP)),
     "base.generate": Layout("--mesh=data=2,tensor=2", programs=GENERATED),
     "plain.data_tensor": Layout(compile_flags("data=2,tensor=2", STEP)),
@@ -165,12 +162,20 @@ RUNS = [
         ("one", "--mesh=data=2,tensor=2", QUICK),
         ("pipe=2 1f1b", "--mesh=pipe=2,data=2,tensor=2", {}),
         ("pipe=2 zero_bubble", "--mesh=pipe=2,data=2,tensor=2 --schedule=zero_bubble --recompute=full", QUICK),
+        ("states", f"--mesh=data=2,tensor=2 {STATES}", QUICK),
+        ("states overlap", f"--mesh=data=2,tensor=2 {STATES} --overlap=true", QUICK),
+        ("states resumed with pipe=2", f"--mesh=pipe=2,data=2,tensor=2 {STATES}",
+         dict(resume_at=1, before=f"--mesh=data=2,tensor=2 {STATES} --overlap=true")),
+        ("states pipe=2 zero_bubble", f"--mesh=pipe=2,data=2,tensor=2 {STATES} --schedule=zero_bubble --overlap=true", {}),
     ], layout="data_tensor"),
     *training("eval data=2,tensor=2", [
         ("one", f"--mesh=data=2,tensor=2 {EVAL}", {}),
         ("pipe=2 gpipe", f"--mesh=pipe=2,data=2,tensor=2 --schedule=gpipe {EVAL}", QUICK),
     ], layout="eval"),
-    *training("data=4,tensor=2", [("one", "--mesh=data=4,tensor=2", {})], layout="data_tensor"),
+    *training("data=4,tensor=2", [
+        ("one", "--mesh=data=4,tensor=2", {}),
+        ("states", f"--mesh=data=4,tensor=2 {STATES} --overlap=true", {}),
+    ], layout="data_tensor"),
     *training("data=2,tensor=4", [("one", "--mesh=data=2,tensor=4", {})], layout="data_tensor"),
     *training("sequence=2", [
         ("one", f"--mesh=tensor=2 {SEQUENCE}", QUICK),
@@ -187,7 +192,11 @@ RUNS = [
         ("pipe=2 zero_bubble", f"--mesh=pipe=2 --schedule=zero_bubble {BF16}", QUICK),
         ("pipe=4 1f1b", f"--mesh=pipe=4 --recompute=full {BF16}", {}),
     ]),
-    *training("bf16 data=2", [("one", f"--mesh=data=2 {BF16}", {})], layout="bf16_data"),
+    *training("bf16 data=2", [
+        ("one", f"--mesh=data=2 {BF16}", {}),
+        ("states", f"--mesh=data=2 {BF16} {STATES}", {}),
+        ("states pipe=2 1f1b", f"--mesh=pipe=2,data=2 {BF16} {STATES} --recompute=full --overlap=true", QUICK),
+    ], layout="bf16_data"),
     *training("bf16 data=2,tensor=2", [
         ("one", f"--mesh=data=2,tensor=2 {BF16}", QUICK),
         ("pipe=2 1f1b", f"--mesh=pipe=2,data=2,tensor=2 {BF16}", {}),
@@ -197,22 +206,14 @@ RUNS = [
         ("pipe=2 zero_bubble gather", f"--mesh=pipe=2,data=2,tensor=2 {SEQUENCE} {BF16} --schedule=zero_bubble "
                                       "--recompute=selective,gather", {}),
     ], layout="bf16_data_sequence"),
-    *training("states data=2,tensor=2", [
-        ("one", f"--mesh=data=2,tensor=2 {STATES}", QUICK),
-        ("overlap", f"--mesh=data=2,tensor=2 {STATES} --overlap=true", QUICK),
-        ("resumed with pipe=2", f"--mesh=pipe=2,data=2,tensor=2 {STATES}",
-         dict(resume_at=1, before=f"--mesh=data=2,tensor=2 {STATES} --overlap=true")),
-        ("pipe=2 zero_bubble", f"--mesh=pipe=2,data=2,tensor=2 {STATES} --schedule=zero_bubble --overlap=true", {}),
-    ], layout="states"),
-    *training("states data=4,tensor=2", [("one", f"--mesh=data=4,tensor=2 {STATES} --overlap=true", {})], layout="states"),
-    *training("bf16 states data=2", [
-        ("one", f"--mesh=data=2 {BF16} {STATES}", {}),
-        ("pipe=2 1f1b", f"--mesh=pipe=2,data=2 {BF16} {STATES} --recompute=full --overlap=true", QUICK),
-    ], layout="bf16_states"),
-    *training("weights data=2", [
-        ("one", "--mesh=data=2 --shard=weights", {}),
-        ("pipe=2 interleaved", "--mesh=pipe=2,data=2 --shard=weights --schedule=interleaved --overlap=true", {}),
-    ], layout="weights"),
+    # Gradients are reduced with every micro-batch, split or not.
+    *training("reduced data=2", [
+        ("one", "--mesh=data=2 --reduce=each_micro_batch", QUICK),
+        ("gradients", "--mesh=data=2 --shard=gradients", {}),
+        ("weights", "--mesh=data=2 --shard=weights", QUICK),
+        ("weights gathered once", "--mesh=data=2 --shard=weights --gather=once --overlap=true", {}),
+        ("weights pipe=2 interleaved", "--mesh=pipe=2,data=2 --shard=weights --schedule=interleaved --overlap=true", {}),
+    ], layout="data"),
     *training("residual=bf16", [
         ("one", RESIDUAL, {}),
         ("pipe=2 1f1b", f"--mesh=pipe=2 {RESIDUAL}", {}),

@@ -85,10 +85,10 @@ std::string Initials(std::string_view words) {
 
 // Names of values in other programs.
 constexpr std::pair<std::string_view, std::string_view> kForeignValues[] = {
-    {"gpu", "cuda"},       {"fp32", "f32"},       {"float32", "f32"},         {"bfloat16", "bf16"},
-    {"flash", "fused"},    {"zero1", "states"},   {"zero_1", "states"},       {"zero3", "weights"},
-    {"zero_3", "weights"}, {"fsdp", "weights"},   {"virtual", "interleaved"}, {"block", "full"},
-    {"uniform", "full"},   {"k8s", "kubernetes"}, {"llm.c", "llmc"},
+    {"gpu", "cuda"},      {"fp32", "f32"},     {"float32", "f32"},
+    {"bfloat16", "bf16"}, {"flash", "fused"},  {"virtual", "interleaved"},
+    {"block", "full"},    {"uniform", "full"}, {"k8s", "kubernetes"},
+    {"llm.c", "llmc"},
 };
 
 // The choice that a value stands for: in other letters, with more or fewer of them, or as initials.

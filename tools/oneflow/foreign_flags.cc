@@ -85,7 +85,8 @@ constexpr std::string_view kNoContext =
 constexpr std::string_view kNoExperts = "there are no experts here";
 constexpr std::string_view kRecompute =
     "write --recompute=attention (Megatron-LM's selective) or --recompute=full";
-constexpr std::string_view kZero = "write --shard=states (ZeRO 1) or --shard=weights (ZeRO 3)";
+constexpr std::string_view kZero =
+    "write --shard=states (ZeRO 1), gradients (ZeRO 2) or weights (ZeRO 3, FSDP)";
 constexpr std::string_view kDocuments =
     "write --documents: positions begin anew, documents do not see each other, ends have no label";
 constexpr std::string_view kDropout =

@@ -32,6 +32,9 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
   const bool overlaps =
       FLAGS_overlap == "true" || (FLAGS_overlap == "auto" && FLAGS_device == "cuda");
   warn("shard", FLAGS_shard != "none" && !data, "the mesh has no axis data of 2 or more devices");
+  warn("gather", FLAGS_gather != "each_use" && FLAGS_shard.find("weights") == std::string::npos,
+       "--shard splits no weights");
+  warn("reduce", FLAGS_reduce != "once" && !data, "the mesh has no axis data of 2 or more devices");
   warn("sequence_parallel", FLAGS_sequence_parallel && !tensor,
        "the mesh has no axis tensor of 2 or more devices");
   warn("keep_axis_order", FLAGS_keep_axis_order && split < 2,

@@ -31,6 +31,7 @@
 #include "oneflow_core/verify/verify_plan.h"
 #include "oneflow_core/verify/verify_types.h"
 #include "tools/oneflow/check_cluster.h"
+#include "tools/oneflow/fitting_flags.h"
 #include "tools/oneflow/flag_table.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/idle_flags.h"
@@ -312,11 +313,11 @@ absl::StatusOr<std::optional<int>> PrefetchFromFlags() {
                     absl::StrCat("use auto, or 0 to ", kMostPrefetch));
 }
 
-absl::StatusOr<AnnotateOptions::Shard> ShardFromFlags() {
-  if (FLAGS_shard == "none") return AnnotateOptions::kNone;
-  if (FLAGS_shard == "states") return AnnotateOptions::kStates;
-  if (FLAGS_shard == "weights") return AnnotateOptions::kWeights;
-  return InputError("--shard=" + FLAGS_shard, "is not known", "use none, states or weights");
+absl::StatusOr<Sharding> ShardFromFlags() {
+  ASSIGN_OR_RETURN(Sharding sharding, ParseSharding("--shard=", FLAGS_shard));
+  ASSIGN_OR_RETURN(sharding.reduced, ParseReduce("--reduce=", FLAGS_reduce));
+  ASSIGN_OR_RETURN(sharding.gather, ParseGather("--gather=", FLAGS_gather));
+  return sharding;
 }
 
 // The source and options of compiling, according to the flags.
@@ -376,7 +377,9 @@ absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags() {
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
-  return Compile(given.source, given.options);
+  absl::StatusOr<proto::Plan> plan = Compile(given.source, given.options);
+  if (!absl::IsResourceExhausted(plan.status())) return plan;
+  return WithFlagsThatFit(plan.status(), given.source, given.options);
 }
 
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {

@@ -171,10 +171,8 @@ TEST_CASE("arguments: values that are none name the nearest one") {
                                                         {"schedule=inter", "interleaved"},
                                                         {"device=gpu", "cuda"},
                                                         {"precision=bfloat16", "bf16"},
-                                                        {"shard=fsdp", "weights"},
                                                         {"precision=bf61", "bf16"},
-                                                        {"recompute=ful,gather", "full"},
-                                                        {"shard=state", "states"}}) {
+                                                        {"recompute=ful,gather", "full"}}) {
     const std::string error = Error(verbs::kCompile, {"--" + flag});
     CHECK_THAT(error, Contains("is not known") && Contains("; ") && Contains("use "));
     if (!meant.empty()) CHECK_THAT(error, Contains("did you mean " + meant + "?"));

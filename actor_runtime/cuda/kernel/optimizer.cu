@@ -8,6 +8,7 @@
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "actor_runtime/kernel/adam_numbers.h"
+#include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/cuda_scratch.h"
@@ -53,7 +54,102 @@ __global__ void __launch_bounds__(kWarp)
   *out = last ? sqrt(total) : total;
 }
 
-absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
+// Index blockIdx.x of dimension n of g[outer, n, inner]: the sum over all others.
+__global__ void __launch_bounds__(kThreads)
+    LongRowsKernel(int64_t outer, int64_t n, int64_t inner, bool accumulate, double* out,
+                   const float* g) {
+  __shared__ double scratch[kMostThreads / kWarp];
+  double sum = 0;
+  for (int64_t o = 0; o < outer; ++o) {
+    const float* row = g + (o * n + blockIdx.x) * inner;
+    for (int64_t i = threadIdx.x; i < inner; i += kThreads) {
+      const double v = row[i];
+      sum += v * v;
+    }
+  }
+  sum = BlockSum(sum, scratch, Scratch::kFree);
+  if (threadIdx.x == 0) Put(out + blockIdx.x, sum, accumulate);
+}
+
+// A thread an index: the sums over part blockIdx.y of the outer rows.
+__global__ void __launch_bounds__(kThreads)
+    ShortRowsKernel(int64_t outer, int64_t rows, int64_t n, int64_t inner, bool accumulate,
+                    double* out, const float* g) {
+  const int64_t j = blockIdx.x * kThreads + threadIdx.x, begin = blockIdx.y * rows;
+  if (j >= n) return;
+  const int64_t end = begin + rows < outer ? begin + rows : outer;
+  double sum = 0;
+#pragma unroll 4
+  for (int64_t o = begin; o < end; ++o) {
+    const float* row = g + (o * n + j) * inner;
+    for (int64_t i = 0; i < inner; ++i) {
+      const double v = row[i];
+      sum += v * v;
+    }
+  }
+  Put(out + blockIdx.y * n + j, sum, accumulate);
+}
+
+// A thread an index: the sum of its parts in order.
+__global__ void __launch_bounds__(kThreads)
+    JoinPartsKernel(int64_t parts, int64_t n, bool accumulate, double* out, const double* sums) {
+  const int64_t j = blockIdx.x * kThreads + threadIdx.x;
+  if (j >= n) return;
+  double sum = 0;
+  for (int64_t p = 0; p < parts; ++p) sum += sums[p * n + j];
+  Put(out + j, sum, accumulate);
+}
+
+absl::StatusOr<Kernel> MakeSumSquaresApart(const KernelSetup& s, int dim) {
+  RETURN_IF_ERROR(NeedF32(s, In(s, 0).dtype));
+  const Dims& dims = In(s, 0).local();
+  const int64_t n = dims[dim];
+  const int64_t outer = Product(Dims(dims.begin(), dims.begin() + dim));
+  const int64_t inner = Product(Dims(dims.begin() + dim + 1, dims.end()));
+  const int64_t scratch = SumSquaresApartScratch(outer, n, inner);
+  RETURN_IF_ERROR(NeedWorkspace(s, scratch));
+  return Kernel([=](const KernelCall& call) -> absl::Status {
+    if (n == 0) return absl::OkStatus();
+    const float* g = call.input<float>(0);
+    double* out = call.output<double>(0);
+    if (inner >= kShortRow) {
+      return Launch("sum_squares", &LongRowsKernel, {MakeGrid(n), dim3(kThreads)}, FindStream(call),
+                    outer, n, inner, call.accumulate, out, g);
+    }
+    const auto threads = static_cast<unsigned>(DivideUp(n, kThreads));
+    const auto parts = static_cast<unsigned>(scratch == 0 ? 1 : RowParts(outer));
+    double* sums = scratch == 0 ? out : reinterpret_cast<double*>(call.workspace.data());
+    RETURN_IF_ERROR(Launch("sum_squares", &ShortRowsKernel, {dim3(threads, parts), dim3(kThreads)},
+                           FindStream(call), outer, scratch == 0 ? outer : RowsOfPart(outer), n,
+                           inner, scratch == 0 && call.accumulate, sums, g));
+    if (scratch == 0) return absl::OkStatus();
+    return Launch("sum_squares", &JoinPartsKernel, {dim3(threads), dim3(kThreads)},
+                  FindStream(call), parts, n, call.accumulate, out, sums);
+  });
+}
+
+// One warp: it reads ahead of the lane that adds.
+__global__ void __launch_bounds__(kWarp) SumInOrderKernel(int64_t n, double* out, const double* x) {
+  __shared__ double values[kWarp];
+  double total = 0;
+  for (int64_t first = 0; first < n; first += kWarp) {
+    if (first + threadIdx.x < n) values[threadIdx.x] = x[first + threadIdx.x];
+    __syncthreads();
+    const int64_t count = n - first < kWarp ? n - first : kWarp;
+    for (int i = 0; threadIdx.x == 0 && i < count; ++i) total += values[i];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) *out = total;
+}
+
+absl::StatusOr<Kernel> MakeSumInOrder(const KernelSetup& s) {
+  return Kernel([n = Elements(In(s, 0))](const KernelCall& call) -> absl::Status {
+    return Launch("sum_in_order", &SumInOrderKernel, {dim3(1), dim3(kWarp)}, FindStream(call), n,
+                  call.output<double>(0), call.input<double>(0));
+  });
+}
+
+absl::StatusOr<Kernel> MakeSumOfAllSquares(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, In(s, 0).dtype));
   const int64_t n = Elements(In(s, 0)), blocks = DivideUp(n, kSquaresBlock);
   RETURN_IF_ERROR(NeedWorkspace(s, SumSquaresScratch(n)));
@@ -66,6 +162,11 @@ absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
     return Launch("sum_squares", &JoinSquaresKernel, {dim3(1), dim3(kMostThreads)},
                   FindStream(call), blocks, call.accumulate, call.output<double>(0), sums);
   });
+}
+
+absl::StatusOr<Kernel> MakeSumSquares(const KernelSetup& s) {
+  const auto dim = static_cast<int>(IntAttr(s, "dim", -1));
+  return dim < 0 ? MakeSumOfAllSquares(s) : MakeSumSquaresApart(s, dim);
 }
 
 absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
@@ -200,6 +301,7 @@ KernelTable OptimizerTable() {
       {"adamw", MakeAdamW},
       {"global_norm", MakeGlobalNorm},
       {"next_adamw", MakeNextAdamW},
+      {"sum_in_order", MakeSumInOrder},
       {"sum_squares", MakeSumSquares},
   };
   return kTable;

@@ -1,0 +1,27 @@
+// Splits the states, the gradient and the weight at rest of each variable as its attributes say
+// (oneflow_core/model/sharding.h). Until here the graph is as if nothing were split: all that
+// infer_sbp has chosen stays, so a split changes no layout in which the model computes.
+//
+//   variable w, its moments     B -> S(split_dim) on the axes of `states`
+//   casts of w once a step      the same
+//   the gradient of a use       P -> S(split_dim) on the axes of `gradients`, P -> B on those of
+//                               `reduced`: a new op in the backward, add_n "dw.part", takes the sum
+//                               of the devices and adds it up over the micro-batches
+//   sum_uses, sum_squares,      B -> S(split_dim) on the axes of `states`; what sum_squares gives
+//   adamw                       is then S(0)
+//
+// insert_boxing does the rest: it gathers w for its readers, over the axes of `gather_once` once a
+// step, and reduces gradients. An axis on which infer_sbp has split a variable already stays as it
+// is. Each element goes through the same sums as without a split; only `gradients` and `reduced`
+// change an order, that of the sum over devices and micro-batches.
+#pragma once
+
+#include "compiler/sbp/infer_sbp.h"
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// Requires the `choice` that InferSbp made for this very graph. Tensor ids stay as they are.
+void SplitVariables(Graph* graph, SbpChoice* choice);
+
+}  // namespace oneflow

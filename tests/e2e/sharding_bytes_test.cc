@@ -1,0 +1,120 @@
+// Planned bytes of states, gradients and weights at rest are those that docs/sharding.md says, for
+// each way to split them.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "compiler/compile.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/mesh.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kMicroBatches = 2;
+
+const GptConfig kModel = {.layers = 2,
+                          .heads = 16,
+                          .hidden = 1024,
+                          .sequence = 1024,
+                          .vocab = 4096,
+                          .bias = false,
+                          .tied = false};
+
+proto::Plan CompileSplit(const std::string& mesh, const Sharding& shard, bool narrow) {
+  CompileOptions options;
+  options.mesh = *ParseMesh(mesh);
+  options.train.set_batch(64);
+  options.train.set_micro_batches(kMicroBatches);
+  options.train.set_precision(narrow ? proto::BF16 : proto::F32);
+  options.shard = shard;
+  const absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(kModel), "split", options);
+  if (!plan.ok()) throw std::runtime_error(plan.status().ToString());
+  return *plan;
+}
+
+// Bytes a device.
+struct Held {
+  double states = 0, gradients = 0, weights = 0;
+};
+
+Held CountBytes(const proto::Plan& plan) {
+  const proto::Program& train = *FindProgram(plan, "train");
+  const auto bytes = [&](int id) {
+    const proto::Register& r = *FindRegister(plan, train, id);
+    return static_cast<double>(r.slot_bytes() * r.slots());
+  };
+  Held held;
+  for (const proto::Variable& variable : plan.variable()) {
+    for (const int id : variable.register_()) held.states += bytes(id);
+  }
+  std::set<int> prepare, outside;  // actors of segment P; registers that others read
+  for (const proto::Segment& segment : train.segment()) {
+    if (segment.name() == "P") prepare.insert(segment.actor().begin(), segment.actor().end());
+  }
+  for (const proto::Actor& actor : train.actor()) {
+    if (prepare.contains(actor.id())) continue;
+    for (const proto::Input& input : actor.input()) outside.insert(input.register_());
+  }
+  for (const proto::Actor& actor : train.actor()) {
+    for (const int id : actor.output()) {
+      const proto::Register& r = *FindRegister(plan, train, id);
+      // Numbers of a step, as the loss, add up, too.
+      const bool number = r.layout().dim().empty();
+      if (r.fires_per_fill() == kMicroBatches && !number) held.gradients += bytes(id);
+      if (prepare.contains(actor.id()) && outside.contains(id)) held.weights += bytes(id);
+    }
+  }
+  return held;
+}
+
+struct Row {
+  const char* shard;
+  double weights, gradients, states;  // devices over which each is split
+  Sharding::Gather gather = Sharding::Gather::kEachUse;
+};
+
+void CheckRow(const std::string& mesh, const Row& row, bool narrow) {
+  INFO(mesh << " " << row.shard << ", " << static_cast<int>(row.gather)
+            << (narrow ? " bf16" : " f32"));
+  Sharding shard = *ParseSharding("--shard=", row.shard);
+  shard.gather = row.gather;
+  const Held held = CountBytes(CompileSplit(mesh, shard, narrow));
+  const auto parameters = static_cast<double>(ParameterCount(kModel));
+  CHECK(held.states == Approx(12 * parameters / row.states).epsilon(0.02));
+  CHECK(held.gradients == Approx(4 * parameters / row.gradients).epsilon(0.02));
+  // Weights that rest as the master does are the master, but for those that products read in bf16;
+  // tables are looked up in f32.
+  const auto tables = static_cast<double>((kModel.vocab + kModel.sequence) * kModel.hidden);
+  const bool master = row.states == row.weights;
+  const double of_tables = master ? 0 : 4 * tables;
+  const double of_products = (narrow ? 2.0 : master ? 0 : 4) * (parameters - tables);
+  CHECK(held.weights == Approx((of_tables + of_products) / row.weights).epsilon(0.02).margin(1));
+}
+
+TEST_CASE("states, gradients and weights at rest take the bytes of the table") {
+  for (const bool narrow : {false, true}) {
+    for (const double n : {2, 4, 8}) {
+      const std::string mesh = "data=" + std::to_string(static_cast<int>(n));
+      for (const Row& row :
+           {Row{"none", 1, 1, 1}, Row{"states", 1, 1, n}, Row{"gradients", 1, n, n},
+            Row{"weights", n, n, n}, Row{"weights", 1, n, n, Sharding::Gather::kOnce}}) {
+        CheckRow(mesh, row, narrow);
+      }
+    }
+    for (const Row& row : {Row{"states:data.1,gradients:data.1,weights:data.1", 4, 4, 4},
+                           Row{"states:data,gradients:data.1,weights:data.1", 4, 4, 8},
+                           Row{"states:data,gradients:data,weights:data.1", 4, 8, 8},
+                           Row{"states:data,gradients:data.1", 1, 4, 8}, Row{"weights", 8, 8, 8}}) {
+      CheckRow("data=2x4", row, narrow);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
