@@ -10,6 +10,7 @@
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/delay_sums.h"
 #include "compiler/schedule/hide_exchanges.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/micro_batches.h"
@@ -80,6 +81,11 @@ constexpr BackEndStep kSteps[] = {
     {"hide_exchanges", [](const BackEndState& s) { return s.draft.lower.overlap; },
      [](BackEndState* s) {
        HideExchanges(s->seconds, &s->lowered);
+       return absl::OkStatus();
+     }},
+    {"delay_sums", [](const BackEndState& s) { return s.draft.lower.overlap; },
+     [](BackEndState* s) {
+       DelaySums(&s->lowered);
        return absl::OkStatus();
      }},
     // Behind what moves kernels: credits are places in compute's order.

@@ -129,8 +129,9 @@ TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in 
     // Small tables are gathered over tensor, too.
     if (shard != kWeights && !tensor) CHECK(on_compute.gathers == 0);
     CHECK(CountOn(plan, "gradient") > 0);
-    // Split gradients are reduced with every micro-batch.
-    CHECK((CountOn(plan, "collective") > 0) == (tensor || (shard == kWeights && data)));
+    // Split gradients are reduced with every micro-batch, on a stream of their own.
+    CHECK((CountOn(plan, "collective") > 0) == tensor);
+    CHECK((CountOn(plan, "reduction") > 0) == (shard == kWeights && data));
   };
   for (const Sharding& shard : {kNone, kStates, kWeights}) {
     for (const char* mesh : {"data=4", "tensor=2", "data=2,tensor=2", "pipe=2,data=2"}) {

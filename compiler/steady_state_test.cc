@@ -131,8 +131,8 @@ TEST_CASE("a plan planned with few micro-batches has the slots and bytes of one 
        {Case{"pipe=3,data=2", "1f1b", 7}, Case{"tensor=2", "1f1b", 5},
         Case{"pipe=2", "interleaved", 14}, Case{"pipe=3", "zero_bubble", 7},
         Case{"pipe=3", "2bw", 4}, Case{"pipe=3,data=2", "pipedream", 4},
-        Case{"pipe=3,data=2", "1f1b", 7, 1}, Case{"data=2", "1f1b", 5, 1},
-        Case{"pipe=2,data=2", "interleaved", 14, 1}, Case{"pipe=3,data=2", "zero_bubble", 7, 2}}) {
+        Case{"pipe=3,data=2", "1f1b", 8, 1}, Case{"data=2", "1f1b", 5, 1},
+        Case{"pipe=2,data=2", "interleaved", 14, 1}, Case{"pipe=3,data=2", "zero_bubble", 8, 2}}) {
     INFO(mesh << " " << schedule);
     const proto::Plan many = TrainPlan(mesh, 40, schedule, ahead);
     // More micro-batches may make other layouts cheaper.

@@ -214,7 +214,8 @@ class Lowering {
   proto::Segment* SegmentFor(const Op& op, Lane lane, int partner) {
     const Task task = MakeTask(op);
     const bool together = lane == Lane::kCompute || lane == Lane::kCollective ||
-                          lane == Lane::kGradient || lane == Lane::kGather;
+                          lane == Lane::kGradient || lane == Lane::kReduction ||
+                          lane == Lane::kGather;
     if (!together) return NewSegment(op.name, op.stage, lane, task, partner);
     const auto [known, fresh] =
         segment_of_.try_emplace(std::tuple(op.stage, lane, task.part, task.chunk));

@@ -15,6 +15,7 @@ enum class Lane : uint8_t {
   kCompute,
   kCollective,  // exchanges of a stage that its compute waits for
   kGradient,    // exchanges once a step: of gradients and norms, and gathered weights
+  kReduction,   // of gradients that are reduced with every micro-batch
   kGather,      // of weights for one micro-batch, ahead of compute
   kSendForward,
   kReceiveForward,

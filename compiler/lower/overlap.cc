@@ -21,12 +21,40 @@ std::vector<bool> ReadInItsTask(const Graph& graph) {
   return so;
 }
 
+// By op: an exchange that reduces a gradient of a weight as a micro-batch ends. What it gives goes
+// to such exchanges alone, or to the op of the backward that adds it up for the update.
+std::vector<bool> FindReductions(const Graph& graph) {
+  const std::vector<std::vector<Use>> uses = FindUses(graph);
+  const auto all = [&](const Op& op, const auto& is) {
+    bool any = false;
+    for (const TensorId t : op.outputs) {
+      for (const Use& use : uses[t]) {
+        if (!is(use.op)) return false;
+        any = true;
+      }
+    }
+    return any;
+  };
+  std::vector<bool> reduces(graph.ops.size());
+  for (auto id = static_cast<OpId>(graph.ops.size()) - 1; id >= 0; --id) {
+    const Op& op = graph.ops[id];
+    if (!IsExchange(op.kind) || op.phase != Phase::kBackward || op.kind == "transfer") continue;
+    reduces[id] = all(op, [&](OpId reader) {
+      const Op& sum = graph.ops[reader];
+      return reduces[reader] ||
+             (sum.kind == kAddUp && sum.phase == Phase::kBackward && sum.inputs.size() == 1 &&
+              all(sum, [&](OpId last) { return graph.ops[last].phase == Phase::kUpdate; }));
+    });
+  }
+  return reduces;
+}
+
 }  // namespace
 
 std::vector<Lane> ExchangeLanes(const Graph& graph, bool gathers_ahead) {
   std::vector<Lane> lanes(graph.ops.size(), Lane::kCompute);
   std::vector<bool> of_variable(graph.ops.size());  // a variable, what it is cast to, and boxed
-  const std::vector<bool> in_its_task = ReadInItsTask(graph);
+  const std::vector<bool> in_its_task = ReadInItsTask(graph), reduces = FindReductions(graph);
   for (size_t id = 0; id < graph.ops.size(); ++id) {
     const Op& op = graph.ops[id];
     of_variable[id] = IsVariable(op) || op.phase == Phase::kPrepare ||
@@ -35,7 +63,7 @@ std::vector<Lane> ExchangeLanes(const Graph& graph, bool gathers_ahead) {
     if (IsOnceAStep(op.phase)) {
       lanes[id] = Lane::kGradient;
     } else if (!of_variable[id]) {
-      lanes[id] = Lane::kCollective;
+      lanes[id] = reduces[id] ? Lane::kReduction : Lane::kCollective;
     } else if (gathers_ahead && in_its_task[id]) {
       const OpId from = graph.tensors[op.inputs[0]].producer;
       const bool there = IsVariable(graph.ops[from]) || graph.ops[from].phase == Phase::kPrepare;

@@ -2,6 +2,7 @@
 //
 //   kCollective   of activations and their gradients: compute waits for them
 //   kGradient     of what is exchanged once a step: gradients, norms, weights gathered for the step
+//   kReduction    of gradients of weights that are reduced as a micro-batch ends: only a sum waits
 //   kGather       of weights that are gathered in every micro-batch, if they may run ahead
 //
 // Apart, since the first of a layer must not wait until the gradient of the layer above has gone,

@@ -159,23 +159,36 @@ std::map<StageChunk, int> BackwardsOn(Lane lane, const Lowered& lowered) {
   return found;
 }
 
-// By actor: whether anyone reads what it writes before the update.
+// By actor: whether anyone reads what it writes before the update. A reduction of gradients does
+// not count: nothing but a sum waits for it.
 std::vector<bool> Awaited(const Lowered& lowered) {
   const proto::Program& program = lowered.program;
   std::vector<bool> late(program.actor_size(), false);
   for (const proto::Segment& segment : program.segment()) {
-    if (lowered.segments[segment.id()].task.part != Part::kUpdate) continue;
+    const SegmentInfo& info = lowered.segments[segment.id()];
+    if (info.task.part != Part::kUpdate && info.lane != Lane::kReduction) continue;
     for (const int actor : segment.actor()) late[actor] = true;
   }
-  std::set<int> read;  // registers
+  std::set<int> read, reduced;  // registers
   for (const proto::Actor& actor : program.actor()) {
     if (late[actor.id()]) continue;
     for (const proto::Input& input : actor.input()) read.insert(input.register_());
   }
+  for (const proto::Segment& segment : program.segment()) {
+    if (lowered.segments[segment.id()].lane != Lane::kReduction) continue;
+    for (const int actor : segment.actor()) {
+      const auto& outputs = program.actor(actor).output();
+      reduced.insert(outputs.begin(), outputs.end());
+    }
+  }
   std::vector<bool> awaited;
   for (const proto::Actor& actor : program.actor()) {
-    awaited.push_back(std::any_of(actor.output().begin(), actor.output().end(),
-                                  [&](int output) { return read.contains(output); }));
+    // Sums of what is reduced keep the order of the reductions (delay_sums.h).
+    const bool sums =
+        std::any_of(actor.input().begin(), actor.input().end(),
+                    [&](const proto::Input& input) { return reduced.contains(input.register_()); });
+    awaited.push_back(sums || std::any_of(actor.output().begin(), actor.output().end(),
+                                          [&](int output) { return read.contains(output); }));
   }
   return awaited;
 }

@@ -18,10 +18,11 @@ struct LaneInfo {
   const char* name;
   proto::Stream::Kind kind;
 };
-constexpr std::array<LaneInfo, 14> kLanes = {{
+constexpr std::array<LaneInfo, 15> kLanes = {{
     {Lane::kCompute, "compute", proto::Stream::COMPUTE},
     {Lane::kCollective, "collective", proto::Stream::EXCHANGE},
     {Lane::kGradient, "gradient", proto::Stream::EXCHANGE},
+    {Lane::kReduction, "reduction", proto::Stream::EXCHANGE},
     {Lane::kGather, "gather", proto::Stream::EXCHANGE},
     {Lane::kSendForward, "send.forward", proto::Stream::EXCHANGE},
     {Lane::kReceiveForward, "receive.forward", proto::Stream::EXCHANGE},

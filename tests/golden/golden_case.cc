@@ -43,7 +43,7 @@ std::vector<std::string> Passes() {
 // Those that stand in no range: they are for programs that do not train, or for overlap.
 constexpr std::string_view kAlone[] = {
     "remove_dropout", "separate_documents", "cache_attention", "check_cuda_kernels",
-    "order_update",   "hide_exchanges",     "prefetch"};
+    "order_update",   "hide_exchanges",     "delay_sums",      "prefetch"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> FindPass(const std::string& file, const std::string& pass) {

@@ -1,0 +1,124 @@
+#include "compiler/schedule/delay_sums.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "oneflow_core/plan/plan_lookup.h"
+
+namespace oneflow {
+namespace {
+
+// Blocks whose full gradients may wait for their reduction beside the one that is computed.
+constexpr size_t kAhead = 1;
+
+// The sums of one block, and where compute writes their gradients.
+struct Group {
+  int block = -1;
+  std::vector<int> sums;
+  int first = -1, last = -1;  // positions of the writers
+};
+
+class Delayer {
+ public:
+  explicit Delayer(Lowered* lowered) : lowered_(*lowered), program_(lowered->program) {
+    writer_.resize(CountRegisters(), -1);
+    reduces_.resize(program_.actor_size());
+    for (const proto::Actor& actor : program_.actor()) {
+      for (const int output : actor.output()) writer_[output] = actor.id();
+    }
+    for (const proto::Segment& segment : program_.segment()) {
+      if (lowered_.segments[segment.id()].lane != Lane::kReduction) continue;
+      for (const int actor : segment.actor()) reduces_[actor] = true;
+    }
+  }
+
+  void Run() {
+    for (proto::Segment& segment : *program_.mutable_segment()) {
+      const SegmentInfo& info = lowered_.segments[segment.id()];
+      const bool backward = info.task.part == Part::kBackward || info.task.part == Part::kWeights;
+      if (info.lane == Lane::kCompute && backward) Reorder(&segment);
+    }
+  }
+
+ private:
+  int CountRegisters() const {
+    int count = 0;
+    for (const proto::Register& r : program_.register_()) count = std::max(count, r.id() + 1);
+    return count;
+  }
+
+  // The actor that writes what `actor` reads, if it is one of this program.
+  int WriterFor(int actor) const {
+    if (program_.actor(actor).input().empty()) return -1;
+    const int id = program_.actor(actor).input(0).register_();
+    return id < static_cast<int>(writer_.size()) ? writer_[id] : -1;
+  }
+
+  // The actor of compute whose gradient `sum` adds up; -1: it is no such sum.
+  int FindGradient(int sum) const {
+    int writer = WriterFor(sum);
+    if (writer < 0 || !reduces_[writer]) return -1;
+    while (writer >= 0 && reduces_[writer]) writer = WriterFor(writer);
+    return writer;
+  }
+
+  void Reorder(proto::Segment* segment) {
+    std::map<int, int> position;  // by actor
+    for (int i = 0; i < segment->actor_size(); ++i) position[segment->actor(i)] = i;
+    std::vector<Group> groups;
+    std::vector<int> others;
+    for (const int actor : segment->actor()) {
+      const auto gradient = position.find(FindGradient(actor));
+      if (gradient == position.end()) {
+        others.push_back(actor);
+        continue;
+      }
+      const proto::ActorFacts& facts = FindFacts(lowered_.facts, actor);
+      const int block = facts.has_block() ? facts.block() : -1;
+      if (groups.empty() || groups.back().block != block || block < 0) {
+        groups.push_back({block, {}, gradient->second, gradient->second});
+      }
+      Group& group = groups.back();
+      group.sums.push_back(actor);
+      group.first = std::min(group.first, gradient->second);
+      group.last = std::max(group.last, gradient->second);
+    }
+    if (groups.empty()) return;
+    // By the position before which a group stands; behind all for the last ones.
+    std::multimap<int, const Group*> positions;
+    int after = 0;  // groups keep their order
+    for (size_t g = 0; g < groups.size(); ++g) {
+      const size_t next = g + kAhead + 1;
+      const int at = next < groups.size() ? groups[next].first : segment->actor_size();
+      after = std::max({after, at, groups[g].last + 1});
+      positions.emplace(after, &groups[g]);
+    }
+    std::vector<int> order;
+    auto next_group = positions.begin();
+    const auto take = [&](int before) {
+      for (; next_group != positions.end() && next_group->first <= before; ++next_group) {
+        order.insert(order.end(), next_group->second->sums.begin(), next_group->second->sums.end());
+      }
+    };
+    for (const int actor : others) {
+      take(position[actor]);
+      order.push_back(actor);
+    }
+    take(segment->actor_size());
+    segment->clear_actor();
+    for (const int actor : order) segment->add_actor(actor);
+  }
+
+  Lowered& lowered_;
+  proto::Program& program_;
+  std::vector<int> writer_;    // by register
+  std::vector<bool> reduces_;  // by actor
+};
+
+}  // namespace
+
+void DelaySums(Lowered* lowered) { Delayer(lowered).Run(); }
+
+}  // namespace oneflow

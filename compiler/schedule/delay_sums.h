@@ -1,0 +1,23 @@
+// Puts the sums of gradients that are reduced with every micro-batch to where their reductions have
+// had time to end.
+//
+// A reduction reads a full gradient and writes a part of it, on a stream of its own; a kernel of
+// compute adds the part up. Right behind its gradient that kernel would wait for the reduction. It
+// is moved behind the gradients of the next block, to just before those of the block after it, or
+// to the end of its segment:
+//
+//   as lowered   dW1 sum1 dW2 sum2 dW3 sum3
+//   after        dW1 dW2 sum1 dW3 sum2 sum3
+//
+// A sum is a place in an order, so it is a bound: full gradients of at most two blocks are held at
+// once, however slow the link (docs/prefetch.md). Bits do not change: sums keep their order.
+#pragma once
+
+#include "compiler/lower/lowered.h"
+
+namespace oneflow {
+
+// Reorders actors inside of segments of the backward.
+void DelaySums(Lowered* lowered);
+
+}  // namespace oneflow
