@@ -54,7 +54,10 @@ std::string Megabytes(double bytes) { return absl::StrFormat("%.1f MB", bytes * 
 
 absl::Status CheckGathers(const Graph& graph, const CompileOptions& options,
                           const Schedule& schedule) {
-  if (options.shard.gather != Sharding::Gather::kEachMicroBatch) return absl::OkStatus();
+  const bool shared = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
+    return IsVariable(op) && AttrBool(op, "gather_shared");
+  });
+  if (!shared) return absl::OkStatus();
   const int stages = options.mesh.stages();
   const int64_t few = FewMicroBatches(schedule, stages, options.train.micro_batches());
   int64_t in_flight = 0;

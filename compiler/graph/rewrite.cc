@@ -82,17 +82,22 @@ bool SharesGathers(const Graph& graph, const Op& producer) {
 bool GathersOnce(const Graph& graph, const Op& producer, int axis) {
   const Op* root = FindVariable(graph, producer);
   if (root == nullptr) return false;
-  // Its name, and that of the axis it is a factor of ("data" for data.0).
-  const std::string& name = graph.mesh.axes[axis].name;
-  const std::string_view base = std::string_view(name).substr(0, name.rfind('.'));
-  const std::vector<std::string> once = GatherOnceAxes(*root);
-  return std::any_of(once.begin(), once.end(),
-                     [&](const std::string& axis) { return axis == name || axis == base; });
+  const std::vector<int> once = FindAxes(graph, *root, "gather_once");
+  return std::find(once.begin(), once.end(), axis) != once.end();
 }
 
-std::vector<std::string> GatherOnceAxes(const Op& variable) {
-  const std::string axes = AttrString(variable, "gather_once");
-  return axes.empty() ? std::vector<std::string>() : absl::StrSplit(axes, ',');
+std::vector<int> FindAxes(const Graph& graph, const Op& variable, std::string_view attr) {
+  const std::vector<std::string> names =
+      absl::StrSplit(AttrString(variable, attr), ',', absl::SkipEmpty());
+  const auto named = [&](std::string_view axis) {
+    return std::find(names.begin(), names.end(), axis) != names.end();
+  };
+  std::vector<int> axes;
+  for (int axis = 0; axis < static_cast<int>(graph.mesh.axes.size()); ++axis) {
+    const std::string_view name = graph.mesh.axes[axis].name;
+    if (named(name) || named(name.substr(0, name.rfind('.')))) axes.push_back(axis);
+  }
+  return axes;
 }
 
 int64_t TensorBytes(const Tensor& tensor) {

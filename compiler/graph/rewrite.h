@@ -32,8 +32,9 @@ std::string VariableName(const Op& op);
 
 // True if the op is a variable, or prepares something from one: a cast.
 bool DerivesFromVariable(const Op& op);
-// The mesh axes over which a variable says that it is gathered once a step: `gather_once`.
-std::vector<std::string> GatherOnceAxes(const Op& variable);
+// The axes of the mesh that an attribute of a variable names, itself or what it is a factor of:
+// "data" names data.0, too.
+std::vector<int> FindAxes(const Graph& graph, const Op& variable, std::string_view attr);
 // True if what is split on a mesh axis of what `producer` makes is gathered once a step for all
 // readers of the micro-batches, as its variable says of the axis, or of the one it is a factor of.
 bool GathersOnce(const Graph& graph, const Op& producer, int axis);

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "compiler/graph/rewrite.h"
 #include "compiler/lower/registers.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -71,11 +70,11 @@ void ConstrainVariables(const proto::Plan& plan, Graph* graph) {
     for (int axis = 0; axis < static_cast<int>(graph->mesh.axes.size()); ++axis) {
       if (axis != graph->mesh.stage_axis()) tensor.constraint[graph->mesh.axes[axis].name] = B();
     }
-    const std::vector<std::string> states = absl::StrSplit(AttrString(op, "states"), ',');
+    const std::vector<int> states = FindAxes(*graph, op, "states");
     for (const auto& split : it->second->split()) {
       const std::string& axis = graph->mesh.axes[split.axis()].name;
       // Readers take it replicated; the pass split_variables splits it again.
-      if (std::find(states.begin(), states.end(), axis) != states.end() &&
+      if (std::find(states.begin(), states.end(), split.axis()) != states.end() &&
           split.dim() == AttrInt(op, "split_dim")) {
         continue;
       }

@@ -3,33 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
-
-// The mesh axes that an attribute of a variable names.
-std::vector<int> ListAxes(const Graph& graph, const Op& variable, std::string_view attr) {
-  std::vector<int> axes;
-  const std::vector<std::string> names =
-      absl::StrSplit(AttrString(variable, attr), ',', absl::SkipEmpty());
-  const auto named = [&](std::string_view axis) {
-    return std::find(names.begin(), names.end(), axis) != names.end();
-  };
-  for (int axis = 0; axis < static_cast<int>(graph.mesh.axes.size()); ++axis) {
-    // Its name, or that of the axis it is a factor of ("data" for data.0).
-    const std::string_view name = graph.mesh.axes[axis].name;
-    if (named(name) || named(name.substr(0, name.rfind('.')))) axes.push_back(axis);
-  }
-  return axes;
-}
 
 class Splitter {
  public:
@@ -52,9 +34,9 @@ class Splitter {
   void Split(OpId id) {
     const Op& variable = graph_.ops[id];
     Layout layout;
-    layout.states = ListAxes(graph_, variable, "states");
-    layout.gradients = ListAxes(graph_, variable, "gradients");
-    layout.reduced = ListAxes(graph_, variable, "reduced");
+    layout.states = FindAxes(graph_, variable, "states");
+    layout.gradients = FindAxes(graph_, variable, "gradients");
+    layout.reduced = FindAxes(graph_, variable, "reduced");
     if (layout.states.empty() && layout.reduced.empty()) return;
     const auto dim = static_cast<int>(AttrInt(variable, "split_dim", -1));
     if (dim < 0) layout.states.clear(), layout.gradients.clear();

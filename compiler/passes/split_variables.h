@@ -12,8 +12,9 @@
 //
 // insert_boxing does the rest: it gathers w for its readers, over the axes of `gather_once` once a
 // step, and reduces gradients. An axis on which infer_sbp has split a variable already stays as it
-// is. Each element goes through the same sums as without a split; only `gradients` and `reduced`
-// change an order, that of the sum over devices and micro-batches.
+// is. Each element goes through the same sums as without a split, but for `gradients` and
+// `reduced`, which reduce before they add up over micro-batches, and for a split over two factors
+// of an axis, which sums factor by factor.
 #pragma once
 
 #include "compiler/sbp/infer_sbp.h"

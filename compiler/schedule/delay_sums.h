@@ -9,8 +9,9 @@
 //   as lowered   dW1 sum1 dW2 sum2 dW3 sum3
 //   after        dW1 dW2 sum1 dW3 sum2 sum3
 //
-// A sum is a place in an order, so it is a bound: full gradients of at most two blocks are held at
-// once, however slow the link (docs/prefetch.md). Bits do not change: sums keep their order.
+// A sum is a position in an order, so it is a bound: where gradients are computed block by block,
+// those of at most two blocks are held in full, however slow the link (docs/prefetch.md). Bits do
+// not change: sums keep their order.
 #pragma once
 
 #include "compiler/lower/lowered.h"

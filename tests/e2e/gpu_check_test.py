@@ -177,7 +177,7 @@ class GpuCheckTest(unittest.TestCase):
             with open(bundle.out + "/bench.json", encoding="utf-8") as file:
                 checks = {check["check"]: check for check in json.load(file)["checks"]}
             self.assertEqual(checks[rows[2] + ": torch.compile"]["oneflow_to_torch"], 8192 / (8 * 1024 / 0.5))
-            with open(bundle.out + "/work/torch_asked", encoding="utf-8") as file:
+            with open(os.path.join(bundle.out, "work", "torch_asked"), encoding="utf-8") as file:
                 asked = file.read()
             self.assertIn("gpu_checks/torch_gpt2.py --layers=48 --heads=25 --hidden=1600 --sequence=1024 --vocab=50257 --batch=8 "
                           "--threads=1 --precision=bf16 --compile --device=cuda\nsteps 30\n", asked)

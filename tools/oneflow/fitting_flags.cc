@@ -44,7 +44,7 @@ std::vector<Change> ListChanges(const CompileOptions& given) {
     changes.push_back({absl::StrCat("--shard=", name), several && !shard.gradients.empty(),
                        [shard = shard](CompileOptions* options) { options->shard = shard; }});
   }
-  if (given.train.recompute().empty() || given.train.recompute() == "none") {
+  if (!given.train.recompute().starts_with("full")) {
     changes.push_back({"--recompute=full", false,
                        [](CompileOptions* options) { options->train.set_recompute("full"); }});
   }
