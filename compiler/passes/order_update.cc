@@ -13,14 +13,16 @@ namespace {
 // When an op of the update can begin. Grows along every edge, so a stable sort by it keeps the
 // topological order.
 struct Readiness {
-  // It waits for something that the update computes, which begins when the backward is over.
-  bool late = false;
+  // How often the longest way to it goes from kernels of the update, which begins when the backward
+  // is over, to exchanges and back. Exchanges of as many turns stand together: no kernel between
+  // them waits for one of them, so they can become one (buckets.h).
+  int turns = 0;
   OpId after = 0;  // the last op of the micro-batches that it waits for
   auto operator<=>(const Readiness&) const = default;
 };
 
 Readiness Latest(const Readiness& a, const Readiness& b) {
-  return {a.late || b.late, std::max(a.after, b.after)};
+  return {std::max(a.turns, b.turns), std::max(a.after, b.after)};
 }
 
 }  // namespace
@@ -39,9 +41,14 @@ void OrderUpdate(Graph* graph) {
     for (const TensorId t : op.inputs) {
       const OpId producer = graph->tensors[t].producer;
       const Op& before = graph->ops[producer];
-      ready[id] = Latest(ready[id], ready[producer]);
-      const bool computed = !IsExchange(before.kind) && !IsVariable(before);
-      if (before.phase == Phase::kUpdate && computed) ready[id].late = true;
+      Readiness behind = ready[producer];
+      if (before.phase == Phase::kUpdate && !IsVariable(before)) {
+        // To read a gradient is no turn: its exchange did not wait for the update.
+        const bool turns = IsExchange(op.kind) ? !IsExchange(before.kind)
+                                               : IsExchange(before.kind) && behind.turns > 0;
+        behind.turns += turns ? 1 : 0;
+      }
+      ready[id] = Latest(ready[id], behind);
     }
   }
   std::vector<OpId> sorted = update;

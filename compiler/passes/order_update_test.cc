@@ -94,6 +94,25 @@ TEST_CASE("what waits for local kernels of the update comes behind all that does
   CHECK(Names(b.graph, true) == "sum part gb ga gpart");
 }
 
+TEST_CASE("exchanges that kernels of the update wait for stand together") {
+  // Sums of squares lie in parts, and are gathered before they are summed.
+  GraphForTest b("data=2");
+  const std::vector<TensorId> grads = {b.Add(kBackward, "matmul_grad_b", "dw0", {}, {P()}),
+                                       b.Add(kBackward, "matmul_grad_b", "dw1", {}, {P()})};
+  std::vector<TensorId> sums;
+  for (size_t k = 0; k < grads.size(); ++k) {
+    const std::string i = std::to_string(k);
+    const TensorId g = b.Add(kUpdate, "reduce_scatter", "g" + i, {grads[k]}, {S(0)});
+    const TensorId q = b.Add(kUpdate, "sum_squares", "q" + i, {g}, {S(0)});
+    const TensorId a = b.Add(kUpdate, "all_gather", "a" + i, {q}, {B()});
+    sums.push_back(b.Add(kUpdate, "sum_in_order", "s" + i, {a}, {B()}));
+  }
+  b.Add(kUpdate, "global_norm", "norm", sums, {B()});
+  OrderUpdate(&b.graph);
+  CHECK(IsOrdered(b.graph));
+  CHECK(Names(b.graph, true) == "g0 q0 g1 q1 a0 a1 s0 s1 norm");
+}
+
 TEST_CASE("the update keeps its topological order, and ordering it again changes nothing") {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
