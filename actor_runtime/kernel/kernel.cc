@@ -19,10 +19,12 @@ using Factories = std::map<std::string_view, absl::StatusOr<Kernel> (*)(const Ke
 Factories CollectTables() {
   Factories factories;
   for (const auto table :
-       {AttentionTable, BatchMatmulTable, CachedAttentionTable, CastTable, CausalSoftmaxTable,
-        CopySlicesTable, CrossEntropyTable, DropoutTable, ElementwiseTable, EmbeddingTable,
-        LayerNormTable, LinearGradBiasTable, OptimizerTable, RmsNormTable, RotaryTable,
-        SplitHeadsTable, SplitQkvTable, HostTable, InitVariableTable}) {
+       {AttentionTable,     BatchMatmulTable,    CachedAttentionTable, CastTable,
+        CausalSoftmaxTable, CopySlicesTable,     CrossEntropyTable,    DispatchTable,
+        DropoutTable,       ElementwiseTable,    EmbeddingTable,       ExpertLinearTable,
+        LayerNormTable,     LinearGradBiasTable, OptimizerTable,       RmsNormTable,
+        RotaryTable,        RouteTable,          SplitHeadsTable,      SplitQkvTable,
+        HostTable,          InitVariableTable}) {
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << entry.kind;
     }

@@ -78,6 +78,10 @@ Graph MakeSampleGraph(const KernelSample& sample, DType dtype) {
 std::vector<Values> InputValues(const KernelSample& sample) {
   std::vector<Values> values;
   for (const SampleTensor& input : sample.in) {
+    if (!input.given.empty()) {
+      values.push_back(input.given);
+      continue;
+    }
     const int64_t n = Product(input.dims);
     const uint64_t seed = 1000 * (values.size() + 1) + static_cast<uint64_t>(n);
     const int64_t ids = input.mask ? 2 : input.ids;

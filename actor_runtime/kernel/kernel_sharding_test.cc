@@ -111,6 +111,7 @@ TEST_CASE("every row of every SBP table holds for the kernel") {
     }
     for (const Signature& row : FindDef(sample).signatures({graph, graph.ops.back()})) {
       for (int devices : {2, 3}) {
+        if (row.divided % devices != 0) continue;
         INFO(ToString(sample) << ": " << RowText(row) << " on " << devices);
         CheckRow(sample, graph, row, devices, expected);
         ++rows;

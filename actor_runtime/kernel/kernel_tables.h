@@ -17,14 +17,17 @@ KernelTable CastTable();             // cast.cc
 KernelTable CausalSoftmaxTable();    // causal_softmax.cc
 KernelTable CopySlicesTable();       // copy_slices.cc
 KernelTable CrossEntropyTable();     // cross_entropy.cc
+KernelTable DispatchTable();         // dispatch.cc
 KernelTable DropoutTable();          // dropout.cc
 KernelTable ElementwiseTable();      // elementwise.cc
 KernelTable EmbeddingTable();        // embedding.cc
+KernelTable ExpertLinearTable();     // expert_linear.cc
 KernelTable LayerNormTable();        // layer_norm.cc
 KernelTable LinearGradBiasTable();   // linear_grad_bias.cc
 KernelTable OptimizerTable();        // optimizer.cc
 KernelTable RmsNormTable();          // rms_norm.cc
 KernelTable RotaryTable();           // rotary.cc
+KernelTable RouteTable();            // route.cc
 KernelTable SplitHeadsTable();       // split_heads.cc
 KernelTable SplitQkvTable();         // split_qkv.cc
 

@@ -169,7 +169,12 @@ bool OpGroups::Fits(OpId op, const Signature& row) const {
   for (size_t i = 0; i < o.outputs.size(); ++i) {
     if (!fits(o.outputs[i], graph_->tensors[o.outputs[i]].sbp, row.out[i], true)) return false;
   }
-  return true;
+  if (row.divided == 0) return true;
+  int64_t parts = devices_;
+  for (int b = 0; b < axis_; ++b) {
+    if (previous_->op_inputs[op][0][b] == row.in[0]) parts *= graph_->mesh.axes[b].size;
+  }
+  return row.divided % parts == 0;
 }
 
 std::string OpGroups::OtherSplits(OpId op, const Signature& row) const {

@@ -18,6 +18,9 @@ std::vector<OpDef> LayerNormOps();        // layer_norm.cc
 std::vector<OpDef> RmsNormOps();          // rms_norm.cc
 std::vector<OpDef> RotaryOps();           // rotary.cc
 std::vector<OpDef> GatedOps();            // gated.cc
+std::vector<OpDef> RouteOps();            // route.cc
+std::vector<OpDef> DispatchOps();         // dispatch.cc
+std::vector<OpDef> ExpertLinearOps();     // expert_linear.cc
 std::vector<OpDef> ElementwiseOps();      // elementwise.cc
 std::vector<OpDef> DropoutOps();          // dropout.cc
 std::vector<OpDef> AttentionOps();        // attention.cc

@@ -34,6 +34,9 @@ struct OpView {
 // One row of a 1-D SBP table: an assignment to inputs and outputs that needs no communication.
 struct Signature {
   std::vector<Sbp> in, out;
+  // The number of parts divides this: two splits of different tensors must lie alike. 0: any
+  // number.
+  int64_t divided = 0;
   bool operator==(const Signature&) const = default;
 };
 

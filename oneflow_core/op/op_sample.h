@@ -29,6 +29,7 @@ struct SampleTensor {
   bool narrow = false;         // bf16 in a sample of f32
   bool mask = false;           // u8, 0 or 1
   bool some_negative = false;  // ids: every third is -1
+  std::vector<double> given;   // the values themselves, where not all are possible
 
   static SampleTensor Ids(Dims dims, int64_t below) { return {std::move(dims), 0, 0, below}; }
   static SampleTensor Wide(Dims dims) { return {std::move(dims), 0, 1, 0, true}; }

@@ -17,7 +17,7 @@ std::vector<OpDef> BuildTable() {
         EmbeddingOps,   LayerNormOps,     RmsNormOps,         RotaryOps,          GatedOps,
         ElementwiseOps, DropoutOps,       AttentionOps,       CausalAttentionOps, SplitQkvOps,
         SplitHeadsOps,  CausalSoftmaxOps, CachedAttentionOps, CrossEntropyOps,    OptimizerOps,
-        BoxingOps}) {
+        BoxingOps,      RouteOps,         DispatchOps,        ExpertLinearOps}) {
     std::vector<OpDef> defs = family();
     std::move(defs.begin(), defs.end(), std::back_inserter(table));
   }

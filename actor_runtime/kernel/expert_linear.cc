@@ -1,0 +1,141 @@
+// Products of each expert's tokens with its weight. A task is an expert's part of one queue (of one
+// weight's gradient: an expert), multiplied by one thread.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "actor_runtime/kernel/gemm.h"
+#include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/support.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/device/cpu_scratch.h"
+
+namespace oneflow {
+namespace {
+
+// The queues of a piece, and the tokens of each expert in them.
+struct Queues {
+  int64_t groups, runs, slots, of_group;
+
+  int64_t experts() const { return groups * of_group; }
+  // The rows [begin, end) of expert e's tokens in the queue of a run.
+  struct Rows {
+    int64_t begin, end;
+    int64_t size() const { return end - begin; }
+  };
+  // Never outside of the queue, whatever is in `offsets`.
+  Rows Find(const int32_t* offsets, int64_t e, int64_t run) const {
+    const int64_t queue = e / of_group * runs + run;
+    const int32_t* at = offsets + queue * (of_group + 1) + e % of_group;
+    const int64_t begin = std::clamp<int64_t>(at[0], 0, slots);
+    return {queue * slots + begin, queue * slots + std::clamp<int64_t>(at[1], begin, slots)};
+  }
+};
+
+absl::StatusOr<Queues> FindQueues(const KernelSetup& s, const Port& tokens, const Port& offsets,
+                                  const Port& weight) {
+  const Dims &t = tokens.slice.size, &o = offsets.slice.size;
+  const Queues q{t[0], t[1] * t[2], t[3], o[3] - 1};
+  if (weight.slice.size[0] == q.experts() &&
+      weight.slice.begin[0] == tokens.slice.begin[0] * q.of_group) {
+    return q;
+  }
+  return absl::InternalError(s.name + ": the experts of its weight are not those of its queues");
+}
+
+template <typename T>
+Strided<T> Matrix(const T* data, int64_t columns, bool transposed, int64_t rows) {
+  return transposed ? Strided<T>{data, 1, rows} : Strided<T>{data, columns, 1};
+}
+
+absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
+  ASSIGN_OR_RETURN(const Queues q, FindQueues(s, In(s, 0), In(s, 2), In(s, 1)));
+  const int64_t width = LastDim(In(s, 0)), columns = LastDim(s.out[0]);
+  const int64_t bytes =
+      Elements(In(s, 0)) == 0 || columns == 0 ? 0 : ProductWorkspace(q.slots, columns, width);
+  RETURN_IF_ERROR(NeedWorkspace(s, bytes * s.threads));
+  return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
+    using T = decltype(stored);
+    return [=, transposed = BoolAttr(s, "transpose_w"),
+            &kernels = *ProductKernelsFor<T>(s.isa)](const KernelCall& call) {
+      const T *y = call.input<T>(0), *w = call.input<T>(1);
+      const int32_t* offsets = call.input<int32_t>(2);
+      T* out = call.output<T>(0);
+      const auto tasks = static_cast<int>(q.experts() * q.runs);
+      call.pool->ParallelFor(tasks, [&](int task, int thread) {
+        const int64_t e = task / q.runs, run = task % q.runs;
+        const Queues::Rows rows = q.Find(offsets, e, run);
+        const GemmArgs<T, T> g{.m = rows.size(),
+                               .n = columns,
+                               .k = width,
+                               .a = {y + rows.begin * width, width, 1},
+                               .b = Matrix(w + e * width * columns, columns, transposed, width),
+                               .c = out + rows.begin * columns,
+                               .c_row = columns};
+        if (g.m > 0 && g.n > 0 && g.k > 0) {
+          GemmSerial(kernels, g, call.workspace.data() + thread * bytes);
+        } else {
+          std::memset(g.c, 0, g.m * g.n * sizeof(T));
+        }
+        if ((e + 1) % q.of_group != 0) return;
+        const int64_t end = (e / q.of_group * q.runs + run + 1) * q.slots;
+        std::memset(out + rows.end * columns, 0, (end - rows.end) * columns * sizeof(T));
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+template <typename T, typename C>
+Kernel GradWeight(const KernelSetup& s, const Queues& q, int64_t bytes) {
+  const int64_t width = LastDim(In(s, 0)), columns = LastDim(In(s, 1));
+  return [=, &kernels = *ProductKernelsFor<T>(s.isa)](const KernelCall& call) {
+    const T *y = call.input<T>(0), *dout = call.input<T>(1);
+    const int32_t* offsets = call.input<int32_t>(2);
+    call.pool->ParallelFor(static_cast<int>(q.experts()), [&](int e, int thread) {
+      C* dw = call.output<C>(0) + e * width * columns;
+      bool adds = call.accumulate;
+      for (int64_t run = 0; run < q.runs; ++run) {
+        const Queues::Rows rows = q.Find(offsets, e, run);
+        if (rows.size() == 0 || width == 0 || columns == 0) continue;
+        const GemmArgs<T, C> g{.m = width,
+                               .n = columns,
+                               .k = rows.size(),
+                               .a = {y + rows.begin * width, 1, width},
+                               .b = {dout + rows.begin * columns, columns, 1},
+                               .c = dw,
+                               .c_row = columns,
+                               .accumulate = adds};
+        GemmSerial(kernels, g, call.workspace.data() + thread * bytes);
+        adds = true;
+      }
+      if (!adds) std::fill_n(dw, width * columns, C(0));
+    });
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<Kernel> MakeExpertLinearGradWeight(const KernelSetup& s) {
+  ASSIGN_OR_RETURN(const Queues q, FindQueues(s, In(s, 0), In(s, 2), s.out[0]));
+  const int64_t width = LastDim(In(s, 0)), columns = LastDim(In(s, 1));
+  const int64_t bytes =
+      Elements(In(s, 0)) == 0 || columns == 0 ? 0 : ProductWorkspace(width, columns, q.slots);
+  RETURN_IF_ERROR(NeedWorkspace(s, bytes * s.threads));
+  if (In(s, 0).dtype == DType::kBF16) return GradWeight<Bf16, float>(s, q, bytes);
+  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
+    return GradWeight<decltype(zero), decltype(zero)>(s, q, bytes);
+  });
+}
+
+}  // namespace
+
+KernelTable ExpertLinearTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"expert_linear", MakeExpertLinear},
+      {"expert_linear_grad_weight", MakeExpertLinearGradWeight},
+  };
+  return kTable;
+}
+
+}  // namespace oneflow

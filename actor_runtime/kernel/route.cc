@@ -1,0 +1,182 @@
+// Which experts a token goes to, and its slots in their queues. A task is one run of a sequence:
+// nothing depends on another.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/support.h"
+#include "oneflow_core/op/route_dims.h"
+
+namespace oneflow {
+namespace {
+
+// Scores of one token, from its logits.
+template <typename T>
+class Scores {
+ public:
+  Scores(bool sigmoid, const T* logits, int64_t experts) : sigmoid_(sigmoid), logits_(logits) {
+    if (sigmoid) return;
+    max_ = *std::max_element(logits, logits + experts);
+    sum_ = 0;
+    for (int64_t e = 0; e < experts; ++e) sum_ += std::exp(logits[e] - max_);
+  }
+  T operator()(int64_t e) const {
+    return sigmoid_ ? 1 / (1 + std::exp(-logits_[e])) : std::exp(logits_[e] - max_) / sum_;
+  }
+
+ private:
+  bool sigmoid_;
+  const T* logits_;
+  T max_ = 0, sum_ = 1;
+};
+
+struct Router {
+  bool sigmoid, normalized;
+  double scale;
+};
+
+Router MakeRouter(const KernelSetup& s) {
+  return {StringAttr(s, "scores") == "sigmoid", BoolAttr(s, "normalized"),
+          DoubleAttr(s, "scale", 1)};
+}
+
+// The best experts in order, each once, whatever the values; of equals the lower one. A value that
+// is not a number comes last.
+template <typename T, typename Value>
+void Choose(int64_t experts, int64_t choices, Value value, int32_t* ids) {
+  const auto number = [&](int64_t e) {
+    const T v = value(e);
+    return std::isnan(v) ? -std::numeric_limits<T>::infinity() : v;
+  };
+  T last = 0;
+  for (int64_t j = 0; j < choices; ++j) {
+    int64_t best = -1;
+    T most = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      const T v = number(e);
+      const bool behind = j == 0 || v < last || (v == last && e > ids[j - 1]);
+      if (behind && (best < 0 || v > most)) best = e, most = v;
+    }
+    ids[j] = static_cast<int32_t>(best);
+    last = most;
+  }
+}
+
+// The queues of one run: `ids` and `slots` of its choices in order, `offsets` of its first group,
+// those of the next `stride` behind.
+void Queue(const int32_t* ids, int64_t choices, int64_t slots_of_group, int64_t groups,
+           int64_t of_group, int64_t stride, int32_t* slots, int32_t* offsets) {
+  const auto ends = [&](int64_t g) { return offsets + g * stride; };
+  const auto end = [&](int32_t e) -> int32_t& { return ends(e / of_group)[e % of_group]; };
+  for (int64_t g = 0; g < groups; ++g) std::fill_n(ends(g), of_group + 1, 0);
+  for (int64_t i = 0; i < choices; ++i) ++end(ids[i]);
+  for (int64_t g = 0; g < groups; ++g) {
+    int32_t begin = 0;
+    for (int64_t e = 0; e < of_group; ++e) begin += std::exchange(ends(g)[e], begin);
+  }
+  // What began at an expert's first slot ends behind its last.
+  for (int64_t i = 0; i < choices; ++i) {
+    const int32_t slot = end(ids[i])++;
+    slots[i] = slot < slots_of_group ? slot : -1;
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    std::copy_backward(ends(g), ends(g) + of_group, ends(g) + of_group + 1);
+    ends(g)[0] = 0;
+    for (int64_t e = 1; e <= of_group; ++e) {
+      ends(g)[e] = std::min(ends(g)[e], static_cast<int32_t>(slots_of_group));
+    }
+  }
+}
+
+absl::StatusOr<Kernel> MakeRoute(const KernelSetup& s) {
+  const Dims &logits = In(s, 0).local(), &offsets = s.out[3].local();
+  const int64_t experts = logits[2], choices = s.out[0].local()[2];
+  const RouteDims d = MakeRouteDims(experts, offsets[0], choices, IntAttr(s, "run"), logits[1],
+                                    DoubleAttr(s, "capacity"));
+  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [d, router = MakeRouter(s), biased = s.in.size() > 1,
+            runs = logits[0] * offsets[2]](const KernelCall& call) {
+      call.pool->ParallelFor(static_cast<int>(runs), [&](int run, int) {
+        const int64_t first = run * d.run;
+        int32_t* ids = call.output<int32_t>(1) + first * d.choices;
+        for (int64_t i = 0; i < d.run; ++i) {
+          const T* l = call.input<T>(0) + (first + i) * d.experts;
+          T* w = call.output<T>(0) + (first + i) * d.choices;
+          int32_t* chosen = ids + i * d.choices;
+          const Scores<T> score(router.sigmoid, l, d.experts);
+          if (biased) {
+            const T* bias = call.input<T>(1);
+            Choose<T>(
+                d.experts, d.choices, [&](int64_t e) { return score(e) + bias[e]; }, chosen);
+          } else {
+            Choose<T>(
+                d.experts, d.choices, [&](int64_t e) { return l[e]; }, chosen);
+          }
+          T sum = 0;
+          for (int64_t j = 0; j < d.choices; ++j) sum += w[j] = score(chosen[j]);
+          for (int64_t j = 0; j < d.choices; ++j) {
+            w[j] = static_cast<T>(router.scale) * (router.normalized ? w[j] / sum : w[j]);
+          }
+        }
+        Queue(ids, d.run * d.choices, d.slots, d.groups, d.of_group(), runs * (d.of_group() + 1),
+              call.output<int32_t>(2) + first * d.choices,
+              call.output<int32_t>(3) + run * (d.of_group() + 1));
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+// With scores s, their sum S over the chosen, and g = scale dw: of a normalized weight s_j / S,
+// ds_j = (g_j - Σ g s / S) / S, else ds_j = g_j. A sigmoid's slope is s (1 - s); a softmax's
+// dl_i = s_i (ds_i - Σ ds s), and if it is normalized the sum is zero.
+absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
+  const Dims &logits = In(s, 0).local(), &ids = In(s, 1).local();
+  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [router = MakeRouter(s), tokens = logits[0] * logits[1], experts = logits[2],
+            choices = ids[2]](const KernelCall& call) {
+      ForPieces(call, tokens, RowPiece(experts), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const T* l = call.input<T>(0) + i * experts;
+          const int32_t* chosen = call.input<int32_t>(1) + i * choices;
+          const T* dw = call.input<T>(2) + i * choices;
+          T* dl = call.output<T>(0) + i * experts;
+          const Scores<T> score(router.sigmoid, l, experts);
+          T sum = 0, dot = 0;
+          for (int64_t j = 0; j < choices; ++j) {
+            const T of = score(chosen[j]);
+            sum += of, dot += of * dw[j];
+          }
+          const auto scale = static_cast<T>(router.scale);
+          if (router.sigmoid || router.normalized) {
+            std::fill_n(dl, experts, T(0));
+          } else {
+            for (int64_t e = 0; e < experts; ++e) dl[e] = -scale * dot * score(e);
+          }
+          for (int64_t j = 0; j < choices; ++j) {
+            const T of = score(chosen[j]);
+            const T ds = router.normalized ? (dw[j] - dot / sum) / sum : dw[j];
+            dl[chosen[j]] += scale * ds * of * (router.sigmoid ? 1 - of : T(1));
+          }
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace
+
+KernelTable RouteTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"route", MakeRoute},
+      {"route_grad", MakeRouteGrad},
+  };
+  return kTable;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,207 @@
+// expert_linear: y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1] -> [G, b, r, C, F]: each
+// token in the queues (dispatch.cc) times the weight of its expert; slots behind the last token
+// are 0. With `transpose_w` w is [E, F, H]. expert_linear_grad_weight: y, dout, offsets -> dw; each
+// element sums the slots of its expert in order: runs by sequence and position, then slots.
+//
+// `share` is what the costs take for the filled part of the slots: k R / (G C), if every expert has
+// as many tokens.
+#include "oneflow_core/device/cpu_scratch.h"
+#include "oneflow_core/op/experts.h"
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kSlotDims = 4;  // groups, batch, runs, slots
+
+// `tokens`[G, b, r, C, width] and `offsets` are of one queue; returns E / G.
+absl::StatusOr<int64_t> ExpectQueues(const Tensor& tokens, const Tensor& offsets) {
+  RETURN_IF_ERROR(ExpectIds("offsets", offsets));
+  if (tokens.shape.rank() != kSlotDims + 1 || offsets.shape.rank() != kSlotDims ||
+      Part(tokens.shape, 0, 3).dims != Part(offsets.shape, 0, 3).dims ||
+      offsets.shape.dims[3] < 1) {
+    return Mismatch(Describe("y", tokens) + " and " + Describe("offsets", offsets) +
+                    " must be [groups, batch, runs, slots, width] and [groups, batch, runs, "
+                    "experts of a group + 1]");
+  }
+  return offsets.shape.dims[3] - 1;
+}
+
+absl::Status ExpectShare(const Op& op) {
+  const double share = AttrDouble(op, "share", 1);
+  if (share > 0 && share <= 1) return absl::OkStatus();
+  return Mismatch("attribute \"share\" is " + std::to_string(share), "use above 0, at most 1");
+}
+
+Specs InferLinear(const OpView& v) {
+  const Tensor &y = v.in(0), &w = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"y", "w"}, {0, 1}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"y", "w"}, 0, 1));
+  ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues(y, v.in(2)));
+  RETURN_IF_ERROR(ExpectShare(v.op));
+  const bool transposed = AttrBool(v.op, "transpose_w");
+  const int in = transposed ? 2 : 1, out = transposed ? 1 : 2;
+  if (w.shape.rank() != 3 || w.shape.dims[0] != y.shape.dims[0] * of_group ||
+      w.shape.dims[in] != y.shape.dims[kSlotDims]) {
+    return Mismatch(Describe("w", w) + " must be [" + std::to_string(y.shape.dims[0] * of_group) +
+                        " experts, " + (transposed ? "any, " : "") +
+                        std::to_string(y.shape.dims[kSlotDims]) + (transposed ? "]" : ", any]"),
+                    "as follow from " + Describe("y", y) + " and " + Describe("offsets", v.in(2)));
+  }
+  return std::vector<OutputSpec>{
+      {Join(Part(y.shape, 0, kSlotDims), Part(w.shape, out, out + 1)), y.dtype}};
+}
+
+// Adds rows that split runs, where there are several; and groups, and with them their experts.
+Rows AlsoSplitQueues(const OpView& v, Rows rows, Signature runs) {
+  const int64_t groups = v.in_dims(0)[0], of_sequence = v.in_dims(0)[2];
+  if (of_sequence > 1) rows.push_back(std::move(runs));
+  if (groups > 1) rows.push_back({{S(0), S(0), S(0)}, {S(0)}, /*divided=*/groups});
+  return rows;
+}
+
+Rows LinearRows(const OpView& v) {
+  const bool transposed = AttrBool(v.op, "transpose_w");
+  return AlsoSplitQueues(v,
+                         {AllB(v),
+                          {{S(1), B(), S(1)}, {S(1)}},
+                          {{B(), S(transposed ? 1 : 2), B()}, {S(kSlotDims)}},
+                          {{S(kSlotDims), S(transposed ? 2 : 1), B()}, {P()}},
+                          {{P(), B(), B()}, {P()}}},
+                         {{S(2), B(), S(2)}, {S(2)}});
+}
+
+InputGrads LinearGradient(GradientContext& g) {
+  const Op op = g.graph.ops[g.op];
+  const TensorId dout = g.output_grads[0];
+  const bool transposed = AttrBool(op, "transpose_w");
+  AttrMap attrs;
+  if (const auto share = op.attrs.find("share"); share != op.attrs.end()) attrs.insert(*share);
+  std::vector<TensorId> grads = {-1, -1, -1};
+  if (g.needs_grad[1]) {
+    const TensorId left = transposed ? dout : op.inputs[0];
+    const TensorId right = transposed ? op.inputs[0] : dout;
+    grads[1] =
+        AddGradient(g, "expert_linear_grad_weight", ".dw", {left, right, op.inputs[2]}, attrs);
+  }
+  if (g.needs_grad[0]) {
+    attrs["transpose_w"] = !transposed;
+    grads[0] = AddGradient(g, "expert_linear", ".dx", {dout, op.inputs[1], op.inputs[2]},
+                           std::move(attrs));
+  }
+  return grads;
+}
+
+double LinearFlops(const OpView& v) {
+  return 2.0 * AttrDouble(v.op, "share", 1) * static_cast<double>(v.in(0).shape.elements()) *
+         static_cast<double>(v.out(0).shape.dims[kSlotDims]);
+}
+
+double FindShare(const LocalOp& op) {
+  const auto share = op.attrs.find("share");
+  return share == op.attrs.end() ? 1 : std::get<double>(share->second);
+}
+
+// Of a model's forward: `transpose_w` stands in gradients alone.
+double DenseFlops(const LocalOp& op) {
+  return 2.0 * FindShare(op) * static_cast<double>(Product(op.in[0])) *
+         static_cast<double>(op.out[0][kSlotDims]);
+}
+
+// Each thread multiplies the tokens of an expert and a run by itself.
+int64_t LinearWorkspace(const LocalOp& op, int threads) {
+  const int64_t slots = op.in[0][3], width = op.in[0][kSlotDims], out = op.out[0][kSlotDims];
+  return Product(op.in[0]) == 0 || out == 0 ? 0 : threads * ProductWorkspace(slots, out, width);
+}
+
+// --- expert_linear_grad_weight ---
+
+Specs InferGradWeight(const OpView& v) {
+  const Tensor &y = v.in(0), &dout = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"y", "dout"}, {0, 1}));
+  RETURN_IF_ERROR(ExpectSameType(v, {"y", "dout"}, 0, 1));
+  ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues(y, v.in(2)));
+  RETURN_IF_ERROR(ExpectShare(v.op));
+  if (dout.shape.rank() != kSlotDims + 1 ||
+      Part(dout.shape, 0, kSlotDims).dims != Part(y.shape, 0, kSlotDims).dims) {
+    return Mismatch(Describe("y", y) + " and " + Describe("dout", dout) +
+                    " differ in their first 4 dims");
+  }
+  const Shape width =
+      Join(Part(y.shape, kSlotDims, kSlotDims + 1), Part(dout.shape, kSlotDims, kSlotDims + 1));
+  return std::vector<OutputSpec>{
+      {Join(Shape({y.shape.dims[0] * of_group}), width), AccumulationType(y.dtype)}};
+}
+
+Rows GradWeightRows(const OpView& v) {
+  return AlsoSplitQueues(v,
+                         {AllB(v),
+                          {{S(1), S(1), S(1)}, {P()}},
+                          {{S(kSlotDims), B(), B()}, {S(1)}},
+                          {{B(), S(kSlotDims), B()}, {S(2)}},
+                          {{P(), B(), B()}, {P()}},
+                          {{B(), P(), B()}, {P()}}},
+                         {{S(2), S(2), S(2)}, {P()}});
+}
+
+double GradWeightFlops(const OpView& v) {
+  return 2.0 * AttrDouble(v.op, "share", 1) * static_cast<double>(v.in(0).shape.elements()) *
+         static_cast<double>(v.in_dims(1)[kSlotDims]);
+}
+
+int64_t GradWeightWorkspace(const LocalOp& op, int threads) {
+  const int64_t slots = op.in[0][3], width = op.in[0][kSlotDims], out = op.in[1][kSlotDims];
+  return Product(op.in[0]) == 0 || out == 0 ? 0 : threads * ProductWorkspace(width, out, slots);
+}
+
+}  // namespace
+
+std::vector<OpDef> ExpertLinearOps() {
+  return {
+      {.kind = "expert_linear",
+       .usage = "y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1] -> [G, b, r, C, F]",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .attrs = {{"transpose_w", AttrType::kBool}, {"share", AttrType::kDouble}},
+       .infer = InferLinear,
+       .signatures = LinearRows,
+       .gradient = LinearGradient,
+       .flops = LinearFlops,
+       .own_products = true,
+       .dense_flops = DenseFlops,
+       .overwrites = true,
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
+       .cpu_workspace = LinearWorkspace,
+       .samples =
+           [](const SampleSizes& s) {
+             Samples samples;
+             for (const RouteSample& r : RouteSamples(s)) {
+               const int64_t e = r.dims.experts;
+               samples.push_back({{r.Slots(s.c), {{e, s.c, s.o}}, r.offsets}, {}});
+               samples.push_back(
+                   {{r.Slots(s.c), {{e, s.o, s.c}}, r.offsets}, {{"transpose_w", true}}});
+             }
+             return AlsoNarrow(samples);
+           }},
+      {.kind = "expert_linear_grad_weight",
+       .usage = "y[G, b, r, C, H], dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dw[E, H, F]",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .attrs = {{"share", AttrType::kDouble}},
+       .infer = InferGradWeight,
+       .signatures = GradWeightRows,
+       .flops = GradWeightFlops,
+       .own_products = true,
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
+       .cpu_workspace = GradWeightWorkspace,
+       .samples = [](const SampleSizes& s) {
+         Samples samples;
+         for (const RouteSample& r : RouteSamples(s)) {
+           samples.push_back({{r.Slots(s.c), r.Slots(s.o), r.offsets}, {}});
+         }
+         return AlsoNarrow(samples);
+       }}};
+}
+
+}  // namespace oneflow

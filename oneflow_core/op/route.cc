@@ -1,0 +1,165 @@
+// route: logits[b, t, E] -> w[b, t, k], ids[b, t, k], slots[b, t, k], offsets[G, b, r, E/G + 1]: to
+// which k experts each token goes, what each counts for, and where in the queue of its run it
+// stands (route_dims.h). Of equal scores the lower expert comes first. `offsets` say where in a
+// group's queue the tokens of each expert begin, and where the last ones end.
+//
+// Weights are scores of the chosen: the softmax over all experts, or sigmoids (`scores`), divided
+// by their sum if `normalized`, times `scale`. A `bias`[E] is added for the choice alone, so its
+// gradient is zero (DeepSeek-AI 2024, DeepSeek-V3).
+#include "oneflow_core/op/experts.h"
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+constexpr char kSoftmax[] = "softmax", kSigmoid[] = "sigmoid";
+
+absl::StatusOr<RouteDims> CheckLogits(const OpView& v) {
+  const Tensor& logits = v.in(0);
+  RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
+  if (logits.shape.rank() != 3) {
+    return Mismatch(Describe("logits", logits) + " must be [batch, seq, experts]");
+  }
+  const std::string scores = AttrString(v.op, "scores", kSoftmax);
+  if (scores != kSoftmax && scores != kSigmoid) {
+    return Mismatch("attribute \"scores\" is \"" + scores + "\"", "use softmax or sigmoid");
+  }
+  return FindRouteDims(v, logits.shape, logits.shape.dims[2], AttrInt(v.op, "choices"));
+}
+
+Specs InferRoute(const OpView& v) {
+  ASSIGN_OR_RETURN(const RouteDims d, CheckLogits(v));
+  const Tensor& logits = v.in(0);
+  if (v.n_inputs() > 1) {
+    RETURN_IF_ERROR(ExpectFloat(v, {"logits", "bias"}));
+    RETURN_IF_ERROR(ExpectDims("bias", v.in(1), {d.experts},
+                               "a number for each expert of " + Describe("logits", logits)));
+  }
+  const Shape chosen = Join(Part(logits.shape, 0, 2), Shape({d.choices}));
+  const Shape queues = Part(SlotShape(d, logits.shape), 0, 3);
+  return std::vector<OutputSpec>{{chosen, logits.dtype},
+                                 {chosen, DType::kI32},
+                                 {chosen, DType::kI32},
+                                 {Join(queues, Shape({d.of_group() + 1})), DType::kI32}};
+}
+
+Rows RouteRows(const OpView& v) {
+  Rows rows = {AllB(v), {{S(0)}, {S(0), S(0), S(0), S(1)}}};
+  if (v.n_inputs() > 1) rows[1].in.push_back(B());
+  return rows;
+}
+
+InputGrads RouteGradient(GradientContext& g) {
+  RETURN_IF_ERROR(OnlyFirstOutput(g, "where a token goes"));
+  const Op op = g.graph.ops[g.op];
+  std::vector<TensorId> grads(op.inputs.size(), -1);
+  if (op.inputs.size() > 1 && g.needs_grad[1]) grads[1] = AddZeros(g, op.inputs[1]);
+  if (!g.needs_grad[0]) return grads;
+  AttrMap attrs;
+  for (const char* key : {"scores", "normalized", "scale"}) {
+    const auto it = op.attrs.find(key);
+    if (it != op.attrs.end()) attrs.insert(*it);
+  }
+  grads[0] = AddGradient(g, "route_grad", ".dlogits",
+                         {op.inputs[0], op.outputs[1], g.output_grads[0]}, std::move(attrs));
+  return grads;
+}
+
+// --- route_grad: logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits ---
+
+Specs InferRouteGrad(const OpView& v) {
+  const Tensor &logits = v.in(0), &ids = v.in(1), &dw = v.in(2);
+  RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
+  RETURN_IF_ERROR(ExpectChoices(ids, ids, logits));
+  RETURN_IF_ERROR(ExpectDims("dw", dw, ids.shape.dims, "that of " + Describe("ids", ids)));
+  if (dw.dtype != logits.dtype) {
+    return Mismatch(Describe("logits", logits) + " and " + Describe("dw", dw) + " differ in type");
+  }
+  return std::vector<OutputSpec>{{logits.shape, logits.dtype}};
+}
+
+std::vector<AttrDef> ScoreAttrs() {
+  return {
+      {"scores", AttrType::kString}, {"normalized", AttrType::kBool}, {"scale", AttrType::kDouble}};
+}
+
+// Each kind of score, with scores that are far apart where a test moves them a little.
+std::vector<AttrMap> ScoreSamples() {
+  return {{{"normalized", true}},
+          {{"normalized", false}, {"scale", 2.5}},
+          {{"scores", std::string(kSigmoid)}, {"normalized", true}},
+          {{"scores", std::string(kSigmoid)}}};
+}
+
+Samples RouteSamplesOf(const SampleSizes& s) {
+  Samples samples;
+  for (AttrMap attrs : ScoreSamples()) {
+    for (const RouteSample& route : RouteSamples(s)) {
+      const RouteDims& d = route.dims;
+      AttrMap all = route.attrs;
+      all.erase("experts");
+      all["choices"] = d.choices;
+      all.insert(attrs.begin(), attrs.end());
+      SampleTensor logits{{route.b, route.t, d.experts}, -3, 3};
+      // Logits of a token are apart, so that no small change changes a choice.
+      for (int64_t i = 0; i < Product(logits.dims); ++i) {
+        logits.given.push_back(static_cast<double>((i / d.experts * 5 + i % d.experts * 7) % 13) /
+                                   2.5 -
+                               2.4 + 0.001 * static_cast<double>(i % d.experts));
+      }
+      samples.push_back({{logits}, all});
+    }
+  }
+  OpSample biased = samples[0];
+  const int64_t experts = biased.in[0].dims[2];
+  biased.in.push_back({{experts}});
+  for (int64_t e = 0; e < experts; ++e) {
+    biased.in[1].given.push_back(0.37 * static_cast<double>((e * 5) % 4));
+  }
+  samples.push_back(std::move(biased));
+  return samples;
+}
+
+Samples RouteGradSamples(const SampleSizes& s) {
+  Samples samples;
+  for (const AttrMap& attrs : ScoreSamples()) {
+    const RouteSample route = RouteSamples(s)[0];
+    samples.push_back(
+        {{{{route.b, route.t, route.dims.experts}, -3, 3}, route.ids, {route.ids.dims}}, attrs});
+  }
+  return samples;
+}
+
+}  // namespace
+
+std::vector<OpDef> RouteOps() {
+  std::vector<AttrDef> attrs = ScoreAttrs();
+  for (AttrDef& attr : RouteAttrs()) attrs.push_back(std::move(attr));
+  attrs.push_back({"choices", AttrType::kInt, true});
+  return {{.kind = "route",
+           .usage = "logits[b, t, E], (bias[E]) -> w[b, t, k], ids[b, t, k], slots[b, t, k], "
+                    "offsets[G, b, r, E/G + 1]",
+           .min_inputs = 1,
+           .max_inputs = 2,
+           .outputs = 4,
+           .attrs = std::move(attrs),
+           .infer = InferRoute,
+           .signatures = RouteRows,
+           .gradient = RouteGradient,
+           .flops = PerElement(8),
+           .overwrites = true,
+           .samples = RouteSamplesOf},
+          {.kind = "route_grad",
+           .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits[b, t, E]",
+           .min_inputs = 3,
+           .max_inputs = 3,
+           .attrs = ScoreAttrs(),
+           .infer = InferRouteGrad,
+           .signatures = [](const OpView& v) { return LeadRows(v, 2); },
+           .flops = PerElement(8),
+           .overwrites = true,
+           .samples = RouteGradSamples}};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,42 @@
+// How many experts, groups, slots: what the attributes of route, dispatch, combine and their
+// gradients say of a tensor of tokens. Internal to op/ and to kernels.
+//
+// Experts 0 to E - 1 fall into G groups of E / G. A run is R consecutive positions of a sequence;
+// its tokens make k choices each, and those of one group stand in a queue of C slots, sorted by
+// expert, and for one expert by position and choice. Nothing depends on tokens outside of the run,
+// so it is the same however batch and runs are split over devices.
+//
+//   attribute    meaning                                             if absent
+//   choices      k                                                   required by route
+//   experts      E                                                   required by dispatch, combine
+//   groups       G                                                   1
+//   run          R, a divisor of the sequence                        the sequence
+//   capacity     C = ceil(capacity k R / G); what comes later is     C = min(k, E / G) R: a token
+//                dropped, and its slot is -1                         chooses an expert once, so
+//                                                                    nothing is dropped
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace oneflow {
+
+struct RouteDims {
+  int64_t experts = 1, groups = 1, choices = 1, run = 1, slots = 0;
+
+  int64_t of_group() const { return experts / groups; }
+};
+
+// `run` 0: the sequence; `capacity` 0: none. Requires groups > 0.
+inline RouteDims MakeRouteDims(int64_t experts, int64_t groups, int64_t choices, int64_t run,
+                               int64_t sequence, double capacity) {
+  RouteDims d{experts, groups, choices, run > 0 ? run : sequence};
+  d.slots = capacity > 0
+                ? static_cast<int64_t>(std::ceil(capacity * static_cast<double>(choices * d.run) /
+                                                 static_cast<double>(groups)))
+                : std::min(choices, d.of_group()) * d.run;
+  return d;
+}
+
+}  // namespace oneflow
