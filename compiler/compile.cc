@@ -48,6 +48,7 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
   RETURN_IF_ERROR(AnnotateModel(&logical, options.mesh,
                                 {.split_positions = options.split_positions,
                                  .shard = options.shard,
+                                 .experts = options.experts,
                                  .chunks = chunks,
                                  .stage_layers = options.stage_layers}));
   RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));

@@ -65,6 +65,7 @@ struct CompileOptions {
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;
   Sharding shard = {};  // of variables, over data axes
+  std::string experts;  // the axis that splits experts (AnnotateOptions::experts)
   // True: the axes of `mesh` keep their order. False: on a cluster of several levels, the axes that
   // exchange most become the innermost (order_axes.h), and the plan's mesh has that order. The
   // order of those other than the stages' is one of bits: it depends on graph, cluster, sizes of

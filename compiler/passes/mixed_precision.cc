@@ -64,7 +64,7 @@ class Narrower {
 
   Want WantedInput(const Op& op, int input) const {
     const std::vector<Precision>& precision = FindOpDef(op)->precision;
-    if (precision.empty()) return Want::kWide;
+    if (precision.empty() || AttrBool(op, "wide")) return Want::kWide;
     switch (precision[std::min(input, static_cast<int>(precision.size()) - 1)]) {
       case Precision::kWide: return Want::kWide;
       case Precision::kNarrow: return Want::kNarrow;

@@ -84,6 +84,16 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
   return absl::OkStatus();
 }
 
+// True if the parts that input 0 is split into, over all axes that split it so, may be so many.
+bool MayDivide(const Graph& graph, const Op& op, const Signature& row) {
+  if (row.divided == 0) return true;
+  int64_t parts = 1;
+  for (size_t a = 0; a < graph.mesh.axes.size(); ++a) {
+    if (graph.tensors[op.inputs[0]].sbp[a] == row.in[0]) parts *= graph.mesh.axes[a].size;
+  }
+  return row.divided % parts == 0;
+}
+
 absl::Status CheckSignature(const Graph& graph, const Op& op) {
   const OpDef* def = FindOpDef(op);
   if (def == nullptr) return Refuse(op, "is of no known kind");
@@ -93,7 +103,10 @@ absl::Status CheckSignature(const Graph& graph, const Op& op) {
     Signature used;
     for (TensorId t : op.inputs) used.in.push_back(graph.tensors[t].sbp[a]);
     for (TensorId t : op.outputs) used.out.push_back(graph.tensors[t].sbp[a]);
-    if (std::find(rows.begin(), rows.end(), used) == rows.end()) {
+    const bool found = std::any_of(rows.begin(), rows.end(), [&](const Signature& row) {
+      return row.in == used.in && row.out == used.out && MayDivide(graph, op, row);
+    });
+    if (!found) {
       return Refuse(op, "no row of its table on axis " + mesh.axes[a].name + " is (" +
                             ToString(used.in) + ") -> " + ToString(used.out));
     }

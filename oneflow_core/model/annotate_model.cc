@@ -17,13 +17,20 @@
 namespace oneflow {
 namespace {
 
-// "data" and its factors "data.0", "data.1", ...
-std::vector<std::string> ListAxes(const Mesh& mesh, const std::string& name) {
+// "data" and its factors "data.0", "data.1", ...; of all names, in the order of the mesh.
+std::vector<std::string> ListAxes(const Mesh& mesh, const std::vector<std::string>& names) {
   std::vector<std::string> axes;
   for (const Mesh::Axis& axis : mesh.axes) {
-    if (axis.name == name || axis.name.starts_with(name + '.')) axes.push_back(axis.name);
+    const bool named = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return axis.name == name || axis.name.starts_with(name + '.');
+    });
+    if (named) axes.push_back(axis.name);
   }
   return axes;
+}
+
+bool Has(const std::vector<std::string>& axes, const std::string& axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
 int CountDevices(const Mesh& mesh, const std::vector<std::string>& axes) {
@@ -223,7 +230,7 @@ std::string FactorsText(int64_t degree, int64_t groups, int64_t heads) {
 // Each device gets a group, and a query head of it.
 absl::StatusOr<TensorAxes> AssignTensorAxes(const Graph& graph, const Family& family,
                                             const Mesh& mesh) {
-  TensorAxes axes{.all = ListAxes(mesh, "tensor")};
+  TensorAxes axes{.all = ListAxes(mesh, {"tensor"})};
   std::sort(axes.all.begin(), axes.all.end());  // by factor: a mesh may have them in any order
   const GroupedHeads grouped = FindGroupedHeads(graph, family);
   if (!grouped.groups) {
@@ -288,9 +295,8 @@ Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t
   for (int d = 0; d < tensor.shape.rank(); ++d) {
     const int64_t size = tensor.shape.dims[d];
     const bool split =
-        std::any_of(tensor.constraint.begin(), tensor.constraint.end(), [&](const auto& on) {
-          return on.second == S(d) && std::find(but.begin(), but.end(), on.first) == but.end();
-        });
+        std::any_of(tensor.constraint.begin(), tensor.constraint.end(),
+                    [&](const auto& on) { return on.second == S(d) && !Has(but, on.first); });
     if (split || size < parts) continue;
     const double most = static_cast<double>((size + parts - 1) / parts) / static_cast<double>(size);
     if (!best.split() || most < least) best = S(d), least = most;
@@ -305,15 +311,20 @@ const Sbp* AskedByUser(const Tensor& tensor, const std::string& axis) {
 
 // Writes the attributes of all variables. The user's constraints win: on an axis where a variable
 // is B nothing of it is split; where it is split, it is so for its readers, too, but for a gather.
-void ShardVariables(const std::vector<std::string>& data, int parts, const Sharding& shard,
+void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const Sharding& shard,
                     Graph* graph) {
   using Axes = std::vector<std::string>;
-  const auto has = [](const Axes& axes, const std::string& axis) {
-    return std::find(axes.begin(), axes.end(), axis) != axes.end();
-  };
   for (Op& op : graph->ops) {
     if (op.kind != "variable") continue;
     const Tensor& tensor = graph->tensors[op.outputs[0]];
+    // Without those on which it is split by its experts.
+    Axes data;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(data), [&](const std::string& axis) {
+      const Sbp* asked = AskedOn(tensor, axis);
+      return asked == nullptr || !asked->split() || AskedByUser(tensor, axis) != nullptr;
+    });
+    const int parts = CountDevices(mesh, data);
+    if (parts == 1) continue;
     const auto set = [&](const char* attr, const auto& wanted) {
       Axes axes;
       std::copy_if(data.begin(), data.end(), std::back_inserter(axes), wanted);
@@ -321,13 +332,13 @@ void ShardVariables(const std::vector<std::string>& data, int parts, const Shard
     };
     const auto free = [&](const std::string& axis) { return AskedByUser(tensor, axis) == nullptr; };
     const auto of = [&](const Axes& axes) {
-      return [&](const std::string& axis) { return has(axes, axis) && free(axis); };
+      return [&](const std::string& axis) { return Has(axes, axis) && free(axis); };
     };
     const Sbp split = BestSplit(tensor, data, parts);
     set("reduced", [&](const std::string& axis) {
       // When a gradient is reduced is the same for all variables, split or not.
       return free(axis) &&
-             (has(shard.reduced, axis) || (!split.split() && has(shard.gradients, axis)));
+             (Has(shard.reduced, axis) || (!split.split() && Has(shard.gradients, axis)));
     });
     if (split.split()) {
       op.attrs.emplace("split_dim", static_cast<int64_t>(split.dim));
@@ -338,7 +349,7 @@ void ShardVariables(const std::vector<std::string>& data, int parts, const Shard
     const bool once = shard.gather == Sharding::Gather::kOnce;
     set("gather_once", [&](const std::string& axis) {
       const bool splits = free(axis) ? split.split() : AskedOn(tensor, axis)->split();
-      return splits && has(shard.states, axis) && (once || !has(shard.weights, axis));
+      return splits && Has(shard.states, axis) && (once || !Has(shard.weights, axis));
     });
     if (shard.gather == Sharding::Gather::kEachMicroBatch && !shard.weights.empty()) {
       op.attrs["gather_shared"] = true;
@@ -346,12 +357,73 @@ void ShardVariables(const std::vector<std::string>& data, int parts, const Shard
   }
 }
 
+// What reads the weight of a mixture of experts is computed where its experts lie.
+void ConstrainReaders(Graph* graph, TensorId weight, const std::vector<std::string>& axes,
+                      Sbp sbp) {
+  for (const Op& op : graph->ops) {
+    if (std::find(op.inputs.begin(), op.inputs.end(), weight) == op.inputs.end()) continue;
+    Constrain(graph, op, axes, sbp);
+  }
+}
+
+// True if the op is one of a mixture of experts in groups.
+bool HasGroups(const Op& op) {
+  const OpDef* def = FindOpDef(op);
+  return def != nullptr && std::any_of(def->attrs.begin(), def->attrs.end(),
+                                       [](const AttrDef& a) { return a.name == "groups"; });
+}
+
+int64_t CountExperts(const Graph& graph, const Family& family) {
+  for (const Op& op : graph.ops) {
+    const TensorSplit* split = op.kind == "variable" ? FindSplit(family, op) : nullptr;
+    if (split == nullptr || !split->by_expert) continue;
+    return graph.tensors[op.outputs[0]].shape.dims[split->by_expert->dim];
+  }
+  return 0;
+}
+
+// The axes that split experts; the groups of a mixture without a capacity are their parts.
+absl::StatusOr<std::vector<std::string>> SplitExperts(const Mesh& mesh, const Family& family,
+                                                      const std::string& wanted, Graph* graph) {
+  const std::vector<std::string> axes = ListAxes(mesh, {wanted.empty() ? "expert" : wanted});
+  if (axes.empty() && wanted.empty()) return axes;
+  const std::string where = wanted.empty() ? "mesh axis expert" : "--experts=" + wanted;
+  if (axes.empty()) {
+    return InputError(where, "is no axis of the mesh " + ToString(mesh),
+                      "use expert, data, or a factor of it: data.1 of --mesh=data=2x4");
+  }
+  const int64_t parts = CountDevices(mesh, axes), experts = CountExperts(*graph, family);
+  if (experts == 0 && parts == 1) return axes;
+  if (experts == 0) {
+    return InputError(where, "splits experts, and \"" + graph->name + "\" has none",
+                      "use data in its place");
+  }
+  for (Op& op : graph->ops) {
+    if (!HasGroups(op)) continue;
+    const bool own = AttrDouble(op, "capacity") > 0 || op.attrs.contains("groups");
+    const int64_t groups = own ? AttrInt(op, "groups", 1) : experts;
+    if (groups % parts != 0) {
+      return InputError(where + " of " + std::to_string(parts) + " parts",
+                        "does not divide the " + std::to_string(groups) +
+                            (own ? " groups of experts of \"" : " experts of \"") + op.name + '"',
+                        "use a divisor");
+    }
+    if (!own) op.attrs["groups"] = parts;
+  }
+  return axes;
+}
+
 void ConstrainModel(Graph* graph, const Family& family, const std::vector<std::string>& data,
-                    const TensorAxes& tensor, const AnnotateOptions& options) {
+                    const std::vector<std::string>& experts, const TensorAxes& tensor,
+                    const AnnotateOptions& options) {
   const std::vector<bool> stream = FindStream(*graph);
   for (const Op& op : graph->ops) {
     if (op.kind == "variable") {
       const TensorSplit* split = FindSplit(family, op);
+      if (split != nullptr && split->by_expert) {
+        Constrain(graph, op, experts, *split->by_expert);
+        ConstrainReaders(graph, op.outputs[0], experts, *split->by_expert);
+      }
       const Sbp sbp = split == nullptr ? B() : split->sbp;
       Constrain(graph, op, tensor.of_groups, sbp);
       Constrain(graph, op, tensor.within_groups,
@@ -375,7 +447,7 @@ void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
 }  // namespace
 
 absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options) {
-  const std::vector<std::string> data = ListAxes(mesh, "data");
+  const std::vector<std::string> data = ListAxes(mesh, {"data", "expert"});
   ASSIGN_OR_RETURN(const std::optional<Family> family, FindFamily(*graph));
   const int blocks = family ? CountBlocks(*graph) : 0;
   if (blocks == 0) {
@@ -389,11 +461,12 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions
     ASSIGN_OR_RETURN(const TensorAxes tensor, AssignTensorAxes(*graph, *family, mesh));
     RETURN_IF_ERROR(CheckDegree(*graph, *family, CountDevices(mesh, tensor.all)));
     RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
-    ConstrainModel(graph, *family, data, tensor, options);
+    ASSIGN_OR_RETURN(const std::vector<std::string> experts,
+                     SplitExperts(mesh, *family, options.experts, graph));
+    ConstrainModel(graph, *family, data, experts, tensor, options);
   }
-  const int parts = CountDevices(mesh, data);
   ASSIGN_OR_RETURN(const Sharding shard, OnMesh(options.shard, mesh));
-  if (parts > 1) ShardVariables(data, parts, shard, graph);
+  ShardVariables(mesh, data, shard, graph);
   return absl::OkStatus();
 }
 

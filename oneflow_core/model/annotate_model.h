@@ -11,7 +11,12 @@
 //   pipe                  blocks in order, embedding first, head and loss last, so that the stage
 //                         with the most flops has the fewest (balance_stages.h); over `chunks`
 //                         times as many chunks, which the stages take in turn
+//   expert, expert.0, ... as data: it splits the batch. Experts lie on it
 //   any other             none
+//
+// The experts of a mixture are split over the axes of `experts`, or over `expert`, in as many
+// groups as the parts, and their products are computed where they lie. A mixture with a capacity
+// has its own number of groups, which the parts must divide.
 //
 // Where query heads share keys and values in groups, `tensor` splits the groups. More devices than
 // groups are written as factors, tensor=8x2: the first factors split the groups; on the others keys
@@ -37,6 +42,7 @@ struct AnnotateOptions {
   // dearer.
   bool split_positions = false;
   Sharding shard = {};  // of variables, over data axes: attributes of their ops
+  std::string experts;  // axis that splits experts: "data.1"; empty: "expert", where there is one
   int chunks = 1;       // a stage
   // The number of blocks of each chunk along the pipe, in order; empty: balanced. Only the first
   // chunk, which has the embedding, and the last, which has the head, may have none.

@@ -24,6 +24,9 @@ struct TensorSplit {
   // `tensor` that split the query heads of a group, since there is no further group to split.
   // Absent: `sbp` there, too.
   std::optional<Sbp> within_group = {};
+  // Of the weight of a mixture of experts: the layout on axes that split experts. What reads it is
+  // computed where its experts are.
+  std::optional<Sbp> by_expert = {};
 };
 
 struct Family {

@@ -89,10 +89,51 @@ class Llama {
   }
 
   Value Mlp(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]
-    const Value gate = Linear(at + ".gate", x, {Hidden()}, {Inner()}, Normal(kDeviation));
-    const Value up = Linear(at + ".up", x, {Hidden()}, {Inner()}, Normal(kDeviation));
+    if (config_.experts == 0) return Dense(at, x, config_.inner);
+    const Value chosen = Experts(at, x);
+    if (config_.shared == 0) return chosen;
+    return g_.Add(at + ".add", Dense(at + ".shared", x, config_.shared), chosen);
+  }
+
+  Value Dense(const std::string& at, Value x, int64_t width) {
+    const NamedDim inner("inner", width);
+    const Value gate = Linear(at + ".gate", x, {Hidden()}, {inner}, Normal(kDeviation));
+    const Value up = Linear(at + ".up", x, {Hidden()}, {inner}, Normal(kDeviation));
     x = g_.Gated(at + ".act", gate, up, "silu");
-    return Linear(at + ".proj", x, {Inner()}, {Hidden()}, Residual());
+    return Linear(at + ".proj", x, {inner}, {Hidden()}, Residual());
+  }
+
+  Value Experts(const std::string& at, Value x) {
+    const NamedDim experts("experts", config_.experts);
+    const Value router =
+        g_.Variable(at + ".router.weight", {Hidden(), experts}, Normal(kDeviation));
+    const Value logits = g_.Op("linear", at + ".router", {x, router}, {{"wide", true}});
+    AttrMap queues;
+    if (config_.run > 0) queues["run"] = config_.run;
+    if (config_.capacity > 0) {
+      queues["capacity"] = config_.capacity;
+      queues["groups"] = config_.experts;
+    }
+    AttrMap route = queues;
+    route["choices"] = config_.choices;
+    route["normalized"] = config_.normalized;
+    const Value w = g_.Op("route", at + ".route", {logits}, route);
+    const Value ids = w.output(1), slots = w.output(2), offsets = w.output(3);
+    queues["experts"] = config_.experts;
+    const int64_t taken = config_.choices * (config_.run > 0 ? config_.run : config_.sequence);
+    const auto product = [&](const std::string& name, Value y, NamedDim in, NamedDim out,
+                             Init init) {
+      const Value weight =
+          g_.Variable(at + ".experts." + name + ".weight", {experts, in, out}, init);
+      return g_.Op("expert_linear", at + ".experts." + name, {y, weight, offsets},
+                   {{"taken", taken}});
+    };
+    x = g_.Op("dispatch", at + ".dispatch", {x, ids, slots}, queues);  // [G,b,r,C,H]
+    const Value gate = product("gate", x, Hidden(), Inner(), Normal(kDeviation));
+    const Value up = product("up", x, Hidden(), Inner(), Normal(kDeviation));
+    x = g_.Gated(at + ".experts.act", gate, up, "silu");
+    x = product("proj", x, Inner(), Hidden(), Residual());
+    return g_.Op("combine", at + ".combine", {x, ids, slots, w}, queues);
   }
 
   const LlamaConfig& config_;
@@ -103,6 +144,25 @@ std::string NumberText(double value) {
   std::ostringstream text;
   text << value;
   return text.str();
+}
+
+absl::Status CheckExperts(const LlamaConfig& config) {
+  if (config.experts == 0) return absl::OkStatus();
+  if (config.choices < 1 || config.choices > config.experts) {
+    return InputError("--choices=" + std::to_string(config.choices),
+                      "is out of range: there are " + std::to_string(config.experts) + " experts",
+                      "use 1 to " + std::to_string(config.experts));
+  }
+  if (config.run > 0 && config.sequence % config.run != 0) {
+    return InputError("--run=" + std::to_string(config.run),
+                      "does not divide --sequence=" + std::to_string(config.sequence),
+                      "use a divisor, or leave it out: a sequence is a run then");
+  }
+  if (!(config.capacity >= 0 && config.capacity <= static_cast<double>(config.experts))) {
+    return InputError("--capacity=" + NumberText(config.capacity), "is out of range",
+                      "use slots relative to even routing, as 1.25, or 0 to drop nothing");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -119,7 +179,13 @@ Family LlamaFamily() {
                      {"h.*.attn.proj.weight", S(0), S(1)},
                      {"h.*.mlp.gate.weight", S(1)},
                      {"h.*.mlp.up.weight", S(1)},
-                     {"h.*.mlp.proj.weight", S(0)}},
+                     {"h.*.mlp.proj.weight", S(0)},
+                     {"h.*.mlp.shared.gate.weight", S(1)},
+                     {"h.*.mlp.shared.up.weight", S(1)},
+                     {"h.*.mlp.shared.proj.weight", S(0)},
+                     {.variable = "h.*.mlp.experts.gate.weight", .sbp = S(2), .by_expert = S(0)},
+                     {.variable = "h.*.mlp.experts.up.weight", .sbp = S(2), .by_expert = S(0)},
+                     {.variable = "h.*.mlp.experts.proj.weight", .sbp = S(1), .by_expert = S(0)}},
           .files = &LlamaFiles()};
 }
 
@@ -135,7 +201,8 @@ absl::Status CheckLlamaConfig(const LlamaConfig& config) {
       {"groups", config.groups, 1, 10000},       {"head_dim", config.head_dim, 1, 1 << 16},
       {"hidden", config.hidden, 1, 1 << 20},     {"inner", config.inner, 1, 1 << 22},
       {"sequence", config.sequence, 1, 1 << 24}, {"vocab", config.vocab, 1, 1 << 28},
-      {"window", config.window, 0, 1 << 24}};
+      {"window", config.window, 0, 1 << 24},     {"experts", config.experts, 0, 1 << 12},
+      {"shared", config.shared, 0, 1 << 22},     {"run", config.run, 0, 1 << 24}};
   for (const Number& n : numbers) {
     if (n.value >= n.least && n.value <= n.largest) continue;
     return InputError(std::string("--") + n.flag + '=' + std::to_string(n.value), "is out of range",
@@ -149,6 +216,7 @@ absl::Status CheckLlamaConfig(const LlamaConfig& config) {
     return InputError("--norm_epsilon=" + NumberText(config.epsilon), "is out of range",
                       "use a number above 0 and below 1: 1e-5, 1e-6, ...");
   }
+  RETURN_IF_ERROR(CheckExperts(config));
   if (config.heads % config.groups != 0) {
     return InputError("--groups=" + std::to_string(config.groups),
                       "does not divide --heads=" + std::to_string(config.heads),
@@ -169,8 +237,10 @@ proto::Graph BuildLlama(const LlamaConfig& config) {
 
 int64_t ParameterCount(const LlamaConfig& config) {
   const int64_t qkv = (config.heads + 2 * config.groups) * config.head_dim;
+  const int64_t mlps =
+      config.experts > 0 ? config.experts * config.inner + config.shared : config.inner;
   const int64_t weights = config.hidden * qkv + config.heads * config.head_dim * config.hidden +
-                          3 * config.hidden * config.inner;
+                          config.experts * config.hidden + 3 * config.hidden * mlps;
   const int64_t biases = config.qkv_bias ? qkv : 0;
   const int64_t norms = 2 * config.hidden + (config.qk_norm ? 2 * config.head_dim : 0);
   const int64_t embeddings = config.vocab * config.hidden * (config.tied ? 1 : 2);

@@ -12,11 +12,15 @@
 //     x + attn.proj(attention(q, k, v)), with q [b,t,g,r,d] and k, v [b,t,g,d] of
 //       attn.split(attn.qkv(norm_1(x))), [b,t,g,r+2,d]: a group's queries, its key and its value;
 //       q and k are normalised (qk_norm), then rotated by their positions;
-//     then x + mlp.proj(silu(mlp.gate(n)) * mlp.up(n)) of n = norm_2(x), gate and up [b,t,I];
+//     then x + mlp.proj(silu(mlp.gate(n)) * mlp.up(n)) of n = norm_2(x), gate and up [b,t,I]; or,
+//       with E experts, x + the weighted sum of such an MLP of each of the k that mlp.route chooses
+//       from mlp.router(n) [b,t,E], their weights mlp.experts.gate, up [E,H,I] and proj [E,I,H]
+//       (docs/moe.md), and of one that all tokens take, if `shared` is not 0;
 //   logits [b,t,V] = norm_f(x) against head.weight or wte (tied); loss [] = mean cross entropy.
 //
 // References: Touvron et al. 2023 (Llama 2), Dubey et al. 2024 (Llama 3), Jiang et al. 2023
-// (Mistral 7B), Qwen Team 2024 (Qwen 2.5) and 2025 (Qwen 3).
+// (Mistral 7B), Qwen Team 2024 (Qwen 2.5) and 2025 (Qwen 3); Fedus et al. 2022 (Switch), Jiang et
+// al. 2024 (Mixtral), DeepSeek-AI 2024 (DeepSeek-V3).
 #pragma once
 
 #include <cstdint>
@@ -47,10 +51,16 @@ struct LlamaConfig {
   double theta = 10000;                                // base of the rotary frequencies
   std::optional<RotaryOptions::Scaling> scaling = {};  // of Llama 3.1
   double epsilon = 1e-5;                               // of the norms
-  bool tied = true;       // the head is the token embedding, transposed
-  bool qkv_bias = false;  // Qwen 2.5
-  bool qk_norm = false;   // Qwen 3: queries and keys are normalised, over each head
-  int64_t window = 0;     // Mistral: the last positions that a query sees; 0: all before it
+  bool tied = true;        // the head is the token embedding, transposed
+  bool qkv_bias = false;   // Qwen 2.5
+  bool qk_norm = false;    // Qwen 3: queries and keys are normalised, over each head
+  int64_t window = 0;      // Mistral: the last positions that a query sees; 0: all before it
+  int64_t experts = 0;     // of a mixture, each with an MLP of width `inner`; 0: one MLP
+  int64_t choices = 2;     // experts of a token
+  int64_t shared = 0;      // width of a further MLP that every token takes; 0: none
+  bool normalized = true;  // the weights of a token's choices add up to 1
+  double capacity = 0;     // slots of an expert, relative to even routing; 0: nothing is dropped
+  int64_t run = 0;         // positions that share a queue (docs/moe.md); 0: the sequence
 };
 
 // The row of the table of families.

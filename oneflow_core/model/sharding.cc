@@ -52,7 +52,11 @@ bool Has(const Axes& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-bool SplitsBatch(std::string_view axis) { return axis == kData || axis.substr(0, 5) == "data."; }
+// Axes of experts split the batch, too.
+bool SplitsBatch(std::string_view axis) {
+  const std::string_view word = axis.substr(0, axis.find('.'));
+  return word == kData || word == "expert";
+}
 
 // The axes of the mesh that `names` stand for, in its order.
 absl::StatusOr<Axes> Expand(std::string_view what, const Axes& names, const Mesh& mesh) {

@@ -3,8 +3,11 @@
 // are 0. With `transpose_w` w is [E, F, H]. expert_linear_grad_weight: y, dout, offsets -> dw; each
 // element sums the slots of its expert in order: runs by sequence and position, then slots.
 //
-// `share` is what the costs take for the filled part of the slots: k R / (G C), if every expert has
-// as many tokens.
+// `taken` is what costs take for the number of slots that tokens take, of the queues of a run: k R,
+// which they all do if nothing is dropped. Without it every slot counts.
+#include <algorithm>
+#include <utility>
+
 #include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/op/experts.h"
 #include "oneflow_core/op/families.h"
@@ -28,10 +31,12 @@ absl::StatusOr<int64_t> ExpectQueues(const Tensor& tokens, const Tensor& offsets
   return offsets.shape.dims[3] - 1;
 }
 
-absl::Status ExpectShare(const Op& op) {
-  const double share = AttrDouble(op, "share", 1);
-  if (share > 0 && share <= 1) return absl::OkStatus();
-  return Mismatch("attribute \"share\" is " + std::to_string(share), "use above 0, at most 1");
+// The part of the slots that costs take for full. `slots`[G, b, r, C, ...].
+double FullPart(const AttrMap& attrs, const Dims& slots) {
+  const auto taken = attrs.find("taken");
+  const auto all = static_cast<double>(slots[0] * slots[3]);
+  if (taken == attrs.end() || all == 0) return 1;
+  return std::clamp(static_cast<double>(std::get<int64_t>(taken->second)) / all, 0.0, 1.0);
 }
 
 Specs InferLinear(const OpView& v) {
@@ -39,7 +44,6 @@ Specs InferLinear(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"y", "w"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, {"y", "w"}, 0, 1));
   ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues(y, v.in(2)));
-  RETURN_IF_ERROR(ExpectShare(v.op));
   const bool transposed = AttrBool(v.op, "transpose_w");
   const int in = transposed ? 2 : 1, out = transposed ? 1 : 2;
   if (w.shape.rank() != 3 || w.shape.dims[0] != y.shape.dims[0] * of_group ||
@@ -77,7 +81,7 @@ InputGrads LinearGradient(GradientContext& g) {
   const TensorId dout = g.output_grads[0];
   const bool transposed = AttrBool(op, "transpose_w");
   AttrMap attrs;
-  if (const auto share = op.attrs.find("share"); share != op.attrs.end()) attrs.insert(*share);
+  if (const auto taken = op.attrs.find("taken"); taken != op.attrs.end()) attrs.insert(*taken);
   std::vector<TensorId> grads = {-1, -1, -1};
   if (g.needs_grad[1]) {
     const TensorId left = transposed ? dout : op.inputs[0];
@@ -94,18 +98,13 @@ InputGrads LinearGradient(GradientContext& g) {
 }
 
 double LinearFlops(const OpView& v) {
-  return 2.0 * AttrDouble(v.op, "share", 1) * static_cast<double>(v.in(0).shape.elements()) *
+  return 2.0 * FullPart(v.op.attrs, v.in_dims(0)) * static_cast<double>(v.in(0).shape.elements()) *
          static_cast<double>(v.out(0).shape.dims[kSlotDims]);
-}
-
-double FindShare(const LocalOp& op) {
-  const auto share = op.attrs.find("share");
-  return share == op.attrs.end() ? 1 : std::get<double>(share->second);
 }
 
 // Of a model's forward: `transpose_w` stands in gradients alone.
 double DenseFlops(const LocalOp& op) {
-  return 2.0 * FindShare(op) * static_cast<double>(Product(op.in[0])) *
+  return 2.0 * FullPart(op.attrs, op.in[0]) * static_cast<double>(Product(op.in[0])) *
          static_cast<double>(op.out[0][kSlotDims]);
 }
 
@@ -122,7 +121,6 @@ Specs InferGradWeight(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"y", "dout"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, {"y", "dout"}, 0, 1));
   ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues(y, v.in(2)));
-  RETURN_IF_ERROR(ExpectShare(v.op));
   if (dout.shape.rank() != kSlotDims + 1 ||
       Part(dout.shape, 0, kSlotDims).dims != Part(y.shape, 0, kSlotDims).dims) {
     return Mismatch(Describe("y", y) + " and " + Describe("dout", dout) +
@@ -146,7 +144,7 @@ Rows GradWeightRows(const OpView& v) {
 }
 
 double GradWeightFlops(const OpView& v) {
-  return 2.0 * AttrDouble(v.op, "share", 1) * static_cast<double>(v.in(0).shape.elements()) *
+  return 2.0 * FullPart(v.op.attrs, v.in_dims(0)) * static_cast<double>(v.in(0).shape.elements()) *
          static_cast<double>(v.in_dims(1)[kSlotDims]);
 }
 
@@ -163,7 +161,7 @@ std::vector<OpDef> ExpertLinearOps() {
        .usage = "y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1] -> [G, b, r, C, F]",
        .min_inputs = 3,
        .max_inputs = 3,
-       .attrs = {{"transpose_w", AttrType::kBool}, {"share", AttrType::kDouble}},
+       .attrs = {{"transpose_w", AttrType::kBool}, {"taken", AttrType::kInt}},
        .infer = InferLinear,
        .signatures = LinearRows,
        .gradient = LinearGradient,
@@ -188,7 +186,7 @@ std::vector<OpDef> ExpertLinearOps() {
        .usage = "y[G, b, r, C, H], dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dw[E, H, F]",
        .min_inputs = 3,
        .max_inputs = 3,
-       .attrs = {{"share", AttrType::kDouble}},
+       .attrs = {{"taken", AttrType::kInt}},
        .infer = InferGradWeight,
        .signatures = GradWeightRows,
        .flops = GradWeightFlops,

@@ -5,6 +5,8 @@
 // With a bias there is no row that splits the contraction: the sum of the parts would add the bias
 // once for each. The pass `decompose` splits such an op into linear and add_bias.
 //
+// An op that is `wide` computes in f32 whatever the precision of the plan, as a router does.
+//
 // x and w may be bf16, and so is the result then, and a bias may be; it is added in f32, before the
 // result is rounded.
 #include "oneflow_core/op/families.h"
@@ -71,6 +73,7 @@ InputGrads GradientFrom(GradientContext& g, TensorId dy, size_t bias = 2) {
   const Op op = g.graph.ops[g.op];
   const LinearDims d = Geometry({g.graph, op});
   AttrMap attrs = {{"contract", int64_t{d.c}}, {"transpose_w", d.transposed}};
+  if (AttrBool(op, "wide")) attrs["wide"] = true;
   std::vector<TensorId> grads(op.inputs.size(), -1);
   if (g.needs_grad[0]) {
     grads[0] = AddGradient(g, "linear_grad_input", ".dx", {dy, op.inputs[1]}, attrs);
@@ -291,8 +294,10 @@ InputGrads AddBiasGradient(GradientContext& g) {
 }  // namespace
 
 std::vector<OpDef> LinearOps() {
-  const std::vector<AttrDef> attrs = {
-      {"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}, {"then", AttrType::kString}};
+  const std::vector<AttrDef> attrs = {{"contract", AttrType::kInt},
+                                      {"transpose_w", AttrType::kBool},
+                                      {"then", AttrType::kString},
+                                      {"wide", AttrType::kBool}};
   std::vector<AttrDef> gated_attrs = attrs;
   gated_attrs.push_back({"activation", AttrType::kString, true});
   return {

@@ -228,8 +228,10 @@ Rows GradBiasRows(const OpView& v) {
 }  // namespace
 
 std::vector<OpDef> LinearGradOps() {
-  const std::vector<AttrDef> attrs = {
-      {"contract", AttrType::kInt}, {"transpose_w", AttrType::kBool}, {"then", AttrType::kString}};
+  const std::vector<AttrDef> attrs = {{"contract", AttrType::kInt},
+                                      {"transpose_w", AttrType::kBool},
+                                      {"then", AttrType::kString},
+                                      {"wide", AttrType::kBool}};
   std::vector<AttrDef> gated_attrs = attrs;
   gated_attrs.push_back({"activation", AttrType::kString, true});
   return {
@@ -279,7 +281,8 @@ std::vector<OpDef> LinearGradOps() {
        .max_inputs = 2,
        .attrs = {{"contract", AttrType::kInt},
                  {"transpose_w", AttrType::kBool},
-                 {"lead", AttrType::kInt, true}},
+                 {"lead", AttrType::kInt, true},
+                 {"wide", AttrType::kBool}},
        .infer = InferGradWeight,
        .signatures = GradWeightRows,
        .flops = GradWeightFlops,

@@ -227,7 +227,18 @@ class ActorOp {
   }
 
   bool Fits(const Signature& row, int axis) const {
-    return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis);
+    return AllFit(row.in, op().inputs, axis) && AllFit(row.out, op().outputs, axis) &&
+           MayDivide(row);
+  }
+
+  // True if the parts that input 0 is split into, over all axes that split it so, may be so many.
+  bool MayDivide(const Signature& row) const {
+    if (row.divided == 0) return true;
+    int64_t parts = 1;
+    for (const Layout::Split& split : layouts_[op().inputs[0]].splits) {
+      if (row.in[0] == S(split.dim)) parts *= mesh_.axes[split.axis].size;
+    }
+    return row.divided % parts == 0;
   }
 
   bool AllFit(const std::vector<Sbp>& row, const std::vector<TensorId>& tensors, int axis) const {

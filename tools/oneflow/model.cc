@@ -101,6 +101,15 @@ absl::StatusOr<LlamaConfig> LlamaFromFlags(const Arguments& args) {
   set("theta", FLAGS_theta, &config.theta);
   set("norm_epsilon", FLAGS_norm_epsilon, &config.epsilon);
   set("window", FLAGS_window, &config.window);
+  if (args.Given("experts") && !absl::SimpleAtoi(FLAGS_experts, &config.experts)) {
+    return InputError("--experts=" + FLAGS_experts, "is no number",
+                      "write how many experts each block has; axes belong to `oneflow compile`");
+  }
+  set("choices", FLAGS_choices, &config.choices);
+  set("shared", FLAGS_shared, &config.shared);
+  set("normalized", FLAGS_normalized, &config.normalized);
+  set("capacity", FLAGS_capacity, &config.capacity);
+  set("run", FLAGS_run, &config.run);
   set("qkv_bias", FLAGS_qkv_bias, &config.qkv_bias);
   set("qk_norm", FLAGS_qk_norm, &config.qk_norm);
   if (args.Given("rope_scaling")) {
@@ -125,12 +134,15 @@ absl::StatusOr<LlamaConfig> LlamaFromFlags(const Arguments& args) {
 
 absl::StatusOr<Model> MakeLlama(const Arguments& args) {
   ASSIGN_OR_RETURN(const LlamaConfig config, LlamaFromFlags(args));
-  return Model{
-      BuildLlama(config), ParameterCount(config),
-      absl::StrFormat("layers %d, heads %d in %d groups, hidden %d, inner %d, sequence %d, "
-                      "vocabulary %d",
-                      config.layers, config.heads, config.groups, config.hidden, config.inner,
-                      config.sequence, config.vocab)};
+  std::string numbers = absl::StrFormat(
+      "layers %d, heads %d in %d groups, hidden %d, inner %d, sequence %d, "
+      "vocabulary %d",
+      config.layers, config.heads, config.groups, config.hidden, config.inner, config.sequence,
+      config.vocab);
+  if (config.experts > 0) {
+    absl::StrAppendFormat(&numbers, ", %d of %d experts", config.choices, config.experts);
+  }
+  return Model{BuildLlama(config), ParameterCount(config), std::move(numbers)};
 }
 
 // A row for each family of oneflow_core/model/families.h.
@@ -145,7 +157,7 @@ std::vector<FamilyFlags> Table() {
           {"llama",
            MakeLlama,
            {"groups", "head_dim", "inner", "theta", "rope_scaling", "norm_epsilon", "qkv_bias",
-            "qk_norm", "window"}}};
+            "qk_norm", "window", "experts", "choices", "shared", "normalized", "capacity", "run"}}};
 }
 
 // "`oneflow model gpt ...` or `oneflow model llama ...`"
