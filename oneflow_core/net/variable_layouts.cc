@@ -41,7 +41,7 @@ class Finder {
     found_ = VariableLayouts{.variable = &variable};
     seen_.clear();
     for (const int id : variable.register_()) {
-      if (id < 0 || id >= static_cast<int>(net_.registers.size())) continue;
+      if (id < 0 || id >= net_.plan->persistent_size()) continue;
       gathers_ = 0;
       FollowWeight(id);
       found_.gathers_a_micro_batch = std::max(found_.gathers_a_micro_batch, gathers_);
@@ -123,7 +123,12 @@ class Finder {
     if (axes.empty()) return;
     (once ? found_.gathered_once : found_.gathered_each_micro_batch).merge(axes);
     if (once) return;
-    ++gathers_;
+    // What further exchanges take is not yet what a use reads.
+    const auto& readers = net_.registers[to].readers;
+    const auto exchanges = [&](const NetReader& reader) {
+      return net_.actors[reader.actor].exchange;
+    };
+    if (!std::all_of(readers.begin(), readers.end(), exchanges)) ++gathers_;
     found_.ahead = std::max(found_.ahead, CountAhead(actor));
   }
 

@@ -65,6 +65,7 @@ std::vector<Row> MakeRows(const SimulationSummary& summary) {
     row.slack = std::min(row.slack, actor.slack);
   }
   std::vector<Row> sorted;
+  sorted.reserve(rows.size());
   for (auto& [name, row] : rows) sorted.push_back(std::move(row));
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Row& a, const Row& b) { return a.most() > b.most(); });
