@@ -1,6 +1,8 @@
 #include "oneflow_core/print/plan_json.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -9,6 +11,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/print/variable_json.h"
 
 namespace oneflow {
 namespace {
@@ -109,11 +112,19 @@ std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
   for (int s = 0; s < StageCount(plan); ++s)
     memory.push_back(MemoryJson(plan, s, devices / stages));
   for (const auto& program : plan.program()) programs.push_back(ProgramJson(plan, program));
+  std::map<std::string_view, Json> layouts;
+  for (const VariableLayouts& v : FindVariableLayouts(plan)) {
+    layouts[v.variable->name()] = VariableJson(plan, v);
+  }
   for (const auto& v : plan.variable()) {
-    variables.push_back(
-        {{"name", v.name()},
-         {"dims", Json(std::vector<int64_t>(v.layout().dim().begin(), v.layout().dim().end()))},
-         {"replicas", v.register__size()}});
+    Json variable = {
+        {"name", v.name()},
+        {"dims", Json(std::vector<int64_t>(v.layout().dim().begin(), v.layout().dim().end()))},
+        {"replicas", v.register__size()}};
+    if (const auto known = layouts.find(v.name()); known != layouts.end()) {
+      variable.update(known->second);
+    }
+    variables.push_back(std::move(variable));
   }
   for (const auto& note : plan.facts().note()) notes.push_back(note);
   const Json json = {{"model", plan.model()},

@@ -10,10 +10,11 @@
 //                                         "order": [{"segments": [name], "repeat"}]}]}],
 //                "boxing": [{"actor", "kernel", "stage", "bytes", "seconds", "why"}],
 //                "actors": [{"name", "kernel", "stage", "flops"}]}],
-//  "variables": [{"name", "dims", "replicas"}], "notes": [text]}
+//  "variables": [{"name", "dims", "replicas", ...}], "notes": [text]}
 //
-// Bytes of a stage, and what its actors compute and move, are those of one device of it; "flops",
-// "bytes" and "seconds" of one firing, "flops_a_step" of all firings of a step.
+// A variable that is trained has the members of variable_json.h, too, those of its moments
+// included. Bytes of a stage, and what its actors compute and move, are those of one device of it;
+// "flops", "bytes" and "seconds" of one firing, "flops_a_step" of all firings of a step.
 #pragma once
 
 #include <string>

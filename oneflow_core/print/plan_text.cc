@@ -48,13 +48,7 @@ const char* DeviceWord(const proto::Plan& plan) {
 // "f32[4,256,768]", then what the mesh splits: "/data:0/tensor:2".
 std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
                        proto::DataType dtype) {
-  static const std::map<int, const char*> kNames = {{proto::F32, "f32"},
-                                                    {proto::F64, "f64"},
-                                                    {proto::I32, "i32"},
-                                                    {proto::BF16, "bf16"},
-                                                    {proto::U8, "u8"}};
-  const auto name = kNames.find(dtype);
-  std::string text = absl::StrCat(name == kNames.end() ? "?" : name->second, "[");
+  std::string text = DataTypeText(dtype) + "[";
   for (int i = 0; i < layout.dim_size(); ++i)
     absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
   absl::StrAppend(&text, "]");
@@ -254,6 +248,16 @@ std::string NotesText(const proto::Plan& plan) {
 }
 
 }  // namespace
+
+std::string DataTypeText(proto::DataType type) {
+  static const std::map<int, const char*> kNames = {{proto::F32, "f32"},
+                                                    {proto::F64, "f64"},
+                                                    {proto::I32, "i32"},
+                                                    {proto::BF16, "bf16"},
+                                                    {proto::U8, "u8"}};
+  const auto name = kNames.find(type);
+  return name == kNames.end() ? "?" : name->second;
+}
 
 std::string KindText(proto::Stream::Kind kind) {
   switch (kind) {

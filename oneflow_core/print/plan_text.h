@@ -20,6 +20,8 @@ int64_t ParameterCount(const proto::Plan& plan);
 // blanks.
 std::string PlanText(const proto::Plan& plan, std::string_view program = "");
 
+// "f32", "bf16", ...; "?" of no type.
+std::string DataTypeText(proto::DataType type);
 // "compute", "exchange" or "host".
 std::string KindText(proto::Stream::Kind kind);
 // The name of the group of an exchange; "" for any other actor.

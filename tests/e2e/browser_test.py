@@ -26,6 +26,9 @@ const result = {
   words: ["F", "B1", "W", "U", "h.0.mlp.add.to1"].map(segmentWord),
   seen: seen([["F", 0, 0, 0, 1], ["B", 0, 0, 1, 1.00001], ["F", 0, 1, 2, 3], ["F", 0, 2, 8, 9]], {from: 0, to: 4}, 100).length,
   view: [view.from - ORIGIN, view.to - data.seconds],
+  held: [[{}, {t: 1}], [{t: 0}, {t: 1}], [{d: 0, t: 0}, {d: 1, t: 0}], [{d: 1, t: 0}, {d: 1, t: 1}]]
+    .map(([split, device]) => heldPart(split, [["d", 2], ["t", 4]], device)),
+  devices: firstDevices([["d", 2], ["t", 4]], 6),
   title: document.title,
   narrow: document.documentElement.scrollWidth <= window.innerWidth,
 };
@@ -88,12 +91,15 @@ class BrowserTest(unittest.TestCase):
         kernels = sum(s > 0 for s in simulated["critical_path"]["seconds_by_kernel"].values())
         self.assertEqual(sum("bar" in c for c in classes), min(12, kernels))
         self.assertEqual(sum("used" in path.get("class", "") for path in page.elements["path"]), 2)
-        self.assertEqual(len(page.elements["table"]), 3)
+        variables = page.json("plan")["variables"]
+        layouts = sum(len(row[name]) for row in variables for name in ["states", "gradients", "weights"])
+        self.assertEqual(sum("part" in c for c in classes), 2 * layouts)  # of the 2 devices of a stage
+        self.assertEqual(len(page.elements["table"]), 4)
         kinds = [[row for row in page.json("plan")["rows"] if row["boxing"] == boxing] for boxing in (False, True)]
         rows = kinds[0][:20] + kinds[1][:20]
         members = sum(len(row["members"]) for row in rows if len(row["members"]) > 1)
-        heads = 3 + len(simulated["stages"])
-        self.assertEqual(len(page.elements["tr"]), heads + len(rows) + members)
+        heads = 4 + len(simulated["stages"])
+        self.assertEqual(len(page.elements["tr"]), heads + len(rows) + members + len(variables))
         self.assertTrue(any("critical" in c for c in classes))
 
     def test_functions_of_the_page(self):
@@ -105,6 +111,8 @@ class BrowserTest(unittest.TestCase):
         self.assertEqual(checked["zoomed"], [{"from": 2.5, "to": 3.5}, {"from": 0, "to": 10}, {"from": 8, "to": 10}, {"from": 0, "to": 2}])
         self.assertEqual(checked["words"], ["forward", "backward of chunk 1", "weight gradients", "update", "transfers and others"])
         self.assertEqual(checked["seen"], 2)
+        self.assertEqual(checked["held"], [{}, {"0": [0.25, 0.5]}, {"0": [0.5, 0.625]}, {"0": [0.25, 0.5], "1": [0.5, 1]}])
+        self.assertEqual(checked["devices"], [{"d": d, "t": t} for d, t in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]])
         self.assertEqual(checked["view"], [0, 0])
         for words in ["gpt, pipe=2,tensor=2, 1f1b, batch 8: ", " a step"]:
             self.assertIn(words, checked["title"])

@@ -34,7 +34,7 @@ class PageTest(unittest.TestCase):
         self.assertNotIn("b", page.elements)
         ids = [attrs["id"] for tag in ("div", "p", "script") for attrs in page.elements[tag] if "id" in attrs]
         self.assertEqual(len(ids), len(set(ids)))
-        for name in ["key", "controls", "timeline", "memory", "path", "actors", "boxing", "plan", "simulation"]:
+        for name in ["key", "controls", "timeline", "memory", "path", "variables", "actors", "boxing", "plan", "simulation"]:
             self.assertIn(name, ids)
 
     def test_has_the_numbers_of_simulate(self):
@@ -51,6 +51,19 @@ class PageTest(unittest.TestCase):
         self.assertEqual((plan["batch"], plan["micro_batches"]), (8, 4))
         self.assertEqual((plan["schedule"], plan["precision"]), ("1f1b", "f32"))
         self.assertEqual(plan["proof"], "live, memory-safe, type-safe")
+
+    def test_has_the_layouts_of_variables(self):
+        plan = Page(run("explain", "--plan=gpt.plan", "--format=html", cwd=self.dir)[0]).json("plan")
+        self.assertEqual(plan["axes"], [["tensor", 2]])
+        rows = {row["name"]: row for row in plan["variables"]}
+        self.assertEqual(rows["h.*.mlp.fc.weight"]["variables"], 2)
+        self.assertEqual(rows["h.*.mlp.fc.weight"]["states"], [{"dtype": "f32", "split": {"tensor": 1}}])
+        self.assertEqual(rows["h.*.mlp.fc.weight"]["text"],
+                         {"states": "tensor", "gradients": "tensor", "weights": "tensor", "gathered": "-", "reduced": "-"})
+        explained = json.loads(run("explain", "--plan=gpt.plan", "--format=json", cwd=self.dir)[0])
+        [fc] = [v for v in explained["variables"] if v["name"] == "h.1.mlp.fc.weight"]
+        for member in ["states", "gradients", "weights", "gathered", "reduced"]:
+            self.assertEqual(fc[member], rows["h.*.mlp.fc.weight"][member])
 
     def test_actors_of_all_layers_share_a_row(self):
         page = Page(run("explain", "--plan=gpt.plan", "--format=html", cwd=self.dir)[0])

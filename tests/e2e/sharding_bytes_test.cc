@@ -1,11 +1,12 @@
-// Planned bytes of states, gradients and weights at rest are those that docs/sharding.md says, for
-// each way to split them.
+// Planned bytes of states, gradients and weights at rest, and those that a device sends in a step,
+// are those that docs/sharding.md says, for each way to split them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/gpt.h"
@@ -73,37 +74,78 @@ Held CountBytes(const proto::Plan& plan) {
   return held;
 }
 
+// Bytes that a device sends in a step. All devices send and receive alike.
+double CountTraffic(const proto::Plan& plan) {
+  const proto::Program& train = *FindProgram(plan, "train");
+  const proto::ProgramFacts& facts = FindFacts(plan, train);
+  const std::vector<double> firings = FiringsPerStep(train);
+  double bytes = 0;
+  for (const proto::Actor& actor : train.actor()) {
+    if (!actor.has_exchange()) continue;
+    bytes += FindFacts(facts, actor.id()).bytes_moved() * firings[actor.id()];
+  }
+  return bytes;
+}
+
 struct Row {
   const char* shard;
   double weights, gradients, states;  // devices over which each is split
   Sharding::Gather gather = Sharding::Gather::kEachUse;
 };
 
+double TableParameters() {
+  return static_cast<double>((kModel.vocab + kModel.sequence) * kModel.hidden);
+}
+
+// By the formulas of docs/sharding.md.
+double PredictTraffic(const Mesh& mesh, const Row& row, bool narrow) {
+  const auto share = [](double n) { return 1 - 1 / n; };
+  const double m = kMicroBatches, n = mesh.devices(), w = narrow ? 2 : 4;
+  const auto parameters = static_cast<double>(ParameterCount(kModel));
+  const double tables = TableParameters(), products = parameters - tables;
+  double bytes = 0;
+  // Weights. The backward uses no tables.
+  const double uses = row.gather == Sharding::Gather::kEachUse ? 2 : 1;
+  if (row.weights > 1) bytes += m * share(row.weights) * (uses * w * products + 4 * tables);
+  if (row.states > row.weights) {
+    bytes += (w * products + 4 * tables) * (row.weights > 1 ? 1 / row.weights : share(row.states));
+  }
+  // Gradients.
+  const double g = 4 * parameters, others = n / row.gradients;
+  bytes += m * share(row.gradients) * g;
+  bytes += (row.states > row.gradients ? 1 : 2) * share(others) * g / row.gradients;
+  if (mesh.axes.size() > 1 && row.states == n) bytes += (row.gradients == n ? m : 1) * g / n;
+  return bytes;
+}
+
 void CheckRow(const std::string& mesh, const Row& row, bool narrow) {
   INFO(mesh << " " << row.shard << ", " << static_cast<int>(row.gather)
             << (narrow ? " bf16" : " f32"));
   Sharding shard = *ParseSharding("--shard=", row.shard);
   shard.gather = row.gather;
-  const Held held = CountBytes(CompileSplit(mesh, shard, narrow));
+  const proto::Plan plan = CompileSplit(mesh, shard, narrow);
+  CHECK(CountTraffic(plan) == Approx(PredictTraffic(*ParseMesh(mesh), row, narrow)).epsilon(0.02));
+  const Held held = CountBytes(plan);
   const auto parameters = static_cast<double>(ParameterCount(kModel));
   CHECK(held.states == Approx(12 * parameters / row.states).epsilon(0.02));
   CHECK(held.gradients == Approx(4 * parameters / row.gradients).epsilon(0.02));
   // Weights that rest as the master does are the master, but for those that products read in bf16;
   // tables are looked up in f32.
-  const auto tables = static_cast<double>((kModel.vocab + kModel.sequence) * kModel.hidden);
+  const double tables = TableParameters();
   const bool master = row.states == row.weights;
   const double of_tables = master ? 0 : 4 * tables;
   const double of_products = (narrow ? 2.0 : master ? 0 : 4) * (parameters - tables);
   CHECK(held.weights == Approx((of_tables + of_products) / row.weights).epsilon(0.02).margin(1));
 }
 
-TEST_CASE("states, gradients and weights at rest take the bytes of the table") {
+TEST_CASE("states, gradients and weights take, and send, the bytes of the tables") {
   for (const bool narrow : {false, true}) {
     for (const double n : {2, 4, 8}) {
       const std::string mesh = "data=" + std::to_string(static_cast<int>(n));
       for (const Row& row :
            {Row{"none", 1, 1, 1}, Row{"states", 1, 1, n}, Row{"gradients", 1, n, n},
-            Row{"weights", n, n, n}, Row{"weights", 1, n, n, Sharding::Gather::kOnce}}) {
+            Row{"weights", n, n, n}, Row{"weights", n, n, n, Sharding::Gather::kEachMicroBatch},
+            Row{"weights", 1, n, n, Sharding::Gather::kOnce}}) {
         CheckRow(mesh, row, narrow);
       }
     }

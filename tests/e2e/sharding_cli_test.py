@@ -1,5 +1,5 @@
-"""--shard, --gather and --reduce on the command line: what is refused and why, what a plan that does not fit is told, and that
-checkpoints pass between runs that split otherwise."""
+"""--shard, --gather and --reduce on the command line: what is refused and why, what a plan that does not fit is told, what `explain`
+and `compile` say of a plan, and that checkpoints pass between runs that split otherwise."""
 import json
 import re
 import tempfile
@@ -70,6 +70,92 @@ class ShardingTest(unittest.TestCase):
         for flag, gib, _ in offered:
             self.assertAlmostEqual(float(gib), self.bytes(*flags, flag) / 2**30, delta=0.01)
         self.refuse(["no flag that was tried makes it fit"], *flags, "--memory=100KB")
+
+    def explain(self, *flags):
+        """The table of variables: {name: (states, gradient, weight, gathered, reduced)}; and the entries of the JSON by name."""
+        self.compile(*flags)
+        lines = run("explain", "--plan=x.plan", cwd=self.dir)[0].splitlines()
+        first = [line.startswith("variables of program train") for line in lines].index(True)
+        rows = {}
+        for line in lines[first + 2:]:
+            if not line.startswith("    "):
+                break
+            name, *columns = re.split(r"  +", line.strip())
+            rows[name] = tuple(columns)
+        told = json.loads(run("explain", "--plan=x.plan", "--format=json", cwd=self.dir)[0])
+        return rows, {v["name"]: v for v in told["variables"]}
+
+    def test_explain_says_where_variables_are_and_when_they_move(self):
+        flags = ["--mesh=data=4", "--micro_batches=4"]
+        fc, bias = "h.*.mlp.fc.weight", "h.*.mlp.fc.bias"
+        self.assertEqual(self.explain(*flags)[0][fc], ("replicated", "full", "replicated", "-", "once over data; 2 times"))
+        self.assertEqual(self.explain(*flags, "--shard=states")[0][fc],
+                         ("data", "full", "replicated", "once over data", "once over data; 2 times"))
+        self.assertEqual(self.explain(*flags, "--reduce=each_micro_batch")[0][fc],
+                         ("replicated", "full", "replicated", "-", "each micro-batch over data; 2 times"))
+        self.assertEqual(self.explain(*flags, "--shard=gradients")[0][fc],
+                         ("data", "data", "replicated", "once over data", "each micro-batch over data; 2 times"))
+        each = "each micro-batch over data; 2 times"
+        rows, told = self.explain(*flags, "--shard=weights")
+        self.assertEqual(rows[fc], ("data", "data", "data", "2 a micro-batch over data", each))
+        self.assertEqual(rows[bias], ("data", "data", "data", "1 a micro-batch over data", each))  # the backward needs none
+        part = [{"dtype": "f32", "split": {"data": 0}}]
+        for name, value in {"states": part, "gradients": part, "weights": part, "reduced": {"once": [], "each_micro_batch": ["data"]},
+                            "gathered": {"once": [], "each_micro_batch": ["data"], "a_micro_batch": 2, "ahead": 0}}.items():
+            self.assertEqual(told["h.1.mlp.fc.weight"][name], value)
+        self.assertNotIn("states", told["h.1.mlp.fc.weight/m"])
+        self.assertEqual(self.explain(*flags, "--shard=weights", "--gather=once", "--precision=bf16")[0][fc],
+                         ("data", "data", "bf16 replicated", "once over data", each))
+        rows = self.explain(*flags, "--shard=weights", "--gather=each_micro_batch", "--precision=bf16")[0]
+        self.assertEqual(rows[fc], ("data", "data", "bf16 data", "1 a micro-batch over data", each))
+        self.assertEqual(rows["wte"], ("data", "data", "f32 data, bf16 data", "2 a micro-batch over data", "each micro-batch over data"))
+        rows = self.explain("--mesh=data=2x2", "--micro_batches=4", "--shard=states:data,gradients:data.1,weights:data.1")[0]
+        self.assertEqual(rows[fc], ("data.0+data.1", "data.1", "data.1", "once over data.0, 2 a micro-batch over data.1",
+                                    "once over data.0, each micro-batch over data.1; 2 times"))
+        rows = self.explain("--mesh=pipe=2,data=2,tensor=2", "--micro_batches=4", "--shard=states")[0]
+        self.assertEqual(rows[fc], ("data+tensor", "tensor", "tensor", "once over data", "once over data; 2 times"))
+        self.compile("--mesh=data=1")
+        self.assertNotIn("variables of program", run("explain", "--plan=x.plan", cwd=self.dir)[0])
+
+    def test_explain_says_how_far_ahead_weights_are_gathered(self):
+        run("model", "gpt", "--layers=8", "--heads=2", "--hidden=64", "--sequence=32", "--vocab=256", "--out=deep.textproto", cwd=self.dir)
+        flags = ["--graph=deep.textproto", "--shard=weights", "--overlap=true", "--micro_batches=4"]
+        for mesh, more in [("data=2", []), ("pipe=2,data=2", []), ("pipe=2,data=2", ["--schedule=interleaved"])]:
+            for ahead in [0, 1, 2]:
+                rows, told = self.explain("--mesh=" + mesh, f"--prefetch={ahead}", *more, *flags)
+                # A chunk of two blocks has uses for one gather ahead.
+                most = min(ahead, 1) if more else ahead
+                self.assertEqual(told["h.3.mlp.fc.weight"]["gathered"]["ahead"], most, (mesh, more, ahead))
+                self.assertIn(f"2 a micro-batch over data{f' ({most} ahead)' if most else ''}", rows["h.*.mlp.fc.weight"])
+
+    def test_compile_says_what_changes_bits(self):
+        def bits(*flags):
+            told = json.loads(self.compile(*flags)[0])["headline"].get("bits", "")
+            text = run("explain", "--plan=x.plan", cwd=self.dir)[0]
+            self.assertEqual(re.findall("^bits: (.*)$", text, re.MULTILINE), [told] if told else [])
+            return told
+
+        equal = "equal to those of the plan without --shard"
+        other = "gradients are reduced over {} with every micro-batch, so sums have another order than once a step"
+        for flags in [["--mesh=data=1", "--shard=weights"], ["--mesh=data=2"], ["--mesh=tensor=2", "--shard=states"]]:
+            self.assertEqual(bits("--micro_batches=4", *flags), "")
+        for shard in ["states", "gradients", "weights"]:  # of one micro-batch there is one order
+            for precision in ["f32", "bf16"]:
+                self.assertEqual(bits("--mesh=data=4", "--shard=" + shard, "--precision=" + precision), equal)
+        several = ["--mesh=data=4", "--micro_batches=4"]
+        self.assertEqual(bits(*several, "--shard=states"), equal)
+        for flags in [["--shard=gradients"], ["--shard=weights", "--gather=once", "--precision=bf16"],
+                      ["--shard=states", "--reduce=each_micro_batch"]]:
+            self.assertEqual(bits(*several, *flags), f"{other.format('data')}; {equal} and with --reduce=each_micro_batch")
+        self.assertEqual(bits(*several, "--reduce=each_micro_batch"), other.format("data"))
+        self.assertEqual(bits("--mesh=data=4", "--reduce=each_micro_batch"), "equal to those of the plan without --reduce")
+        factors = ["--mesh=data=2x2", "--micro_batches=4"]
+        self.assertEqual(bits(*factors, "--shard=states:data,gradients:data.1"),
+                         f"{other.format('data.1')}; {equal} and with --reduce=each_micro_batch:data.1")
+        self.assertEqual(bits(*factors, "--shard=weights"),
+                         "within rounding of the plan without --shard: gradients are summed over data.0+data.1 factor by factor")
+        self.assertRegex(bits("--mesh=data=4", "--shard=states", "--device=cuda"), f"^{equal}; NCCL sums .* within rounding$")
+        self.assertEqual(bits("--mesh=data=2", "--shard=states", "--device=cuda"), equal)
 
     def test_runs_go_on_with_another_split(self):
         train = ["train", "--graph=gpt.textproto", "--data=text.txt", "--batch=8", "--mesh=data=2", "--threads=1", "--eval_fraction=0.3",

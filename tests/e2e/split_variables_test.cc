@@ -1,11 +1,12 @@
 // Splitting states, gradients and weights at rest changes no bit of a plan that splits nothing,
 // whatever is gathered when; gradients that are reduced as a micro-batch ends have the bits of a
 // plan that reduces them so and splits nothing.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
+#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/print/variable_text.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -27,13 +28,13 @@ Trained TrainWith(SmallRun run, const Sharding& shard) {
 
 Sharding Parse(const std::string& text) { return ParseSharding("--shard=", text).value(); }
 
-// Nothing is split, and gradients are reduced where those of `shard` are.
-Sharding Unsplit(const Sharding& shard) {
+// What a plan has the bits of, by the sentence that `compile` prints: nothing is split, and
+// gradients are reduced as it says.
+Sharding Reference(const std::string& bits) {
+  constexpr char kReduce[] = "--reduce=";
   Sharding unsplit;
-  unsplit.reduced = shard.gradients;
-  for (const std::string& axis : shard.reduced) {
-    const auto& have = unsplit.reduced;
-    if (std::find(have.begin(), have.end(), axis) == have.end()) unsplit.reduced.push_back(axis);
+  if (const size_t at = bits.find(kReduce); at != std::string::npos) {
+    unsplit.reduced = ParseReduce(kReduce, bits.substr(at + sizeof(kReduce) - 1)).value();
   }
   return unsplit;
 }
@@ -43,7 +44,13 @@ void CheckBits(const SmallRun& run, const std::vector<Sharding>& shardings) {
     INFO(run.mesh << " " << ToString(shard) << ", gather " << static_cast<int>(shard.gather)
                   << (run.global_norm ? "" : ", no norm") << ", micro-batches " << run.micro_batches
                   << ", " << run.schedule);
-    const Trained split = TrainWith(run, shard), full = TrainWith(run, Unsplit(shard));
+    SmallRun split_run = run;
+    split_run.shard = shard;
+    const proto::Plan plan = CompileSmall(split_run);
+    const std::string bits = BitsText(plan);
+    INFO(bits);
+    REQUIRE(bits.find("equal to those of the plan without --shard") != std::string::npos);
+    const Trained split = TrainAndSave(split_run, plan), full = TrainWith(run, Reference(bits));
     CHECK(split.result.losses == full.result.losses);
     CHECK(split.result.norms == full.result.norms);
     CHECK(split.variables == full.variables);
@@ -78,6 +85,8 @@ TEST_CASE("so it is without a norm, with one micro-batch, and in bf16") {
   run.micro_batches = 1;
   // There is one way to add up a single micro-batch.
   for (const Sharding& shard : AllShardings()) CHECK(TrainWith(run, shard) == TrainWith(run, {}));
+  CheckBits(run, {ShardGradients()});
+  run.micro_batches = 4;
   run.precision = proto::BF16;
   CheckBits(run, {ShardStates(), ShardGradients(), ShardWeights()});
 }
@@ -105,9 +114,13 @@ TEST_CASE("factors of an axis are split and gathered apart") {
   // Parts over both factors are summed in the order of the factors, which is not the one that is
   // cheapest for full gradients.
   const Trained full = TrainWith(run, {});
-  for (const Sharding& shard :
-       {Parse("states:data,gradients:data,weights:data.1"), ShardWeights()}) {
-    const Trained split = TrainWith(run, shard);
+  for (const Sharding& shard : {Parse("states:data,gradients:data,weights:data.1"), ShardWeights(),
+                                Parse("states:data.1")}) {
+    SmallRun split_run = run;
+    split_run.shard = shard;
+    const proto::Plan plan = CompileSmall(split_run);
+    CHECK(BitsText(plan).starts_with("within rounding of the plan without --shard"));
+    const Trained split = TrainAndSave(split_run, plan);
     for (size_t i = 0; i < full.result.losses.size(); ++i) {
       CHECK(split.result.losses[i] == Approx(full.result.losses[i]).epsilon(1e-5));
     }

@@ -16,6 +16,7 @@
 #include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/print/variable_text.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/flags.h"
@@ -112,6 +113,7 @@ absl::Status Explain(const Arguments& args) {
   } else {
     text = HeadlineText(MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan))) +
            "\n" + (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
+    if (only.empty() || only == "train") text += VariableTable(plan);
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }

@@ -11,6 +11,8 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/print/variable_json.h"
+#include "oneflow_core/print/variable_text.h"
 
 namespace oneflow {
 namespace {
@@ -63,6 +65,7 @@ std::vector<Row> MakeRows(const SimulationSummary& summary) {
     row.slack = std::min(row.slack, actor.slack);
   }
   std::vector<Row> sorted;
+  sorted.reserve(rows.size());
   for (auto& [name, row] : rows) sorted.push_back(std::move(row));
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Row& a, const Row& b) { return a.most() > b.most(); });
@@ -107,6 +110,33 @@ Json RowJson(const Row& row) {
           {"members", std::move(members)}};
 }
 
+// The axes along which devices of a stage differ: name and size.
+Json AxesJson(const proto::Plan& plan) {
+  Json axes = Json::array();
+  for (int axis = 0; axis < plan.mesh().axis_size(); ++axis) {
+    const auto& known = plan.mesh().axis(axis);
+    if (axis != plan.stage_axis()) axes.push_back(Json::array({known.name(), known.size()}));
+  }
+  return axes;
+}
+
+Json VariablesJson(const proto::Plan& plan) {
+  const std::vector<VariableLayouts> layouts = FindVariableLayouts(plan);
+  Json rows = Json::array();
+  for (const VariableGroup& group : GroupVariables(plan, layouts)) {
+    Json row = VariableJson(plan, *group.variables[0]);
+    row["name"] = group.name;
+    row["variables"] = group.variables.size();
+    row["text"] = {{"states", group.states},
+                   {"gradients", group.gradient},
+                   {"weights", group.weight},
+                   {"gathered", group.gathered},
+                   {"reduced", group.reduced}};
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::string With(std::string_view page, std::string_view mark, std::string_view text) {
   const size_t at = page.find(mark);
   return std::string(page.substr(0, at)) + std::string(text) +
@@ -133,7 +163,9 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
                       {{"seconds", condensed.seconds},
                        {"blocks", condensed.blocks},
                        {"pieces", condensed.pieces}}},
-                     {"rows", std::move(rows)}};
+                     {"rows", std::move(rows)},
+                     {"axes", AxesJson(plan)},
+                     {"variables", VariablesJson(plan)}};
   return JsonText(json);
 }
 

@@ -16,6 +16,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/print/variable_text.h"
 #include "tools/oneflow/plan_facts.h"
 
 namespace oneflow {
@@ -71,7 +72,8 @@ Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Clust
                     .parameters = ParameterCount(plan),
                     .devices = 1,
                     .gpus = plan.device_kind() == proto::CUDA,
-                    .proof = proof};
+                    .proof = proof,
+                    .bits = BitsText(plan)};
   for (const auto& axis : plan.mesh().axis()) {
     if (__builtin_mul_overflow(headline.devices, axis.size(), &headline.devices)) break;
   }
@@ -115,7 +117,9 @@ std::string HeadlineText(const Headline& headline) {
   } else {
     text += "no time of a step: " + headline.why_none;
   }
-  return absl::StrCat(text, "\nproof: ", headline.proof, "\n");
+  absl::StrAppend(&text, "\nproof: ", headline.proof, "\n");
+  if (!headline.bits.empty()) absl::StrAppend(&text, "bits: ", headline.bits, "\n");
+  return text;
 }
 
 std::string WithHeadline(const std::string& json, const Headline& headline) {
@@ -133,6 +137,7 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
   } else {
     member["no_prediction"] = headline.why_none;
   }
+  if (!headline.bits.empty()) member["bits"] = headline.bits;
   Json all = Json::parse(json);
   all["headline"] = std::move(member);
   return JsonText(all, 1) + "\n";

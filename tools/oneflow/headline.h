@@ -35,13 +35,14 @@ struct Headline {
   std::optional<Prediction> prediction;
   std::string why_none;  // of no prediction
   std::string proof;
+  std::string bits;  // BitsText
 };
 
 // `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words.
 Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
                       const std::string& proof);
 
-// Four lines: model, memory, prediction and proof.
+// Four lines: model, memory, prediction and proof; a fifth on bits where data axes split something.
 std::string HeadlineText(const Headline& headline);
 
 // The object `json`, which PlanJson made, with the member "headline".

@@ -131,6 +131,25 @@ function blockParts(block) {
   return Object.entries(block[8]).map(([segment, seconds]) => [segment, seconds / block[6]]);
 }
 
+// Coordinates of the first devices of a stage along `axes` of [name, size], at most `most`: [{name: coordinate}].
+function firstDevices(axes, most) {
+  let devices = [{}];
+  for (const [name, size] of axes) {
+    devices = devices.flatMap(d => Array.from({ length: Math.min(size, most) }, (_, i) => ({ ...d, [name]: i }))).slice(0, most);
+  }
+  return devices;
+}
+
+// What a device holds of a variable: {dimension: [from, to]}, shares of it. `split`: {axis: dimension}, the outermost axis first.
+function heldPart(split, axes, device) {
+  const part = {};
+  for (const [axis, dimension] of Object.entries(split)) {
+    const [from, to] = part[dimension] || [0, 1], width = (to - from) / axes.find(a => a[0] === axis)[1];
+    part[dimension] = [from + width * device[axis], from + width * (device[axis] + 1)];
+  }
+  return part;
+}
+
 // The page.
 
 const data = JSON.parse(document.getElementById("simulation").textContent);
@@ -387,7 +406,7 @@ function steps() {
     (others > 0 ? `; and ${others} more, which come later or are shorter than 0.1 % of a step` : "");
 }
 
-// `columns`: [title, text of a row, class]. Rows with several members show them at a click.
+// `columns`: [title, text of a row, class, what draws below the text]. Rows with several members show them at a click.
 function table(id, rows, columns, membersOf) {
   const made = node(document.getElementById(id), "table", {});
   const head = node(node(made, "thead", {}), "tr", {});
@@ -395,7 +414,10 @@ function table(id, rows, columns, membersOf) {
   const body = node(made, "tbody", {});
   const add = (row, kind) => {
     const line = node(body, "tr", { class: kind });
-    for (const [, value, style] of columns) node(line, "td", { class: style || "" }, value(row));
+    for (const [, value, style, draws] of columns) {
+      const cell = node(line, "td", { class: style || "" }, value(row));
+      if (draws) draws(cell, row);
+    }
     return line;
   };
   for (const row of rows) {
@@ -426,12 +448,40 @@ const COLUMNS = [["actor", a => a.name], ["kernel", a => a.kernel || ""], ["acto
 const formatShare = s => `${seconds(s)}, ${percent(s / data.step_seconds)}`;
 const part = name => [name.replace("_", " "), s => formatShare(s[name + "_seconds"]), "number"];
 
+// A row of squares for each layout: devices, and what they hold of the variable.
+const DEVICES = firstDevices(plan.axes, 16);
+function drawHeld(cell, layouts) {
+  const side = 13;
+  for (const { split } of layouts) {
+    node(cell, "br", {});
+    const svg = node(cell, "svg", { width: DEVICES.length * (side + 2), height: side + 2, role: "img", "aria-label": "parts of devices" });
+    DEVICES.forEach((device, i) => {
+      const part = Object.values(heldPart(split, plan.axes, device)).map(p => p.map(share => share * side));
+      const [top, bottom] = part[0] || [0, side], [left, right] = part[1] || [0, side];
+      const x = 1 + i * (side + 2);
+      node(svg, "rect", { class: "part", x: x + left, y: 1 + top, width: right - left, height: bottom - top });
+      node(svg, "rect", { class: "outline grid", x: x, y: 1, width: side, height: side });
+    });
+  }
+}
+const heldColumn = (title, name) => [title, v => v.text[name], "", (cell, v) => drawHeld(cell, v[name])];
+
+function variables() {
+  const all = plan.axes.reduce((n, axis) => n * axis[1], 1);
+  document.getElementById("devices").textContent = all > DEVICES.length ? `The first ${DEVICES.length} of ${all} devices are drawn.` : "";
+  table("variables", plan.variables,
+        [["variable", v => v.name], ["variables", v => v.variables, "number"], heldColumn("states", "states"),
+         heldColumn("gradient", "gradients"), heldColumn("weight", "weights"), ["gathered", v => v.text.gathered],
+         ["reduced", v => v.text.reduced]]);
+}
+
 header();
 key();
 controls();
 draw();
 path();
 steps();
+variables();
 ["timeline", "memory"].forEach(interact);
 table("times", data.stages, [["stage", s => s.stage, "number"], ...["compute", "exposed_exchange", "idle", "hidden_exchange"].map(part)]);
 table("actors", plan.rows.filter(r => !r.boxing).slice(0, 20), COLUMNS, r => r.members);

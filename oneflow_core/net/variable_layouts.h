@@ -1,0 +1,40 @@
+// Where each variable is in program "train", and when it is exchanged: read from the actors and the
+// registers of a plan, which are what runs.
+//
+//   for (const VariableLayouts& v : FindVariableLayouts(plan)) ...
+//
+//   states     the master and the moments: persistent registers
+//   weights    at rest: what the micro-batches read, or gather
+//   gathers    exchanges from there to the readers: in the segment P once a step, in F, B and W
+//   with
+//              every micro-batch
+//   gradients  what adds up over the micro-batches
+//   reductions of a gradient before it is added up, with every micro-batch; behind that, once a
+//   step
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+struct VariableLayouts {
+  const proto::Variable* variable = nullptr;
+  // Of the lowest stage first; of registers that are alike in type and layout the first.
+  std::vector<const proto::Register*> states, weights, gradients;
+  // Mesh axes.
+  std::set<int> gathered_once, gathered_each_micro_batch;
+  std::set<int> reduced_once, reduced_each_micro_batch;
+  int gathers_a_micro_batch = 0;  // of the stage that gathers most
+  // Exchanges of its stream that a gather may be ahead of the compute that reads it; 0: none.
+  int ahead = 0;
+};
+
+// By variable of the plan; moments are part of their weight's. Empty if the plan has no program
+// "train", or one that is not well-formed.
+std::vector<VariableLayouts> FindVariableLayouts(const proto::Plan& plan);
+
+}  // namespace oneflow

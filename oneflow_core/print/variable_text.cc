@@ -1,0 +1,207 @@
+#include "oneflow_core/print/variable_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/print/fold.h"
+#include "oneflow_core/print/plan_text.h"
+
+namespace oneflow {
+namespace {
+
+using Registers = std::vector<const proto::Register*>;
+
+// "data.0+tensor".
+template <typename Axes>
+std::string AxesText(const proto::Plan& plan, const Axes& axes) {
+  return absl::StrJoin(axes, "+", [&](std::string* text, int axis) {
+    const bool known = axis >= 0 && axis < plan.mesh().axis_size();
+    *text += known ? plan.mesh().axis(axis).name() : "?";
+  });
+}
+
+// `unsplit`: the word for what no axis splits.
+std::string LayoutsText(const proto::Plan& plan, const Registers& registers,
+                        const std::string& unsplit = "replicated") {
+  std::vector<std::string> texts;
+  for (const proto::Register* r : registers) {
+    std::vector<int> axes;
+    for (const auto& split : r->layout().split()) axes.push_back(split.axis());
+    const std::string of_axes = axes.empty() ? unsplit : AxesText(plan, axes);
+    const bool plain = r->dtype() == proto::F32 && registers.size() == 1;
+    texts.push_back(plain ? of_axes : absl::StrCat(DataTypeText(r->dtype()), " ", of_axes));
+  }
+  return texts.empty() ? "-" : absl::StrJoin(texts, ", ");
+}
+
+std::string TimesText(const proto::Plan& plan, const std::set<int>& once,
+                      const std::string& how_often, const std::set<int>& each,
+                      const std::string& tail = "") {
+  std::vector<std::string> texts;
+  if (!once.empty()) texts.push_back("once over " + AxesText(plan, once));
+  if (!each.empty()) {
+    texts.push_back(absl::StrCat(how_often, " over ", AxesText(plan, each), tail));
+  }
+  return texts.empty() ? "-" : absl::StrJoin(texts, ", ");
+}
+
+VariableGroup Describe(const proto::Plan& plan, const VariableLayouts& v) {
+  const std::string ahead = v.ahead > 0 ? absl::StrCat(" (", v.ahead, " ahead)") : "";
+  return {
+      .name = v.variable->name(),
+      .variables = {&v},
+      .states = LayoutsText(plan, v.states),
+      .gradient = LayoutsText(plan, v.gradients, "full"),
+      .weight = LayoutsText(plan, v.weights),
+      .gathered =
+          TimesText(plan, v.gathered_once, absl::StrCat(v.gathers_a_micro_batch, " a micro-batch"),
+                    v.gathered_each_micro_batch, ahead),
+      .reduced = TimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch)};
+}
+
+// Of --shard and --reduce: axes that split the batch.
+bool IsData(const proto::Plan& plan, int axis) {
+  if (axis < 0 || axis >= plan.mesh().axis_size()) return false;
+  const std::string& name = plan.mesh().axis(axis).name();
+  return name == "data" || name.starts_with("data.");
+}
+
+std::set<int> DataAxes(const proto::Plan& plan, const std::set<int>& axes) {
+  std::set<int> data;
+  std::copy_if(axes.begin(), axes.end(), std::inserter(data, data.end()),
+               [&](int axis) { return IsData(plan, axis); });
+  return data;
+}
+
+std::set<int> SplitAxes(const Registers& registers) {
+  std::set<int> axes;
+  for (const proto::Register* r : registers) {
+    for (const auto& split : r->layout().split()) axes.insert(split.axis());
+  }
+  return axes;
+}
+
+// What decides on the order of sums, of all variables.
+struct Sums {
+  bool split = false;
+  std::set<int> each_micro_batch;  // data axes
+  std::set<int> by_factors;        // factors of an axis that are summed one after another
+  int64_t largest = 1;             // group of devices
+
+  Sums(const proto::Plan& plan, const VariableLayouts& v) {
+    const std::set<int> states = SplitAxes(v.states), gradients = SplitAxes(v.gradients);
+    split = !DataAxes(plan, states).empty() || !DataAxes(plan, gradients).empty();
+    each_micro_batch = DataAxes(plan, v.reduced_each_micro_batch);
+    for (const auto& [axes, result] : {std::pair(DataAxes(plan, v.reduced_once), states),
+                                       std::pair(each_micro_batch, gradients)}) {
+      int64_t group = 1;
+      bool parts = false;
+      for (const int axis : axes) {
+        group *= plan.mesh().axis(axis).size();
+        parts |= result.contains(axis);
+      }
+      largest = std::max(largest, group);
+      if (axes.size() > 1 && parts) by_factors.insert(axes.begin(), axes.end());
+    }
+  }
+
+  void Join(const Sums& other) {
+    split |= other.split;
+    each_micro_batch.insert(other.each_micro_batch.begin(), other.each_micro_batch.end());
+    by_factors.insert(other.by_factors.begin(), other.by_factors.end());
+    largest = std::max(largest, other.largest);
+  }
+};
+
+// "each_micro_batch", "each_micro_batch:data.1".
+std::string ReduceFlag(const proto::Plan& plan, const std::set<int>& axes) {
+  bool all = true;
+  for (int axis = 0; axis < plan.mesh().axis_size(); ++axis) {
+    const bool reduces = IsData(plan, axis) && plan.mesh().axis(axis).size() > 1;
+    all &= !reduces || axes.contains(axis);
+  }
+  return absl::StrCat("--reduce=each_micro_batch", all ? "" : ":" + AxesText(plan, axes));
+}
+
+}  // namespace
+
+std::vector<VariableGroup> GroupVariables(const proto::Plan& plan,
+                                          const std::vector<VariableLayouts>& layouts) {
+  std::vector<VariableGroup> groups;
+  std::map<std::string, size_t> known;
+  for (const VariableLayouts& v : layouts) {
+    VariableGroup group = Describe(plan, v);
+    const std::string key = absl::StrJoin({WithoutNumbers(group.name), group.states, group.gradient,
+                                           group.weight, group.gathered, group.reduced},
+                                          "\n");
+    const auto [at, is_new] = known.emplace(key, groups.size());
+    if (is_new) {
+      groups.push_back(std::move(group));
+    } else {
+      groups[at->second].variables.push_back(&v);
+    }
+  }
+  for (VariableGroup& group : groups) {
+    std::vector<std::string> names;
+    for (const VariableLayouts* v : group.variables) names.push_back(v->variable->name());
+    group.name = Folded(names);
+  }
+  return groups;
+}
+
+std::string VariableTable(const proto::Plan& plan) {
+  const std::vector<VariableLayouts> layouts = FindVariableLayouts(plan);
+  const std::vector<VariableGroup> groups = GroupVariables(plan, layouts);
+  const bool alone = std::all_of(plan.mesh().axis().begin(), plan.mesh().axis().end(),
+                                 [](const auto& axis) { return axis.size() == 1; });
+  if (groups.empty() || alone) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"", "states", "gradient", "weight", "gathered", "reduced"}};
+  for (const VariableGroup& g : groups) {
+    const size_t n = g.variables.size();
+    rows.push_back({g.name, g.states, g.gradient, g.weight, g.gathered,
+                    n > 1 ? absl::StrCat(g.reduced, "; ", n, " times") : g.reduced});
+  }
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text = "variables of program train, and the axes that split them:\n";
+  for (auto& row : rows) {
+    for (size_t i = 0; i + 1 < row.size(); ++i) row[i].resize(widths[i], ' ');
+    absl::StrAppend(&text, "    ", absl::StrJoin(row, "  "), "\n");
+  }
+  return text;
+}
+
+std::string BitsText(const proto::Plan& plan) {
+  Sums sums(plan, {});
+  for (const VariableLayouts& v : FindVariableLayouts(plan)) sums.Join(Sums(plan, v));
+  if (!sums.split && sums.each_micro_batch.empty()) return "";
+  const std::string plain = sums.split ? "the plan without --shard" : "the plan without --reduce";
+  if (!sums.by_factors.empty()) {
+    return absl::StrCat("within rounding of ", plain, ": gradients are summed over ",
+                        AxesText(plan, sums.by_factors), " factor by factor");
+  }
+  std::string text = "equal to those of " + plain;
+  if (!sums.each_micro_batch.empty() && plan.train().micro_batches() > 1) {
+    text = absl::StrCat("gradients are reduced over ", AxesText(plan, sums.each_micro_batch),
+                        " with every micro-batch, so sums have another order than once a step");
+    if (sums.split) {
+      absl::StrAppend(&text, "; equal to those of ", plain, " and with ",
+                      ReduceFlag(plan, sums.each_micro_batch));
+    }
+  }
+  if (plan.device_kind() == proto::CUDA && sums.largest > 2) {
+    text += "; NCCL sums more than two values in its own order, so GPUs agree within rounding";
+  }
+  return text;
+}
+
+}  // namespace oneflow
