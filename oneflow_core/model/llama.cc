@@ -92,7 +92,7 @@ class Llama {
     if (config_.experts == 0) return Dense(at, x, config_.inner);
     const Value chosen = Experts(at, x);
     if (config_.shared == 0) return chosen;
-    return g_.Add(at + ".add", Dense(at + ".shared", x, config_.shared), chosen);
+    return g_.Add(at + ".sum", Dense(at + ".shared", x, config_.shared), chosen);
   }
 
   Value Dense(const std::string& at, Value x, int64_t width) {
