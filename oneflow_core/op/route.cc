@@ -115,7 +115,7 @@ std::vector<AttrMap> ScoreSamples() {
           {{"scores", std::string(kSigmoid)}}};
 }
 
-Samples RouteSamplesOf(const SampleSizes& s) {
+Samples MakeRouteSamples(const SampleSizes& s) {
   Samples samples;
   for (AttrMap attrs : ScoreSamples()) {
     for (const RouteSample& route : RouteSamples(s)) {
@@ -181,7 +181,7 @@ std::vector<OpDef> RouteOps() {
            .gradient = RouteGradient,
            .flops = PerElement(8),
            .overwrites = true,
-           .samples = RouteSamplesOf},
+           .samples = MakeRouteSamples},
           {.kind = "route_grad",
            .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits[b, t, E]",
            .min_inputs = 3,
