@@ -77,6 +77,7 @@ struct SimulationSummary {
   int64_t steps_a_round = 1;
   double step_seconds = 0, seconds = 0;
   double bubble = 0, bubble_over_busy = 0;  // Utilization
+  std::optional<double> imbalance;          // of a mixture of experts: 1 is even routing
   double flops_a_device_second = 0;         // all that is computed, on average over the stages
   std::optional<ModelRates> rates;          // the caller's to give
   std::optional<CoreSharing> sharing;       // set by the caller, if devices share cores

@@ -132,6 +132,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
                {"bubble_over_busy", summary.bubble_over_busy},
                {"flops_a_device_second", summary.flops_a_device_second}};
   if (summary.rates) AddRates(*summary.rates, &json);
+  if (summary.imbalance) json["imbalance"] = *summary.imbalance;
   if (summary.sharing) {
     json["kernel_threads"] = summary.sharing->threads;
     json["cores"] = summary.sharing->cores;

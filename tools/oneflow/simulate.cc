@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/simulate/expert_load.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/summary.h"
 #include "oneflow_core/base/file.h"
@@ -18,16 +20,23 @@ absl::Status SimulatePlan(const Arguments& args) {
   RETURN_IF_ERROR(CheckThreadsCompile(args));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
+  if (!(FLAGS_imbalance >= 1 && FLAGS_imbalance <= 1000)) {
+    return InputError(absl::StrCat("--imbalance=", FLAGS_imbalance), "is out of range",
+                      "use the load of the busiest device relative to the mean: 1, 1.3, ...");
+  }
+  proto::Plan priced = plan;
+  ScaleExperts(FLAGS_imbalance, &priced);
   // A trace has every firing.
   const int64_t skip_after = FLAGS_trace.empty() ? kSkipAfter : SimulateOptions::kNeverSkip;
   ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args), skip_after));
+                   SimulateOn(cluster, priced, FLAGS_program, StepsToSimulate(args), skip_after));
   if (!FLAGS_trace.empty()) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
   ASSIGN_OR_RETURN(summary.rates,
                    FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
+  if (HasExperts(plan)) summary.imbalance = FLAGS_imbalance;
   summary.sharing = FindCoreSharing(cluster, plan);
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   if (processes > 1) {
