@@ -155,7 +155,7 @@ int64_t GradWeightWorkspace(const LocalOp& op, int threads) {
 
 // --- Samples: a large one has several runs, and widths that tensor cores multiply ---
 
-constexpr int64_t kLargeWidth = 200, kLargeColumns = 136;
+constexpr int64_t kLargeWidth = 136, kLargeColumns = 72;
 
 RouteSample MakeLargeRoute() { return RouteSamples({.b = 3, .t = 40})[0]; }
 

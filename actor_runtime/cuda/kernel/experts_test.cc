@@ -196,13 +196,13 @@ struct Widths {
 TEST_CASE("products of experts of any widths and numbers of tokens") {
   // Two experts of many tokens; many with few or none, in several runs; one, and no token at all.
   const Routing large{.b = 1, .t = 512, .experts = 2, .run = 512, .slots = 512};
-  const Routing many{.b = 2, .t = 8, .experts = 80, .groups = 2, .run = 4, .slots = 70};
+  const Routing many{.b = 1, .t = 8, .experts = 40, .run = 4, .slots = 70};
   const Routing one{.b = 1, .t = 3, .experts = 1, .run = 3, .slots = 3};
   Values of_many;
-  for (int64_t queue = 0; queue < 8; ++queue) {
+  for (int64_t queue = 0; queue < 2; ++queue) {
     for (int64_t e = 0, end = 0; e <= 40; ++e) {
       of_many.push_back(static_cast<double>(end));
-      if (e % 3 == queue % 3) end += e % 7;
+      if (e % 3 == queue) end += e % 7;
     }
   }
   struct Case {
@@ -210,7 +210,7 @@ TEST_CASE("products of experts of any widths and numbers of tokens") {
     Values offsets;
     std::vector<Widths> widths;
   };
-  const std::vector<Case> cases = {{large, {0, 300, 490}, {{72, 72}, {3, 70}}},
+  const std::vector<Case> cases = {{large, {0, 130, 270}, {{72, 72}, {3, 70}}},
                                    {many, of_many, {{8, 8}, {16, 200}, {9, 16}}},
                                    {one, {0, 0}, {{8, 16}, {5, 1}}},
                                    {one, {0, 3}, {{136, 8}, {8, 5}}}};
