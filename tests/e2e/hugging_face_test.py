@@ -10,7 +10,7 @@ from tests.e2e.cli import ONEFLOW, run
 from tools.hf_checks import files, oneflow_runs
 
 FIXTURES = os.path.abspath("tests/e2e/hugging_face")
-FAMILIES = ["gpt2", "llama", "mistral", "qwen2", "qwen3"]
+FAMILIES = ["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"]
 TOKENIZER = os.path.abspath("actor_runtime/tokenizer/testdata")
 
 
