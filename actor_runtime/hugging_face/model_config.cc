@@ -260,12 +260,9 @@ void AddExperts(const HuggingFaceConfig& c, Json& json) {
 
 Json LlamaJson(const HuggingFaceConfig& c) {
   constexpr std::pair<const char*, const char*> kArchitectures[] = {
-      {"llama", "LlamaForCausalLM"},
-      {"mistral", "MistralForCausalLM"},
-      {"mixtral", "MixtralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"},
-      {"qwen3", "Qwen3ForCausalLM"},
-      {"qwen3_moe", "Qwen3MoeForCausalLM"}};
+      {"llama", "LlamaForCausalLM"},     {"mistral", "MistralForCausalLM"},
+      {"mixtral", "MixtralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
+      {"qwen3", "Qwen3ForCausalLM"},     {"qwen3_moe", "Qwen3MoeForCausalLM"}};
   const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
                                          [&](const auto& a) { return a.first == c.model_type; });
   Json json = {{"architectures", {found->second}},

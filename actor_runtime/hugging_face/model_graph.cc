@@ -143,10 +143,9 @@ absl::Status DescribeExperts(const proto::Graph& graph, const GraphFacts& facts,
     what = "weights of choices that do not add up to 1, and no norms of queries and keys";
   }
   if (what.empty()) return absl::OkStatus();
-  return InputError(NameGraph(graph),
-                    "has experts and " + what +
-                        "; no model of transformers that is known here has both",
-                    kHint);
+  return InputError(
+      NameGraph(graph),
+      "has experts and " + what + "; no model of transformers that is known here has both", kHint);
 }
 
 absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {

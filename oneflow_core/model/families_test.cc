@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -45,8 +46,15 @@ TEST_CASE("each variable has tensors in files, and each row of files is one of t
   qwen.tied = false, qwen.qkv_bias = true, qwen.qk_norm = true;
   GptConfig gpt = *GptPreset("tiny");
   gpt.tied = false;
-  for (const Graph& graph : {Tiny(BuildGpt(gpt)), Tiny(BuildLlama(qwen))}) {
-    const FamilyFiles& files = *(*FindFamily(graph))->files;
+  LlamaConfig mixture = qwen;
+  mixture.experts = 3;
+  const std::pair<const FamilyFiles*, Graph> models[] = {
+      {&GptFiles(), Tiny(BuildGpt(gpt))},
+      {&LlamaFiles(), Tiny(BuildLlama(qwen))},
+      {&MixtralFiles(), Tiny(BuildLlama(mixture))},
+      {&Qwen3MoeFiles(), Tiny(BuildLlama(mixture))}};
+  for (const auto& [table, graph] : models) {
+    const FamilyFiles& files = *table;
     std::set<std::string> known, tensors;
     for (const VariableParts& row : files.variables) known.insert(VariableName(row.variable, 1));
     for (const Op& op : graph.ops) {
@@ -58,13 +66,19 @@ TEST_CASE("each variable has tensors in files, and each row of files is one of t
       if (block < 1) known.erase(VariableName(row->variable, 1));
       if (block == 1) known.erase(op.name);
       const Dims& dims = graph.tensors[op.outputs[0]].shape.dims;
-      for (const FilePart& part : row->parts) {
-        CHECK(tensors.insert(FileName(files, VariableName(part.tensor, block))).second);
+      for (const FilePart& part : ListParts(*row, dims)) {
+        CHECK(tensors.insert(FileName(files, TensorName(part, block))).second);
         elements += Product(TensorDims(part, dims, 0));
       }
       CHECK(elements == Product(dims));
     }
     CHECK(known == std::set<std::string>());
+    if (table == &MixtralFiles()) {
+      CHECK(tensors.contains("model.layers.1.block_sparse_moe.experts.2.w2.weight"));
+    }
+    if (table == &Qwen3MoeFiles()) {
+      CHECK(tensors.contains("model.layers.0.mlp.experts.0.up_proj.weight"));
+    }
   }
 }
 

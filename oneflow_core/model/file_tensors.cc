@@ -126,8 +126,7 @@ const FamilyFiles& MixtralFiles() {
 const FamilyFiles& Qwen3MoeFiles() {
   static const auto* const files = new FamilyFiles(LlamaFamilyFiles(
       {{"h.*.mlp.router.weight", {Linear("layers.*.mlp.gate.weight")}},
-       {"h.*.mlp.experts.gate.weight",
-        {ExpertLinear("layers.*.mlp.experts.#.gate_proj.weight")}},
+       {"h.*.mlp.experts.gate.weight", {ExpertLinear("layers.*.mlp.experts.#.gate_proj.weight")}},
        {"h.*.mlp.experts.up.weight", {ExpertLinear("layers.*.mlp.experts.#.up_proj.weight")}},
        {"h.*.mlp.experts.proj.weight",
         {ExpertLinear("layers.*.mlp.experts.#.down_proj.weight")}}}));

@@ -1,5 +1,5 @@
-// The family of Llama, Mistral, Mixtral and Qwen: a logical graph from a handful of numbers. It knows
-// nothing of ranks, meshes or stages; annotate_model.h adds those.
+// The family of Llama, Mistral, Mixtral and Qwen: a logical graph from a handful of numbers. It
+// knows nothing of ranks, meshes or stages; annotate_model.h adds those.
 //
 //   ASSIGN_OR_RETURN(LlamaConfig config, LlamaPreset("llama3.1-8b"));
 //   config.sequence = 8192;
