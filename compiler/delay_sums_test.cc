@@ -97,5 +97,13 @@ TEST_CASE("full gradients of two blocks are held") {
   }
 }
 
+// Biases are all-reduced and sliced: these are reductions, too.
+TEST_CASE("compute waits for no exchange of a gradient") {
+  const proto::Plan plan = CompileSplit("data=4", "1f1b");
+  for (const proto::Stream& stream : FindProgram(plan, "train")->stream()) {
+    CHECK(stream.name() != "collective");
+  }
+}
+
 }  // namespace
 }  // namespace oneflow

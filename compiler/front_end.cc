@@ -101,6 +101,12 @@ constexpr FrontEndPass kPasses[] = {
     {"bind_batch", nullptr,
      [](FrontEndState* s) { return BindBatch(&s->draft.graph, s->draft.lower.micro_batch_size); },
      nullptr},
+    {"remove_capacity", [](const FrontEndState& s) { return !s.draft.train; },
+     [](FrontEndState* s) {
+       RemoveCapacity(&s->draft.graph);
+       return absl::OkStatus();
+     },
+     nullptr},
     {"infer_shapes", nullptr, [](FrontEndState* s) { return CheckAndInferShapes(&s->draft.graph); },
      nullptr},
     {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout,

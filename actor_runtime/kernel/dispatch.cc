@@ -28,7 +28,7 @@ absl::StatusOr<Kernel> MakeDispatch(const KernelSetup& s) {
       }
       ForPieces(call, m.tokens, RowPiece(width * m.choices), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin * m.choices; i < end * m.choices; ++i) {
-          const int64_t row = m.Row(i, ids[i], slots[i]);
+          const int64_t row = m.Row(m.Run(i / m.choices), ids[i], slots[i]);
           if (row < 0) continue;
           const S* from = x + i / m.choices * width;
           S* to = y + row * width;
@@ -64,7 +64,7 @@ absl::StatusOr<Kernel> MakeCombine(const KernelSetup& s) {
             const int64_t columns = std::min(kColumns, width - first);
             std::fill_n(sums, columns, T(0));
             for (int64_t i = token * m.choices; i < (token + 1) * m.choices; ++i) {
-              const int64_t row = m.Row(i, ids[i], slots[i]);
+              const int64_t row = m.Row(m.Run(token), ids[i], slots[i]);
               if (row < 0) continue;
               const S* from = y + row * width + first;
               const T factor = w == nullptr ? T(1) : w[i];
@@ -106,7 +106,7 @@ absl::StatusOr<Kernel> MakeCombineGrad(const KernelSetup& s) {
       T* dw = call.output<T>(0);
       ForPieces(call, m.tokens, RowPiece(width * m.choices), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin * m.choices; i < end * m.choices; ++i) {
-          const int64_t row = m.Row(i, ids[i], slots[i]);
+          const int64_t row = m.Row(m.Run(i / m.choices), ids[i], slots[i]);
           dw[i] = row < 0 ? T(0) : Dot<T>(dout + i / m.choices * width, y + row * width, width);
         }
       });

@@ -7,6 +7,7 @@
 
 #include "actor_runtime/kernel/gemm.h"
 #include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/queue_map.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/cpu_scratch.h"
@@ -14,43 +15,13 @@
 namespace oneflow {
 namespace {
 
-// The queues of a piece, and the tokens of each expert in them.
-struct Queues {
-  int64_t groups, runs, slots, of_group;
-
-  int64_t experts() const { return groups * of_group; }
-  // The rows [begin, end) of expert e's tokens in the queue of a run.
-  struct Rows {
-    int64_t begin, end;
-    int64_t size() const { return end - begin; }
-  };
-  // Never outside of the queue, whatever is in `offsets`.
-  Rows Find(const int32_t* offsets, int64_t e, int64_t run) const {
-    const int64_t queue = e / of_group * runs + run;
-    const int32_t* at = offsets + queue * (of_group + 1) + e % of_group;
-    const int64_t begin = std::clamp<int64_t>(at[0], 0, slots);
-    return {queue * slots + begin, queue * slots + std::clamp<int64_t>(at[1], begin, slots)};
-  }
-};
-
-absl::StatusOr<Queues> FindQueues(const KernelSetup& s, const Port& tokens, const Port& offsets,
-                                  const Port& weight) {
-  const Dims &t = tokens.slice.size, &o = offsets.slice.size;
-  const Queues q{t[0], t[1] * t[2], t[3], o[3] - 1};
-  if (weight.slice.size[0] == q.experts() &&
-      weight.slice.begin[0] == tokens.slice.begin[0] * q.of_group) {
-    return q;
-  }
-  return absl::InternalError(s.name + ": the experts of its weight are not those of its queues");
-}
-
 template <typename T>
 Strided<T> Matrix(const T* data, int64_t columns, bool transposed, int64_t rows) {
   return transposed ? Strided<T>{data, 1, rows} : Strided<T>{data, columns, 1};
 }
 
 absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const Queues q, FindQueues(s, In(s, 0), In(s, 2), In(s, 1)));
+  ASSIGN_OR_RETURN(const ExpertQueues q, FindQueues(s, In(s, 0), In(s, 2), In(s, 1)));
   const int64_t width = LastDim(In(s, 0)), columns = LastDim(s.out[0]);
   const int64_t bytes =
       Elements(In(s, 0)) == 0 || columns == 0 ? 0 : ProductWorkspace(q.slots, columns, width);
@@ -65,7 +36,7 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
       const auto tasks = static_cast<int>(q.experts() * q.runs);
       call.pool->ParallelFor(tasks, [&](int task, int thread) {
         const int64_t e = task / q.runs, run = task % q.runs;
-        const Queues::Rows rows = q.Find(offsets, e, run);
+        const ExpertQueues::Rows rows = q.Find(offsets, e, run);
         const GemmArgs<T, T> g{.m = rows.size(),
                                .n = columns,
                                .k = width,
@@ -88,7 +59,7 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
 }
 
 template <typename T, typename C>
-Kernel GradWeight(const KernelSetup& s, const Queues& q, int64_t bytes) {
+Kernel GradWeight(const KernelSetup& s, const ExpertQueues& q, int64_t bytes) {
   const int64_t width = LastDim(In(s, 0)), columns = LastDim(In(s, 1));
   return [=, &kernels = *ProductKernelsFor<T>(s.isa)](const KernelCall& call) {
     const T *y = call.input<T>(0), *dout = call.input<T>(1);
@@ -97,7 +68,7 @@ Kernel GradWeight(const KernelSetup& s, const Queues& q, int64_t bytes) {
       C* dw = call.output<C>(0) + e * width * columns;
       bool adds = call.accumulate;
       for (int64_t run = 0; run < q.runs; ++run) {
-        const Queues::Rows rows = q.Find(offsets, e, run);
+        const ExpertQueues::Rows rows = q.Find(offsets, e, run);
         if (rows.size() == 0 || width == 0 || columns == 0) continue;
         const GemmArgs<T, C> g{.m = width,
                                .n = columns,
@@ -117,7 +88,7 @@ Kernel GradWeight(const KernelSetup& s, const Queues& q, int64_t bytes) {
 }
 
 absl::StatusOr<Kernel> MakeExpertLinearGradWeight(const KernelSetup& s) {
-  ASSIGN_OR_RETURN(const Queues q, FindQueues(s, In(s, 0), In(s, 2), s.out[0]));
+  ASSIGN_OR_RETURN(const ExpertQueues q, FindQueues(s, In(s, 0), In(s, 2), s.out[0]));
   const int64_t width = LastDim(In(s, 0)), columns = LastDim(In(s, 1));
   const int64_t bytes =
       Elements(In(s, 0)) == 0 || columns == 0 ? 0 : ProductWorkspace(width, columns, q.slots);

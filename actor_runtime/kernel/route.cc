@@ -7,6 +7,7 @@
 
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/support.h"
+#include "oneflow_core/base/status.h"
 #include "oneflow_core/op/route_dims.h"
 
 namespace oneflow {
@@ -25,6 +26,7 @@ class Scores {
   T operator()(int64_t e) const {
     return sigmoid_ ? 1 / (1 + std::exp(-logits_[e])) : std::exp(logits_[e] - max_) / sum_;
   }
+  T LogSumExp() const { return max_ + std::log(sum_); }  // of softmax
 
  private:
   bool sigmoid_;
@@ -34,12 +36,14 @@ class Scores {
 
 struct Router {
   bool sigmoid, normalized;
-  double scale;
+  double scale, balance, z;  // the losses' with their scale
 };
 
 Router MakeRouter(const KernelSetup& s) {
+  const double losses = DoubleAttr(s, "loss_scale", 1);
   return {StringAttr(s, "scores") == "sigmoid", BoolAttr(s, "normalized"),
-          DoubleAttr(s, "scale", 1)};
+          DoubleAttr(s, "scale", 1), losses * DoubleAttr(s, "balance"),
+          losses * DoubleAttr(s, "z")};
 }
 
 // The best experts in order, each once, whatever the values; of equals the lower one. A value that
@@ -130,38 +134,80 @@ absl::StatusOr<Kernel> MakeRoute(const KernelSetup& s) {
   });
 }
 
-// With scores s, their sum S over the chosen, and g = scale dw: of a normalized weight s_j / S,
-// ds_j = (g_j - Σ g s / S) / S, else ds_j = g_j. A sigmoid's slope is s (1 - s); a softmax's
-// dl_i = s_i (ds_i - Σ ds s), and if it is normalized the sum is zero.
+// Of the weights of one token's choices. With scores s, their sum S over the chosen, and g = scale
+// dw: of a normalized weight s_j / S, ds_j = (g_j - Σ g s / S) / S, else ds_j = g_j. A sigmoid's
+// slope is s (1 - s); a softmax's dl_i = s_i (ds_i - Σ ds s), and if it is normalized the sum is 0.
+template <typename T>
+void WeightsGrad(const Router& router, const Scores<T>& score, const int32_t* chosen, const T* dw,
+                 int64_t experts, int64_t choices, T* dl) {
+  T sum = 0, dot = 0;
+  for (int64_t j = 0; j < choices; ++j) {
+    const T of = score(chosen[j]);
+    sum += of, dot += of * dw[j];
+  }
+  const auto scale = static_cast<T>(router.scale);
+  if (router.sigmoid || router.normalized) {
+    std::fill_n(dl, experts, T(0));
+  } else {
+    for (int64_t e = 0; e < experts; ++e) dl[e] = -scale * dot * score(e);
+  }
+  for (int64_t j = 0; j < choices; ++j) {
+    const T of = score(chosen[j]);
+    const T ds = router.normalized ? (dw[j] - dot / sum) / sum : dw[j];
+    dl[chosen[j]] += scale * ds * of * (router.sigmoid ? 1 - of : T(1));
+  }
+}
+
+// Adds what one token of a run of `length` gets of its balance: with f as route.cc of the ops says,
+// dp_e = f_e / length, p_e = s_e / Σ s.
+template <typename T>
+void AddBalanceGrad(const Router& router, const Scores<T>& score, const int64_t* counts,
+                    int64_t experts, int64_t choices, int64_t length, T* dl) {
+  const T even = static_cast<T>(router.balance) * static_cast<T>(experts) /
+                 (static_cast<T>(choices) * static_cast<T>(length) * static_cast<T>(length));
+  T sum = 0, dot = 0;
+  for (int64_t e = 0; e < experts; ++e) {
+    sum += score(e), dot += score(e) * static_cast<T>(counts[e]);
+  }
+  for (int64_t e = 0; e < experts; ++e) {
+    const T of = score(e);
+    const T ds = (static_cast<T>(counts[e]) - dot / sum) / sum;
+    dl[e] += even * ds * of * (router.sigmoid ? 1 - of : T(1));
+  }
+}
+
+template <typename T>
+void AddZGrad(const Router& router, const T* logits, int64_t experts, int64_t length, T* dl) {
+  const Scores<T> softmax(/*sigmoid=*/false, logits, experts);
+  const T factor = static_cast<T>(router.z) * 2 * softmax.LogSumExp() / static_cast<T>(length);
+  for (int64_t e = 0; e < experts; ++e) dl[e] += factor * softmax(e);
+}
+
 absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
   const Dims &logits = In(s, 0).local(), &ids = In(s, 1).local();
+  const int64_t experts = logits[2], choices = ids[2];
+  const int64_t run = IntAttr(s, "run") > 0 ? IntAttr(s, "run") : logits[1];
+  RETURN_IF_ERROR(NeedWorkspace(s, s.threads * experts * static_cast<int64_t>(sizeof(int64_t))));
   return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [router = MakeRouter(s), tokens = logits[0] * logits[1], experts = logits[2],
-            choices = ids[2]](const KernelCall& call) {
-      ForPieces(call, tokens, RowPiece(experts), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const T* l = call.input<T>(0) + i * experts;
-          const int32_t* chosen = call.input<int32_t>(1) + i * choices;
-          const T* dw = call.input<T>(2) + i * choices;
-          T* dl = call.output<T>(0) + i * experts;
+    return [=, router = MakeRouter(s),
+            runs = run > 0 ? logits[0] * logits[1] / run : 0](const KernelCall& call) {
+      call.pool->ParallelFor(static_cast<int>(runs), [&](int at, int thread) {
+        const int64_t first = at * run;
+        const int32_t* chosen = call.input<int32_t>(1) + first * choices;
+        int64_t* counts = reinterpret_cast<int64_t*>(call.workspace.data()) + thread * experts;
+        std::fill_n(counts, experts, 0);
+        for (int64_t i = 0; i < run * choices; ++i) ++counts[chosen[i]];
+        for (int64_t i = 0; i < run; ++i) {
+          const T* l = call.input<T>(0) + (first + i) * experts;
+          T* dl = call.output<T>(0) + (first + i) * experts;
           const Scores<T> score(router.sigmoid, l, experts);
-          T sum = 0, dot = 0;
-          for (int64_t j = 0; j < choices; ++j) {
-            const T of = score(chosen[j]);
-            sum += of, dot += of * dw[j];
+          WeightsGrad(router, score, chosen + i * choices, call.input<T>(2) + (first + i) * choices,
+                      experts, choices, dl);
+          if (router.balance > 0) {
+            AddBalanceGrad(router, score, counts, experts, choices, run, dl);
           }
-          const auto scale = static_cast<T>(router.scale);
-          if (router.sigmoid || router.normalized) {
-            std::fill_n(dl, experts, T(0));
-          } else {
-            for (int64_t e = 0; e < experts; ++e) dl[e] = -scale * dot * score(e);
-          }
-          for (int64_t j = 0; j < choices; ++j) {
-            const T of = score(chosen[j]);
-            const T ds = router.normalized ? (dw[j] - dot / sum) / sum : dw[j];
-            dl[chosen[j]] += scale * ds * of * (router.sigmoid ? 1 - of : T(1));
-          }
+          if (router.z > 0) AddZGrad(router, l, experts, run, dl);
         }
       });
       return absl::OkStatus();

@@ -21,8 +21,9 @@ std::vector<bool> ReadInItsTask(const Graph& graph) {
   return so;
 }
 
-// By op: an exchange that reduces a gradient of a weight as a micro-batch ends. What it gives goes
-// to such exchanges alone, or to the op of the backward that adds it up for the update.
+// By op: an exchange that reduces a gradient of a weight as a micro-batch ends. Its output goes to
+// such exchanges alone, or to the op of the backward that adds it up for the update, maybe by way
+// of local boxing: a part of it is taken, or zeros are put around it.
 std::vector<bool> FindReductions(const Graph& graph) {
   const std::vector<std::vector<Use>> uses = FindUses(graph);
   const auto all = [&](const Op& op, const auto& is) {
@@ -35,16 +36,17 @@ std::vector<bool> FindReductions(const Graph& graph) {
     }
     return any;
   };
-  std::vector<bool> reduces(graph.ops.size());
+  std::vector<bool> reduces(graph.ops.size()), adds_up(graph.ops.size());
   for (auto id = static_cast<OpId>(graph.ops.size()) - 1; id >= 0; --id) {
     const Op& op = graph.ops[id];
-    if (!IsExchange(op.kind) || op.phase != Phase::kBackward || op.kind == "transfer") continue;
-    reduces[id] = all(op, [&](OpId reader) {
-      const Op& sum = graph.ops[reader];
-      return reduces[reader] ||
-             (sum.kind == kAddUp && sum.phase == Phase::kBackward && sum.inputs.size() == 1 &&
-              all(sum, [&](OpId last) { return graph.ops[last].phase == Phase::kUpdate; }));
-    });
+    if (op.phase != Phase::kBackward || op.kind == "transfer") continue;
+    if (IsExchange(op.kind)) {
+      reduces[id] = all(op, [&](OpId reader) { return reduces[reader] || adds_up[reader]; });
+    } else if (IsBoxing(op.kind)) {
+      adds_up[id] = all(op, [&](OpId reader) { return adds_up[reader]; });
+    } else if (op.kind == kAddUp && op.inputs.size() == 1) {
+      adds_up[id] = all(op, [&](OpId last) { return graph.ops[last].phase == Phase::kUpdate; });
+    }
   }
   return reduces;
 }

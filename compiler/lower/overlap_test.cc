@@ -104,6 +104,41 @@ TEST_CASE("a gather runs ahead only where its own task reads it") {
   CHECK(e.FindLane("own", /*gathers_ahead=*/true) == Lane::kGather);
 }
 
+TEST_CASE("reductions of gradients stand apart where only a sum waits for them") {
+  Example e;
+  const auto add_up = [&](const std::string& of, TensorId part) {
+    const TensorId sum = e.Add(kBackward, "add_n", of + ".sum", {part}, {S(0), P()});
+    e.Add(kUpdate, "adamw", of + ".update", {sum}, {S(0), P()});
+  };
+  const TensorId dw = e.Add(kBackward, "matmul_grad_b", "dw", {}, {P(), P()});
+  add_up("dw", e.Add(kBackward, "reduce_scatter", "straight", {dw}, {S(0), P()}));
+  // By way of a slice; over two axes, with zeros around the part.
+  const TensorId sum = e.Add(kBackward, "all_reduce", "sliced", {dw}, {B(), P()});
+  add_up("bias", e.Add(kBackward, "slice", "slice", {sum}, {S(0), P()}));
+  const TensorId half = e.Add(kBackward, "reduce_scatter", "first", {dw}, {P(), S(1)});
+  const TensorId both = e.Add(kBackward, "reduce_scatter", "second", {half}, {S(0), S(1)});
+  add_up("filled", e.Add(kBackward, "zero_fill", "zero_fill", {both}, {S(0), P()}));
+  for (const char* op : {"straight", "sliced", "first", "second"}) {
+    INFO(op);
+    CHECK(e.FindLane(op) == Lane::kReduction);
+  }
+  for (const char* op : {"slice", "zero_fill"}) {
+    INFO(op);
+    CHECK(e.FindLane(op) == Lane::kCompute);
+  }
+  // Another kernel of the backward reads the slice, too; an exchange waits for it.
+  const TensorId read = e.Add(kBackward, "all_reduce", "read", {dw}, {B(), P()});
+  const TensorId part = e.Add(kBackward, "slice", "part", {read}, {S(0), P()});
+  add_up("read", part);
+  e.Add(kBackward, "gelu", "reader", {part}, {S(0), P()});
+  const TensorId early = e.Add(kBackward, "all_reduce", "early", {dw}, {B(), P()});
+  const TensorId rows = e.Add(kBackward, "slice", "rows", {early}, {S(0), P()});
+  add_up("late", e.Add(kBackward, "all_to_all", "late", {rows}, {S(1), P()}));
+  CHECK(e.FindLane("read") == Lane::kCollective);
+  CHECK(e.FindLane("early") == Lane::kCollective);
+  CHECK(e.FindLane("late") == Lane::kReduction);
+}
+
 TEST_CASE("what no devices of one stage meet for has no such lane, in no phase") {
   for (const Phase phase : {kForward, kBackward, kUpdate}) {
     Example e;

@@ -1,5 +1,6 @@
 #include "compiler/passes/decompose.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +87,18 @@ absl::Status DecomposeCrossEntropy(Graph* graph, const Op& op, int64_t micro_bat
       .status();
 }
 
+// The factor of losses that an op has for each run of its positions: their mean over a step, or,
+// where the gradient is divided by the number of labels, each counted as its positions.
+double LossScale(const Graph& graph, const Op& op, int64_t micro_batches) {
+  const Dims& tokens = graph.tensors[op.inputs[0]].shape.dims;
+  const int64_t run = AttrInt(op, "run") > 0 ? AttrInt(op, "run") : tokens[1];
+  const bool counted = std::any_of(graph.ops.begin(), graph.ops.end(),
+                                   [](const Op& o) { return AttrBool(o, "ignore_negative"); });
+  const double runs =
+      static_cast<double>(tokens[0] * tokens[1] * micro_batches) / static_cast<double>(run);
+  return counted ? static_cast<double>(run) : 1 / runs;
+}
+
 // A loss that is divided by the number of its labels is the only one: another would be divided by
 // that number, too.
 absl::Status CheckLosses(const Graph& graph) {
@@ -148,6 +161,9 @@ absl::Status Decompose(Graph* graph, int64_t micro_batches) {
       RETURN_IF_ERROR(SeparateBias(graph, op, &ops));
     } else {
       ops.push_back(op);
+      if (AttrDouble(op, "balance") > 0 || AttrDouble(op, "z") > 0) {
+        ops.back().attrs["loss_scale"] = LossScale(*graph, op, micro_batches);
+      }
     }
   }
   SetOps(graph, std::move(ops));

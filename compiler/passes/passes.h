@@ -41,6 +41,7 @@
 #include "compiler/passes/order_update.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/recompute.h"
+#include "compiler/passes/remove_capacity.h"
 #include "compiler/passes/remove_dropout.h"
 #include "compiler/passes/separate_documents.h"
 #include "compiler/passes/split_variables.h"

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "oneflow_core/graph/graph.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -20,19 +22,52 @@ struct Group {
   int first = -1, last = -1;  // positions of the writers
 };
 
-class Delayer {
+// Finds what writes the gradients that sums add up.
+class GradientFinder {
  public:
-  explicit Delayer(Lowered* lowered) : lowered_(*lowered), program_(lowered->program) {
-    writer_.resize(CountRegisters(), -1);
+  explicit GradientFinder(const Lowered& lowered) : program_(lowered.program) {
     reduces_.resize(program_.actor_size());
     for (const proto::Actor& actor : program_.actor()) {
       for (const int output : actor.output()) writer_[output] = actor.id();
     }
     for (const proto::Segment& segment : program_.segment()) {
-      if (lowered_.segments[segment.id()].lane != Lane::kReduction) continue;
+      if (lowered.segments[segment.id()].lane != Lane::kReduction) continue;
       for (const int actor : segment.actor()) reduces_[actor] = true;
     }
   }
+
+  int Find(int sum) const {
+    int writer = WriterFor(sum);
+    while (writer >= 0 && IsLocalBoxing(writer)) writer = WriterFor(writer);
+    if (writer < 0 || !reduces_[writer]) return -1;
+    while (writer >= 0 && reduces_[writer]) writer = WriterFor(writer);
+    return writer;
+  }
+
+ private:
+  // The actor that writes what `actor` reads, if it is one of this program.
+  int WriterFor(int actor) const {
+    if (program_.actor(actor).input().empty()) return -1;
+    const auto found = writer_.find(program_.actor(actor).input(0).register_());
+    return found == writer_.end() ? -1 : found->second;
+  }
+
+  bool IsLocalBoxing(int actor) const {
+    const std::string& kernel = program_.actor(actor).kernel();
+    return IsBoxing(kernel) && !IsExchange(kernel);
+  }
+
+  const proto::Program& program_;
+  std::map<int, int> writer_;  // by register
+  std::vector<bool> reduces_;  // by actor
+};
+
+class Delayer {
+ public:
+  explicit Delayer(Lowered* lowered)
+      : lowered_(*lowered),
+        program_(lowered->program),
+        gradients_(FindReducedGradients(*lowered)) {}
 
   void Run() {
     for (proto::Segment& segment : *program_.mutable_segment()) {
@@ -43,34 +78,13 @@ class Delayer {
   }
 
  private:
-  int CountRegisters() const {
-    int count = 0;
-    for (const proto::Register& r : program_.register_()) count = std::max(count, r.id() + 1);
-    return count;
-  }
-
-  // The actor that writes what `actor` reads, if it is one of this program.
-  int WriterFor(int actor) const {
-    if (program_.actor(actor).input().empty()) return -1;
-    const int id = program_.actor(actor).input(0).register_();
-    return id < static_cast<int>(writer_.size()) ? writer_[id] : -1;
-  }
-
-  // The actor of compute whose gradient `sum` adds up; -1: it is no such sum.
-  int FindGradient(int sum) const {
-    int writer = WriterFor(sum);
-    if (writer < 0 || !reduces_[writer]) return -1;
-    while (writer >= 0 && reduces_[writer]) writer = WriterFor(writer);
-    return writer;
-  }
-
   void Reorder(proto::Segment* segment) {
     std::map<int, int> position;  // by actor
     for (int i = 0; i < segment->actor_size(); ++i) position[segment->actor(i)] = i;
     std::vector<Group> groups;
     std::vector<int> others;
     for (const int actor : segment->actor()) {
-      const auto gradient = position.find(FindGradient(actor));
+      const auto gradient = position.find(gradients_[actor]);
       if (gradient == position.end()) {
         others.push_back(actor);
         continue;
@@ -113,11 +127,19 @@ class Delayer {
 
   Lowered& lowered_;
   proto::Program& program_;
-  std::vector<int> writer_;    // by register
-  std::vector<bool> reduces_;  // by actor
+  const std::vector<int> gradients_;  // by actor
 };
 
 }  // namespace
+
+std::vector<int> FindReducedGradients(const Lowered& lowered) {
+  const GradientFinder finder(lowered);
+  std::vector<int> gradients(lowered.program.actor_size());
+  for (const proto::Actor& actor : lowered.program.actor()) {
+    gradients[actor.id()] = finder.Find(actor.id());
+  }
+  return gradients;
+}
 
 void DelaySums(Lowered* lowered) { Delayer(lowered).Run(); }
 

@@ -11,12 +11,19 @@
 //
 // A sum is a position in an order, so it is a bound: where gradients are computed block by block,
 // those of at most two blocks are held in full, however slow the link (docs/prefetch.md). Bits do
-// not change: sums keep their order.
+// not change: sums keep their order. Local boxing between a reduction and its sum, such as a slice
+// of what an all-reduce gave, moves with the sum.
 #pragma once
+
+#include <vector>
 
 #include "compiler/lower/lowered.h"
 
 namespace oneflow {
+
+// By actor: the one that writes the full gradient which this one adds up (or takes a part of) once
+// it is reduced with its micro-batch; -1 if it does no such thing.
+std::vector<int> FindReducedGradients(const Lowered& lowered);
 
 // Reorders actors inside of segments of the backward.
 void DelaySums(Lowered* lowered);

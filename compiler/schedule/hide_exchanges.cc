@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/schedule/delay_sums.h"
+
 namespace oneflow {
 namespace {
 
@@ -169,26 +171,18 @@ std::vector<bool> Awaited(const Lowered& lowered) {
     if (info.task.part != Part::kUpdate && info.lane != Lane::kReduction) continue;
     for (const int actor : segment.actor()) late[actor] = true;
   }
-  std::set<int> read, reduced;  // registers
+  std::set<int> read;  // registers
   for (const proto::Actor& actor : program.actor()) {
     if (late[actor.id()]) continue;
     for (const proto::Input& input : actor.input()) read.insert(input.register_());
   }
-  for (const proto::Segment& segment : program.segment()) {
-    if (lowered.segments[segment.id()].lane != Lane::kReduction) continue;
-    for (const int actor : segment.actor()) {
-      const auto& outputs = program.actor(actor).output();
-      reduced.insert(outputs.begin(), outputs.end());
-    }
-  }
+  const std::vector<int> gradients = FindReducedGradients(lowered);
   std::vector<bool> awaited;
   for (const proto::Actor& actor : program.actor()) {
-    // Sums of what is reduced keep the order of the reductions (delay_sums.h).
-    const bool sums =
-        std::any_of(actor.input().begin(), actor.input().end(),
-                    [&](const proto::Input& input) { return reduced.contains(input.register_()); });
-    awaited.push_back(sums || std::any_of(actor.output().begin(), actor.output().end(),
-                                          [&](int output) { return read.contains(output); }));
+    // Sums of what is reduced keep the order of the reductions.
+    awaited.push_back(gradients[actor.id()] >= 0 ||
+                      std::any_of(actor.output().begin(), actor.output().end(),
+                                  [&](int output) { return read.contains(output); }));
   }
   return awaited;
 }

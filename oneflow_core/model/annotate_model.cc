@@ -409,6 +409,7 @@ absl::StatusOr<std::vector<std::string>> SplitExperts(const Mesh& mesh, const Fa
                         "use a divisor");
     }
     if (!own) op.attrs["groups"] = parts;
+    op.attrs["parts"] = parts;
   }
   return axes;
 }

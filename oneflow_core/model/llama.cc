@@ -92,7 +92,7 @@ class Llama {
     if (config_.experts == 0) return Dense(at, x, config_.inner);
     const Value chosen = Experts(at, x);
     if (config_.shared == 0) return chosen;
-    return g_.Add(at + ".add", Dense(at + ".shared", x, config_.shared), chosen);
+    return g_.Add(at + ".sum", Dense(at + ".shared", x, config_.shared), chosen);
   }
 
   Value Dense(const std::string& at, Value x, int64_t width) {
@@ -117,6 +117,8 @@ class Llama {
     AttrMap route = queues;
     route["choices"] = config_.choices;
     route["normalized"] = config_.normalized;
+    if (config_.balance > 0) route["balance"] = config_.balance;
+    if (config_.z > 0) route["z"] = config_.z;
     const Value w = g_.Op("route", at + ".route", {logits}, route);
     const Value ids = w.output(1), slots = w.output(2), offsets = w.output(3);
     queues["experts"] = config_.experts;
@@ -157,6 +159,12 @@ absl::Status CheckExperts(const LlamaConfig& config) {
     return InputError("--run=" + std::to_string(config.run),
                       "does not divide --sequence=" + std::to_string(config.sequence),
                       "use a divisor, or leave it out: a sequence is a run then");
+  }
+  for (const auto& [flag, factor] :
+       {std::pair("balance", config.balance), std::pair("z", config.z)}) {
+    if (factor >= 0 && factor <= 1000) continue;
+    return InputError(std::string("--") + flag + '=' + NumberText(factor), "is out of range",
+                      "use a small number, as 0.01, or 0 for none");
   }
   if (!(config.capacity >= 0 && config.capacity <= static_cast<double>(config.experts))) {
     return InputError("--capacity=" + NumberText(config.capacity), "is out of range",

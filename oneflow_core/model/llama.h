@@ -60,6 +60,8 @@ struct LlamaConfig {
   int64_t shared = 0;      // width of a further MLP that every token takes; 0: none
   bool normalized = true;  // the weights of a token's choices add up to 1
   double capacity = 0;     // slots of an expert, relative to even routing; 0: nothing is dropped
+  double balance = 0.01;   // factor of the loss that evens out experts (op route)
+  double z = 0;            // factor of the loss that keeps the router's logits small
   int64_t run = 0;         // positions that share a queue (docs/moe.md); 0: the sequence
 };
 

@@ -153,6 +153,12 @@ int64_t GradWeightWorkspace(const LocalOp& op, int threads) {
   return Product(op.in[0]) == 0 || out == 0 ? 0 : threads * ProductWorkspace(width, out, slots);
 }
 
+// --- Samples: a large one has several runs, and widths that tensor cores multiply ---
+
+constexpr int64_t kLargeWidth = 200, kLargeColumns = 136;
+
+RouteSample MakeLargeRoute() { return RouteSamples({.b = 3, .t = 40})[0]; }
+
 }  // namespace
 
 std::vector<OpDef> ExpertLinearOps() {
@@ -180,7 +186,17 @@ std::vector<OpDef> ExpertLinearOps() {
                samples.push_back(
                    {{r.Slots(s.c), {{e, s.o, s.c}}, r.offsets}, {{"transpose_w", true}}});
              }
-             return AlsoNarrow(samples);
+             samples = AlsoNarrow(samples);
+             if (!s.large) return samples;
+             const RouteSample r = MakeLargeRoute();
+             const SampleTensor y = r.Slots(kLargeWidth).Narrow();
+             for (const bool transposed : {false, true}) {
+               Dims w = {r.dims.experts, kLargeWidth, kLargeColumns};
+               if (transposed) std::swap(w[1], w[2]);
+               samples.push_back(
+                   {{y, SampleTensor{w}.Narrow(), r.offsets}, {{"transpose_w", transposed}}});
+             }
+             return samples;
            }},
       {.kind = "expert_linear_grad_weight",
        .usage = "y[G, b, r, C, H], dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dw[E, H, F]",
@@ -198,7 +214,12 @@ std::vector<OpDef> ExpertLinearOps() {
          for (const RouteSample& r : RouteSamples(s)) {
            samples.push_back({{r.Slots(s.c), r.Slots(s.o), r.offsets}, {}});
          }
-         return AlsoNarrow(samples);
+         samples = AlsoNarrow(samples);
+         if (!s.large) return samples;
+         const RouteSample r = MakeLargeRoute();
+         samples.push_back(
+             {{r.Slots(kLargeWidth).Narrow(), r.Slots(kLargeColumns).Narrow(), r.offsets}, {}});
+         return samples;
        }}};
 }
 

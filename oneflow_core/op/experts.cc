@@ -95,7 +95,10 @@ Shape SlotShape(const RouteDims& d, const Shape& tokens) {
 }
 
 std::vector<AttrDef> RouteAttrs() {
-  return {{"groups", AttrType::kInt}, {"run", AttrType::kInt}, {"capacity", AttrType::kDouble}};
+  return {{"groups", AttrType::kInt},
+          {"run", AttrType::kInt},
+          {"capacity", AttrType::kDouble},
+          OwnAttr("parts", AttrType::kInt)};
 }
 
 std::vector<RouteSample> RouteSamples(const SampleSizes& s) {

@@ -19,7 +19,7 @@ absl::Status ExpectChoices(const Tensor& ids, const Tensor& slots, const Tensor&
 // [G, b, r, C] of tokens[b, t, ...], r the runs of a sequence.
 Shape SlotShape(const RouteDims& d, const Shape& tokens);
 
-// Attributes `groups`, `run` and `capacity`.
+// Attributes `groups`, `run`, `capacity`, and `parts`: those that devices split the experts into.
 std::vector<AttrDef> RouteAttrs();
 
 // Routed tokens for tests: what `route` gives for some logits, with attributes that fit. Groups can

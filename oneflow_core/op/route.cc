@@ -6,6 +6,16 @@
 // Weights are scores of the chosen: the softmax over all experts, or sigmoids (`scores`), divided
 // by their sum if `normalized`, times `scale`. A `bias`[E] is added for the choice alone, so its
 // gradient is zero (DeepSeek-AI 2024, DeepSeek-V3).
+//
+// Two losses act through the gradient alone, so that the loss that is reported stays that of the
+// labels. With p the softmax of the logits, or their sigmoids divided by their sum, and t the
+// positions of a run, a run's are
+//
+//   `balance` * Σ_e f_e P_e, f_e = E / (k t) times the choices of e, P_e = Σ p_e / t    (Fedus et
+//     al. 2022, Switch, eq. 4; 1 where all is even)
+//   `z` * Σ log²(Σ_e exp(logit_e)) / t                            (Zoph et al. 2022, ST-MoE, eq. 5)
+//
+// and a step has their mean over all runs: `loss_scale`, which the pass `decompose` writes.
 #include "oneflow_core/op/experts.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
@@ -15,12 +25,23 @@ namespace {
 
 constexpr char kSoftmax[] = "softmax", kSigmoid[] = "sigmoid";
 
+absl::Status ExpectLosses(const Op& op) {
+  for (const char* key : {"balance", "z"}) {
+    const double factor = AttrDouble(op, key);
+    if (factor >= 0 && factor < 1e6) continue;
+    return Mismatch("attribute \"" + std::string(key) + "\" is " + std::to_string(factor),
+                    "use a small number, as 0.01, or 0");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RouteDims> CheckLogits(const OpView& v) {
   const Tensor& logits = v.in(0);
   RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
   if (logits.shape.rank() != 3) {
     return Mismatch(Describe("logits", logits) + " must be [batch, seq, experts]");
   }
+  RETURN_IF_ERROR(ExpectLosses(v.op));
   const std::string scores = AttrString(v.op, "scores", kSoftmax);
   if (scores != kSoftmax && scores != kSigmoid) {
     return Mismatch("attribute \"scores\" is \"" + scores + "\"", "use softmax or sigmoid");
@@ -57,7 +78,7 @@ InputGrads RouteGradient(GradientContext& g) {
   if (op.inputs.size() > 1 && g.needs_grad[1]) grads[1] = AddZeros(g, op.inputs[1]);
   if (!g.needs_grad[0]) return grads;
   AttrMap attrs;
-  for (const char* key : {"scores", "normalized", "scale"}) {
+  for (const char* key : {"scores", "normalized", "scale", "balance", "z", "loss_scale", "run"}) {
     const auto it = op.attrs.find(key);
     if (it != op.attrs.end()) attrs.insert(*it);
   }
@@ -73,6 +94,7 @@ Specs InferRouteGrad(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
   RETURN_IF_ERROR(ExpectChoices(ids, ids, logits));
   RETURN_IF_ERROR(ExpectDims("dw", dw, ids.shape.dims, "that of " + Describe("ids", ids)));
+  RETURN_IF_ERROR(ExpectLosses(v.op));
   if (dw.dtype != logits.dtype) {
     return Mismatch(Describe("logits", logits) + " and " + Describe("dw", dw) + " differ in type");
   }
@@ -80,8 +102,9 @@ Specs InferRouteGrad(const OpView& v) {
 }
 
 std::vector<AttrDef> ScoreAttrs() {
-  return {
-      {"scores", AttrType::kString}, {"normalized", AttrType::kBool}, {"scale", AttrType::kDouble}};
+  return {{"scores", AttrType::kString}, {"normalized", AttrType::kBool},
+          {"scale", AttrType::kDouble},  {"balance", AttrType::kDouble},
+          {"z", AttrType::kDouble},      OwnAttr("loss_scale", AttrType::kDouble)};
 }
 
 // Each kind of score, with scores that are far apart where a test moves them a little.
@@ -92,7 +115,7 @@ std::vector<AttrMap> ScoreSamples() {
           {{"scores", std::string(kSigmoid)}}};
 }
 
-Samples RouteSamplesOf(const SampleSizes& s) {
+Samples MakeRouteSamples(const SampleSizes& s) {
   Samples samples;
   for (AttrMap attrs : ScoreSamples()) {
     for (const RouteSample& route : RouteSamples(s)) {
@@ -123,10 +146,17 @@ Samples RouteSamplesOf(const SampleSizes& s) {
 
 Samples RouteGradSamples(const SampleSizes& s) {
   Samples samples;
-  for (const AttrMap& attrs : ScoreSamples()) {
-    const RouteSample route = RouteSamples(s)[0];
-    samples.push_back(
-        {{{{route.b, route.t, route.dims.experts}, -3, 3}, route.ids, {route.ids.dims}}, attrs});
+  for (AttrMap attrs : ScoreSamples()) {
+    for (const bool losses : {false, true}) {
+      const RouteSample route = RouteSamples(s)[losses ? 1 : 0];
+      if (losses) {
+        const AttrMap more = {
+            {"balance", 0.5}, {"z", 0.25}, {"loss_scale", 0.125}, {"run", route.dims.run}};
+        attrs.insert(more.begin(), more.end());
+      }
+      samples.push_back(
+          {{{{route.b, route.t, route.dims.experts}, -3, 3}, route.ids, {route.ids.dims}}, attrs});
+    }
   }
   return samples;
 }
@@ -137,6 +167,8 @@ std::vector<OpDef> RouteOps() {
   std::vector<AttrDef> attrs = ScoreAttrs();
   for (AttrDef& attr : RouteAttrs()) attrs.push_back(std::move(attr));
   attrs.push_back({"choices", AttrType::kInt, true});
+  std::vector<AttrDef> grad_attrs = ScoreAttrs();
+  grad_attrs.push_back({"run", AttrType::kInt});
   return {{.kind = "route",
            .usage = "logits[b, t, E], (bias[E]) -> w[b, t, k], ids[b, t, k], slots[b, t, k], "
                     "offsets[G, b, r, E/G + 1]",
@@ -149,16 +181,20 @@ std::vector<OpDef> RouteOps() {
            .gradient = RouteGradient,
            .flops = PerElement(8),
            .overwrites = true,
-           .samples = RouteSamplesOf},
+           .samples = MakeRouteSamples},
           {.kind = "route_grad",
            .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits[b, t, E]",
            .min_inputs = 3,
            .max_inputs = 3,
-           .attrs = ScoreAttrs(),
+           .attrs = std::move(grad_attrs),
            .infer = InferRouteGrad,
-           .signatures = [](const OpView& v) { return LeadRows(v, 2); },
+           .signatures = [](const OpView& v) { return LeadRows(v, 1); },
            .flops = PerElement(8),
            .overwrites = true,
+           .cpu_workspace =
+               [](const LocalOp& op, int threads) {
+                 return threads * op.in[0][2] * static_cast<int64_t>(sizeof(int64_t));
+               },
            .samples = RouteGradSamples}};
 }
 

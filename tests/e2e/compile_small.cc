@@ -35,6 +35,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.overlap = run.overlap;
   options.prefetch = run.prefetch;
   options.shard = run.shard;
+  options.experts = run.experts;
   if (run.split_positions) {
     options.cluster.add_level()->set_size(8);
     options.cluster.mutable_device()->set_firing_seconds(1e-15);

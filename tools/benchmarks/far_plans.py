@@ -36,7 +36,7 @@ def wait_until_up(name):
         if "state UP" in ip("-n", name, "-o", "link", "show", "dev", DEVICE):
             return
         time.sleep(0.01)
-    raise SystemExit(f"tools/bench simulate: {DEVICE} in {name} does not come up")
+    raise SystemExit(f"tools/bench: {DEVICE} in {name} does not come up")
 
 
 @contextlib.contextmanager
@@ -87,7 +87,7 @@ class SlowLink:
     """Processes of two namespaces."""
     name = f"TCP of {RATE}"
 
-    def __init__(self, names, transport):
+    def __init__(self, names, transport=None):
         self.names, self.transport = names, transport
 
     def measure(self, *flags):
@@ -105,6 +105,11 @@ class SlowLink:
         return path
 
     def steps(self, oneflow, n):
+        self.train(oneflow, n + 2)
+        return [row["step_seconds"] for row in oneflow.rows()[2:]]
+
+    def train(self, oneflow, steps):
+        """Runs so many steps; what process 0 prints."""
         with socket.socket() as s:
             s.bind(("", 0))
             port = s.getsockname()[1]
@@ -114,15 +119,17 @@ class SlowLink:
         children = []
         for index, name in enumerate(self.names):
             command = ["ip", "netns", "exec", name, oneflow.binary, "train", "--plan=" + oneflow.plan,
-                       "--data=" + oneflow.noise(), f"--steps={n + 2}", f"--threads={oneflow.threads}",
+                       "--data=" + oneflow.noise(), f"--steps={steps}", f"--threads={oneflow.threads}",
                        "--learning_rate=1e-4", "--processes=2", f"--process_index={index}", "--interface=" + DEVICE,
                        f"--coordinator={ADDRESSES[0]}:{port}", "--job_dir=" + job]
             if index == 0:
                 command.append("--metrics=" + oneflow.metrics)
-            children.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL))
+            children.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
+                                             text=True))
+        printed = children[0].communicate()[0]
         if any(child.wait() for child in children):
-            raise SystemExit("tools/bench simulate: train over the slow link failed")
-        return [row["step_seconds"] for row in oneflow.rows()[2:]]
+            raise SystemExit("tools/bench: train over the slow link failed")
+        return printed
 
 
 def compare(binaries, folder, link, measured, args, predicted):

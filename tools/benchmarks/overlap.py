@@ -4,14 +4,19 @@ Three systems are simulated, with and without --overlap and --shard=states: a st
 exchange, on a device of stage 0. With overlap, two more figures are printed: the hidden part of the gradients'
 exchange, relative to the part that could be hidden (the smaller of the exchange and the last backward from its first
 finished gradient on), and the slowdown of the last backward on links that are 1.3 times slower than those that the
-plan was compiled for.
+plan was compiled for. Then models with --shard=weights follow (overlap_sharded.py defines the figures).
+
+With --processes=2: a small model with --shard=weights is trained in two processes over a slow link, without gathers
+that run ahead and with them (root; overlap_far.py).
 """
 import dataclasses
 import json
 import os
 import re
-import subprocess
+import tempfile
 
+from benchmarks import overlap_far, overlap_sharded
+from benchmarks.overlap_plans import Folder, slow_down
 from benchmarks.sides import ROOT
 
 TARGETS = ["//tools/oneflow"]
@@ -40,45 +45,16 @@ SIDES = [(overlap, shard) for shard in ("none", "states") for overlap in ("false
 
 def add_flags(parser):
     parser.add_argument("--only", help="only systems whose names contain this")
-
-
-class Folder:
-    def __init__(self, oneflow, folder):
-        self.oneflow, self.folder = oneflow, folder
-
-    def call(self, *args):
-        return subprocess.run([self.oneflow, *args], cwd=self.folder, check=True, capture_output=True, text=True).stdout
-
-    def simulate(self, cluster):
-        """The JSON of a simulation, and the firings of stage 0 in one step by stream."""
-        summary = json.loads(self.call("simulate", "--plan=gpt.plan", "--cluster=" + cluster, "--format=json"))
-        self.call("simulate", "--plan=gpt.plan", "--cluster=" + cluster, "--steps=1", "--trace=trace.json")
-        with open(os.path.join(self.folder, "trace.json")) as trace:
-            events = json.load(trace)["traceEvents"]
-        names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] % 1000000 == 0}
-        streams = {name: [] for name in names.values()}
-        for e in events:
-            if e["ph"] == "X" and e["pid"] % 1000000 == 0:
-                streams[names[e["tid"]]].append((e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6, e["name"]))
-        return summary, streams
-
-    def slower(self, cluster):
-        """A cluster file whose links are slower."""
-        with open(cluster) as file:
-            text = file.read()
-        rate = lambda match: f"bandwidth: {float(match[1]) / SLOWER}"
-        head, *levels = re.split(r"(?=^level \{)", text, flags=re.M)
-        path = os.path.join(self.folder, "slower.textproto")
-        with open(path, "w") as file:
-            file.write(head + "".join(re.sub(r"\bbandwidth: (\S+)", rate, level) for level in levels))
-        return path
+    parser.add_argument("--processes", type=int, choices=[1, 2], default=1)
+    parser.add_argument("--rounds", type=int, default=3, help="of two processes: runs of each side")
+    parser.add_argument("--steps", type=int, default=4, help="of two processes: steps of a run, after two of warm-up")
 
 
 def last_backward(streams):
     """When the last backward begins, when its first gradient is finished, and when it ends."""
     compute = streams["compute"]
-    loss = max((end for _, end, name in compute if name == "loss.dlogits"), default=None)
-    grads = [(begin, end, name) for begin, end, name in compute if re.search(r"\.d(x|w|qkv|bias|table|logits)\b", name)]
+    loss = max((end for _, end, name, _ in compute if name == "loss.dlogits"), default=None)
+    grads = [(begin, end, name) for begin, end, name, _ in compute if re.search(r"\.d(x|w|qkv|bias|table|logits)\b", name)]
     # The last firing of each gradient of weights; the earliest of those is the first finished gradient.
     finished = {}
     for _, end, name in grads:
@@ -92,7 +68,7 @@ def last_backward(streams):
 def hidden_gradients(streams):
     """Seconds of the exchange of gradients: all, those that could be hidden and those that are."""
     _, first, end = last_backward(streams)
-    spans = [(b, e) for b, e, _ in streams["gradient"] if b >= first]
+    spans = [(b, e) for b, e, _, _ in streams["gradient"] if b >= first]
     exchange = sum(e - b for b, e in spans)
     hidden = sum(max(0.0, min(e, end) - b) for b, e in spans)
     return exchange, min(exchange, end - first), hidden
@@ -108,7 +84,7 @@ def side(folder, cluster, system, overlap, shard):
     if overlap == "true":
         row["gradients"], row["could_hide"], row["hides"] = hidden_gradients(streams)
         begin, _, end = last_backward(streams)
-        slow_begin, _, slow_end = last_backward(folder.simulate(folder.slower(cluster))[1])
+        slow_begin, _, slow_end = last_backward(folder.simulate(folder.alter(cluster, slow_down(SLOWER)))[1])
         row["backward_on_slower_links"] = (slow_end - slow_begin) / (end - begin)
     return row
 
@@ -129,17 +105,20 @@ def print_system(name, rows):
 
 
 def run(args, binaries):
-    import tempfile
+    if args.processes == 2:
+        overlap_far.run(args, binaries)
+        return
     result = {}
-    for system in SYSTEMS:
-        if args.only and args.only not in system.name:
-            continue
-        with tempfile.TemporaryDirectory() as path:
-            folder = Folder(os.path.join(binaries, "tools/oneflow/oneflow"), path)
+    with tempfile.TemporaryDirectory() as path:
+        folder = Folder(os.path.join(binaries, "tools/oneflow/oneflow"), path)
+        for system in SYSTEMS:
+            if args.only and args.only not in system.name:
+                continue
             folder.call("model", "gpt", *system.model, "--out=gpt.textproto")
             cluster = os.path.join(ROOT, f"examples/clusters/{system.cluster}.textproto")
             result[system.name] = [side(folder, cluster, system, *flags) for flags in SIDES]
-        if args.format == "text":
-            print_system(system.name, result[system.name])
+            if args.format == "text":
+                print_system(system.name, result[system.name])
+        rows = overlap_sharded.simulate_rows(folder, args)
     if args.format == "json":
-        print(json.dumps(result))
+        print(json.dumps({"systems": result, "sharded": rows}))

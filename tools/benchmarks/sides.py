@@ -102,7 +102,7 @@ class Oneflow:
     """A plan of the model in a folder, and runs of it."""
 
     def __init__(self, binaries, folder, model, mesh="", threads=2, precision="f32", name="gpt", micro_batches=1,
-                 schedule="1f1b"):
+                 schedule="1f1b", flags=()):
         self.binary = os.path.join(binaries, "tools/oneflow/oneflow")
         self.folder, self.threads = folder, threads
         self.cores = threads * math.prod(int(axis.split("=")[1]) for axis in mesh.split(",") if axis)
@@ -111,7 +111,8 @@ class Oneflow:
         self.run("model", family(model), *size_flags(model), "--out=" + graph)
         narrow = [] if precision == "f32" else ["--precision=" + precision]
         self.run("compile", "--graph=" + graph, "--mesh=" + mesh, f"--batch={model['batch']}",
-                 f"--micro_batches={micro_batches}", "--schedule=" + schedule, f"--threads={threads}", "--out=" + self.plan, *narrow)
+                 f"--micro_batches={micro_batches}", "--schedule=" + schedule, f"--threads={threads}", "--out=" + self.plan, *narrow,
+                 *flags)
 
     def run(self, *args):
         return subprocess.run([self.binary, *args], check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -1,10 +1,9 @@
 // Products of tiles of bf16 by warps, for attention_bf16.cu. Internal to it.
 //
 // A block of four warps has a tile of kRows = 64 kM rows, a warp 16 kM of them: kM matrices of 16.
-// Tiles are stored in shared memory row by row, with the 16-byte chunks of a row permuted by its
-// number, so that the chunks that a warp loads at once are in different banks.
 #pragma once
 
+#include "actor_runtime/cuda/kernel/bf16_tile.cuh"
 #include "actor_runtime/cuda/kernel/mma.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
@@ -12,45 +11,7 @@
 namespace oneflow::cuda {
 
 inline constexpr int kBlockThreads = 4 * kWarp;
-inline constexpr int kChunk = 8;  // elements of 16 bytes
-inline constexpr int kQuad = 4;   // lanes that share a row of a product
 inline constexpr float kLog2E = 1.4426950408889634f;
-
-// This thread's part of a product of kM x kN matrices of 16 x 8.
-template <int kM, int kN>
-struct Product {
-  float at[kM][kN][4];
-  __device__ void Clear() {
-#pragma unroll
-    for (int m = 0; m < kM; ++m) {
-#pragma unroll
-      for (int n = 0; n < kN; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) at[m][n][i] = 0;
-      }
-    }
-  }
-  __device__ void Scale(float factor) {
-#pragma unroll
-    for (int m = 0; m < kM; ++m) {
-#pragma unroll
-      for (int n = 0; n < kN; ++n) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) at[m][n][i] *= factor;
-      }
-    }
-  }
-};
-
-// Row and column of element i of matrix (m, n) of a product.
-__device__ inline int RowIn(int m, int i) { return 16 * m + LaneIndex() / kQuad + i / 2 * 8; }
-__device__ inline int ColumnIn(int n, int i) { return 8 * n + LaneIndex() % kQuad * 2 + i % 2; }
-
-// The index of a chunk of a row in a tile.
-template <int kD>
-__device__ inline int TileIndex(int row, int chunk) {
-  return row * kD + ((chunk & ~7) | ((chunk ^ row) & 7)) * kChunk;
-}
 
 // Copies rows first .. first + kRows - 1 of a matrix asynchronously; those from `end` on are zeros.
 // A thread copies the same chunk of every kApart-th row, a multiple of 8 rows, so its indices are

@@ -89,6 +89,7 @@ constexpr int PackSize() {
 __device__ inline int64_t GlobalThread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
+__device__ inline int64_t GlobalWarp() { return GlobalThread() / kWarp; }
 __device__ inline int LaneIndex() { return static_cast<int>(threadIdx.x) % kWarp; }
 __device__ inline int WarpIndex() { return static_cast<int>(threadIdx.x) / kWarp; }
 

@@ -41,6 +41,12 @@ inline LaunchShape ElementsShape(int64_t n, int64_t each = 1) {
   return {MakeGrid(DivideUp(n, kThreads * each)), dim3(kThreads)};
 }
 
+// A warp each of `warps`.
+inline LaunchShape WarpsShape(int64_t warps) {
+  constexpr int kLanes = 32;
+  return ElementsShape(warps * kLanes);
+}
+
 // A block a row of `width`.
 inline LaunchShape RowsShape(int64_t rows, int64_t width) {
   const unsigned threads = width <= 256 ? 32 : width <= 1024 ? 128 : width <= 8192 ? 256 : 512;

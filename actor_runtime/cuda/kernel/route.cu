@@ -1,0 +1,243 @@
+// Which experts a token goes to, and its slots in their queues: a warp chooses for a token, then a
+// warp looks through the choices of a run for those of an expert. Nothing depends on another run.
+#include <cmath>
+
+#include "actor_runtime/cuda/kernel/kernel_tables.h"
+#include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/support.cuh"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/route_dims.h"
+
+namespace oneflow::cuda {
+namespace {
+
+struct Router {
+  bool sigmoid, normalized;
+  float scale;
+};
+
+Router MakeRouter(const KernelSetup& s) {
+  return {StringAttr(s, "scores") == "sigmoid", BoolAttr(s, "normalized"),
+          static_cast<float>(DoubleAttr(s, "scale", 1))};
+}
+
+// Scores of one token, from its logits. All lanes of a warp make it together.
+class Scores {
+ public:
+  __device__ Scores(bool sigmoid, const float* logits, int64_t experts)
+      : sigmoid_(sigmoid), logits_(logits) {
+    if (sigmoid) return;
+    max_ = -INFINITY;
+    for (int64_t e = LaneIndex(); e < experts; e += kWarp) max_ = Larger()(max_, logits[e]);
+    max_ = WarpReduce(max_, Larger());
+    sum_ = 0;
+    for (int64_t e = LaneIndex(); e < experts; e += kWarp) sum_ += expf(logits[e] - max_);
+    sum_ = WarpReduce(sum_, Plus());
+  }
+  __device__ float operator()(int64_t e) const {
+    return sigmoid_ ? 1 / (1 + expf(-logits_[e])) : expf(logits_[e] - max_) / sum_;
+  }
+
+ private:
+  bool sigmoid_;
+  const float* logits_;
+  float max_ = 0, sum_ = 1;
+};
+
+// An expert, and by what it is chosen.
+struct Candidate {
+  float value;
+  int expert;  // -1: none
+
+  __device__ bool IsBefore(Candidate other) const {
+    if (expert < 0 || other.expert < 0) return expert >= 0;
+    return value > other.value || (value == other.value && expert < other.expert);
+  }
+};
+
+// The best expert behind `last`; the first one if `last` is none.
+template <typename Value>
+__device__ inline Candidate FindNext(int experts, Candidate last, Value value) {
+  Candidate best{0, -1};
+  for (int e = LaneIndex(); e < experts; e += kWarp) {
+    const float v = value(e);
+    // What is not a number comes last.
+    const Candidate candidate{isnan(v) ? -INFINITY : v, e};
+    if (last.expert >= 0 && !last.IsBefore(candidate)) continue;
+    if (candidate.IsBefore(best)) best = candidate;
+  }
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    const Candidate other{__shfl_xor_sync(kAllLanes, best.value, step),
+                          __shfl_xor_sync(kAllLanes, best.expert, step)};
+    if (other.IsBefore(best)) best = other;
+  }
+  return best;
+}
+
+// A warp is a token. Choice j is written by lane j % 32.
+__global__ void __launch_bounds__(kThreads)
+    ChooseKernel(Router router, int64_t tokens, int experts, int choices, float* w, int32_t* ids,
+                 const float* logits, const float* bias) {
+  const int64_t token = GlobalWarp();
+  if (token >= tokens) return;
+  logits += token * experts;
+  w += token * choices;
+  ids += token * choices;
+  const Scores score(router.sigmoid, logits, experts);
+  Candidate last{0, -1};
+  float sum = 0;
+  for (int j = 0; j < choices; ++j) {
+    last = FindNext(experts, last,
+                    [&](int e) { return bias == nullptr ? logits[e] : score(e) + bias[e]; });
+    const float chosen = score(last.expert);
+    sum += chosen;
+    if (j % kWarp != LaneIndex()) continue;
+    w[j] = chosen;
+    ids[j] = last.expert;
+  }
+  for (int j = LaneIndex(); j < choices; j += kWarp) {
+    w[j] = router.scale * (router.normalized ? w[j] / sum : w[j]);
+  }
+}
+
+// The queues of runs of `choices` choices each.
+struct QueueSizes {
+  int64_t runs, choices, groups, of_group, slots;
+};
+
+// visit(i, the ids of choices i, i + 1, ...) by a warp: lanes in order, a pack each; -1 beyond the
+// choices.
+template <int kSize, typename Visit>
+__device__ inline void ForChoices(const int32_t* ids, int64_t choices, Visit visit) {
+  constexpr int64_t kStep = kWarp * kSize;
+  for (int64_t first = 0; first < choices; first += kStep) {
+    const int64_t i = first + LaneIndex() * kSize;
+    Pack<int32_t, kSize> pack;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) pack.at[j] = -1;
+    if (i < choices) pack = *reinterpret_cast<const Pack<int32_t, kSize>*>(ids + i);
+    visit(i, pack);
+  }
+}
+
+// A warp is an expert in a run. It counts the choices of experts before it in its group, and then
+// gives slots to its own, in their order. Other choices of the run are written by other warps.
+template <int kSize>
+__global__ void __launch_bounds__(kThreads)
+    QueueKernel(QueueSizes s, int32_t* slots, int32_t* offsets, const int32_t* ids) {
+  const int64_t warp = GlobalWarp(), experts = s.groups * s.of_group;
+  if (warp >= s.runs * experts) return;
+  const int64_t run = warp / experts;
+  const int expert = static_cast<int>(warp % experts), of_group = static_cast<int>(s.of_group);
+  const int group = expert / of_group, first = group * of_group;
+  ids += run * s.choices;
+  slots += run * s.choices;
+  int before = 0;
+  ForChoices<kSize>(ids, s.choices, [&](int64_t, const Pack<int32_t, kSize>& pack) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) before += pack.at[j] >= first && pack.at[j] < expert;
+  });
+  int end = WarpReduce(before, Plus());
+  const unsigned lower = (1u << LaneIndex()) - 1;
+  ForChoices<kSize>(ids, s.choices, [&](int64_t i, const Pack<int32_t, kSize>& pack) {
+    int slot = end;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      const unsigned lanes = __ballot_sync(kAllLanes, pack.at[j] == expert);
+      slot += __popc(lanes & lower);
+      end += __popc(lanes);
+    }
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      if (pack.at[j] != expert) continue;
+      slots[i + j] = slot < s.slots ? slot : -1;
+      ++slot;
+    }
+  });
+  if (LaneIndex() != 0) return;
+  offsets += (group * s.runs + run) * (s.of_group + 1) + (expert - first);
+  const auto most = static_cast<int>(s.slots);
+  if (expert == first) offsets[0] = 0;
+  offsets[1] = end < most ? end : most;
+}
+
+absl::StatusOr<Kernel> MakeRoute(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, In(s, 0).dtype));
+  const Dims &logits = In(s, 0).local(), &offsets = s.out[3].local();
+  const RouteDims d = MakeRouteDims(logits[2], offsets[0], s.out[0].local()[2], IntAttr(s, "run"),
+                                    logits[1], DoubleAttr(s, "capacity"));
+  const int64_t tokens = logits[0] * logits[1];
+  const QueueSizes sizes{logits[0] * offsets[2], d.run * d.choices, d.groups, d.of_group(),
+                         d.slots};
+  return ForPacks<4>(sizes.choices, [&](auto size) {
+    return Kernel([=, router = MakeRouter(s),
+                   biased = s.in.size() > 1](const KernelCall& call) -> absl::Status {
+      if (tokens == 0) return absl::OkStatus();
+      RETURN_IF_ERROR(Launch("route", &ChooseKernel, WarpsShape(tokens), FindStream(call), router,
+                             tokens, static_cast<int>(d.experts), static_cast<int>(d.choices),
+                             call.output<float>(0), call.output<int32_t>(1), call.input<float>(0),
+                             biased ? call.input<float>(1) : nullptr));
+      return Launch("route_queues", &QueueKernel<decltype(size)::value>,
+                    WarpsShape(sizes.runs * d.experts), FindStream(call), sizes,
+                    call.output<int32_t>(2), call.output<int32_t>(3),
+                    static_cast<const int32_t*>(call.output<int32_t>(1)));
+    });
+  });
+}
+
+// A warp is a token. With scores s, their sum S over the chosen, and g = scale dw: of a normalized
+// weight s_j / S, ds_j = (g_j - Σ g s / S) / S, else ds_j = g_j. A sigmoid's slope is s (1 - s); a
+// softmax's dl_i = s_i (ds_i - Σ ds s), and if it is normalized the sum is zero.
+__global__ void __launch_bounds__(kThreads)
+    RouteGradKernel(Router router, int64_t tokens, int experts, int choices, float* dlogits,
+                    const float* logits, const int32_t* ids, const float* dw) {
+  const int64_t token = GlobalWarp();
+  if (token >= tokens) return;
+  logits += token * experts;
+  dlogits += token * experts;
+  ids += token * choices;
+  dw += token * choices;
+  const Scores score(router.sigmoid, logits, experts);
+  float sum = 0, dot = 0;
+  for (int j = 0; j < choices; ++j) {
+    if (ids[j] < 0 || ids[j] >= experts) continue;
+    const float of = score(ids[j]);
+    sum += of;
+    dot += of * dw[j];
+  }
+  for (int e = LaneIndex(); e < experts; e += kWarp) {
+    const float of = score(e);
+    float dl = router.sigmoid || router.normalized ? 0 : -router.scale * dot * of;
+    for (int j = 0; j < choices; ++j) {
+      if (ids[j] != e) continue;
+      const float ds = router.normalized ? (dw[j] - dot / sum) / sum : dw[j];
+      dl += router.scale * ds * of * (router.sigmoid ? 1 - of : 1);
+    }
+    dlogits[e] = dl;
+  }
+}
+
+absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, In(s, 0).dtype));
+  const Dims &logits = In(s, 0).local(), &ids = In(s, 1).local();
+  return Kernel([router = MakeRouter(s), tokens = logits[0] * logits[1], experts = logits[2],
+                 choices = ids[2]](const KernelCall& call) {
+    if (tokens == 0) return absl::OkStatus();
+    return Launch("route_grad", &RouteGradKernel, WarpsShape(tokens), FindStream(call), router,
+                  tokens, static_cast<int>(experts), static_cast<int>(choices),
+                  call.output<float>(0), call.input<float>(0), call.input<int32_t>(1),
+                  call.input<float>(2));
+  });
+}
+
+}  // namespace
+
+KernelTable RouteTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"route", MakeRoute},
+      {"route_grad", MakeRouteGrad},
+  };
+  return kTable;
+}
+
+}  // namespace oneflow::cuda

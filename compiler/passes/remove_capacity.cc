@@ -1,0 +1,12 @@
+#include "compiler/passes/remove_capacity.h"
+
+namespace oneflow {
+
+void RemoveCapacity(Graph* graph) {
+  for (Op& op : graph->ops) {
+    op.attrs.erase("run");
+    if (op.attrs.erase("capacity") > 0) op.attrs["groups"] = AttrInt(op, "parts", 1);
+  }
+}
+
+}  // namespace oneflow

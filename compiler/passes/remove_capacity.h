@@ -1,0 +1,15 @@
+// Removes the capacity of experts from the programs that do not train: eval, generate and run drop
+// no token. The queues of a mixture (route, dispatch, combine) are then those of a whole sequence,
+// in as many groups as devices split its experts, which annotate_model has written as `parts`.
+//
+//   route{groups = 8, capacity = 1.25, run = 64, parts = 2}  ->  route{groups = 2, parts = 2}
+#pragma once
+
+#include "oneflow_core/graph/graph.h"
+
+namespace oneflow {
+
+// Before shapes are inferred: slots follow from the attributes.
+void RemoveCapacity(Graph* graph);
+
+}  // namespace oneflow

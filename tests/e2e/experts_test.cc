@@ -1,0 +1,150 @@
+// Mixtures of experts: any mesh gives the losses of one device, whatever splits the experts, with
+// and without a capacity; and what changes no bit elsewhere changes none here.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "catch2/catch.hpp"
+#include "oneflow_core/model/llama.h"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+struct Mixture {
+  double capacity = 0;
+  int64_t groups = 0;       // of a mixture that drops nothing; 0: as the mesh says
+  bool one_expert = false;  // every token chooses the first experts
+  int64_t shared = 0;
+};
+
+LlamaConfig Config(const Mixture& mixture) {
+  LlamaConfig config;
+  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 4;
+  config.head_dim = 4, config.sequence = 8, config.vocab = 24, config.tied = true;
+  config.experts = 4, config.choices = 2;
+  config.capacity = mixture.capacity, config.shared = mixture.shared;
+  return config;
+}
+
+void Edit(const Mixture& mixture, proto::Graph* graph) {
+  *graph = BuildLlama(Config(mixture));
+  for (proto::Op& op : *graph->mutable_op()) {
+    if (mixture.groups > 0 &&
+        (op.kind() == "route" || op.kind() == "dispatch" || op.kind() == "combine")) {
+      (*op.mutable_attr())["groups"].set_i(mixture.groups);
+    }
+    if (mixture.one_expert && op.name().ends_with("router.weight")) {
+      (*op.mutable_attr())["init"].set_s("zeros");
+    }
+  }
+}
+
+SmallRun MakeRun(const std::string& mesh, const Mixture& mixture = {}) {
+  SmallRun run;
+  const LlamaConfig config = Config(mixture);
+  run.model.vocab = config.vocab, run.model.sequence = config.sequence;
+  run.edit = [mixture](proto::Graph* graph) { Edit(mixture, graph); };
+  run.mesh = mesh;
+  run.batch = 16, run.micro_batches = 2;
+  return run;
+}
+
+void CheckNear(const SmallResult& a, const SmallResult& b, double relative) {
+  REQUIRE(a.losses.size() == b.losses.size());
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    INFO("step " << i);
+    REQUIRE(std::isfinite(a.losses[i]));
+    CHECK(std::abs(a.losses[i] - b.losses[i]) <= relative * std::abs(b.losses[i]));
+  }
+}
+
+const std::vector<std::string> kMeshes = {"data=2",
+                                          "tensor=2",
+                                          "pipe=2",
+                                          "expert=2",
+                                          "data=4",
+                                          "tensor=4",
+                                          "expert=4",
+                                          "data=2,tensor=2",
+                                          "data=2,expert=2",
+                                          "tensor=2,expert=2",
+                                          "pipe=2,expert=2",
+                                          "data=2,expert=4",
+                                          "pipe=2,expert=4",
+                                          "tensor=2,expert=4",
+                                          "data=4,expert=2",
+                                          "data=2,tensor=2,expert=2",
+                                          "pipe=2,data=2,expert=2",
+                                          "pipe=2,tensor=2,expert=2",
+                                          "pipe=2,data=2,tensor=2"};
+
+TEST_CASE("20 steps of a mixture on any mesh give the losses of one device within 1e-5") {
+  for (const Mixture& mixture : {Mixture{}, Mixture{.groups = 4}, Mixture{.capacity = 1.25},
+                                 Mixture{.shared = 8}, Mixture{.one_expert = true}}) {
+    const SmallResult one = Train(MakeRun("", mixture));
+    REQUIRE(one.losses.back() < one.losses.front() - 0.5);  // it learns
+    for (const std::string& mesh : kMeshes) {
+      // All of them for those that differ in the exchange.
+      if ((mixture.shared > 0 || mixture.one_expert) && mesh.find("expert") == mesh.npos) continue;
+      INFO(mesh << ", capacity " << mixture.capacity << ", groups " << mixture.groups << ", shared "
+                << mixture.shared << (mixture.one_expert ? ", one expert" : ""));
+      CheckNear(Train(MakeRun(mesh, mixture)), one, 1e-5);
+    }
+  }
+}
+
+TEST_CASE("experts may lie on a factor of data") {
+  const SmallResult one = Train(MakeRun(""));
+  for (const std::string mesh : {"data=2x2", "pipe=2,data=1x2", "data=2x2,tensor=2"}) {
+    SmallRun run = MakeRun(mesh);
+    run.experts = "data.1";
+    CheckNear(Train(run), one, 1e-5);
+  }
+}
+
+TEST_CASE("schedule, stages, threads, recomputation and split states change no bit of a mixture") {
+  for (const Mixture& mixture : {Mixture{}, Mixture{.capacity = 1.25}}) {
+    for (const std::string rest : {"", "expert=2", "data=2,expert=2"}) {
+      INFO(rest << ", capacity " << mixture.capacity);
+      const SmallRun run = MakeRun(rest, mixture);
+      const SmallResult one = Train(run);
+      SmallRun other = run;
+      other.threads = 2;
+      CHECK(Train(other) == one);
+      other = run;
+      other.recompute = "full";
+      CHECK(Train(other) == one);
+      other = run;
+      other.mesh = rest.empty() ? "pipe=2" : "pipe=2," + rest;
+      for (const char* schedule : {"1f1b", "gpipe", "zero_bubble"}) {
+        other.schedule = schedule;
+        CHECK(Train(other) == one);
+      }
+      other.schedule = "interleaved", other.mesh.replace(0, 6, "pipe=1"), other.chunks = 2;
+      CHECK(Train(other) == one);
+      other = run;
+      other.overlap = true;
+      for (const Sharding& shard : {ShardStates(), ShardWeights()}) {
+        other.shard = shard;
+        SmallRun reference = run;
+        reference.shard.reduced = shard.gradients;
+        CHECK(Train(other) == Train(reference));
+      }
+    }
+  }
+}
+
+// Half of the choices of a router that knows one pair of experts find no slot.
+TEST_CASE("a capacity drops what comes too late") {
+  Mixture mixture{.one_expert = true};
+  const SmallResult all = Train(MakeRun("", mixture));
+  mixture.capacity = 1;
+  const SmallResult some = Train(MakeRun("", mixture));
+  CHECK(some.losses[0] != all.losses[0]);
+  mixture.capacity = 2;  // k R / E slots, times E / k
+  CHECK(Train(MakeRun("", mixture)) == all);
+}
+
+}  // namespace
+}  // namespace oneflow
