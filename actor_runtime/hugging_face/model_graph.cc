@@ -124,6 +124,7 @@ LlamaConfig MakeLlamaConfig(const HuggingFaceConfig& config, const ModelGraphOpt
     llama.experts = config.experts;
     llama.choices = config.choices;
     llama.normalized = config.normalized;
+    llama.balance = 0;
   }
   return llama;
 }
@@ -187,7 +188,10 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   if (config.experts > 0) RETURN_IF_ERROR(DescribeExperts(graph, facts, bias, norm, config));
   LlamaConfig llama = MakeLlamaConfig(config, {});
   llama.name = graph.name();
+  // What is of training alone.
   llama.capacity = facts.Number(kRoute, "capacity", 0);
+  llama.balance = facts.Number(kRoute, "balance", 0);
+  llama.z = facts.Number(kRoute, "z", 0);
   llama.run = facts.Integer(kRoute, "run", 0);
   RETURN_IF_ERROR(Annotate(CheckLlamaConfig(llama), NameGraph(graph)));
   RETURN_IF_ERROR(CheckSame(graph, BuildLlama(llama), "Llama"));

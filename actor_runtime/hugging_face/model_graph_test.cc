@@ -118,12 +118,19 @@ TEST_CASE("ModelGraph: what does not matter is not compared") {
   }
 }
 
-TEST_CASE("ModelGraph: capacities and runs of experts are of training") {
+TEST_CASE("ModelGraph: capacities of experts and losses of routers are of training") {
   LlamaConfig mixture = *LlamaPreset("llama-tiny");
   mixture.experts = 4;
   const HuggingFaceConfig config = *DescribeModelGraph(BuildLlama(mixture));
-  mixture.capacity = 1.25, mixture.run = 8;
+  mixture.capacity = 1.25, mixture.run = 8, mixture.balance = 0.5, mixture.z = 0.001;
   CHECK(*DescribeModelGraph(BuildLlama(mixture)) == config);
+  // An imported model has none of them.
+  const proto::Graph graph = *BuildModelGraph(config, {});
+  for (const proto::Op& op : graph.op()) {
+    for (const char* attr : {"capacity", "run", "balance", "z"}) {
+      CHECK(op.attr().count(attr) == 0);
+    }
+  }
 }
 
 TEST_CASE("ModelGraph: a graph that computes something else is refused by the op") {

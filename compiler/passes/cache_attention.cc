@@ -53,7 +53,6 @@ class Cacher {
     }
     if (positions == Positions::kInput && op.inputs.size() == 1) op.inputs.push_back(position_);
     if (op.kind == "attention") RETURN_IF_ERROR(Cache(&op));
-    for (const char* queue : {"run", "capacity"}) op.attrs.erase(queue);
     if (positions == Positions::kWhole) {
       return InputError(Where(op), "attends to whole sequences, which no cache continues",
                         "generate from a graph with attention or causal_attention (`oneflow model "

@@ -6,8 +6,6 @@
 //   positional_embedding(x, table)             positional_embedding_at(x, table, position)
 //   attention(q, k, v) -> out, lse             cached_attention(cache, q, k, v, position) -> cache,
 //                                              out
-//   route, dispatch, combine with a run        a piece is a run, and no token is dropped: which are
-//   and a capacity                             would depend on how a text is divided into pieces
 //
 // Each attention gets a transient variable of its own, cache[b, 2, g, T, d], named after it:
 // programs with other numbers of positions share it. A text is one document, so an attention's

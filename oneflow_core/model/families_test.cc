@@ -87,19 +87,24 @@ TEST_CASE("each variable of a row is one of the family's models") {
   CHECK(VariableName("wte", 3) == "wte");
   LlamaConfig qwen = *LlamaPreset("llama-tiny");
   qwen.tied = false, qwen.qkv_bias = true;
+  LlamaConfig mixture = qwen;
+  mixture.experts = 4, mixture.shared = 32;
   GptConfig gpt = *GptPreset("tiny");
   gpt.tied = false;
-  for (const Graph& graph : {Tiny(BuildGpt(gpt)), Tiny(BuildLlama(qwen))}) {
+  const Graph dense = Tiny(BuildLlama(qwen)), experts = Tiny(BuildLlama(mixture));
+  for (const Graph& graph : {Tiny(BuildGpt(gpt)), dense}) {
     const Family family = **FindFamily(graph);
     std::set<std::string> names;
     for (const TensorSplit& split : family.splits) {
       const std::string name = VariableName(split.variable, 1);
       INFO(name);
-      const Op* op = graph.FindOp(name);
+      const Graph& owner = graph.FindOp(name) == nullptr ? experts : graph;
+      const Op* op = owner.FindOp(name);
       REQUIRE(op != nullptr);
-      const int rank = graph.tensors[op->outputs[0]].shape.rank();
+      const int rank = owner.tensors[op->outputs[0]].shape.rank();
       CHECK(split.sbp.dim < rank);
       CHECK(split.within_group.value_or(B()).dim < rank);
+      CHECK(split.by_expert.value_or(B()).dim < rank);
       CHECK(names.insert(name).second);
     }
   }
