@@ -90,6 +90,7 @@ Value GraphBuilder::Linear(std::string name, Value x, Value w, Value bias, Linea
   AttrMap attrs;
   if (options.contract != 1) attrs["contract"] = int64_t{options.contract};
   if (options.transpose_w) attrs["transpose_w"] = true;
+  if (options.wide) attrs["wide"] = true;
   return Op("linear", std::move(name), {x, w, bias}, std::move(attrs));
 }
 

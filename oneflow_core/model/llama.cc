@@ -107,7 +107,7 @@ class Llama {
     const NamedDim experts("experts", config_.experts);
     const Value router =
         g_.Variable(at + ".router.weight", {Hidden(), experts}, Normal(kDeviation));
-    const Value logits = g_.Op("linear", at + ".router", {x, router}, {{"wide", true}});
+    const Value logits = g_.Linear(at + ".router", x, router, {}, {.wide = true});
     AttrMap queues;
     if (config_.run > 0) queues["run"] = config_.run;
     if (config_.capacity > 0) {
