@@ -386,17 +386,16 @@ int64_t CountExperts(const Graph& graph, const Family& family) {
 absl::StatusOr<std::vector<std::string>> SplitExperts(const Mesh& mesh, const Family& family,
                                                       const std::string& wanted, Graph* graph) {
   const std::vector<std::string> axes = ListAxes(mesh, {wanted.empty() ? "expert" : wanted});
-  if (axes.empty() && wanted.empty()) return axes;
+  const int64_t parts = CountDevices(mesh, axes), experts = CountExperts(*graph, family);
+  if (wanted.empty() && (axes.empty() || experts == 0)) return std::vector<std::string>();
   const std::string where = wanted.empty() ? "mesh axis expert" : "--experts=" + wanted;
   if (axes.empty()) {
     return InputError(where, "is no axis of the mesh " + ToString(mesh),
                       "use expert, data, or a factor of it: data.1 of --mesh=data=2x4");
   }
-  const int64_t parts = CountDevices(mesh, axes), experts = CountExperts(*graph, family);
-  if (experts == 0 && parts == 1) return axes;
   if (experts == 0) {
     return InputError(where, "splits experts, and \"" + graph->name + "\" has none",
-                      "use data in its place");
+                      "leave it out");
   }
   for (Op& op : graph->ops) {
     if (!HasGroups(op)) continue;
@@ -448,9 +447,11 @@ void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
 }  // namespace
 
 absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options) {
-  const std::vector<std::string> data = ListAxes(mesh, {"data", "expert"});
   ASSIGN_OR_RETURN(const std::optional<Family> family, FindFamily(*graph));
   const int blocks = family ? CountBlocks(*graph) : 0;
+  const bool mixture = family && CountExperts(*graph, *family) > 0;
+  const std::vector<std::string> data =
+      mixture ? ListAxes(mesh, {"data", "expert"}) : ListAxes(mesh, {"data"});
   if (blocks == 0) {
     if (!options.stage_layers.empty()) {
       return InputError("stage_layers " + absl::StrJoin(options.stage_layers, ","),

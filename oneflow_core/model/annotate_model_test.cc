@@ -374,4 +374,66 @@ TEST_CASE("what the user wrote of variables wins, and is gathered once a step wh
   CHECK(Split(graph, "h.0.ln_1.weight") == "S(0) states data.0,data.1, once data.1");
 }
 
+namespace {
+
+Graph Mixture(double capacity = 0) {
+  LlamaConfig config = *LlamaPreset("llama-tiny");
+  config.experts = 8, config.capacity = capacity;
+  return *GraphFromProto(BuildLlama(config), "llama");
+}
+
+std::string Refused(Graph graph, const char* mesh, const std::string& experts = "") {
+  const absl::Status status = AnnotateModel(&graph, *ParseMesh(mesh), {.experts = experts});
+  return std::string(ToStd(status.message()));
+}
+
+}  // namespace
+
+TEST_CASE("experts lie on their axis, in as many groups, and are computed there") {
+  struct Case {
+    const char* mesh;
+    const char* experts;
+    const char* gate;  // of a weight, and what its product gives
+    int64_t groups;
+  };
+  for (const Case& c : {Case{"data=2,expert=4", "", "data:B expert:S(0)", 4},
+                        Case{"data=2x2", "data.1", "data.0:B data.1:S(0)", 2},
+                        Case{"data=2,tensor=2", "", "data:B tensor:S(2)", 1},
+                        Case{"expert=2,tensor=2", "", "expert:S(0) tensor:S(2)", 2}}) {
+    INFO(c.mesh);
+    Graph graph = Mixture();
+    REQUIRE(AnnotateModel(&graph, *ParseMesh(c.mesh), {.experts = c.experts}).ok());
+    CHECK(Want(graph, "h.0.mlp.experts.gate.weight") == c.gate);
+    CHECK(Want(graph, "h.0.mlp.experts.gate") ==
+          (c.groups == 1 ? "" : std::string(c.experts[0] != 0 ? c.experts : "expert") + ":S(0)"));
+    for (const char* op : {"h.1.mlp.route", "h.1.mlp.dispatch", "h.1.mlp.combine"}) {
+      CHECK(AttrInt(*graph.FindOp(op), "groups", 1) == c.groups);
+    }
+  }
+  // An axis of experts splits the batch, and what a mixture with a capacity drops is the model's.
+  Graph graph = Mixture(1.25);
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("expert=4"), {}).ok());
+  CHECK(Want(graph, "tokens") == "expert:S(0)");
+  CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "groups") == 8);
+  CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "parts") == 4);
+}
+
+TEST_CASE("states of experts are split over the axes that do not split the experts") {
+  Graph graph = Mixture();
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,expert=2"), {.shard = ShardStates()}).ok());
+  CHECK(Split(graph, "h.0.mlp.experts.up.weight") == "S(1) states data, once data");
+  CHECK(Split(graph, "h.0.mlp.router.weight") == "S(0) states data,expert, once data,expert");
+}
+
+TEST_CASE("a split of experts that cannot be is refused") {
+  CHECK(Refused(Mixture(), "expert=3") ==
+        "mesh axis expert of 3 parts: does not divide the 8 experts of \"h.0.mlp.route\"; use a "
+        "divisor");
+  CHECK(Refused(Mixture(), "data=2", "data.1") ==
+        "--experts=data.1: is no axis of the mesh data=2; use expert, data, or a factor of it: "
+        "data.1 of --mesh=data=2x4");
+  CHECK(Refused(Gpt(1), "data=2", "data") ==
+        "--experts=data: splits experts, and \"gpt\" has none; leave it out");
+}
+
 }  // namespace oneflow

@@ -186,8 +186,9 @@ std::string AxisMeantBy(std::string_view axis, const std::set<std::string_view>&
 // A mistyped axis is a good mesh: of an axis that no layout is written for, all is inferred. It is
 // printed on stderr, because training prints no plan.
 void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
-  std::set<std::string_view> known = {"data", "tensor", "pipe", "expert"};
+  std::set<std::string_view> known = {"data", "tensor", "pipe"};
   for (const proto::Op& op : graph.op()) {
+    if (op.attr().contains("experts")) known.insert("expert");
     for (const proto::NdSbp& sbp : op.sbp()) {
       for (const auto& [axis, ignored] : sbp.on()) known.insert(AxisWord(axis));
     }
