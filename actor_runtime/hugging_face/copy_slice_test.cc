@@ -81,8 +81,18 @@ const std::map<std::string, Dims>& SizesOfLlama() {
                                                     {"attn.q_norm.weight", {4}},
                                                     {"attn.proj.weight", {2, 3, 4, 6}},
                                                     {"mlp.gate.weight", {6, 8}},
-                                                    {"mlp.proj.weight", {8, 6}}};
+                                                    {"mlp.proj.weight", {8, 6}},
+                                                    {"mlp.router.weight", {6, 3}},
+                                                    {"mlp.experts.gate.weight", {3, 6, 4}},
+                                                    {"mlp.experts.proj.weight", {3, 4, 6}}};
   return sizes;
+}
+
+std::vector<std::pair<const FamilyFiles*, const std::map<std::string, Dims>*>> Tables() {
+  return {{&GptFiles(), &SizesOfGpt()},
+          {&LlamaFiles(), &SizesOfLlama()},
+          {&MixtralFiles(), &SizesOfLlama()},
+          {&Qwen3MoeFiles(), &SizesOfLlama()}};
 }
 
 Dims FindSizes(const std::map<std::string, Dims>& sizes, std::string_view variable) {
@@ -98,12 +108,11 @@ TEST_CASE("CopySlice: any slice of any variable, in blocks of any size") {
     return std::uniform_int_distribution<int64_t>(0, n - 1)(random);
   };
   int checked = 0;
-  for (const auto& [files, sizes] :
-       {std::pair(&GptFiles(), &SizesOfGpt()), std::pair(&LlamaFiles(), &SizesOfLlama())}) {
+  for (const auto& [files, sizes] : Tables()) {
     for (const VariableParts& row : files->variables) {
       const Dims dims = FindSizes(*sizes, row.variable);
       if (dims.empty()) continue;
-      for (const FilePart& part : row.parts) {
+      for (const FilePart& part : ListParts(row, dims)) {
         for (int i = 0; i < 20; ++i, ++checked) {
           Slice slice;
           for (const int64_t size : dims) {
@@ -121,13 +130,12 @@ TEST_CASE("CopySlice: any slice of any variable, in blocks of any size") {
 }
 
 TEST_CASE("CopySlice: the parts of a variable cover it once, but for padded tokens") {
-  for (const auto& [files, sizes] :
-       {std::pair(&GptFiles(), &SizesOfGpt()), std::pair(&LlamaFiles(), &SizesOfLlama())}) {
+  for (const auto& [files, sizes] : Tables()) {
     for (const VariableParts& row : files->variables) {
       const Dims dims = FindSizes(*sizes, row.variable);
       if (dims.empty()) continue;
       std::vector<int> covered(Product(dims), 0);
-      for (const FilePart& part : row.parts) {
+      for (const FilePart& part : ListParts(row, dims)) {
         const std::vector<int64_t> indices = TensorIndices(part, dims, 0);
         for (size_t e = 0; e < indices.size(); ++e) covered[e] += indices[e] >= 0 ? 1 : 0;
       }
@@ -154,6 +162,23 @@ TEST_CASE("CopySlice: queries, keys and values of Llama by their definition") {
   CHECK(k[flat(h, g, 3, d)] == (g * 4 + d) * 6 + h);
   CHECK(v[flat(h, g, 4, d)] == (g * 4 + d) * 6 + h);
   CHECK(q[flat(h, g, 3, d)] == -1);
+}
+
+TEST_CASE("CopySlice: a tensor is that of one expert, transposed") {
+  const Dims dims = {3, 6, 4};  // experts, hidden, inner
+  int64_t block = 0;
+  const VariableParts& row = *FindParts(MixtralFiles(), "h.7.mlp.experts.up.weight", &block);
+  const std::vector<FilePart> parts = ListParts(row, dims);
+  REQUIRE(parts.size() == 3);
+  CHECK(TensorName(parts[2], block) == "layers.7.block_sparse_moe.experts.2.w3.weight");
+  CHECK(TensorDims(parts[2], dims, 0) == Dims{4, 6});
+  const auto indices = TensorIndices(parts[2], dims, 0);
+  for (int64_t h = 0; h < 6; ++h) {
+    for (int64_t i = 0; i < 4; ++i) {
+      CHECK(indices[(2 * 6 + h) * 4 + i] == i * 6 + h);
+      CHECK(indices[(1 * 6 + h) * 4 + i] == -1);
+    }
+  }
 }
 
 TEST_CASE("CopySlice: files to variables and back") {

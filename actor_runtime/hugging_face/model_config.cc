@@ -18,10 +18,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFamilies[] = {"gpt2", "llama", "mistral", "qwen2", "qwen3"};
+constexpr const char* kFamilies[] = {"gpt2",  "llama", "mistral",  "mixtral",
+                                     "qwen2", "qwen3", "qwen3_moe"};
 constexpr std::pair<const char*, const char*> kTypes[] = {
     {"float32", "f32"}, {"bfloat16", "bf16"}, {"float16", "f16"}};
-constexpr double kDefaultTheta = 10000;
+constexpr double kDefaultTheta = 10000, kMixtralTheta = 1000000;
 
 void ReadCommon(ConfigFields& fields, HuggingFaceConfig& config) {
   config.vocab = fields.Size("vocab_size");
@@ -114,9 +115,10 @@ void ReadRotary(ConfigFields& fields, const std::string& where, const char* key,
 
 // The layers whose attention is limited to a window: all or none.
 void ReadWindow(ConfigFields& fields, HuggingFaceConfig& config) {
-  const bool qwen = config.model_type == "qwen2" || config.model_type == "qwen3";
-  const bool uses =
-      qwen ? fields.Bool("use_sliding_window", false) : config.model_type == "mistral";
+  const std::string& type = config.model_type;
+  const bool qwen = type == "qwen2" || type == "qwen3";
+  const bool uses = qwen || type == "qwen3_moe" ? fields.Bool("use_sliding_window", false)
+                                                : type == "mistral" || type == "mixtral";
   int64_t sliding = uses ? config.layers : 0;  // layers
   if (uses && qwen) {
     // The layers before that one see all.
@@ -152,11 +154,40 @@ void ReadWindow(ConfigFields& fields, HuggingFaceConfig& config) {
   if (fields.Has("sliding_window")) config.window = fields.Size("sliding_window");
 }
 
+// Every block has experts: those of some blocks, or an MLP beside them, have no equivalent.
+void ReadExperts(ConfigFields& fields, HuggingFaceConfig& config) {
+  const bool qwen = config.model_type == "qwen3_moe";
+  config.inner = fields.Size(qwen ? "moe_intermediate_size" : "intermediate_size");
+  // Releases of transformers write one of two keys.
+  const bool local = fields.Has("num_local_experts");
+  config.experts = fields.Size(qwen && !local ? "num_experts" : "num_local_experts");
+  config.choices = fields.Size("num_experts_per_tok");
+  if (config.choices > config.experts) {
+    fields.Refuse("num_experts_per_tok",
+                  absl::StrCat("is more than the ", config.experts, " experts"));
+  }
+  fields.Require("router_jitter_noise", 0);
+  if (!qwen) return;
+  config.normalized = fields.Bool("norm_topk_prob", false);
+  const std::string hint = "use a model with experts in every layer";
+  if (fields.Size("decoder_sparse_step", 1) != 1) {
+    fields.Refuse("decoder_sparse_step", "is not supported: some layers would have no experts",
+                  hint);
+  }
+  if (const Json* dense = fields.Find("mlp_only_layers"); dense != nullptr && !dense->empty()) {
+    fields.Refuse("mlp_only_layers", "is not supported: these layers would have no experts", hint);
+  }
+}
+
 void ReadLlama(ConfigFields& fields, const std::string& where, HuggingFaceConfig& config) {
   const std::string& type = config.model_type;
   config.layers = fields.Size("num_hidden_layers");
   config.hidden = fields.Size("hidden_size");
-  config.inner = fields.Size("intermediate_size");
+  if (config.has_experts()) {
+    ReadExperts(fields, config);
+  } else {
+    config.inner = fields.Size("intermediate_size");
+  }
   config.heads = fields.Size("num_attention_heads");
   // The defaults of the other families differ between releases of transformers.
   if (type != "llama" && !fields.Contains("num_key_value_heads")) {
@@ -175,9 +206,10 @@ void ReadLlama(ConfigFields& fields, const std::string& where, HuggingFaceConfig
                   absl::StrCat("does not divide \"num_attention_heads\": ", config.heads));
   }
   if (config.head_dim % 2 != 0) fields.Refuse("head_dim", "is odd");
-  config.norm_epsilon = fields.Number("rms_norm_eps", 1e-6);
+  config.norm_epsilon = fields.Number("rms_norm_eps", type == "mixtral" ? 1e-5 : 1e-6);
   config.tied = fields.Bool("tie_word_embeddings", false);
-  config.rotary_theta = fields.Number("rope_theta", kDefaultTheta);
+  config.rotary_theta =
+      fields.Number("rope_theta", type == "mixtral" ? kMixtralTheta : kDefaultTheta);
   ReadRotary(fields, where, "rope_scaling", config);
   ReadRotary(fields, where, "rope_parameters", config);
   if (config.rotary_theta <= 0) fields.Refuse("rope_theta", "is not above 0");
@@ -209,12 +241,28 @@ Json Gpt2Json(const HuggingFaceConfig& c) {
           {"resid_pdrop", c.dropout}};
 }
 
+void AddExperts(const HuggingFaceConfig& c, Json& json) {
+  json["num_experts_per_tok"] = c.choices;
+  if (c.model_type == "mixtral") {
+    json["num_local_experts"] = c.experts;
+    return;
+  }
+  json["num_experts"] = c.experts;
+  json["moe_intermediate_size"] = c.inner;
+  // The width of the MLP of a layer without experts; there is none. Published models say the same.
+  json["intermediate_size"] = c.choices * c.inner;
+  json["norm_topk_prob"] = c.normalized;
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = Json::array();
+  json["use_sliding_window"] = c.window > 0;
+  json["sliding_window"] = c.window > 0 ? Json(c.window) : Json(nullptr);
+}
+
 Json LlamaJson(const HuggingFaceConfig& c) {
   constexpr std::pair<const char*, const char*> kArchitectures[] = {
-      {"llama", "LlamaForCausalLM"},
-      {"mistral", "MistralForCausalLM"},
-      {"qwen2", "Qwen2ForCausalLM"},
-      {"qwen3", "Qwen3ForCausalLM"}};
+      {"llama", "LlamaForCausalLM"},     {"mistral", "MistralForCausalLM"},
+      {"mixtral", "MixtralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
+      {"qwen3", "Qwen3ForCausalLM"},     {"qwen3_moe", "Qwen3MoeForCausalLM"}};
   const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
                                          [&](const auto& a) { return a.first == c.model_type; });
   Json json = {{"architectures", {found->second}},
@@ -239,14 +287,15 @@ Json LlamaJson(const HuggingFaceConfig& c) {
                             {"original_max_position_embeddings", c.scaling->original_positions}};
   }
   const Json window = c.window > 0 ? Json(c.window) : Json(nullptr);
-  if (c.model_type == "mistral") json["sliding_window"] = window;
+  if (c.model_type == "mistral" || c.model_type == "mixtral") json["sliding_window"] = window;
   if (c.model_type == "qwen2" || c.model_type == "qwen3") {
     json["use_sliding_window"] = c.window > 0;
     json["sliding_window"] = window;
     json["max_window_layers"] = c.window > 0 ? 0 : c.layers;
   }
   if (c.model_type == "llama") json["mlp_bias"] = false;
-  if (c.model_type == "llama" || c.model_type == "qwen3") json["attention_bias"] = false;
+  if (c.model_type == "llama" || c.has_qk_norm()) json["attention_bias"] = false;
+  if (c.has_experts()) AddExperts(c, json);
   return json;
 }
 

@@ -3,11 +3,11 @@
 //   ASSIGN_OR_RETURN(const HuggingFaceConfig config, ReadHuggingFaceConfig("models/llama"));
 //   config.layers, config.groups, config.scaling, ...
 //
-// The families are gpt2, llama, mistral, qwen2 and qwen3. Keys of older and newer releases of
-// transformers are understood: rope_theta with rope_scaling, or rope_parameters; torch_dtype or
-// dtype. A key that changes what the model computes, with a value that has no equivalent here, is
-// refused by name and value: a model is read right or not at all. Keys that these families do not
-// have are not read by transformers either, and are ignored.
+// The families are gpt2, llama, mistral, mixtral, qwen2, qwen3 and qwen3_moe. Keys of older and
+// newer releases of transformers are understood: rope_theta with rope_scaling, or rope_parameters;
+// torch_dtype or dtype. A key that changes what the model computes, with a value that has no
+// equivalent here, is refused by name and value: a model is read right or not at all. Keys that
+// these families do not have are not read by transformers either, and are ignored.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,11 @@ struct RotaryScalingConfig {
 };
 
 struct HuggingFaceConfig {
-  std::string model_type;  // "gpt2", "llama", "mistral", "qwen2" or "qwen3"
+  std::string model_type;  // "gpt2", "llama", "mistral", "mixtral", "qwen2", ...
   int64_t vocab = 0;
-  int64_t layers = 0, hidden = 0, inner = 0;
+  int64_t layers = 0, hidden = 0, inner = 0;    // inner: of the MLP, or of each expert's
+  int64_t experts = 0, choices = 0;             // of each block, and of a token; 0: no experts
+  bool normalized = true;                       // the weights of a token's choices add up to 1
   int64_t heads = 0, groups = 0, head_dim = 0;  // groups: heads of keys and values
   int64_t positions = 0;                        // the longest sequence
   double norm_epsilon = 0;
@@ -47,7 +49,8 @@ struct HuggingFaceConfig {
   bool is_gpt2() const { return model_type == "gpt2"; }
   // Families differ in these, not their configurations.
   bool has_qkv_bias() const { return is_gpt2() || model_type == "qwen2"; }
-  bool has_qk_norm() const { return model_type == "qwen3"; }
+  bool has_qk_norm() const { return model_type == "qwen3" || model_type == "qwen3_moe"; }
+  bool has_experts() const { return model_type == "mixtral" || model_type == "qwen3_moe"; }
 };
 
 // `where` is the file's name in errors. `generation`, where it is not empty, is the text of

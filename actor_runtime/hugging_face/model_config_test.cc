@@ -155,6 +155,59 @@ TEST_CASE("HuggingFaceConfig: rotary frequencies, as old and new releases write 
   CHECK(Error(Llama(), {{"rope_theta", 0}}) == "config.json: \"rope_theta\": 0 is not above 0");
 }
 
+Json Mixtral() {
+  return With(Llama("mixtral"), {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+}
+
+Json Qwen3Moe() {
+  return With(Llama("qwen3_moe"),
+              {{"num_experts", 128}, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 768}});
+}
+
+TEST_CASE("HuggingFaceConfig: experts") {
+  const HuggingFaceConfig mixtral = Parse(Mixtral());
+  CHECK(mixtral.experts == 8);
+  CHECK(mixtral.choices == 2);
+  CHECK(mixtral.inner == 14336);
+  CHECK(mixtral.normalized);
+  CHECK(Parse(Without(Mixtral(), "rope_theta")).rotary_theta == 1e6);
+  CHECK(Parse(Without(Mixtral(), "rms_norm_eps")).norm_epsilon == 1e-5);
+  CHECK(Parse(With(Mixtral(), {{"sliding_window", 512}})).window == 512);
+  const HuggingFaceConfig qwen = Parse(Qwen3Moe());
+  CHECK(qwen.experts == 128);
+  CHECK(qwen.choices == 8);
+  CHECK(qwen.inner == 768);
+  CHECK_FALSE(qwen.normalized);
+  CHECK(Parse(With(Qwen3Moe(), {{"norm_topk_prob", true}})).normalized);
+  CHECK(Parse(Without(With(Qwen3Moe(), {{"num_local_experts", 128}}), "num_experts")) == qwen);
+  CHECK(Parse(With(Qwen3Moe(), {{"mlp_only_layers", Json::array()}, {"decoder_sparse_step", 1}})) ==
+        qwen);
+  // Its windows are those of all layers, whatever max_window_layers says.
+  CHECK(Parse(With(Qwen3Moe(), {{"sliding_window", 512}})).window == 0);
+  CHECK(
+      Parse(With(Qwen3Moe(),
+                 {{"sliding_window", 512}, {"use_sliding_window", true}, {"max_window_layers", 4}}))
+          .window == 512);
+
+  CHECK(Error(Without(Mixtral(), "num_local_experts")) ==
+        "config.json: \"num_local_experts\" is missing");
+  CHECK(Error(Without(Qwen3Moe(), "num_experts")) == "config.json: \"num_experts\" is missing");
+  CHECK(Error(Without(Qwen3Moe(), "moe_intermediate_size")) ==
+        "config.json: \"moe_intermediate_size\" is missing");
+  CHECK(Error(Mixtral(), {{"num_experts_per_tok", 9}}) ==
+        "config.json: \"num_experts_per_tok\": 9 is more than the 8 experts");
+  CHECK(Error(Mixtral(), {{"router_jitter_noise", 0.1}}) ==
+        "config.json: \"router_jitter_noise\": 0.1 is not supported");
+  CHECK(Error(Qwen3Moe(), {{"decoder_sparse_step", 2}}) ==
+        "config.json: \"decoder_sparse_step\": 2 is not supported: some layers would have no "
+        "experts; use a model with experts in every layer");
+  CHECK(Error(Qwen3Moe(), {{"mlp_only_layers", {0, 3}}}) ==
+        "config.json: \"mlp_only_layers\": [0,3] is not supported: these layers would have no "
+        "experts; use a model with experts in every layer");
+  CHECK_THAT(Error(With(Qwen3Moe(), {{"model_type", "qwen2_moe"}})),
+             Catch::StartsWith("config.json: \"model_type\": \"qwen2_moe\" is not supported"));
+}
+
 TEST_CASE("HuggingFaceConfig: windows") {
   CHECK(Parse(With(Llama("mistral"), {{"sliding_window", 4096}})).window == 4096);
   CHECK(Parse(Llama("mistral")).window == 0);
@@ -197,7 +250,7 @@ TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
   };
   CHECK(Error(Gpt2(), {{"model_type", "opt"}}) ==
         "config.json: \"model_type\": \"opt\" is not supported; use a model of one of gpt2, llama, "
-        "mistral, qwen2, qwen3");
+        "mistral, mixtral, qwen2, qwen3, qwen3_moe");
   CHECK_THAT(Error(Without(Gpt2(), "model_type")),
              Catch::StartsWith("config.json: \"model_type\" is missing"));
   unsupported(Gpt2(), "activation_function", "gelu");
@@ -254,6 +307,11 @@ TEST_CASE("HuggingFaceConfig: what is written is read") {
     configs.back().window = 1024;
   }
   configs[1].scaling = RotaryScalingConfig{8, 1, 4, 8192};
+  for (const Json& json : {Mixtral(), Qwen3Moe(), With(Qwen3Moe(), {{"norm_topk_prob", true}})}) {
+    configs.push_back(Parse(json));
+    configs.push_back(configs.back());
+    configs.back().window = 1024;
+  }
   for (const HuggingFaceConfig& config : configs) {
     const auto read = ParseHuggingFaceConfig(ConfigText(config), "config.json",
                                              GenerationConfigText(config), "g.json");

@@ -198,8 +198,8 @@ absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& fold
       return InputError("variable " + wanted.name, "has no tensors in files of this family", "");
     }
     MappedVariable variable = {.name = wanted.name, .dims = wanted.dims, .vocab = vocab};
-    for (const FilePart& part : row->parts) {
-      const std::string name = VariableName(part.tensor, block);
+    for (const FilePart& part : ListParts(*row, wanted.dims)) {
+      const std::string name = TensorName(part, block);
       const auto it = tensors.find(name);
       if (it == tensors.end()) {
         return InputError(

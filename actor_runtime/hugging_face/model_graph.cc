@@ -43,6 +43,10 @@ class GraphFacts {
     const proto::AttrValue* value = Find(name, attr);
     return value == nullptr ? otherwise : value->i();
   }
+  bool Bool(const std::string& name, const std::string& attr, bool otherwise) const {
+    const proto::AttrValue* value = Find(name, attr);
+    return value == nullptr ? otherwise : value->b();
+  }
   // Tokens of a sequence.
   int64_t Sequence() const {
     const auto it = ops_.find("tokens");
@@ -116,20 +120,48 @@ LlamaConfig MakeLlamaConfig(const HuggingFaceConfig& config, const ModelGraphOpt
   llama.qkv_bias = config.has_qkv_bias();
   llama.qk_norm = config.has_qk_norm();
   llama.window = config.window;
+  if (config.has_experts()) {
+    llama.experts = config.experts;
+    llama.choices = config.choices;
+    llama.normalized = config.normalized;
+    llama.balance = 0;
+  }
   return llama;
+}
+
+constexpr char kRoute[] = "h.0.mlp.route";
+
+// Sets model_type to that of a block with experts; `bias` and `norm` are those of attention.
+absl::Status DescribeExperts(const proto::Graph& graph, const GraphFacts& facts, bool bias,
+                             bool norm, HuggingFaceConfig& config) {
+  config.choices = facts.Integer(kRoute, "choices", 0);
+  config.normalized = facts.Bool(kRoute, "normalized", false);
+  config.model_type = norm ? "qwen3_moe" : "mixtral";
+  std::string what;
+  if (bias) what = "biases of queries, keys and values";
+  if (facts.Has("h.0.mlp.shared.gate.weight")) what = "an MLP that every token takes";
+  if (!norm && !config.normalized) {
+    what = "weights of choices that do not add up to 1, and no norms of queries and keys";
+  }
+  if (what.empty()) return absl::OkStatus();
+  return InputError(
+      NameGraph(graph),
+      "has experts and " + what + "; no model of transformers that is known here has both", kHint);
 }
 
 absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   const GraphFacts facts(graph);
   const Dims wte = facts.Sizes("wte"), qkv = facts.Sizes("h.0.attn.qkv.weight");
-  const Dims gate = facts.Sizes("h.0.mlp.gate.weight");
-  if (wte.size() != 2 || qkv.size() != 4 || gate.size() != 2) {
+  const Dims experts = facts.Sizes("h.0.mlp.experts.gate.weight");
+  const Dims gate = experts.empty() ? facts.Sizes("h.0.mlp.gate.weight") : experts;
+  if (wte.size() != 2 || qkv.size() != 4 || gate.size() != (experts.empty() ? 2 : 3)) {
     return InputError(NameGraph(graph), "has no blocks of the family llama", kHint);
   }
   HuggingFaceConfig config;
   config.vocab = wte[0];
   config.hidden = wte[1];
-  config.inner = gate[1];
+  config.inner = gate.back();
+  config.experts = experts.empty() ? 0 : experts[0];
   config.layers = facts.Blocks("attn.qkv.weight");
   config.groups = qkv[1];
   config.heads = qkv[1] * (qkv[2] - 2);
@@ -153,8 +185,14 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
                       kHint);
   }
   config.model_type = norm ? "qwen3" : bias ? "qwen2" : config.window > 0 ? "mistral" : "llama";
+  if (config.experts > 0) RETURN_IF_ERROR(DescribeExperts(graph, facts, bias, norm, config));
   LlamaConfig llama = MakeLlamaConfig(config, {});
   llama.name = graph.name();
+  // What is of training alone.
+  llama.capacity = facts.Number(kRoute, "capacity", 0);
+  llama.balance = facts.Number(kRoute, "balance", 0);
+  llama.z = facts.Number(kRoute, "z", 0);
+  llama.run = facts.Integer(kRoute, "run", 0);
   RETURN_IF_ERROR(Annotate(CheckLlamaConfig(llama), NameGraph(graph)));
   RETURN_IF_ERROR(CheckSame(graph, BuildLlama(llama), "Llama"));
   return config;
@@ -232,7 +270,9 @@ absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph) 
 }
 
 const FamilyFiles& FindFiles(const HuggingFaceConfig& config) {
-  return config.is_gpt2() ? GptFiles() : LlamaFiles();
+  if (config.is_gpt2()) return GptFiles();
+  if (!config.has_experts()) return LlamaFiles();
+  return config.model_type == "mixtral" ? MixtralFiles() : Qwen3MoeFiles();
 }
 
 }  // namespace oneflow

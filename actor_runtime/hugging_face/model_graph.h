@@ -27,7 +27,8 @@ absl::StatusOr<proto::Graph> BuildModelGraph(const HuggingFaceConfig& config,
 
 // The configuration of a graph of `oneflow model`: model_type, sizes and attributes. The ids of
 // tokens and the element type are not in a graph. An input error unless a model of that
-// configuration computes exactly what the graph does; it names the first op that differs.
+// configuration computes exactly what the graph does, but for what experts do in training alone:
+// capacities and losses of routers. It names the first op that differs.
 absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph);
 
 // The table of the tensors of a model's files.

@@ -42,12 +42,14 @@ HuggingFaceConfig Llama(const std::string& type) {
 std::vector<HuggingFaceConfig> Configs() {
   std::vector<HuggingFaceConfig> configs = {Gpt2(), Gpt2()};
   configs[1].tied = false;
-  for (const char* type : {"llama", "llama", "mistral", "qwen2", "qwen3"}) {
+  for (const char* type : {"llama", "llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe"}) {
     configs.push_back(Llama(type));
   }
   configs[3].scaling = RotaryScalingConfig{8, 1, 4, 32};
   configs[3].tied = true;
   configs[4].window = 16;
+  for (size_t i = 7; i < 9; ++i) configs[i].experts = 4, configs[i].choices = 3;
+  configs[8].normalized = false;
   return configs;
 }
 
@@ -116,6 +118,21 @@ TEST_CASE("ModelGraph: what does not matter is not compared") {
   }
 }
 
+TEST_CASE("ModelGraph: capacities of experts and losses of routers are of training") {
+  LlamaConfig mixture = *LlamaPreset("llama-tiny");
+  mixture.experts = 4;
+  const HuggingFaceConfig config = *DescribeModelGraph(BuildLlama(mixture));
+  mixture.capacity = 1.25, mixture.run = 8, mixture.balance = 0.5, mixture.z = 0.001;
+  CHECK(*DescribeModelGraph(BuildLlama(mixture)) == config);
+  // An imported model has none of them.
+  const proto::Graph graph = *BuildModelGraph(config, {});
+  for (const proto::Op& op : graph.op()) {
+    for (const char* attr : {"capacity", "run", "balance", "z"}) {
+      CHECK(op.attr().count(attr) == 0);
+    }
+  }
+}
+
 TEST_CASE("ModelGraph: a graph that computes something else is refused by the op") {
   const std::string hint = "; export a model of `oneflow model` or `oneflow import`";
   proto::Graph gpt = *BuildModelGraph(Gpt2(), {});
@@ -156,6 +173,23 @@ TEST_CASE("ModelGraph: models without files of Hugging Face") {
   CHECK_THAT(Error(BuildLlama(llama)),
              Catch::Contains("has biases of queries, keys and values, and "
                              "norms of queries and keys"));
+  LlamaConfig mixture = *LlamaPreset("llama-tiny");
+  mixture.experts = 4;
+  CHECK(DescribeModelGraph(BuildLlama(mixture))->model_type == "mixtral");
+  const auto error = [&](auto change) {
+    LlamaConfig changed = mixture;
+    change(changed);
+    return Error(BuildLlama(changed));
+  };
+  CHECK(error([](LlamaConfig& c) { c.qkv_bias = true; }) ==
+        "graph \"llama-tiny\": has experts and biases of queries, keys and values; no model of "
+        "transformers that is known here has both; export a model of `oneflow model` or `oneflow "
+        "import`");
+  CHECK_THAT(error([](LlamaConfig& c) { c.shared = 16; }),
+             Catch::Contains("has experts and an MLP that every token takes; no model"));
+  CHECK_THAT(error([](LlamaConfig& c) { c.normalized = false; }),
+             Catch::Contains("has experts and weights of choices that do not add up to 1, and no "
+                             "norms of queries and keys; no model"));
   proto::Graph other;
   other.set_name("other");
   CHECK_THAT(Error(other), Catch::StartsWith("graph \"other\": is no model of a family that has "

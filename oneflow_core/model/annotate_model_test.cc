@@ -88,7 +88,7 @@ TEST_CASE("tensor parallelism: by heads, columns, rows and words") {
 }
 
 TEST_CASE("the factors of an axis are axes of its kind, other axes stay free") {
-  const Graph graph = Annotated(1, "data=2x2,expert=2");
+  const Graph graph = Annotated(1, "data=2x2,other=2");
   CHECK(Want(graph, "tokens") == "data.0:S(0) data.1:S(0)");
   CHECK(Want(graph, "h.0.mlp.fc.weight") == "data.0:B data.1:B");
 }
@@ -358,11 +358,11 @@ TEST_CASE("what the user wrote of variables wins, and is gathered once a step wh
   ask("wte", {{"data", B()}});
   ask("wpe", {{"data", S(1)}});
   ask("h.0.mlp.fc.weight", {{"data.1", B()}});
-  ask("h.0.mlp.proj.weight", {{"expert", S(0)}});
+  ask("h.0.mlp.proj.weight", {{"other", S(0)}});
   ask("h.0.mlp.proj.bias", {{"data.0", S(0)}, {"data.1", B()}});
   graph.ops[graph.tensors[graph.FindTensor("h.0.ln_1.weight")].producer].attrs["gather_once"] =
       std::string("data.1");
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2,expert=2"), {.shard = ShardStates()}).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2,other=2"), {.shard = ShardStates()}).ok());
   CHECK(Want(graph, "wte") == "data:B");
   CHECK(Split(graph, "wte") == "S(1)");
   CHECK(Want(graph, "wpe") == "data:S(1)");

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -47,20 +47,61 @@ TEST_CASE("each variable has tensors in files, and each row of files is one of t
   GptConfig gpt = *GptPreset("tiny");
   gpt.tied = false;
   LlamaConfig mixture = qwen;
-  mixture.experts = 4, mixture.shared = 8;
-  const std::vector<std::vector<Graph>> families = {
-      {Tiny(BuildGpt(gpt))}, {Tiny(BuildLlama(qwen)), Tiny(BuildLlama(mixture))}};
-  for (const std::vector<Graph>& models : families) {
-    const Family family = **FindFamily(models[0]);
+  mixture.experts = 3;
+  const std::pair<const FamilyFiles*, Graph> models[] = {
+      {&GptFiles(), Tiny(BuildGpt(gpt))},
+      {&LlamaFiles(), Tiny(BuildLlama(qwen))},
+      {&MixtralFiles(), Tiny(BuildLlama(mixture))},
+      {&Qwen3MoeFiles(), Tiny(BuildLlama(mixture))}};
+  for (const auto& [table, graph] : models) {
+    const FamilyFiles& files = *table;
+    std::set<std::string> known, tensors;
+    for (const VariableParts& row : files.variables) known.insert(VariableName(row.variable, 1));
+    for (const Op& op : graph.ops) {
+      if (op.kind != "variable") continue;
+      int64_t block = 0, elements = 0;
+      const VariableParts* row = FindParts(files, op.name, &block);
+      INFO(op.name);
+      REQUIRE(row != nullptr);
+      if (block < 1) known.erase(VariableName(row->variable, 1));
+      if (block == 1) known.erase(op.name);
+      const Dims& dims = graph.tensors[op.outputs[0]].shape.dims;
+      for (const FilePart& part : ListParts(*row, dims)) {
+        CHECK(tensors.insert(FileName(files, TensorName(part, block))).second);
+        elements += Product(TensorDims(part, dims, 0));
+      }
+      CHECK(elements == Product(dims));
+    }
+    CHECK(known == std::set<std::string>());
+    if (table == &MixtralFiles()) {
+      CHECK(tensors.contains("model.layers.1.block_sparse_moe.experts.2.w2.weight"));
+    }
+    if (table == &Qwen3MoeFiles()) {
+      CHECK(tensors.contains("model.layers.0.mlp.experts.0.up_proj.weight"));
+    }
+  }
+}
+
+TEST_CASE("each variable of a row is one of the family's models") {
+  CHECK(VariableName("h.*.mlp.fc.weight", 12) == "h.12.mlp.fc.weight");
+  CHECK(VariableName("wte", 3) == "wte");
+  LlamaConfig qwen = *LlamaPreset("llama-tiny");
+  qwen.tied = false, qwen.qkv_bias = true;
+  LlamaConfig mixture = qwen;
+  mixture.experts = 4, mixture.shared = 32;
+  GptConfig gpt = *GptPreset("tiny");
+  gpt.tied = false;
+  const Graph dense = Tiny(BuildLlama(qwen)), experts = Tiny(BuildLlama(mixture));
+  for (const Graph& graph : {Tiny(BuildGpt(gpt)), dense}) {
+    const Family family = **FindFamily(graph);
     std::set<std::string> names;
     for (const TensorSplit& split : family.splits) {
       const std::string name = VariableName(split.variable, 1);
       INFO(name);
-      int rank = 0;
-      for (const Graph& graph : models) {
-        const Op* op = graph.FindOp(name);
-        if (op != nullptr) rank = graph.tensors[op->outputs[0]].shape.rank();
-      }
+      const Graph& owner = graph.FindOp(name) == nullptr ? experts : graph;
+      const Op* op = owner.FindOp(name);
+      REQUIRE(op != nullptr);
+      const int rank = owner.tensors[op->outputs[0]].shape.rank();
       CHECK(split.sbp.dim < rank);
       CHECK(split.within_group.value_or(B()).dim < rank);
       CHECK(split.by_expert.value_or(B()).dim < rank);

@@ -28,6 +28,48 @@ FilePart Packed(FilePart part, int axis, int64_t begin, int64_t end) {
   return part;
 }
 
+// The weights of a linear layer of each expert: axis 0 of the variable counts them.
+FilePart ExpertLinear(std::string_view tensor) { return Linear(tensor, 2); }
+
+// The files of Llama and its like; `mlp`: the rows of the variables behind the second norm.
+FamilyFiles LlamaFamilyFiles(const std::vector<VariableParts>& mlp) {
+  FamilyFiles files = {
+      .prefix = "model.",
+      .variables =
+          {
+              {"wte", {Tokens("embed_tokens.weight")}},
+              {"head.weight", {Tokens("lm_head.weight")}},
+              {"norm_f.weight", {Flat("norm.weight")}},
+              {"h.*.norm_1.weight", {Flat("layers.*.input_layernorm.weight")}},
+              {"h.*.norm_2.weight", {Flat("layers.*.post_attention_layernorm.weight")}},
+              {"h.*.attn.qkv.weight",
+               {Packed(Linear("layers.*.self_attn.q_proj.weight"), 2, 0, -2),
+                Packed(Linear("layers.*.self_attn.k_proj.weight"), 2, -2, -1),
+                Packed(Linear("layers.*.self_attn.v_proj.weight"), 2, -1, 0)}},
+              {"h.*.attn.qkv.bias",
+               {Packed(Flat("layers.*.self_attn.q_proj.bias"), 1, 0, -2),
+                Packed(Flat("layers.*.self_attn.k_proj.bias"), 1, -2, -1),
+                Packed(Flat("layers.*.self_attn.v_proj.bias"), 1, -1, 0)}},
+              {"h.*.attn.q_norm.weight", {Flat("layers.*.self_attn.q_norm.weight")}},
+              {"h.*.attn.k_norm.weight", {Flat("layers.*.self_attn.k_norm.weight")}},
+              {"h.*.attn.proj.weight", {Linear("layers.*.self_attn.o_proj.weight", 3)}},
+          },
+      .embedding = "embed_tokens.weight",
+      .head = "lm_head.weight",
+      .ignored = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"},
+  };
+  files.variables.insert(files.variables.end(), mlp.begin(), mlp.end());
+  return files;
+}
+
+// `text` with the number in place of `letter`, if it has one.
+std::string Numbered(std::string_view text, char letter, int64_t number) {
+  const size_t at = text.find(letter);
+  if (at == std::string_view::npos) return std::string(text);
+  return std::string(text.substr(0, at)) + std::to_string(number) +
+         std::string(text.substr(at + 1));
+}
+
 }  // namespace
 
 // Conv1D of GPT-2 is stored [in, out], as variables are: nothing is transposed.
@@ -62,42 +104,37 @@ const FamilyFiles& GptFiles() {
 }
 
 const FamilyFiles& LlamaFiles() {
-  static const auto* const files = new FamilyFiles{
-      .prefix = "model.",
-      .variables =
-          {
-              {"wte", {Tokens("embed_tokens.weight")}},
-              {"head.weight", {Tokens("lm_head.weight")}},
-              {"norm_f.weight", {Flat("norm.weight")}},
-              {"h.*.norm_1.weight", {Flat("layers.*.input_layernorm.weight")}},
-              {"h.*.norm_2.weight", {Flat("layers.*.post_attention_layernorm.weight")}},
-              {"h.*.attn.qkv.weight",
-               {Packed(Linear("layers.*.self_attn.q_proj.weight"), 2, 0, -2),
-                Packed(Linear("layers.*.self_attn.k_proj.weight"), 2, -2, -1),
-                Packed(Linear("layers.*.self_attn.v_proj.weight"), 2, -1, 0)}},
-              {"h.*.attn.qkv.bias",
-               {Packed(Flat("layers.*.self_attn.q_proj.bias"), 1, 0, -2),
-                Packed(Flat("layers.*.self_attn.k_proj.bias"), 1, -2, -1),
-                Packed(Flat("layers.*.self_attn.v_proj.bias"), 1, -1, 0)}},
-              {"h.*.attn.q_norm.weight", {Flat("layers.*.self_attn.q_norm.weight")}},
-              {"h.*.attn.k_norm.weight", {Flat("layers.*.self_attn.k_norm.weight")}},
-              {"h.*.attn.proj.weight", {Linear("layers.*.self_attn.o_proj.weight", 3)}},
-              {"h.*.mlp.gate.weight", {Linear("layers.*.mlp.gate_proj.weight")}},
-              {"h.*.mlp.up.weight", {Linear("layers.*.mlp.up_proj.weight")}},
-              {"h.*.mlp.proj.weight", {Linear("layers.*.mlp.down_proj.weight")}},
-          },
-      .embedding = "embed_tokens.weight",
-      .head = "lm_head.weight",
-      .ignored = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"},
-  };
+  static const auto* const files = new FamilyFiles(
+      LlamaFamilyFiles({{"h.*.mlp.gate.weight", {Linear("layers.*.mlp.gate_proj.weight")}},
+                        {"h.*.mlp.up.weight", {Linear("layers.*.mlp.up_proj.weight")}},
+                        {"h.*.mlp.proj.weight", {Linear("layers.*.mlp.down_proj.weight")}}}));
+  return *files;
+}
+
+const FamilyFiles& MixtralFiles() {
+  static const auto* const files = new FamilyFiles(LlamaFamilyFiles(
+      {{"h.*.mlp.router.weight", {Linear("layers.*.block_sparse_moe.gate.weight")}},
+       {"h.*.mlp.experts.gate.weight",
+        {ExpertLinear("layers.*.block_sparse_moe.experts.#.w1.weight")}},
+       {"h.*.mlp.experts.up.weight",
+        {ExpertLinear("layers.*.block_sparse_moe.experts.#.w3.weight")}},
+       {"h.*.mlp.experts.proj.weight",
+        {ExpertLinear("layers.*.block_sparse_moe.experts.#.w2.weight")}}}));
+  return *files;
+}
+
+const FamilyFiles& Qwen3MoeFiles() {
+  static const auto* const files = new FamilyFiles(LlamaFamilyFiles(
+      {{"h.*.mlp.router.weight", {Linear("layers.*.mlp.gate.weight")}},
+       {"h.*.mlp.experts.gate.weight", {ExpertLinear("layers.*.mlp.experts.#.gate_proj.weight")}},
+       {"h.*.mlp.experts.up.weight", {ExpertLinear("layers.*.mlp.experts.#.up_proj.weight")}},
+       {"h.*.mlp.experts.proj.weight",
+        {ExpertLinear("layers.*.mlp.experts.#.down_proj.weight")}}}));
   return *files;
 }
 
 std::string VariableName(std::string_view pattern, int64_t block) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return std::string(pattern);
-  return std::string(pattern.substr(0, star)) + std::to_string(block) +
-         std::string(pattern.substr(star + 1));
+  return Numbered(pattern, '*', block);
 }
 
 bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* block) {
@@ -117,6 +154,10 @@ bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* bl
          *block >= 0;
 }
 
+std::string TensorName(const FilePart& part, int64_t block) {
+  return Numbered(VariableName(part.tensor, block), '#', part.index);
+}
+
 std::string FileName(const FamilyFiles& files, std::string_view tensor) {
   return std::string(tensor == files.head ? "" : files.prefix) + std::string(tensor);
 }
@@ -129,6 +170,18 @@ const VariableParts* FindParts(const FamilyFiles& files, std::string_view variab
   return nullptr;
 }
 
+std::vector<FilePart> ListParts(const VariableParts& row, const Dims& dims) {
+  std::vector<FilePart> parts;
+  for (const FilePart& part : row.parts) {
+    const bool repeats = part.tensor.find('#') != std::string_view::npos;
+    for (int64_t i = 0; i < (repeats ? dims[0] : 1); ++i) {
+      parts.push_back(part);
+      if (repeats) parts.back().index = i;
+    }
+  }
+  return parts;
+}
+
 Slice PartBox(const FilePart& part, const Dims& dims, int64_t vocab) {
   Slice box = {Dims(dims.size(), 0), dims};
   if (part.axis >= 0) {
@@ -139,6 +192,7 @@ Slice PartBox(const FilePart& part, const Dims& dims, int64_t vocab) {
     box.size[part.axis] = end - begin;
   }
   if (part.is_vocabulary && vocab > 0) box.size[0] = vocab;
+  if (part.index >= 0) box.begin[0] = part.index, box.size[0] = 1;
   return box;
 }
 

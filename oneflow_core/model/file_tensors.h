@@ -10,6 +10,12 @@
 //     [0, r)       "layers.*.self_attn.q_proj.weight" [g*r*d, hidden], transposed
 //     [r, r+1)     "layers.*.self_attn.k_proj.weight" [g*d, hidden], transposed
 //     [r+1, r+2)   "layers.*.self_attn.v_proj.weight" [g*d, hidden], transposed
+//
+// A variable of all experts has one tensor for each of them: "#" in a name stands for the index on
+// axis 0, and ListParts writes out a part for each.
+//
+//   "h.*.mlp.experts.proj.weight" [experts, inner, hidden]
+//     e            "layers.*.mlp.experts.#.down_proj.weight" [hidden, inner], transposed
 #pragma once
 
 #include <cstdint>
@@ -24,7 +30,8 @@ namespace oneflow {
 
 // One tensor of a file, as a part of a variable.
 struct FilePart {
-  std::string_view tensor;  // without the family's prefix; "*" stands for the block
+  // Without the family's prefix; "*" stands for the block, "#" for `index`.
+  std::string_view tensor;
   // The first `rows` axes of the part are the first dimension of the tensor, the others the second.
   // 0: the tensor has one dimension, of all axes.
   int rows = 0;
@@ -32,6 +39,7 @@ struct FilePart {
   int axis = -1;            // along which the variable packs its parts; -1: the part is all of it
   int64_t begin = 0, end = 0;  // on that axis; negative, and an end of 0, count from its end
   bool is_vocabulary = false;  // axis 0 counts tokens: a variable may be padded there
+  int64_t index = -1;          // on axis 0, of a part that ListParts wrote out; -1: all of the axis
 };
 
 struct VariableParts {
@@ -51,20 +59,28 @@ struct FamilyFiles {
 
 const FamilyFiles& GptFiles();
 const FamilyFiles& LlamaFiles();
+// Blocks with experts have tensors of other names in each family.
+const FamilyFiles& MixtralFiles();
+const FamilyFiles& Qwen3MoeFiles();
 
 // "h.12.attn.qkv.weight" for the pattern "h.*.attn.qkv.weight" and block 12.
 std::string VariableName(std::string_view pattern, int64_t block);
 // True if `name` is the pattern for some block; sets it (-1: the pattern has none).
 bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* block);
 
+// The name of a part's tensor in a block, without the prefix.
+std::string TensorName(const FilePart& part, int64_t block);
 // The name of a tensor as transformers writes it: with the prefix, but for the head's.
 std::string FileName(const FamilyFiles& files, std::string_view tensor);
 
 // The row of a variable; null if the family has none.
 const VariableParts* FindParts(const FamilyFiles& files, std::string_view variable, int64_t* block);
+// The parts of a variable of these sizes, each with the name of one tensor.
+std::vector<FilePart> ListParts(const VariableParts& row, const Dims& dims);
 
 // The box of the part in a variable of these sizes. `vocab`: the tokens that files have, where the
-// variable is padded to more; 0: as many as the variable. Requires axes that the variable has.
+// variable is padded to more; 0: as many as the variable. Requires axes that the variable has, and
+// a part of ListParts.
 Slice PartBox(const FilePart& part, const Dims& dims, int64_t vocab);
 // The sizes of the part's tensor.
 Dims TensorDims(const FilePart& part, const Dims& dims, int64_t vocab);

@@ -177,7 +177,7 @@ absl::Status CheckExperts(const LlamaConfig& config) {
 
 Family LlamaFamily() {
   return {.name = "llama",
-          .models = "Llama, Mistral and Qwen",
+          .models = "Llama, Mistral, Mixtral and Qwen",
           .presets = LlamaPresets(),
           .known_by = {"wte", "norm_f.weight"},
           .splits = {{"wte", S(0)},
@@ -253,6 +253,11 @@ int64_t ParameterCount(const LlamaConfig& config) {
   const int64_t norms = 2 * config.hidden + (config.qk_norm ? 2 * config.head_dim : 0);
   const int64_t embeddings = config.vocab * config.hidden * (config.tied ? 1 : 2);
   return config.layers * (weights + biases + norms) + config.hidden + embeddings;
+}
+
+int64_t ActiveParameterCount(const LlamaConfig& config) {
+  const int64_t others = config.experts > 0 ? config.experts - config.choices : 0;
+  return ParameterCount(config) - config.layers * others * 3 * config.hidden * config.inner;
 }
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// The family of Llama, Mistral and Qwen: a logical graph from a handful of numbers. It knows
-// nothing of ranks, meshes or stages; annotate_model.h adds those.
+// The family of Llama, Mistral, Mixtral and Qwen: a logical graph from a handful of numbers. It
+// knows nothing of ranks, meshes or stages; annotate_model.h adds those.
 //
 //   ASSIGN_OR_RETURN(LlamaConfig config, LlamaPreset("llama3.1-8b"));
 //   config.sequence = 8192;
@@ -85,5 +85,7 @@ proto::Graph BuildLlama(const LlamaConfig& config);
 
 // Elements of all variables, a tied embedding once.
 int64_t ParameterCount(const LlamaConfig& config);
+// Those that the computation of one token reads: of a mixture, the experts that it chooses.
+int64_t ActiveParameterCount(const LlamaConfig& config);
 
 }  // namespace oneflow

@@ -46,6 +46,15 @@ std::vector<LlamaConfig> Presets() {
     c.tied = tied, c.qk_norm = true;
     all.push_back(std::move(c));
   };
+  const auto mixtral = [&](LlamaConfig c, int64_t sequence) {
+    c.sequence = sequence, c.vocab = 32000, c.theta = 1000000;
+    c.experts = 8, c.choices = 2;
+    all.push_back(std::move(c));
+  };
+  const auto qwen3_moe = [&](LlamaConfig c) {
+    c.experts = 128, c.choices = 8;
+    qwen3(std::move(c), /*tied=*/false);
+  };
   // name, layers, hidden, inner, heads, groups, head_dim
   ours(config("llama-tiny", 2, 32, 128, 4, 2, 8), 16, 256);
   ours(config("llama-small", 4, 128, 384, 4, 2, 32), 64, 256);
@@ -61,6 +70,8 @@ std::vector<LlamaConfig> Presets() {
   llama3(config("llama3.2-1b", 16, 2048, 8192, 32, 8, 64), kBy32, /*tied=*/true);
   llama3(config("llama3.2-3b", 28, 3072, 8192, 24, 8, 128), kBy32, /*tied=*/true);
   mistral(config("mistral-7b", 32, 4096, 14336, 32, 8, 128));
+  mixtral(config("mixtral-8x7b", 32, 4096, 14336, 32, 8, 128), 32768);
+  mixtral(config("mixtral-8x22b", 56, 6144, 16384, 48, 8, 128), 65536);
   qwen25(config("qwen2.5-0.5b", 24, 896, 4864, 14, 2, 64), /*small=*/true, 1e-6);
   qwen25(config("qwen2.5-1.5b", 28, 1536, 8960, 12, 2, 128), /*small=*/true, 1e-6);
   qwen25(config("qwen2.5-3b", 36, 2048, 11008, 16, 2, 128), /*small=*/true, 1e-6);
@@ -73,6 +84,8 @@ std::vector<LlamaConfig> Presets() {
   qwen3(config("qwen3-8b", 36, 4096, 12288, 32, 8, 128), /*tied=*/false);
   qwen3(config("qwen3-14b", 40, 5120, 17408, 40, 8, 128), /*tied=*/false);
   qwen3(config("qwen3-32b", 64, 5120, 25600, 64, 8, 128), /*tied=*/false);
+  qwen3_moe(config("qwen3-30b-a3b", 48, 2048, 768, 32, 4, 128));
+  qwen3_moe(config("qwen3-235b-a22b", 94, 4096, 1536, 64, 4, 128));
   return all;
 }
 

@@ -106,16 +106,22 @@ TEST_CASE("windows and scaled rotary frequencies are attributes") {
   }
 }
 
-TEST_CASE("presets of Llama, Mistral and Qwen have the published numbers of parameters") {
+TEST_CASE("presets of Llama, Mistral, Mixtral and Qwen have the published numbers of parameters") {
   const std::pair<const char*, int64_t> published[] = {
-      {"llama2-7b", 6738415616},     {"llama2-13b", 13015864320},     {"llama2-70b", 68976648192},
-      {"llama3-8b", 8030261248},     {"llama3-70b", 70553706496},     {"llama3.1-8b", 8030261248},
-      {"llama3.1-70b", 70553706496}, {"llama3.1-405b", 405853388800}, {"llama3.2-1b", 1235814400},
-      {"llama3.2-3b", 3212749824},   {"mistral-7b", 7241732096},      {"qwen2.5-0.5b", 494032768},
-      {"qwen2.5-1.5b", 1543714304},  {"qwen2.5-3b", 3085938688},      {"qwen2.5-7b", 7615616512},
-      {"qwen2.5-14b", 14770033664},  {"qwen2.5-32b", 32763876352},    {"qwen3-0.6b", 596049920},
-      {"qwen3-1.7b", 1720574976},    {"qwen3-4b", 4022468096},        {"qwen3-8b", 8190735360},
-      {"qwen3-14b", 14768307200},    {"qwen3-32b", 32762123264}};
+      {"llama2-7b", 6738415616},        {"llama2-13b", 13015864320},
+      {"llama2-70b", 68976648192},      {"llama3-8b", 8030261248},
+      {"llama3-70b", 70553706496},      {"llama3.1-8b", 8030261248},
+      {"llama3.1-70b", 70553706496},    {"llama3.1-405b", 405853388800},
+      {"llama3.2-1b", 1235814400},      {"llama3.2-3b", 3212749824},
+      {"mistral-7b", 7241732096},       {"qwen2.5-0.5b", 494032768},
+      {"qwen2.5-1.5b", 1543714304},     {"qwen2.5-3b", 3085938688},
+      {"qwen2.5-7b", 7615616512},       {"qwen2.5-14b", 14770033664},
+      {"qwen2.5-32b", 32763876352},     {"qwen3-0.6b", 596049920},
+      {"qwen3-1.7b", 1720574976},       {"qwen3-4b", 4022468096},
+      {"qwen3-8b", 8190735360},         {"qwen3-14b", 14768307200},
+      {"qwen3-32b", 32762123264},       {"mixtral-8x7b", 46702792704},
+      {"mixtral-8x22b", 140620634112},  {"qwen3-30b-a3b", 30532122624},
+      {"qwen3-235b-a22b", 235093634560}};
   for (const auto& [name, parameters] : published) {
     INFO(name);
     CHECK(ParameterCount(*LlamaPreset(name)) == parameters);
@@ -123,6 +129,18 @@ TEST_CASE("presets of Llama, Mistral and Qwen have the published numbers of para
   // The presets for tests and measurements are about as large as those of the GPT.
   CHECK(LlamaPresets().size() == std::size(published) + 3);
   CHECK(ParameterCount(*LlamaPreset("llama-124m")) == 124730880);
+}
+
+TEST_CASE("a token reads the parameters of the experts that it chooses") {
+  const std::pair<const char*, int64_t> active[] = {{"mixtral-8x7b", 12879925248},
+                                                    {"mixtral-8x22b", 39152031744},
+                                                    {"qwen3-30b-a3b", 3353032704},
+                                                    {"qwen3-235b-a22b", 22190763520},
+                                                    {"qwen3-8b", 8190735360}};
+  for (const auto& [name, parameters] : active) {
+    INFO(name);
+    CHECK(ActiveParameterCount(*LlamaPreset(name)) == parameters);
+  }
 }
 
 TEST_CASE("parameters of Llama are counted as the graph has them") {

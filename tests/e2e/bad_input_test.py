@@ -128,8 +128,8 @@ class BadInputTest(BadInputCase):
                 (["write --fuse=false"], "compile", "--graph=gpt.textproto", "--fuse", "false"),
                 (["--out: has no value"], "compile", "--out", "--graph=gpt.textproto"),
                 (["did you mean train?"], "TRAIN"),
-                (['there is no family "bert"; there are gpt of GPT-2 and GPT-3, and llama of Llama, Mistral and Qwen: write '
-                  "`oneflow model gpt ...` or `oneflow model llama ...` with --preset=NAME"], "model", "bert", "--out=x"),
+                (['there is no family "bert"; there are gpt of GPT-2 and GPT-3, and llama of Llama, Mistral, Mixtral and '
+                  "Qwen: write `oneflow model gpt ...` or `oneflow model llama ...` with --preset=NAME"], "model", "bert", "--out=x"),
                 (["`oneflow model llama --preset=llama2-7b`"], "model", "llama2", "--out=x"),
                 (["`oneflow model llama --preset=mistral-7b`"], "model", "gpt", "mistral-7b", "--out=x"),
                 (["--preset=llama3-8b: is a preset of the family llama; write `oneflow model llama --preset=llama3-8b`"],

@@ -28,11 +28,15 @@ class DocumentsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for preset, parameters, numbers in rows:
                 printed = run("model", "llama", "--preset=" + preset, "--out=x", cwd=folder)[0]
-                layers, hidden, inner, heads, groups, _, sequence, vocab = numbers.replace(",", "").split(" | ")
+                layers, hidden, inner, heads, groups, _, sequence, vocab, *mixture = numbers.replace(",", "").split(" | ")
+                end = "\n"
+                if mixture:
+                    experts, choices, active = mixture
+                    end = f", {choices} of {experts} experts: {active} parameters for a token\n"
                 with self.subTest(preset):
                     self.assertIn(f": {parameters.replace(',', '')} parameters, ", printed)
                     self.assertIn(f"layers {layers}, heads {heads} in {groups} groups, hidden {hidden}, inner {inner}, "
-                                  f"sequence {sequence}, vocabulary {vocab}\n", printed)
+                                  f"sequence {sequence}, vocabulary {vocab}{end}", printed)
 
     def test_the_walkthrough(self):
         self.assertGreater(documents.check("docs/walkthrough.md", EXAMPLES), 8)

@@ -10,7 +10,7 @@ from tests.e2e.cli import ONEFLOW, run
 from tools.hf_checks import files, oneflow_runs
 
 FIXTURES = os.path.abspath("tests/e2e/hugging_face")
-FAMILIES = ["gpt2", "llama", "mistral", "qwen2", "qwen3"]
+FAMILIES = ["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"]
 TOKENIZER = os.path.abspath("actor_runtime/tokenizer/testdata")
 
 
@@ -307,6 +307,15 @@ class FolderTest(Case):
                     *changed(lambda t: t.update({"transformer.ln_f.bias": ("I32", [32], bytes(128))})))
         self.refuse(['has two tensors of one meaning: "ln_f.bias" and "transformer.ln_f.bias"'],
                     *changed(lambda t: t.update({"ln_f.bias": ("F32", [32], bytes(128))})))
+
+    def test_experts_that_do_not_fit_are_named(self):
+        tensor = "model.layers.1.mlp.experts.7.up_proj.weight"
+        self.refuse([f'has no tensor "{tensor}", for variable h.1.mlp.experts.up.weight'],
+                    "import", "--from=" + self.copy("qwen3_moe", change=lambda t: t.pop(tensor)), "--out=x")
+        self.refuse(['block_sparse_moe.gate.weight": has the shape [4,32], and the model of config.json [3,32]'],
+                    "import", "--from=" + self.copy("mixtral", num_local_experts=3), "--out=x")
+        self.refuse(['"decoder_sparse_step": 2 is not supported', "use a model with experts in every layer"],
+                    "import", "--from=" + self.copy("qwen3_moe", decoder_sparse_step=2), "--out=x")
 
     def test_folders_without_a_model(self):
         self.refuse(["--from: is missing"], "import", "--out=x")

@@ -90,6 +90,14 @@ class LlamaTest(unittest.TestCase):
                 with self.subTest(name=name, mesh=mesh):
                     self.assertEqual(generate("--mesh=" + mesh)["tokens"], one["tokens"])
 
+    def test_a_mixture_continues_a_text_token_by_token_without_dropping_one(self):
+        run("model", "llama", *TINY, "--experts=4", "--inner=32", "--capacity=1.25", "--run=16", "--out=mixture.textproto",
+            cwd=self.dir)
+        self.losses("mixture.textproto", "--checkpoint_dir=mixture", steps=150)
+        text = json.loads(run("generate", "--checkpoint=mixture", "--prompt=the cat", "--temperature=0", "--tokens=40",
+                              "--format=json", cwd=self.dir)[0])["text"]
+        self.assertIn("sat on the mat. the cat", text)
+
     def test_memory_is_that_of_blocks(self):
         run("compile", "--graph=tiny.textproto", "--batch=8", "--out=tiny.plan", cwd=self.dir)
         header, numbers = run("explain", "--plan=tiny.plan", "--format=memory", cwd=self.dir)[0].split("stage  matrices_")[1].split(

@@ -109,6 +109,8 @@ def locate(config, name, index):
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     groups = config["num_key_value_heads"]
     d = config.get("head_dim") or hidden // heads
+    if rest.startswith("mlp.experts.") or rest == "mlp.gate.weight":
+        return locate_in_experts(config, at, rest, index)
     packed = re.fullmatch(r"self_attn\.([qkv])_proj\.(weight|bias)", rest)
     if packed is None:
         if "_proj" not in rest:
@@ -123,6 +125,23 @@ def locate(config, name, index):
     head, element = divmod(row, d)
     group, member = divmod(head, r) if part == "q" else (head, r if part == "k" else r + 1)
     return f"{at}attn.qkv.{kind}", ((column * groups + group) * (r + 2) + member) * d + element
+
+
+def locate_in_experts(config, at, rest, index):
+    """The same for tensors as transformers has them in memory, where those of all experts are one."""
+    hidden = config["hidden_size"]
+    inner = config.get("moe_intermediate_size", config["intermediate_size"])
+    if rest == "mlp.gate.weight":
+        experts = config.get("num_local_experts") or config["num_experts"]
+        return at + "mlp.router.weight", index % hidden * experts + index // hidden
+    if rest == "mlp.experts.down_proj":
+        expert, row, column = index // (hidden * inner), index // inner % hidden, index % inner
+        return at + "mlp.experts.proj.weight", (expert * inner + column) * hidden + row
+    if rest == "mlp.experts.gate_up_proj":
+        expert, row, column = index // (2 * inner * hidden), index // hidden % (2 * inner), index % hidden
+        name = "gate" if row < inner else "up"
+        return f"{at}mlp.experts.{name}.weight", (expert * hidden + column) * inner + row % inner
+    raise KeyError(rest)
 
 
 def locate_in_gpt2(name):

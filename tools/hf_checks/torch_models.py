@@ -22,8 +22,12 @@ CONFIGS = {
         "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 32}),
     "mistral": lambda: transformers.MistralConfig(**LLAMA, head_dim=8, sliding_window=16),
+    "mixtral": lambda: transformers.MixtralConfig(**{**LLAMA, "intermediate_size": 24}, head_dim=8, num_local_experts=4,
+                                                  num_experts_per_tok=2),
     "qwen2": lambda: transformers.Qwen2Config(**LLAMA, tie_word_embeddings=True),
     "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=16),
+    "qwen3_moe": lambda: transformers.Qwen3MoeConfig(**LLAMA, head_dim=16, moe_intermediate_size=16, num_experts=8,
+                                                     num_experts_per_tok=3, norm_topk_prob=False),
 }
 
 

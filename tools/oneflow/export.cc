@@ -87,8 +87,8 @@ absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFa
       return InputError("variable " + wanted.name, "has no tensors in files of this family");
     }
     MappedVariable variable = {.name = wanted.name, .dims = wanted.dims, .vocab = config.vocab};
-    for (const FilePart& part : row->parts) {
-      FileTensor tensor = {.name = FileName(files, VariableName(part.tensor, block)),
+    for (const FilePart& part : ListParts(*row, wanted.dims)) {
+      FileTensor tensor = {.name = FileName(files, TensorName(part, block)),
                            .type = type,
                            .dims = TensorDims(part, wanted.dims, config.vocab)};
       const int64_t bytes = Product(tensor.dims) * ElementBytes(type);

@@ -142,7 +142,8 @@ absl::StatusOr<Model> MakeLlama(const Arguments& args) {
       config.layers, config.heads, config.groups, config.hidden, config.inner, config.sequence,
       config.vocab);
   if (config.experts > 0) {
-    absl::StrAppendFormat(&numbers, ", %d of %d experts", config.choices, config.experts);
+    absl::StrAppendFormat(&numbers, ", %d of %d experts: %d parameters for a token", config.choices,
+                          config.experts, ActiveParameterCount(config));
   }
   return Model{BuildLlama(config), ParameterCount(config), std::move(numbers)};
 }
