@@ -48,7 +48,7 @@ inline Init Constant(double value) { return {"constant", value}; }
 struct LinearOptions {
   int contract = 1;          // dimensions of x that are summed over
   bool transpose_w = false;  // w is [out..., in...]
-  bool wide = false;  // computes in f32 whatever the precision
+  bool wide = false;         // computes in f32 whatever the precision
 };
 
 // Rotary position embeddings.
