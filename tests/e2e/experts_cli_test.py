@@ -1,0 +1,80 @@
+"""A mixture of experts on the command line: what is refused, what is printed, and what a hot expert costs."""
+import json
+import tempfile
+import unittest
+
+from tests.e2e.cli import run
+
+MIXTURE = ["--layers=1", "--heads=2", "--hidden=16", "--inner=16", "--sequence=16", "--vocab=256", "--experts=8"]
+
+
+class ExpertsCliTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        run("model", "llama", *MIXTURE, "--out=moe.textproto", cwd=cls.dir)
+        run("model", "llama", *MIXTURE, "--capacity=1.25", "--out=capacity.textproto", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def refuse(self, words, *args):
+        self.assertIn("oneflow: error: " + words, run(*args, cwd=self.dir, code=2)[1])
+
+    def compile(self, graph, mesh, *flags):
+        return run("compile", "--graph=" + graph, "--mesh=" + mesh, "--batch=8", "--out=moe.plan", *flags, cwd=self.dir)
+
+    def test_models_that_cannot_be(self):
+        for words, flag in [
+                ("--experts=data: is no number; write how many experts each block has", "--experts=data"),
+                ("--choices=9: is out of range: there are 8 experts; use 1 to 8", "--choices=9"),
+                ("--run=5: does not divide --sequence=16; use a divisor", "--run=5"),
+                ("--capacity=-1: is out of range; use slots relative to even routing", "--capacity=-1"),
+                ("--balance=-1: is out of range; use a small number", "--balance=-1"),
+        ]:
+            with self.subTest(flag):
+                self.refuse(words, "model", "llama", *MIXTURE, flag, "--out=x")
+        self.refuse("--experts=8: is a flag of `oneflow model llama`", "model", "gpt", "--experts=8", "--out=x")
+
+    def test_splits_that_cannot_be(self):
+        for words, graph, *flags in [
+                ('mesh axis expert of 3 parts: does not divide the 8 experts of "h.0.mlp.route"', "moe", "--mesh=expert=3"),
+                ('mesh axis expert of 3 parts: does not divide the 8 groups of experts', "capacity", "--mesh=expert=3"),
+                ("--experts=data.1: is no axis of the mesh data=2", "moe", "--mesh=data=2", "--experts=data.1"),
+        ]:
+            with self.subTest(words):
+                self.refuse(words, "compile", f"--graph={graph}.textproto", *flags, "--batch=12", "--out=x.plan")
+        # Without experts the axis is one that no layout is written for.
+        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=64", "--out=gpt.textproto",
+            cwd=self.dir)
+        warning = run("compile", "--graph=gpt.textproto", "--mesh=expert=2", "--batch=8", "--out=x.plan", cwd=self.dir)[1]
+        self.assertIn("warning: mesh axis expert: neither the model", warning)
+
+    def test_exchanges_of_tokens_have_a_reason_and_a_price(self):
+        run("model", "llama", *MIXTURE, "--hidden=64", "--inner=64", "--sequence=32", "--out=wide.textproto", cwd=self.dir)
+        printed = self.compile("wide.textproto", "data=2,expert=4")[0]
+        self.assertIn("h.0.mlp.experts.gate.weight is S(0) on expert: the default says so", printed)
+        boxing = run("explain", "--plan=moe.plan", cwd=self.dir)[0]
+        # Slots are exchanged, or tokens gathered, whichever costs less.
+        self.assertRegex(boxing, r"(mlp\.dispatch is S\(1\) on expert; h\.0\.mlp\.experts\.gate needs S\(0\): all_to_all"
+                         r"|norm_2 is S\(0\) on expert; h\.0\.mlp\.dispatch needs B: all_gather), [\d,]+ bytes \(.*\), .* us\n")
+
+    def test_a_hot_expert_costs_time(self):
+        self.compile("moe.textproto", "expert=2")
+        cluster = "--cluster=h100"
+        text = run("simulate", "--plan=moe.plan", cluster, cwd=self.dir)[0]
+        self.assertIn("experts: every one has as many tokens; --imbalance=1.3 prices a hot one\n", text)
+        steps = []
+        for imbalance in (1, 100):
+            summary = json.loads(run("simulate", "--plan=moe.plan", cluster, f"--imbalance={imbalance}", "--format=json",
+                                     cwd=self.dir)[0])
+            self.assertEqual(summary["imbalance"], imbalance)
+            steps.append(summary["step_seconds"])
+        self.assertLess(steps[0], steps[1])
+        self.refuse("--imbalance=0.5: is out of range", "simulate", "--plan=moe.plan", cluster, "--imbalance=0.5")
+
+
+if __name__ == "__main__":
+    unittest.main()
