@@ -147,6 +147,12 @@ constexpr FrontEndPass kPasses[] = {
        return absl::OkStatus();
      },
      nullptr},
+    {"cast_uses", nullptr,
+     [](FrontEndState* s) {
+       CastUses(&s->draft.graph, &s->choice);
+       return absl::OkStatus();
+     },
+     nullptr},
     {"insert_boxing", nullptr, Box, nullptr},
     {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps, nullptr},
     {"check_cuda_kernels",

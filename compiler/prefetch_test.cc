@@ -155,6 +155,46 @@ TEST_CASE("gathers leave the compute stream where they may run ahead, one exchan
   }
 }
 
+TEST_CASE("in bf16 parts are cast for each use, on the stream of gathers or just before them") {
+  for (const int ahead : {0, 1, 2}) {
+    CompileOptions options = OptionsFor("pipe=2,data=2", ahead);
+    options.train.set_precision(proto::BF16);
+    const proto::Plan plan = Compiled(Model(8), options);
+    CHECK(VerifyPlan(plan).ok());
+    const proto::Program& program = plan.program(kTrain);
+    std::map<int, int> gathers;  // by register: that read it
+    for (const proto::Actor& actor : program.actor()) {
+      if (actor.kernel() != "all_gather") continue;
+      for (const proto::Input& input : actor.input()) gathers[input.register_()] += 1;
+    }
+    const auto& persistent = plan.persistent();
+    int casts = 0, on_gather = 0;
+    for (const proto::Segment& segment : program.segment()) {
+      for (const int id : segment.actor()) {
+        const proto::Actor& actor = program.actor(id);
+        const bool casts_weight =
+            actor.kernel() == "cast" && actor.input(0).register_() < persistent.size();
+        if (!casts_weight) continue;
+        INFO(actor.name());
+        CHECK(segment.name() != "P");
+        CHECK(gathers[actor.output(0)] == 1);
+        CHECK(GetRegister(plan, actor.output(0)).slots() == 1);
+        ++casts;
+      }
+    }
+    for (int stage = 0; stage < 2; ++stage) {
+      for (const auto& [segment, actors] : GathersAhead(program, stage)) {
+        on_gather += static_cast<int>(std::count_if(actors.begin(), actors.end(), [&](int actor) {
+          return program.actor(actor).kernel() == "cast";
+        }));
+      }
+    }
+    // Four products a block, forward and backward, and the head.
+    CHECK(casts >= 2 * (4 * 8 + 1));
+    CHECK(on_gather == (ahead > 0 ? casts : 0));
+  }
+}
+
 TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
   // Six blocks on the stage in the middle, which has nothing else; of two chunks, three each.
   for (const std::string schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {

@@ -76,14 +76,21 @@ Utilization FindUtilization(const SimulatedRun& run) {
   Utilization result;
   const double step = run.StepSeconds(), round = static_cast<double>(run.steps_a_round);
   result.devices.resize(run.net.own.size());
+  std::vector<bool> beside(run.net.own.size(), false);  // kernels of a device may run at once
   for (const StreamOrder& stream : run.net.streams) {
     double& busy = result.stream_busy.emplace_back(0);
+    const bool exchanges =
+        stream.follows && std::any_of(stream.actors.begin(), stream.actors.end(), [&](int32_t a) {
+          return run.doing[a] == Doing::kExchangingWithinStage;
+        });
     // Every firing of an actor takes the same time.
     for (const int32_t actor : stream.actors) {
       const double seconds =
           static_cast<double>(run.net.firings[actor]) * run.FiringSeconds(actor) / round;
       busy += seconds;
-      if (run.doing[actor] == Doing::kComputing) result.devices[stream.rank].compute += seconds;
+      if (run.doing[actor] != Doing::kComputing) continue;
+      result.devices[stream.rank].compute += seconds;
+      beside[stream.rank] = beside[stream.rank] || exchanges;
     }
   }
   const int64_t first_step = run.options.steps > 1 ? 1 : 0;
@@ -93,6 +100,9 @@ Utilization FindUtilization(const SimulatedRun& run) {
   for (int32_t rank = 0; rank < run.net.own.size(); ++rank) {
     const auto& [compute, exchange, with_stage, with_all] = covered[rank];
     DeviceTime& device = result.devices[rank];
+    if (beside[rank]) {
+      device.compute = compute.length() / (static_cast<double>(run.options.steps) * round);
+    }
     // In the last step, work that would overlap the next step overlaps nothing.
     device.exposed = std::min((with_all.length() - compute.length()) / steps,
                               AtLeastNone(step - device.compute, step));

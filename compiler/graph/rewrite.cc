@@ -62,11 +62,15 @@ std::string VariableName(const Op& op) { return AttrString(op, "variable", op.na
 
 bool DerivesFromVariable(const Op& op) { return IsVariable(op) || op.phase == Phase::kPrepare; }
 
+bool CastsForUse(const Graph& graph, const Op& op) {
+  return op.kind == "cast" && !IsOnceAStep(op.phase) && IsVariable(graph.Producer(op.inputs[0]));
+}
+
 namespace {
 
 // The variable from which `producer` prepares something; null if there is none.
 const Op* FindVariable(const Graph& graph, const Op& producer) {
-  if (!DerivesFromVariable(producer)) return nullptr;
+  if (!DerivesFromVariable(producer) && !CastsForUse(graph, producer)) return nullptr;
   const Op* root = &producer;
   while (!IsVariable(*root)) root = &graph.Producer(root->inputs[0]);
   return root;

@@ -32,6 +32,8 @@ std::string VariableName(const Op& op);
 
 // True if the op is a variable, or prepares something from one: a cast.
 bool DerivesFromVariable(const Op& op);
+// True if the op casts a variable in a micro-batch, for one use (the pass cast_uses).
+bool CastsForUse(const Graph& graph, const Op& op);
 // The axes of the mesh that an attribute of a variable names, itself or what it is a factor of:
 // "data" names data.0, too.
 std::vector<int> FindAxes(const Graph& graph, const Op& variable, std::string_view attr);

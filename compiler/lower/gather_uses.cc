@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -46,7 +47,9 @@ class UseFinder {
 
  private:
   OpId Size() const { return static_cast<OpId>(graph_.ops.size()); }
-  bool IsGather(OpId id) const { return lanes_[id] == Lane::kGather; }
+  bool IsGather(OpId id) const {
+    return lanes_[id] == Lane::kGather && IsExchange(graph_.ops[id].kind);
+  }
 
   // Numbers the blocks of each task in the order in which its ops take them. What stands outside of
   // the blocks bears the number of the block before it.
@@ -112,7 +115,20 @@ class UseFinder {
       if (!IsFar(id)) open[reading] = found.size();
       found.push_back({id});
     }
-    for (const std::vector<OpId>& use : found) uses->push_back({Exchanges(use)});
+    std::set<OpId> known;
+    for (const std::vector<OpId>& use : found)
+      uses->push_back({Casts(use, &known), Exchanges(use)});
+  }
+
+  // The casts for the gathers of a use, but those that an earlier use knows.
+  std::vector<OpId> Casts(const std::vector<OpId>& use, std::set<OpId>* known) const {
+    std::vector<OpId> casts;
+    for (const OpId id : use) {
+      const OpId from = graph_.tensors[graph_.ops[id].inputs[0]].producer;
+      const bool cast = lanes_[from] == Lane::kGather && !IsGather(from);
+      if (cast && known->insert(from).second) casts.push_back(from);
+    }
+    return casts;
   }
 
   // Bytes of the largest block, or of the largest weight outside of the blocks.

@@ -14,6 +14,8 @@
 namespace oneflow {
 
 struct GatherUse {
+  // Casts of parts that the exchanges gather.
+  std::vector<OpId> casts;
   // Ops of lane kGather. Each list is one exchange of several tensors: the same primitive along the
   // same axes. None waits for a later one.
   std::vector<std::vector<OpId>> exchanges;

@@ -32,11 +32,20 @@ struct Example : GraphForTest {
     AddIn(phase, "matmul", name, reads, {B(), B()});
   }
 
-  // "a.g b.g | c.g; d.g": uses apart by "; ", exchanges of a use by " | ".
+  // The same, cast before it is gathered.
+  TensorId GatheredCast(const std::string& name, int64_t elements) {
+    dims = {elements};
+    const TensorId w = AddIn(Phase::kForward, "variable", name, {}, {S(0), B()});
+    const TensorId cast = AddIn(Phase::kForward, "cast", name + ".cast", {w}, {S(0), B()});
+    return AddIn(Phase::kForward, "all_gather", name + ".g", {cast}, {B(), B()});
+  }
+
+  // "a.g b.g | c.g; d.g": uses apart by "; ", exchanges of a use by " | ". "(a.cast) a.g": casts.
   std::string Uses() const {
     std::string text;
     for (const GatherUse& use : FindGatherUses(graph, ExchangeLanes(graph, true))) {
       if (!text.empty()) text += "; ";
+      for (const OpId cast : use.casts) text += "(" + graph.ops[cast].name + ") ";
       for (size_t i = 0; i < use.exchanges.size(); ++i) {
         if (i > 0) text += " | ";
         for (size_t j = 0; j < use.exchanges[i].size(); ++j) {
@@ -96,6 +105,19 @@ TEST_CASE("what stands outside of blocks is joined up to the bytes of the larges
   e.Read("logits", {head});
   e.Read("others", {more});
   CHECK(e.Uses() == "table.g positions.g; h0.g; gain.g head.g; more.g");
+}
+
+TEST_CASE("casts of a block stand before its gathers, cast or not") {
+  Example e;
+  e.block = 0;
+  const TensorId gain = e.Gathered("gain", 16), a = e.GatheredCast("a", 64),
+                 b = e.GatheredCast("b", 64);
+  e.Read("x", {gain});
+  e.Read("y", {b});
+  e.Read("z", {a});
+  e.block = 1;
+  e.Read("next", {e.GatheredCast("c", 64)});
+  CHECK(e.Uses() == "(b.cast) (a.cast) gain.g b.g a.g; (c.cast) c.g");
 }
 
 TEST_CASE("a weight that is read on both sides of a block is a use of its own") {

@@ -60,7 +60,9 @@ class Lowering {
            Buckets(graph_, exchange_lanes_, options_.bucket_bytes)) {
         AddBucket(bucket, Lane::kGradient);
       }
-      for (const GatherUse& use : FindGatherUses(graph_, exchange_lanes_)) AddGathers(use);
+      for (const GatherUse& use : FindGatherUses(graph_, exchange_lanes_)) {
+        RETURN_IF_ERROR(AddGathers(use));
+      }
     }
     for (const HostOutput& output : options_.outputs) AddHostOutput(output);
     return std::move(lowered_);
@@ -283,12 +285,17 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  void AddGathers(const GatherUse& use) {
+  absl::Status AddGathers(const GatherUse& use) {
     std::vector<int> actors;
+    for (const OpId id : use.casts) {
+      RETURN_IF_ERROR(AddActor(graph_.ops[id]));
+      actors.push_back(lowered_.program.actor_size() - 1);
+    }
     for (const std::vector<OpId>& exchange : use.exchanges) {
       actors.push_back(AddBucket(exchange, Lane::kGather));
     }
     lowered_.gather_uses.push_back(std::move(actors));
+    return absl::OkStatus();
   }
 
   // One exchange of all tensors.

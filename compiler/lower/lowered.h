@@ -16,7 +16,7 @@ enum class Lane : uint8_t {
   kCollective,  // exchanges of a stage that its compute waits for
   kGradient,    // exchanges once a step: of gradients and norms, and gathered weights
   kReduction,   // of gradients that are reduced with every micro-batch
-  kGather,      // of weights for one micro-batch, ahead of compute
+  kGather,      // of weights for one micro-batch, ahead of compute, with casts of their parts
   kSendForward,
   kReceiveForward,
   kSendBackward,

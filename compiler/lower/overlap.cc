@@ -51,16 +51,33 @@ std::vector<bool> FindReductions(const Graph& graph) {
   return reduces;
 }
 
+// By op: a cast of a variable for one use, whose output goes to gathers that may run ahead alone.
+std::vector<bool> FindCastsAhead(const Graph& graph, const std::vector<bool>& in_its_task) {
+  const std::vector<std::vector<Use>> uses = FindUses(graph);
+  std::vector<bool> ahead(graph.ops.size());
+  for (size_t id = 0; id < graph.ops.size(); ++id) {
+    if (!CastsForUse(graph, graph.ops[id]) || !in_its_task[id]) continue;
+    const std::vector<Use>& readers = uses[graph.ops[id].outputs[0]];
+    ahead[id] =
+        !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](const Use& use) {
+          return IsExchange(graph.ops[use.op].kind) && in_its_task[use.op];
+        });
+  }
+  return ahead;
+}
+
 }  // namespace
 
 std::vector<Lane> ExchangeLanes(const Graph& graph, bool gathers_ahead) {
   std::vector<Lane> lanes(graph.ops.size(), Lane::kCompute);
   std::vector<bool> of_variable(graph.ops.size());  // a variable, what it is cast to, and boxed
-  const std::vector<bool> in_its_task = ReadInItsTask(graph), reduces = FindReductions(graph);
+  const std::vector<bool> in_its_task = ReadInItsTask(graph), reduces = FindReductions(graph),
+                          casts_ahead = FindCastsAhead(graph, in_its_task);
   for (size_t id = 0; id < graph.ops.size(); ++id) {
     const Op& op = graph.ops[id];
-    of_variable[id] = IsVariable(op) || op.phase == Phase::kPrepare ||
+    of_variable[id] = IsVariable(op) || op.phase == Phase::kPrepare || CastsForUse(graph, op) ||
                       (IsBoxing(op.kind) && of_variable[graph.tensors[op.inputs[0]].producer]);
+    if (gathers_ahead && casts_ahead[id]) lanes[id] = Lane::kGather;
     if (!IsExchange(op.kind) || op.kind == "transfer") continue;
     if (IsOnceAStep(op.phase)) {
       lanes[id] = Lane::kGradient;

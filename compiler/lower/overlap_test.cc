@@ -104,6 +104,30 @@ TEST_CASE("a gather runs ahead only where its own task reads it") {
   CHECK(e.FindLane("own", /*gathers_ahead=*/true) == Lane::kGather);
 }
 
+TEST_CASE("a cast for a use goes with the gathers that alone read it") {
+  Example e;
+  const TensorId w = e.Add(kForward, "variable", "w", {}, {S(0), B()});
+  const TensorId alone = e.Add(kForward, "cast", "alone", {w}, {S(0), B()});
+  const TensorId alone_full = e.Add(kForward, "all_gather", "alone.g", {alone}, {B(), B()});
+  const TensorId read = e.Add(kForward, "cast", "read", {w}, {S(0), B()});
+  const TensorId read_full = e.Add(kForward, "all_gather", "read.g", {read}, {B(), B()});
+  const TensorId kept = e.Add(kForward, "cast", "kept", {w}, {S(0), B()});
+  const TensorId kept_full = e.Add(kForward, "all_gather", "kept.g", {kept}, {B(), B()});
+  e.Add(kForward, "matmul", "y", {alone_full, read_full}, {B(), B()});
+  e.Add(kForward, "gelu", "part", {read}, {S(0), B()});
+  e.Add(kBackward, "matmul", "dx", {kept_full}, {B(), B()});
+  for (const char* op : {"alone", "alone.g"}) {
+    INFO(op);
+    CHECK(e.FindLane(op) == Lane::kCompute);
+    CHECK(e.FindLane(op, /*gathers_ahead=*/true) == Lane::kGather);
+  }
+  // A gather does not run ahead of a cast that compute makes.
+  for (const char* op : {"read", "read.g", "kept", "kept.g"}) {
+    INFO(op);
+    CHECK(e.FindLane(op, /*gathers_ahead=*/true) == Lane::kCompute);
+  }
+}
+
 TEST_CASE("reductions of gradients stand apart where only a sum waits for them") {
   Example e;
   const auto add_up = [&](const std::string& of, TensorId part) {

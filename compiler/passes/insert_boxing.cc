@@ -42,7 +42,8 @@ class BoxingInserter {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
-      origin_.push_back({op.stage, op.chunk, op.phase, op.block, op.scope, DerivesFromVariable(op),
+      const bool of_variable = DerivesFromVariable(op) || CastsForUse(*graph_, op);
+      origin_.push_back({op.stage, op.chunk, op.phase, op.block, op.scope, of_variable,
                          SharesGathers(*graph_, op), OnceAxes(op), tensor.name});
     }
   }
@@ -68,7 +69,7 @@ class BoxingInserter {
     Phase phase;
     int block;
     std::string scope;
-    bool variable;  // or prepared from one
+    bool variable;  // or a cast of one, or prepared from one
     bool shared;    // of it: a forward and its backward read the same gather
     // Mesh axes on which it is boxed once a step, for all readers of the micro-batches.
     std::vector<int> once;

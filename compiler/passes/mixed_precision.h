@@ -11,6 +11,7 @@
 // The ops' definitions say which inputs are read as bf16 (OpDef::precision), and which outputs are
 // bf16 then (docs/ops.md). A `cast` is added between types that differ:
 //   of a variable   once a step, before the first micro-batch (Phase::kPrepare), on its own stage;
+//   where the weight rests split as its states, cast_uses.h casts it for each use instead;
 //   of an activation or its gradient   once a micro-batch, shared by all of its readers;
 //   of a variable's gradient   once a micro-batch, on the stage that makes it: it accumulates in
 //   f32.

@@ -17,6 +17,7 @@
 //   8. InferSbp             the SBP of each tensor on each mesh axis
 //      SplitVariables       states, gradients and weights at rest in parts
 //      Recompute            ops that the backward recomputes instead of keeping their results
+//      CastUses             weights at rest in parts: cast for each use instead of once a step
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //      Fuse                 a product and what is done to it element by element -> one op
 //      OrderUpdate          with overlap: the update in the order in which gradients are finished
@@ -30,6 +31,7 @@
 #include "compiler/passes/add_optimizer.h"
 #include "compiler/passes/bind_batch.h"
 #include "compiler/passes/cache_attention.h"
+#include "compiler/passes/cast_uses.h"
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/differentiate.h"
 #include "compiler/passes/divide_by_count.h"

@@ -3,7 +3,7 @@
 // infer_sbp has chosen stays, so a split changes no layout in which the model computes.
 //
 //   variable w, its moments     B -> S(split_dim) on the axes of `states`
-//   casts of w once a step      the same
+//   casts of w once a step      the same (cast_uses.h may make them casts for each use)
 //   the gradient of a use       P -> S(split_dim) on the axes of `gradients`, P -> B on those of
 //                               `reduced`: a new op in the backward, add_n "dw.part", takes the sum
 //                               of the devices and adds it up over the micro-batches

@@ -17,7 +17,7 @@ using TaskKey = std::tuple<int, Part, int>;  // stage, part, chunk
 
 // What a use is to the compute of its task.
 struct Use {
-  std::vector<int> actors;                      // its gathers, in order
+  std::vector<int> actors;                      // its casts and gathers, in order
   int first = std::numeric_limits<int>::max();  // its readers, by their size in compute's order
   int last = -1;
   bool far = false;  // has no place in the ring

@@ -3,7 +3,8 @@
 //
 // The uses of a task, such as the blocks of a forward, share a ring of d + 1 places: the gather of
 // a use waits until compute has left the use d + 1 before it in the same task, or, for the first
-// ones of a micro-batch, the last ones of the micro-batch before.
+// ones of a micro-batch, the last ones of the micro-batch before. Where parts are cast for the
+// gathers of a use, the first cast waits, and the others follow it on their stream.
 //
 //   gathers   g0  g1  g2  g3 ...          with d = 1: g2 waits for a control register that the
 //   compute           b0  b1  b2  b3      last reader of g0's weights fills

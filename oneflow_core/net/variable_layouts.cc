@@ -90,6 +90,18 @@ class Finder {
     return Data(registers);
   }
 
+  // True for a kernel that only exchanges read: a cast of a part for its gather.
+  bool IsMadeForExchanges(int actor) const {
+    const std::vector<int> out = Data(net_.outputs_of(actor));
+    return out.size() == 1 && HasItsShape(out[0]) && OnlyExchangesRead(out[0]);
+  }
+
+  bool OnlyExchangesRead(int reg) const {
+    const auto& readers = net_.registers[reg].readers;
+    return std::all_of(readers.begin(), readers.end(),
+                       [&](const NetReader& reader) { return net_.actors[reader.actor].exchange; });
+  }
+
   bool IsBoxing(int actor) const {
     return net_.actor(actor).has_boxing() && net_.actors[actor].partner < 0;
   }
@@ -105,7 +117,8 @@ class Finder {
     if (rests && (r.persistent || Part(r.writer) == 'P')) Add(*r.proto, &found_.weights);
     for (const NetReader& reader : r.readers) {
       const char part = Part(reader.actor);
-      if (part != 'P' && (part == 'U' || !IsBoxing(reader.actor))) continue;
+      const bool follows = IsBoxing(reader.actor) || IsMadeForExchanges(reader.actor);
+      if (part != 'P' && (part == 'U' || !follows)) continue;
       const std::vector<int> in = Inputs(reader.actor), out = Data(net_.outputs_of(reader.actor));
       const auto at = std::find(in.begin(), in.end(), id) - in.begin();
       if (in.size() != out.size()) continue;
@@ -124,11 +137,7 @@ class Finder {
     (once ? found_.gathered_once : found_.gathered_each_micro_batch).merge(axes);
     if (once) return;
     // What further exchanges take is not yet what a use reads.
-    const auto& readers = net_.registers[to].readers;
-    const auto exchanges = [&](const NetReader& reader) {
-      return net_.actors[reader.actor].exchange;
-    };
-    if (!std::all_of(readers.begin(), readers.end(), exchanges)) ++gathers_;
+    if (!OnlyExchangesRead(to)) ++gathers_;
     found_.ahead = std::max(found_.ahead, CountAhead(actor));
   }
 
@@ -147,7 +156,9 @@ class Finder {
       in_ring += FindCredit(actor) != nullptr ? 1 : 0;
       position[actor] = in_ring - 1;
     }
-    int most = in_ring == 0 ? actors.size() - 1 : 0;
+    const auto exchanges = std::count_if(actors.begin(), actors.end(),
+                                         [&](int actor) { return net_.actors[actor].exchange; });
+    int most = in_ring == 0 ? static_cast<int>(exchanges) - 1 : 0;
     for (const int actor : actors) {
       const NetInput* credit = FindCredit(actor);
       if (credit == nullptr) continue;

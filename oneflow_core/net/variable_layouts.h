@@ -4,7 +4,7 @@
 //   for (const VariableLayouts& v : FindVariableLayouts(plan)) ...
 //
 //   states     the master and the moments: persistent registers
-//   weights    at rest: what the micro-batches read, or gather
+//   weights    at rest: what the micro-batches read, gather, or cast to gather it
 //   gathers    exchanges from there to the readers: in the segment P once a step, in F, B and W
 //   with
 //              every micro-batch

@@ -119,6 +119,25 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
   return VerifyCollective(net, actor, group, where, boxing);
 }
 
+namespace {
+
+// True for a kernel all of whose results are read by exchanges of its stream alone.
+bool ServesItsStream(const PlanNet& net, int actor) {
+  bool serves = false;
+  for (const int id : net.outputs_of(actor)) {
+    const NetRegister& r = net.registers[id];
+    serves = !r.persistent && !r.readers.empty() &&
+             std::all_of(r.readers.begin(), r.readers.end(), [&](const NetReader& reader) {
+               return net.actors[reader.actor].exchange &&
+                      net.actors[reader.actor].stream == net.actors[actor].stream;
+             });
+    if (!serves) return false;
+  }
+  return serves;
+}
+
+}  // namespace
+
 absl::Status VerifyIssue(const PlanNet& net) {
   const std::string where = absl::StrCat("plan, program ", net.program->name());
   std::vector<int64_t> issued(net.actors.size(), 0);
@@ -141,8 +160,11 @@ absl::Status VerifyIssue(const PlanNet& net) {
     if (actor.exchange && kind == proto::Stream::HOST) {
       return Bad(where, absl::StrCat("exchange ", name, " stands on a stream of the host"));
     }
-    if (!actor.exchange && kind == proto::Stream::EXCHANGE) {
-      return Bad(where, absl::StrCat("actor ", name, " is no exchange, but on a stream of them"));
+    if (!actor.exchange && kind == proto::Stream::EXCHANGE &&
+        !ServesItsStream(net, static_cast<int>(a))) {
+      return Bad(where, absl::StrCat("actor ", name,
+                                     " is no exchange, but on a stream of them, and not all "
+                                     "that read what it writes are exchanges there"));
     }
     if (actor.exchange && issued[a] != actor.firings) {
       return Bad(where, absl::StrCat("exchange ", name, " fires ", actor.firings,

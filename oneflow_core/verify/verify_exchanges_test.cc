@@ -392,13 +392,31 @@ TEST_CASE("sends and receives") {
         "reduces along axis 0, which is not its group's"}});
 }
 
+TEST_CASE("a kernel stands among exchanges if they alone read what it writes") {
+  const auto plan = [](bool other_reads) {
+    PlanBuilder b({{"data", 2}});
+    const int x = b.Register("x"), sum = b.Register("sum");
+    const int f = b.Actor("f", 0, {}, {x}), exchange = b.AllReduce("x.sum", 0, {0}, {x}, sum);
+    b.Stream("copy", 0, {{{b.Segment("F", 0, {f, exchange})}, 1}});
+    std::vector<PlanBuilder::In> reads = {{sum}};
+    if (other_reads) reads.push_back({x});
+    Alone(b, "compute", b.Actor("g", 0, reads, {}));
+    Plan p = b.Finish();
+    Str(p, 0).set_kind(proto::Stream::EXCHANGE);
+    return p;
+  };
+  CHECK(Verdict(plan(false)) == "good");
+  CHECK(Verdict(plan(true)).find("actor f is no exchange, but on a stream of them") !=
+        std::string::npos);
+}
+
 TEST_CASE("streams of exchanges and orders of issue") {
   CheckEach(
       Summed(),
       {{[](Plan& p) { Str(p, 1).set_kind(proto::Stream::HOST); },
         "exchange x.sum stands on a stream of the host"},
        {[](Plan& p) { Str(p, 0).set_kind(proto::Stream::EXCHANGE); },
-        "actor f is no exchange, but on a stream of them"},
+        "actor f is no exchange, but on a stream of them, and not all that read what it writes"},
        {[](Plan& p) { Train(p).clear_issue(); },
         "exchange x.sum fires 2 times a step, its stage issues it 0 times"},
        {[](Plan& p) { Issue(p, 0).mutable_run(0)->set_repeat(3); }, "its stage issues it 3 times"},

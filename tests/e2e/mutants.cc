@@ -94,9 +94,10 @@ std::vector<Base> Bases(proto::DeviceKind device) {
 
 std::vector<Base> BasesWithGathersAhead() {
   std::vector<Base> bases;
-  const auto add = [&](int layers, const std::string& mesh, const std::string& schedule,
-                       int ahead) {
+  const auto add = [&](int layers, const std::string& mesh, const std::string& schedule, int ahead,
+                       proto::DataType precision = proto::F32) {
     SmallRun run = MakeRun(layers, mesh, schedule);
+    run.precision = precision;
     run.overlap = true;
     run.shard = ShardWeights();
     run.prefetch = ahead;
@@ -105,6 +106,7 @@ std::vector<Base> BasesWithGathersAhead() {
   add(5, "data=2", "1f1b", 1);
   add(8, "pipe=2,data=2", "1f1b", 1);
   add(8, "pipe=2,data=2", "zero_bubble", 2);
+  add(5, "data=2", "1f1b", 1, proto::BF16);  // casts on the stream of gathers
   return bases;
 }
 

@@ -111,8 +111,8 @@ def find_bound(streams):
     compute, collective = streams["compute"], streams.get("collective", [])
     update = seconds(f for f in compute if f.kind == "update")
     kernels = [f for f in compute if f.kind not in ("update", "exchange")]
-    # Without --prefetch the compute stream gathers.
-    gathers = sorted(streams.get("gather", []) + [f for f in compute if f.kind == "exchange"])
+    # Without --prefetch the compute stream gathers. Casts of parts stand among the gathers.
+    gathers = sorted(f for f in streams.get("gather", []) + compute if f.kind == "exchange")
     reductions = streams["reduction"]
     first, last = gathers[0], max(reductions, key=lambda f: f.end)
     norm = seconds(f for f in streams["gradient"] if f.begin >= last.begin)

@@ -78,6 +78,11 @@ int64_t MostHeld(const PlanNet& net, int stage, const std::vector<KeptRegister>&
   return most;
 }
 
+// True for an actor of segment "P", which fires once a step.
+bool IsPrepared(const PlanNet& net, int actor) {
+  return net.program->segment(net.actors[actor].segment).name() == "P";
+}
+
 // States of the variables, and of matrices in blocks alone.
 void AddStates(const PlanNet& net, int stage, ModelMemory* memory) {
   std::map<int, bool> is_matrix;  // by register
@@ -94,7 +99,8 @@ void AddStates(const PlanNet& net, int stage, ModelMemory* memory) {
   for (const auto& [id, matrix] : is_matrix) add(id, matrix);
   for (const proto::Actor& actor : net.program->actor()) {
     const std::string& kernel = actor.kernel();
-    const bool cast = kernel == "cast";
+    // One that is made for each use is kept until it is gathered, with no state.
+    const bool cast = kernel == "cast" && IsPrepared(net, actor.id());
     if (!cast && kernel != "adamw" && kernel != "next_adamw") continue;
     // Inputs of adamw: the gradient, the norm; of next_adamw: the newest weights, the gradient.
     const int read = kernel == "next_adamw" ? 1 : 0;
