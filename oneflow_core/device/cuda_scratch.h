@@ -49,6 +49,9 @@ constexpr int64_t SumSquaresApartScratch(int64_t outer, int64_t n, int64_t inner
   return inner >= kShortRow || RowParts(outer) <= 1 ? 0 : RowParts(outer) * n * 8;
 }
 
+// Gradient of a router that is balanced: the choices of each expert in each run, in i32.
+constexpr int64_t RouteGradScratch(int64_t runs, int64_t experts) { return runs * experts * 4; }
+
 // Gradient of attention: Σ out dout of each row of a head, in f32.
 constexpr int64_t AttentionGradScratch(int64_t rows) { return rows * 4; }
 

@@ -16,6 +16,7 @@
 //   `z` * Σ log²(Σ_e exp(logit_e)) / t                            (Zoph et al. 2022, ST-MoE, eq. 5)
 //
 // and a step has their mean over all runs: `loss_scale`, which the pass `decompose` writes.
+#include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/experts.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
@@ -94,11 +95,21 @@ Specs InferRouteGrad(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
   RETURN_IF_ERROR(ExpectChoices(ids, ids, logits));
   RETURN_IF_ERROR(ExpectDims("dw", dw, ids.shape.dims, "that of " + Describe("ids", ids)));
+  RETURN_IF_ERROR(FindRouteDims(v, logits.shape, logits.shape.dims[2], ids.shape.dims[2]).status());
   RETURN_IF_ERROR(ExpectLosses(v.op));
   if (dw.dtype != logits.dtype) {
     return Mismatch(Describe("logits", logits) + " and " + Describe("dw", dw) + " differ in type");
   }
   return std::vector<OutputSpec>{{logits.shape, logits.dtype}};
+}
+
+int64_t RouteGradOnCuda(const LocalOp& op) {
+  const Dims& logits = op.in[0];
+  const auto balance = op.attrs.find("balance"), run = op.attrs.find("run");
+  if (balance == op.attrs.end() || std::get<double>(balance->second) <= 0) return 0;
+  const RouteDims d = MakeRouteDims(
+      logits[2], 1, 1, run == op.attrs.end() ? 0 : std::get<int64_t>(run->second), logits[1], 0);
+  return d.run == 0 ? 0 : RouteGradScratch(logits[0] * logits[1] / d.run, d.experts);
 }
 
 std::vector<AttrDef> ScoreAttrs() {
@@ -195,6 +206,7 @@ std::vector<OpDef> RouteOps() {
                [](const LocalOp& op, int threads) {
                  return threads * op.in[0][2] * static_cast<int64_t>(sizeof(int64_t));
                },
+           .cuda_workspace = RouteGradOnCuda,
            .samples = RouteGradSamples}};
 }
 

@@ -86,6 +86,13 @@ TEST_CASE("a GPU's kernels have scratch of their own, a function of shapes alone
   CHECK(cuda("packed_attention_grad", {out, qkv, out, lse}, {qkv}) == 2 * 6 * 33 * 4);
   CHECK(cuda("attention_grad", {out, out, out, out, out, lse}, {out}) == 2 * 6 * 33 * 4);
   CHECK(cuda("packed_attention", {qkv}, {out, lse}) == 0);
+  const Dims logits{2, 12, 8}, ids{2, 12, 2};
+  const auto of_router = [&](const AttrMap& attrs) {
+    return WorkspaceBytes(proto::CUDA, "route_grad", {attrs, {logits, ids, ids}, {logits}}, 2);
+  };
+  CHECK(of_router({{"balance", 0.01}, {"run", int64_t{4}}}) == 2 * 3 * 8 * 4);
+  CHECK(of_router({{"balance", 0.01}}) == 2 * 8 * 4);
+  CHECK(of_router({{"balance", 0.0}, {"z", 0.01}}) == 0);
   CHECK(cuda("causal_softmax", {{2, 6, 33, 33}}, {{2, 6, 33, 33}}) == 0);
 }
 

@@ -1,5 +1,5 @@
-// A small GPT trains with the kernels of a GPU, each thread a fiber: its losses are the CPU's up to
-// rounding, and the same bits under any schedule of the device.
+// Small models train with the kernels of a GPU, each thread a fiber: their losses are the CPU's up
+// to rounding.
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
+#include "oneflow_core/model/llama.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -37,6 +38,36 @@ TEST_CASE("losses in f32 and bf16 are the CPU's") {
     run.steps = 2;
     run.precision = narrow ? proto::BF16 : proto::F32;
     CheckClose(Train(OnGpu(run, &*backend)), Train(run), narrow ? 2e-2 : 1e-4);
+  }
+}
+
+// A mixture of experts whose router has both losses.
+SmallRun OfExperts(const std::string& mesh) {
+  LlamaConfig config;
+  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 4;
+  config.head_dim = 4, config.sequence = 8, config.vocab = 24;
+  config.experts = 4, config.choices = 2, config.balance = 0.1, config.z = 0.01;
+  SmallRun run;
+  run.model.sequence = config.sequence, run.model.vocab = config.vocab;
+  run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+  run.mesh = mesh;
+  run.batch = 16, run.micro_batches = 2, run.steps = 3;
+  return run;
+}
+
+TEST_CASE("a mixture of experts has the losses of the CPU in f32 and bf16") {
+  for (const std::string mesh : {"", "data=2,expert=2"}) {
+    for (const bool narrow : {false, true}) {
+      INFO(mesh << (narrow ? " bf16" : " f32"));
+      SmallRun run = OfExperts(mesh);
+      run.precision = narrow ? proto::BF16 : proto::F32;
+      const SmallResult on_cpu = Train(run);
+      emulated::Reset({.devices = 4, .model = emulated::Model::kLazy});
+      const auto backend = cuda::OpenBackend({.ranks = mesh.empty() ? 1 : 4});
+      REQUIRE(backend.ok());
+      CheckClose(Train(OnGpu(run, &*backend)), on_cpu, narrow ? 2e-2 : 1e-4);
+      CHECK(emulated::Diagnostics().empty());
+    }
   }
 }
 

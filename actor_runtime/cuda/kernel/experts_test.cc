@@ -96,6 +96,36 @@ Queued Choose(const Routing& r) {
   return {twins.cpu.Output(1), twins.cpu.Output(2), twins.cpu.Output(3)};
 }
 
+// route_grad with the losses of a router, of these ids.
+Twins RouteGrad(const Routing& r, const Values& ids, AttrMap attrs) {
+  attrs.insert({{"run", r.run}, {"loss_scale", 0.5}});
+  const Port logits = FullPort({r.b, r.t, r.experts}, DType::kF32);
+  const Port w = FullPort(r.chosen(), DType::kF32);
+  Twins twins("route_grad", attrs, {{logits}, {FullPort(r.chosen(), DType::kI32)}, {w}}, {logits});
+  twins.SetInput(0, RandomValues(logits.slice.elements(), 2, -3, 3));
+  twins.SetInput(1, ids);
+  twins.SetInput(2, RandomValues(w.slice.elements(), 3));
+  return twins;
+}
+
+TEST_CASE("the losses of a router have the gradients of the CPU, however many experts there are") {
+  const std::vector<AttrMap> losses = {
+      {{"balance", 30.0}}, {{"z", 20.0}}, {{"balance", 30.0}, {"z", 20.0}, {"normalized", true}}};
+  for (const Routing& r : Routings()) {
+    const Values ids = Choose(r).ids;
+    for (const std::string scores : {"softmax", "sigmoid"}) {
+      for (AttrMap attrs : losses) {
+        attrs["scores"] = scores;
+        INFO(r.experts << " experts, " << scores << (attrs.contains("balance") ? ", balance" : "")
+                       << (attrs.contains("z") ? ", z" : ""));
+        Twins twins = RouteGrad(r, ids, attrs);
+        twins.Call();
+        twins.CheckNear();
+      }
+    }
+  }
+}
+
 // dispatch, combine and combine_grad of rows of a width.
 std::vector<Twins> Exchanges(const Routing& r, int64_t width, DType dtype, const Queued& q) {
   AttrMap attrs = r.attrs;
@@ -148,16 +178,8 @@ TEST_CASE("ids and slots that are wrong read and write nothing else") {
     twins.Call();
     twins.CheckNear();
   }
-  const Port logits = FullPort({r.b, r.t, r.experts}, DType::kF32);
-  CudaHarness grad(
-      KernelHarness(
-          "route_grad", {},
-          {{logits}, {FullPort(r.chosen(), DType::kI32)}, {FullPort(r.chosen(), DType::kF32)}},
-          {logits})
-          .setup());
-  grad.SetInput(0, RandomValues(logits.slice.elements(), 1));
-  grad.SetInput(1, q.ids);
-  grad.SetInput(2, RandomValues(static_cast<int64_t>(q.ids.size()), 2));
+  Twins twins = RouteGrad(r, q.ids, {{"balance", 1.0}, {"z", 1.0}});
+  CudaHarness& grad = twins.gpu;
   REQUIRE(grad.Make() == absl::OkStatus());
   REQUIRE(grad.Call() == absl::OkStatus());
   CHECK(grad.IsTidy());

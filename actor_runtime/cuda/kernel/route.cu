@@ -1,11 +1,13 @@
 // Which experts a token goes to, and its slots in their queues: a warp chooses for a token, then a
-// warp looks through the choices of a run for those of an expert. Nothing depends on another run.
+// warp looks through the choices of a run for those of an expert. The gradient counts them in the
+// same way, if experts are balanced. Nothing depends on another run.
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/route_dims.h"
 
 namespace oneflow::cuda {
@@ -37,6 +39,7 @@ class Scores {
   __device__ float operator()(int64_t e) const {
     return sigmoid_ ? 1 / (1 + expf(-logits_[e])) : expf(logits_[e] - max_) / sum_;
   }
+  __device__ float LogSumExp() const { return max_ + logf(sum_); }  // of softmax
 
  private:
   bool sigmoid_;
@@ -185,12 +188,47 @@ absl::StatusOr<Kernel> MakeRoute(const KernelSetup& s) {
   });
 }
 
+// A warp is an expert in a run, whose choices it counts.
+template <int kSize>
+__global__ void __launch_bounds__(kThreads)
+    CountKernel(int64_t runs, int64_t experts, int64_t choices_of_run, int32_t* counts,
+                const int32_t* ids) {
+  const int64_t warp = GlobalWarp();
+  if (warp >= runs * experts) return;
+  const auto expert = static_cast<int>(warp % experts);
+  int count = 0;
+  ForChoices<kSize>(ids + warp / experts * choices_of_run, choices_of_run,
+                    [&](int64_t, const Pack<int32_t, kSize>& pack) {
+#pragma unroll
+                      for (int j = 0; j < kSize; ++j) count += pack.at[j] == expert;
+                    });
+  count = WarpReduce(count, Plus());
+  if (LaneIndex() == 0) counts[warp] = count;
+}
+
+// The two losses of a router (route.cc of the ops), as factors of what a token of a run gets.
+struct Losses {
+  int64_t run;
+  float balance;  // of f_e, in choices: E / (k t²)
+  float z;        // of log Σ exp(logit): 2 / t
+};
+
+Losses MakeLosses(const KernelSetup& s, int64_t run, int64_t experts, int64_t choices) {
+  const double all = DoubleAttr(s, "loss_scale", 1), length = static_cast<double>(run);
+  const double even = static_cast<double>(experts) / (static_cast<double>(choices) * length);
+  return {run, static_cast<float>(all * DoubleAttr(s, "balance") * even / length),
+          static_cast<float>(all * DoubleAttr(s, "z") * 2 / length)};
+}
+
 // A warp is a token. With scores s, their sum S over the chosen, and g = scale dw: of a normalized
 // weight s_j / S, ds_j = (g_j - Σ g s / S) / S, else ds_j = g_j. A sigmoid's slope is s (1 - s); a
-// softmax's dl_i = s_i (ds_i - Σ ds s), and if it is normalized the sum is zero.
+// softmax's dl_i = s_i (ds_i - Σ ds s), and if it is normalized the sum is zero. The balance adds
+// that of all experts' s_e / Σ s, normalized, with their counts as g. `counts`: of each expert in
+// each run, or null, without a balance.
 __global__ void __launch_bounds__(kThreads)
-    RouteGradKernel(Router router, int64_t tokens, int experts, int choices, float* dlogits,
-                    const float* logits, const int32_t* ids, const float* dw) {
+    RouteGradKernel(Router router, Losses losses, int64_t tokens, int experts, int choices,
+                    float* dlogits, const float* logits, const int32_t* ids, const float* dw,
+                    const int32_t* counts) {
   const int64_t token = GlobalWarp();
   if (token >= tokens) return;
   logits += token * experts;
@@ -205,28 +243,61 @@ __global__ void __launch_bounds__(kThreads)
     sum += of;
     dot += of * dw[j];
   }
+  float all = 0, mean = 0;  // of all experts' scores, and of counts by these
+  if (counts != nullptr) {
+    counts += token / losses.run * experts;
+    for (int e = LaneIndex(); e < experts; e += kWarp) {
+      const float of = score(e);
+      all += of;
+      mean += of * static_cast<float>(counts[e]);
+    }
+    all = WarpReduce(all, Plus());
+    mean = WarpReduce(mean, Plus()) / all;
+  }
   for (int e = LaneIndex(); e < experts; e += kWarp) {
-    const float of = score(e);
+    const float of = score(e), slope = of * (router.sigmoid ? 1 - of : 1);
     float dl = router.sigmoid || router.normalized ? 0 : -router.scale * dot * of;
     for (int j = 0; j < choices; ++j) {
       if (ids[j] != e) continue;
       const float ds = router.normalized ? (dw[j] - dot / sum) / sum : dw[j];
-      dl += router.scale * ds * of * (router.sigmoid ? 1 - of : 1);
+      dl += router.scale * ds * slope;
+    }
+    if (counts != nullptr) {
+      dl += losses.balance * (static_cast<float>(counts[e]) - mean) / all * slope;
     }
     dlogits[e] = dl;
   }
+  if (losses.z == 0) return;
+  const Scores softmax(/*sigmoid=*/false, logits, experts);
+  const float factor = losses.z * softmax.LogSumExp();
+  for (int e = LaneIndex(); e < experts; e += kWarp) dlogits[e] += factor * softmax(e);
 }
 
 absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, In(s, 0).dtype));
-  const Dims &logits = In(s, 0).local(), &ids = In(s, 1).local();
-  return Kernel([router = MakeRouter(s), tokens = logits[0] * logits[1], experts = logits[2],
-                 choices = ids[2]](const KernelCall& call) {
-    if (tokens == 0) return absl::OkStatus();
-    return Launch("route_grad", &RouteGradKernel, WarpsShape(tokens), FindStream(call), router,
-                  tokens, static_cast<int>(experts), static_cast<int>(choices),
-                  call.output<float>(0), call.input<float>(0), call.input<int32_t>(1),
-                  call.input<float>(2));
+  const Dims& logits = In(s, 0).local();
+  const int64_t tokens = logits[0] * logits[1], experts = logits[2];
+  const int64_t choices = In(s, 1).local()[2];
+  const int64_t run = IntAttr(s, "run") > 0 ? IntAttr(s, "run") : logits[1];
+  const int64_t runs = run > 0 ? tokens / run : 0;
+  const bool balanced = DoubleAttr(s, "balance") > 0;
+  if (balanced) RETURN_IF_ERROR(NeedWorkspace(s, RouteGradScratch(runs, experts)));
+  return ForPacks<4>(run * choices, [&](auto size) {
+    return Kernel([=, router = MakeRouter(s), losses = MakeLosses(s, run, experts, choices)](
+                      const KernelCall& call) -> absl::Status {
+      if (tokens == 0) return absl::OkStatus();
+      const int32_t* ids = call.input<int32_t>(1);
+      int32_t* counts = balanced ? reinterpret_cast<int32_t*>(call.workspace.data()) : nullptr;
+      if (balanced) {
+        RETURN_IF_ERROR(Launch("route_counts", &CountKernel<decltype(size)::value>,
+                               WarpsShape(runs * experts), FindStream(call), runs, experts,
+                               run * choices, counts, ids));
+      }
+      return Launch("route_grad", &RouteGradKernel, WarpsShape(tokens), FindStream(call), router,
+                    losses, tokens, static_cast<int>(experts), static_cast<int>(choices),
+                    call.output<float>(0), call.input<float>(0), ids, call.input<float>(2),
+                    static_cast<const int32_t*>(counts));
+    });
   });
 }
 
