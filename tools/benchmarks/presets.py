@@ -51,7 +51,7 @@ PLANS = [
     Plan("llama3.1-405b", 8192, "pipe=18,data=8,tensor=8", 1, 128, LARGE),
     Plan("llama3.2-1b", 8192, "data=8", 1, 16),
     Plan("llama3.2-3b", 8192, "data=8", 1, 16),
-    # Attention on GPUs has no windows; one as long as the sequence hides nothing.
+    # A window as long as the sequence hides nothing.
     Plan("mistral-7b", 4096, "data=8,tensor=2", 2, 16, (SEQUENCE_PARALLEL,), ("--window=0",)),
     Plan("qwen2.5-0.5b", 4096, "data=8", 2, 16),
     Plan("qwen2.5-1.5b", 4096, "data=8", 2, 16),
@@ -65,6 +65,10 @@ PLANS = [
     Plan("qwen3-8b", 4096, "data=8,tensor=2", 2, 16, (SEQUENCE_PARALLEL,)),
     Plan("qwen3-14b", 4096, "data=8,tensor=4", 2, 16, (SEQUENCE_PARALLEL,)),
     Plan("qwen3-32b", 4096, "pipe=2,data=8,tensor=8", 2, 16, (SEQUENCE_PARALLEL,)),
+    Plan("mixtral-8x7b", 4096, "data=8,tensor=8", 1, 16, (SEQUENCE_PARALLEL,)),
+    Plan("mixtral-8x22b", 4096, "pipe=4,data=8,tensor=8", 1, 32, (SEQUENCE_PARALLEL,)),
+    Plan("qwen3-30b-a3b", 4096, "data=8,tensor=4", 1, 16, (SEQUENCE_PARALLEL,)),
+    Plan("qwen3-235b-a22b", 4096, "pipe=8,data=8,tensor=4x2", 1, 64, LARGE),
 ]
 
 
