@@ -12,8 +12,8 @@ namespace oneflow {
 // it is a factor of ("data" for data.0); nullopt if free.
 std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis);
 
-// Every constraint, and every attribute of a variable's sharding, names an axis of the mesh, or one that other meshes
-// have (data, tensor, ...), and a constraint a dimension that its tensor has.
+// Every constraint, and every attribute of a variable's sharding, names an axis of the mesh, or one
+// that other meshes have (data, tensor, ...), and a constraint a dimension that its tensor has.
 absl::Status CheckConstraints(const Graph& graph);
 
 }  // namespace oneflow
