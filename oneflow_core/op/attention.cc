@@ -3,8 +3,9 @@
 // The r query heads of a group share its keys and values; q without the dimension r has one.
 //
 // A query sees a key of its document at its position or before it, and at most `window` - 1 before
-// it. Positions and documents are data: four more inputs, all or none. Without them positions are
-// the indices of rows, and all rows are of one document.
+// it. Positions are data, two more inputs, and with them documents may be, another two. Without
+// positions they are the indices of rows; without documents all rows are of one. Only where
+// positions are data may a device have some of a sample's queries, with all of its keys.
 //
 // packed_attention reads queries, keys and values where a linear wrote them, instead of copies that
 // split_qkv makes; packed_attention_grad writes their gradients likewise. The pass `fuse` makes
@@ -23,15 +24,14 @@
 namespace oneflow {
 namespace {
 
-constexpr int kWhere = 4;  // inputs of positions and documents
-
 // The inputs of a kind: [dout], q, k, v or qkv, [out, lse], and perhaps positions and documents.
 struct Form {
   bool grad, packed;
 
   int q() const { return grad ? 1 : 0; }  // the first of queries, keys and values
   int base() const { return q() + (packed ? 1 : 3) + (grad ? 2 : 0); }
-  bool HasWhere(const OpView& v) const { return v.n_inputs() > base(); }
+  // Positions and documents, of queries and keys: 0, 2 or 4 inputs.
+  int Where(const OpView& v) const { return v.n_inputs() - base(); }
 };
 constexpr Form kForward{false, false}, kBackward{true, false};
 constexpr Form kPackedForward{false, true}, kPackedBackward{true, true};
@@ -62,18 +62,18 @@ absl::Status ExpectTypes(const Form& form, const OpView& v) {
 
 absl::Status ExpectWhere(const Form& form, const OpView& v, const QkvShapes& shapes) {
   const Dims queries = Part(shapes.q, 0, 2).dims, keys = Part(shapes.k, 0, 2).dims;
-  if (!form.HasWhere(v)) {
+  if (form.Where(v) == 0) {
     if (queries == keys) return absl::OkStatus();
     return Mismatch("queries and keys differ in number, " + std::to_string(queries[1]) + " and " +
                         std::to_string(keys[1]),
                     "give positions and documents of both");
   }
-  if (v.n_inputs() != form.base() + kWhere) {
-    return Mismatch("has some of q_positions, k_positions, q_documents and k_documents",
-                    "give all four or none");
+  const int n = v.n_inputs() - form.base();
+  if (n % 2 != 0) {
+    return Mismatch("has positions or documents of queries without those of keys", "give both");
   }
   const char* roles[] = {"q_positions", "k_positions", "q_documents", "k_documents"};
-  for (int i = 0; i < kWhere; ++i) {
+  for (int i = 0; i < n; ++i) {
     const Tensor& tensor = v.in(form.base() + i);
     RETURN_IF_ERROR(ExpectIds(roles[i], tensor));
     RETURN_IF_ERROR(ExpectDims(roles[i], tensor, i % 2 == 0 ? queries : keys,
@@ -111,9 +111,9 @@ Specs InferBackward(const OpView& v) {
 }
 
 // The layouts of one row: `q` is that of out and of gradients of both, too, `dkv` of the gradients
-// of keys and values, `where` of positions and documents.
+// of keys and values, `q_where` and `k_where` of positions and documents.
 struct Layouts {
-  Sbp q, kv, dkv, qkv, lse, where;
+  Sbp q, kv, dkv, qkv, lse, q_where, k_where;
 };
 
 template <const Form& form>
@@ -127,7 +127,9 @@ Rows AttentionRows(const OpView& v) {
       row.in.insert(row.in.end(), {x.q, x.kv, x.kv});
     }
     if (form.grad) row.in.insert(row.in.end(), {x.q, x.lse});
-    if (form.HasWhere(v)) row.in.insert(row.in.end(), kWhere, x.where);
+    for (int i = 0; i < form.Where(v); i += 2) {
+      row.in.insert(row.in.end(), {x.q_where, x.k_where});
+    }
     if (!form.grad) {
       row.out = {x.q, x.lse};
     } else if (form.packed) {
@@ -137,14 +139,16 @@ Rows AttentionRows(const OpView& v) {
     }
     return row;
   };
-  // Samples and groups are independent; positions are not.
+  // Samples and groups are independent.
   const Sbp group = S(AttrBool(v.op, "parts_first") ? 3 : 2);
-  Rows rows = {AllB(v), row({S(0), S(0), S(0), S(0), S(0), S(0)}),
-               row({S(2), S(2), S(2), group, S(1), B()})};
-  // The heads of a group are, too, but each adds to the gradients of the keys that they share.
-  if (!form.packed && v.in(form.q()).shape.rank() == 5) {
-    rows.push_back(row({S(3), B(), P(), B(), S(2), B()}));
-  }
+  Rows rows = {AllB(v), row({S(0), S(0), S(0), S(0), S(0), S(0), S(0)}),
+               row({S(2), S(2), S(2), group, S(1), B(), B()})};
+  if (form.packed) return rows;
+  // The heads of a group are, too, and queries that know their positions, but each adds to the
+  // gradients of the keys that they share.
+  const int rank = v.in(form.q()).shape.rank();
+  if (rank == 5) rows.push_back(row({S(3), B(), P(), B(), S(2), B(), B()}));
+  if (form.Where(v) > 0) rows.push_back(row({S(1), B(), P(), B(), S(rank - 2), S(1), B()}));
   return rows;
 }
 
@@ -211,7 +215,7 @@ struct SampleShape {
 };
 
 template <const Form& form>
-OpSample MakeSample(const SampleShape& n, int64_t window, bool where, bool narrow) {
+OpSample MakeSample(const SampleShape& n, int64_t window, int where, bool narrow) {
   const auto tensor = [narrow](Dims dims, double low, double high) {
     SampleTensor t{std::move(dims), low, high};
     t.narrow = narrow;
@@ -233,11 +237,10 @@ OpSample MakeSample(const SampleShape& n, int64_t window, bool where, bool narro
   }
   // A log of sums that leaves weights below 1.
   if (form.grad) sample.in.insert(sample.in.end(), {out, {sums, 4, 5}});
-  if (where) {
-    for (const int64_t below : {n.t, int64_t{2}}) {
-      sample.in.push_back(SampleTensor::Ids({n.b, n.t}, below));
-      sample.in.push_back(SampleTensor::Ids({n.b, n.s}, below));
-    }
+  for (int i = 0; i < where; i += 2) {
+    const int64_t below = i == 0 ? n.t : 2;
+    sample.in.push_back(SampleTensor::Ids({n.b, n.t}, below));
+    sample.in.push_back(SampleTensor::Ids({n.b, n.s}, below));
   }
   if (window > 0) sample.attrs["window"] = window;
   return sample;
@@ -248,22 +251,23 @@ Samples MakeSamples(const SampleSizes& s) {
   Samples samples;
   const int64_t window = s.t / 2 + 1, more = form.packed ? s.t : s.t + 3;
   for (const bool narrow : {false, true}) {
-    const auto add = [&](const SampleShape& n, int64_t of_window, bool where) {
+    const auto add = [&](const SampleShape& n, int64_t of_window, int where) {
       samples.push_back(MakeSample<form>(n, of_window, where, narrow));
     };
-    add({s.b, s.t, s.t, s.heads, 0, s.d}, 0, false);
-    add({s.b, s.t, s.t, s.heads, 2, s.d}, 0, false);
-    add({s.b, s.t, s.t, s.heads, 2, s.d}, window, false);
-    add({s.b, s.t, more, s.heads, 2, s.d}, 0, true);
-    add({s.b, s.t, s.t, s.heads, 0, s.d}, window, true);
+    add({s.b, s.t, s.t, s.heads, 0, s.d}, 0, 0);
+    add({s.b, s.t, s.t, s.heads, 2, s.d}, 0, 0);
+    add({s.b, s.t, s.t, s.heads, 2, s.d}, window, 0);
+    add({s.b, s.t, more, s.heads, 2, s.d}, 0, 4);
+    add({s.b, s.t, s.t, s.heads, 0, s.d}, window, 4);
+    add({s.b, s.t, more, s.heads, 2, s.d}, 0, 2);
   }
   if (!s.large) return samples;
-  samples.push_back(MakeSample<form>({1, 130, 130, 1, 0, 128}, 0, false, false));
+  samples.push_back(MakeSample<form>({1, 130, 130, 1, 0, 128}, 0, 0, false));
   for (const int64_t d : {64, 128}) {  // those that tensor cores multiply
-    samples.push_back(MakeSample<form>({1, 200, 200, 1, 0, d}, 0, false, true));
-    samples.push_back(MakeSample<form>({1, 150, 150, 1, 2, d}, 0, false, true));
-    samples.push_back(MakeSample<form>({1, 200, 200, 1, 0, d}, 70, false, true));
-    samples.push_back(MakeSample<form>({1, 150, form.packed ? 150 : 200, 1, 2, d}, 0, true, true));
+    samples.push_back(MakeSample<form>({1, 200, 200, 1, 0, d}, 0, 0, true));
+    samples.push_back(MakeSample<form>({1, 150, 150, 1, 2, d}, 0, 0, true));
+    samples.push_back(MakeSample<form>({1, 200, 200, 1, 0, d}, 70, 0, true));
+    samples.push_back(MakeSample<form>({1, 150, form.packed ? 150 : 200, 1, 2, d}, 0, 4, true));
   }
   return samples;
 }
@@ -273,7 +277,7 @@ OpDef Define(std::string kind, std::string usage) {
   OpDef def{.kind = std::move(kind),
             .usage = std::move(usage),
             .min_inputs = form.base(),
-            .max_inputs = form.base() + kWhere,
+            .max_inputs = form.base() + 4,
             .outputs = form.grad ? (form.packed ? 1 : 3) : 2,
             .attrs = {{"window", AttrType::kInt}},
             .signatures = AttentionRows<form>,
@@ -304,18 +308,18 @@ std::vector<OpDef> AttentionOps() {
   OpDef forward = Define<kForward>(
       "attention",
       "q[b, t, g, r, d] or q[b, t, g, d], k[b, s, g, d], v[b, s, g, d], (q_positions[b, t], "
-      "k_positions[b, s], q_documents[b, t], k_documents[b, s]) -> out, lse[b, g, r, t]");
+      "k_positions[b, s], (q_documents[b, t], k_documents[b, s])) -> out, lse[b, g, r, t]");
   forward.gradient = AttentionGradient;
   return {std::move(forward),
           Define<kBackward>("attention_grad",
-                            "dout, q, k, v, out, lse, (q_positions, k_positions, q_documents, "
-                            "k_documents) -> dq, dk, dv"),
+                            "dout, q, k, v, out, lse, (q_positions, k_positions, "
+                            "(q_documents, k_documents)) -> dq, dk, dv"),
           Define<kPackedForward>("packed_attention",
-                                 "qkv, (q_positions, k_positions, q_documents, k_documents) -> "
-                                 "out, lse"),
+                                 "qkv, (q_positions, k_positions, (q_documents, k_documents)) "
+                                 "-> out, lse"),
           Define<kPackedBackward>("packed_attention_grad",
-                                  "dout, qkv, out, lse, (q_positions, k_positions, q_documents, "
-                                  "k_documents) -> dqkv")};
+                                  "dout, qkv, out, lse, (q_positions, k_positions, "
+                                  "(q_documents, k_documents)) -> dqkv")};
 }
 
 }  // namespace oneflow

@@ -35,8 +35,9 @@ double CompositeFlops(const OpView& v) {
 
 std::vector<OpDef> CausalAttentionOps() {
   return {{.kind = "causal_attention",
-           .usage = "qkv[b, t, 3, heads, d], (q_positions, k_positions, q_documents, k_documents) "
-                    "-> out[b, t, heads, d], lse[b, heads, t]",
+           .usage =
+               "qkv[b, t, 3, heads, d], (q_positions, k_positions, (q_documents, k_documents)) "
+               "-> out[b, t, heads, d], lse[b, heads, t]",
            .min_inputs = 1,
            .max_inputs = 5,
            .outputs = 2,
