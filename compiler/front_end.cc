@@ -16,8 +16,9 @@ namespace {
 bool Trains(const FrontEndState& s) { return s.draft.train; }
 
 // Programs that are fed get one text each, which is one document.
-bool ReadsDocuments(const FrontEndState& s) {
-  return s.plan.train().documents() && !s.draft.lower.feed_inputs;
+bool IsFed(const FrontEndState& s) { return s.draft.lower.feed_inputs; }
+bool NeedsPositions(const FrontEndState& s) {
+  return !IsFed(s) && (s.plan.train().documents() || PositionParts(s.draft.graph) > 1);
 }
 
 absl::Status PruneGraph(FrontEndState* s) {
@@ -103,7 +104,7 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"remove_capacity", [](const FrontEndState& s) { return !s.draft.train; },
      [](FrontEndState* s) {
-       RemoveCapacity(&s->draft.graph);
+       RemoveCapacity(&s->draft.graph, IsFed(*s));
        return absl::OkStatus();
      },
      nullptr},
@@ -111,8 +112,17 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout,
      nullptr},
-    {"separate_documents", ReadsDocuments,
-     [](FrontEndState* s) { return SeparateDocuments(&s->draft.graph); }, nullptr},
+    {"give_positions", NeedsPositions,
+     [](FrontEndState* s) {
+       return GivePositions(&s->draft.graph, s->plan.train().documents(), &s->draft.notes);
+     },
+     nullptr},
+    {"join_positions", IsFed,
+     [](FrontEndState* s) {
+       JoinPositions(&s->draft.graph);
+       return absl::OkStatus();
+     },
+     nullptr},
     {"decompose", nullptr,
      [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); },
      nullptr},

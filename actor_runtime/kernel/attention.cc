@@ -50,8 +50,10 @@ struct AttentionShape {
       };
       group.visibility.q_positions = numbers(0, n.t);
       group.visibility.k_positions = numbers(1, n.s);
-      group.visibility.q_documents = numbers(2, n.t);
-      group.visibility.k_documents = numbers(3, n.s);
+      if (static_cast<int>(call.in.size()) == where + 4) {
+        group.visibility.q_documents = numbers(2, n.t);
+        group.visibility.k_documents = numbers(3, n.s);
+      }
     }
     return group;
   }

@@ -6,8 +6,9 @@
 //      FoldStages           with several chunks a stage: positions along the pipe -> (stage, chunk)
 //   1. BindBatch            dims named "batch" get the micro-batch's size
 //   2. CheckAndInferShapes  ops fit their definitions; shapes and dtypes of all tensors
-//      SeparateDocuments    with --documents: positions and documents become inputs of the ops that
-//                           look from one token to another
+//      GivePositions        with --documents, or where an axis splits positions: positions (and
+//                           documents) become inputs of the ops that look from token to token
+//      JoinPositions        of programs that are fed: no axis splits positions
 //   3. Decompose            composite ops -> primitive ones
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
@@ -37,6 +38,7 @@
 #include "compiler/passes/divide_by_count.h"
 #include "compiler/passes/fold_stages.h"
 #include "compiler/passes/fuse.h"
+#include "compiler/passes/give_positions.h"
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/passes/mixed_precision.h"
@@ -45,7 +47,6 @@
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_capacity.h"
 #include "compiler/passes/remove_dropout.h"
-#include "compiler/passes/separate_documents.h"
 #include "compiler/passes/split_variables.h"
 #include "compiler/passes/verify_graph.h"
 #include "compiler/sbp/infer_sbp.h"

@@ -2,9 +2,9 @@
 
 namespace oneflow {
 
-void RemoveCapacity(Graph* graph) {
+void RemoveCapacity(Graph* graph, bool fed) {
   for (Op& op : graph->ops) {
-    op.attrs.erase("run");
+    if (fed) op.attrs.erase("run");
     if (op.attrs.erase("capacity") > 0) op.attrs["groups"] = AttrInt(op, "parts", 1);
   }
 }

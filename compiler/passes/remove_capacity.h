@@ -1,6 +1,8 @@
 // Removes the capacity of experts from the programs that do not train: eval, generate and run drop
-// no token. The queues of a mixture (route, dispatch, combine) are then those of a whole sequence,
-// in as many groups as devices split its experts, which annotate_model has written as `parts`.
+// no token. The queues of a mixture (route, dispatch, combine) are then in as many groups as
+// devices split its experts, which annotate_model has written as `parts`. Where nothing is dropped
+// runs change no result, so those of a program that is fed, perhaps texts of other lengths, are a
+// sequence each; others keep theirs, which axes that split positions go by.
 //
 //   route{groups = 8, capacity = 1.25, run = 64, parts = 2}  ->  route{groups = 2, parts = 2}
 #pragma once
@@ -10,6 +12,6 @@
 namespace oneflow {
 
 // Before shapes are inferred: slots follow from the attributes.
-void RemoveCapacity(Graph* graph);
+void RemoveCapacity(Graph* graph, bool fed);
 
 }  // namespace oneflow

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kConventionalAxes[] = {"data", "tensor", "expert", "seq"};
+constexpr std::string_view kConventionalAxes[] = {"data", "tensor", "expert", "context"};
 
 // "data" of "data.1"; the name itself otherwise.
 std::string_view BaseName(std::string_view axis) { return axis.substr(0, axis.rfind('.')); }

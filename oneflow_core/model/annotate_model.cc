@@ -413,7 +413,18 @@ absl::StatusOr<std::vector<std::string>> SplitExperts(const Mesh& mesh, const Fa
   return axes;
 }
 
-void ConstrainModel(Graph* graph, const Family& family, const std::vector<std::string>& data,
+// The axes that split tokens: the batch, and positions.
+struct TokenAxes {
+  std::vector<std::string> batch, positions;
+
+  std::vector<std::string> Both() const {
+    std::vector<std::string> both = batch;
+    both.insert(both.end(), positions.begin(), positions.end());
+    return both;
+  }
+};
+
+void ConstrainModel(Graph* graph, const Family& family, const TokenAxes& tokens,
                     const std::vector<std::string>& experts, const TensorAxes& tensor,
                     const AnnotateOptions& options) {
   const std::vector<bool> stream = FindStream(*graph);
@@ -428,9 +439,10 @@ void ConstrainModel(Graph* graph, const Family& family, const std::vector<std::s
       Constrain(graph, op, tensor.of_groups, sbp);
       Constrain(graph, op, tensor.within_groups,
                 split == nullptr ? B() : split->within_group.value_or(sbp));
-      Constrain(graph, op, data, B());
+      Constrain(graph, op, tokens.Both(), B());
     } else if (op.kind == "input" || stream[&op - graph->ops.data()]) {
-      Constrain(graph, op, data, S(0));
+      Constrain(graph, op, tokens.batch, S(0));
+      Constrain(graph, op, tokens.positions, S(1));
       if (!options.split_positions || op.kind == "input") Constrain(graph, op, tensor.all, B());
     }
   }
@@ -450,25 +462,26 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions
   ASSIGN_OR_RETURN(const std::optional<Family> family, FindFamily(*graph));
   const int blocks = family ? CountBlocks(*graph) : 0;
   const bool mixture = family && CountExperts(*graph, *family) > 0;
-  const std::vector<std::string> data =
-      mixture ? ListAxes(mesh, {"data", "expert"}) : ListAxes(mesh, {"data"});
+  TokenAxes tokens{.batch = ListAxes(mesh, {"data"})};
+  if (mixture) tokens.batch = ListAxes(mesh, {"data", "expert"});
   if (blocks == 0) {
     if (!options.stage_layers.empty()) {
       return InputError("stage_layers " + absl::StrJoin(options.stage_layers, ","),
                         "counts the layers of a model, and \"" + graph->name + "\" has none",
                         "write `stage` into the graph");
     }
-    ConstrainInputs(graph, data);
+    ConstrainInputs(graph, tokens.batch);
   } else {
+    tokens.positions = ListAxes(mesh, {"context"});
     ASSIGN_OR_RETURN(const TensorAxes tensor, AssignTensorAxes(*graph, *family, mesh));
     RETURN_IF_ERROR(CheckDegree(*graph, *family, CountDevices(mesh, tensor.all)));
     RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
     ASSIGN_OR_RETURN(const std::vector<std::string> experts,
                      SplitExperts(mesh, *family, options.experts, graph));
-    ConstrainModel(graph, *family, data, experts, tensor, options);
+    ConstrainModel(graph, *family, tokens, experts, tensor, options);
   }
   ASSIGN_OR_RETURN(const Sharding shard, OnMesh(options.shard, mesh));
-  ShardVariables(mesh, data, shard, graph);
+  ShardVariables(mesh, tokens.Both(), shard, graph);
   return absl::OkStatus();
 }
 

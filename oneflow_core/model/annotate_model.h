@@ -12,6 +12,8 @@
 //                         with the most flops has the fewest (balance_stages.h); over `chunks`
 //                         times as many chunks, which the stages take in turn
 //   expert, expert.0, ... as data: it splits the batch. Experts lie on it
+//   context, ...          inputs and the residual stream S(1) (positions); variables B, and sharded
+//                         as on data
 //   any other             none
 //
 // The experts of a mixture are split over the axes of `experts`, or over `expert`, in as many

@@ -52,28 +52,28 @@ bool Has(const Axes& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Axes of experts split the batch, too.
-bool SplitsBatch(std::string_view axis) {
+// Axes that split tokens: the batch, as those of experts do, too, or positions.
+bool SplitsTokens(std::string_view axis) {
   const std::string_view word = axis.substr(0, axis.find('.'));
-  return word == kData || word == "expert";
+  return word == kData || word == "expert" || word == "context";
 }
 
 // The axes of the mesh that `names` stand for, in its order.
 absl::StatusOr<Axes> Expand(std::string_view what, const Axes& names, const Mesh& mesh) {
   for (const std::string& name : names) {
-    if (SplitsBatch(name)) {
+    if (SplitsTokens(name)) {
       if (name == kData || mesh.FindAxis(name) >= 0) continue;
       return InputError(absl::StrCat(ToAbsl(what), ":", name),
                         absl::StrCat("is no axis of the mesh ", ToString(mesh)),
                         "use data, or a factor of it: data.0 and data.1 of --mesh=data=8x16");
     }
-    return InputError(absl::StrCat(ToAbsl(what), ":", name), "is no axis that splits the batch",
+    return InputError(absl::StrCat(ToAbsl(what), ":", name), "is no axis that splits tokens",
                       "use data, or a factor of it such as data.1; tensor axes split weights by "
                       "the model's own layouts");
   }
   Axes axes;
   for (const Mesh::Axis& axis : mesh.axes) {
-    if (axis.size < 2 || !SplitsBatch(axis.name)) continue;
+    if (axis.size < 2 || !SplitsTokens(axis.name)) continue;
     if (Has(names, kData) || Has(names, axis.name)) axes.push_back(axis.name);
   }
   return axes;

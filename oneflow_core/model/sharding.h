@@ -1,4 +1,5 @@
-// Where what belongs to a variable lies on axes that split the batch, and when it is exchanged.
+// Where what belongs to a variable lies on axes that split tokens (data, expert, context), and when
+// it is exchanged.
 //
 // A variable has four layouts: of its states (the f32 master, and the moments of the optimizer), of
 // its gradient as it accumulates over the micro-batches, of its weight at rest, and of its weight
@@ -64,7 +65,7 @@ absl::StatusOr<std::vector<std::string>> ParseReduce(const std::string& flag,
 absl::StatusOr<Sharding::Gather> ParseGather(const std::string& flag, std::string_view text);
 
 // With the names of the mesh's axes in the place of "data"; those of one device are left out, and
-// so are conventional names that the mesh has not. Errors: an axis that does not split the batch;
+// so are conventional names that the mesh has not. Errors: an axis that does not split tokens;
 // weights on an axis without gradients, gradients on one without states.
 absl::StatusOr<Sharding> OnMesh(const Sharding& sharding, const Mesh& mesh);
 

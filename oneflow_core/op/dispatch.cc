@@ -4,8 +4,8 @@
 // order of its choices, times their weights; a choice that was dropped adds nothing. Each is the
 // gradient of the other; that of the weights is combine_grad.
 //
-// Where groups of experts lie on devices, tokens meet them by one exchange of y: from S(1), as
-// tokens lie, to S(0).
+// Where groups of experts lie on devices, tokens meet them by one exchange of y: from S(1) or S(2),
+// as tokens lie, to S(0).
 #include "oneflow_core/op/experts.h"
 #include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_util.h"
@@ -48,12 +48,13 @@ Specs InferDispatch(const OpView& v) {
 // `tokens` of x, `choices` of ids, slots and weights, `slots` of y.
 struct Layouts {
   Sbp tokens, choices, slots;
+  int64_t divided = 0;
 };
 
 Rows DispatchRows(const OpView& v) {
   Rows rows;
   const auto add = [&](const Layouts& l) {
-    Signature row{std::vector<Sbp>(v.n_inputs(), l.choices), {l.slots}};
+    Signature row{std::vector<Sbp>(v.n_inputs(), l.choices), {l.slots}, l.divided};
     row.in[0] = l.tokens;
     rows.push_back(std::move(row));
   };
@@ -61,6 +62,8 @@ Rows DispatchRows(const OpView& v) {
   add({S(0), S(0), S(1)});
   add({S(2), B(), S(4)});
   add({P(), B(), P()});
+  const int64_t runs = CountRuns(v.op, v.in_dims(1)[1]);
+  if (runs > 1) add({S(1), S(1), S(2), runs});
   if (AttrInt(v.op, "groups", 1) > 1) add({B(), B(), S(0)});  // a device makes those of its groups
   return rows;
 }
@@ -136,6 +139,8 @@ Rows CombineGradRows(const OpView& v) {
                {{S(2), S(4), B(), B()}, {P()}},
                {{P(), B(), B(), B()}, {P()}},
                {{B(), P(), B(), B()}, {P()}}};
+  const int64_t runs = CountRuns(v.op, v.in_dims(0)[1]);
+  if (runs > 1) rows.push_back({{S(1), S(2), S(1), S(1)}, {S(1)}, /*divided=*/runs});
   if (AttrInt(v.op, "groups", 1) > 1) rows.push_back({{B(), S(0), B(), B()}, {P()}});
   return rows;
 }

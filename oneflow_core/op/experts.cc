@@ -94,6 +94,11 @@ Shape SlotShape(const RouteDims& d, const Shape& tokens) {
   return shape;
 }
 
+int64_t CountRuns(const Op& op, int64_t positions) {
+  const int64_t run = AttrInt(op, "run");
+  return run > 0 ? positions / run : 1;
+}
+
 std::vector<AttrDef> RouteAttrs() {
   return {{"groups", AttrType::kInt},
           {"run", AttrType::kInt},
@@ -108,7 +113,7 @@ std::vector<RouteSample> RouteSamples(const SampleSizes& s) {
     return MakeRouteSample(s, MakeRouteDims(experts, groups, choices, run, run * runs, capacity),
                            runs, capacity);
   };
-  return {make(6, 1, 2, 1, 0), make(12, 6, 2, 2, 0), make(6, 6, 3, 1, 1.0)};
+  return {make(6, 1, 2, 1, 0), make(12, 6, 2, 2, 0), make(6, 6, 3, 1, 1.0), make(6, 3, 2, 6, 0)};
 }
 
 }  // namespace oneflow

@@ -19,6 +19,10 @@ absl::Status ExpectChoices(const Tensor& ids, const Tensor& slots, const Tensor&
 // [G, b, r, C] of tokens[b, t, ...], r the runs of a sequence.
 Shape SlotShape(const RouteDims& d, const Shape& tokens);
 
+// Runs of a sequence of t positions, which may lie on that many devices at most, and on a divisor
+// of them: only entire runs can be told where their tokens go.
+int64_t CountRuns(const Op& op, int64_t positions);
+
 // Attributes `groups`, `run`, `capacity`, and `parts`: those that devices split the experts into.
 std::vector<AttrDef> RouteAttrs();
 

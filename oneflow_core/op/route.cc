@@ -67,8 +67,10 @@ Specs InferRoute(const OpView& v) {
 }
 
 Rows RouteRows(const OpView& v) {
-  Rows rows = {AllB(v), {{S(0)}, {S(0), S(0), S(0), S(1)}}};
-  if (v.n_inputs() > 1) rows[1].in.push_back(B());
+  Rows rows = {{{B()}, {B(), B(), B(), B()}}, {{S(0)}, {S(0), S(0), S(0), S(1)}}};
+  const int64_t runs = CountRuns(v.op, v.in_dims(0)[1]);
+  if (runs > 1) rows.push_back({{S(1)}, {S(1), S(1), S(1), S(2)}, /*divided=*/runs});
+  for (Signature& row : rows) row.in.resize(v.n_inputs(), B());
   return rows;
 }
 
@@ -101,6 +103,13 @@ Specs InferRouteGrad(const OpView& v) {
     return Mismatch(Describe("logits", logits) + " and " + Describe("dw", dw) + " differ in type");
   }
   return std::vector<OutputSpec>{{logits.shape, logits.dtype}};
+}
+
+Rows RouteGradRows(const OpView& v) {
+  Rows rows = LeadRows(v, 1);
+  const int64_t runs = CountRuns(v.op, v.in_dims(0)[1]);
+  if (runs > 1) rows.push_back({{S(1), S(1), S(1)}, {S(1)}, /*divided=*/runs});
+  return rows;
 }
 
 int64_t RouteGradOnCuda(const LocalOp& op) {
@@ -199,7 +208,7 @@ std::vector<OpDef> RouteOps() {
            .max_inputs = 3,
            .attrs = std::move(grad_attrs),
            .infer = InferRouteGrad,
-           .signatures = [](const OpView& v) { return LeadRows(v, 1); },
+           .signatures = RouteGradRows,
            .flops = PerElement(8),
            .overwrites = true,
            .cpu_workspace =

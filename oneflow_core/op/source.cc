@@ -79,6 +79,8 @@ std::vector<OpDef> SourceOps() {
       {.kind = "input",
        .usage = "-> x (the op's shape)",
        .attrs = {{"source", AttrType::kString},
+                 // Slices of the sequence, mirrored (tensor/mirrored.h): the order of its tokens.
+                 OwnAttr("mirrored", AttrType::kInt),
                  // The input that a replica on another stage stands for.
                  OwnAttr("input", AttrType::kString)},
        .infer = InferInput,

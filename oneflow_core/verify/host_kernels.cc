@@ -13,7 +13,7 @@ const std::vector<OpDef>& HostKernels() {
     return std::vector<OpDef>{
         {.kind = "load_tokens",
          .usage = "-> ids",
-         .attrs = {name, input, {"source", AttrType::kString, true}}},
+         .attrs = {name, input, {"source", AttrType::kString, true}, {"mirrored", AttrType::kInt}}},
         {.kind = "feed", .usage = "-> x", .attrs = {name, input, {"source", AttrType::kString}}},
         {.kind = "fetch",
          .usage = "x ->",

@@ -293,11 +293,22 @@ class ActorOp {
       if (kind == "load_tokens" && AttrString(op(), "source") == "feed") {
         return Bad(where_, "loads no tokens, but a feed");
       }
-      return CheckInferred(*FindOpDef("input"));
+      RETURN_IF_ERROR(CheckInferred(*FindOpDef("input")));
+      return CheckMirrored();
     }
     if (kind == "fetch") return CheckFetch();
     if (kind == "init_variable") RETURN_IF_ERROR(CheckInferred(*FindOpDef("variable")));
     return CheckVariable();
+  }
+
+  // A sequence in no more slices than tokens. Requires an input whose shape is inferred.
+  absl::Status CheckMirrored() const {
+    const int64_t slices = AttrInt(op(), "mirrored", 1);
+    const Dims& dims = graph_.tensors[op().outputs[0]].shape.dims;
+    if (slices >= 1 && (slices == 1 || (dims.size() == 2 && slices <= dims[1]))) {
+      return absl::OkStatus();
+    }
+    return Bad(where_, absl::StrCat("mirrors ", slices, " slices of a sequence"));
   }
 
   std::vector<int64_t> Axes(std::string_view key) const {

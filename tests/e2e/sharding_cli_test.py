@@ -39,10 +39,10 @@ class ShardingTest(unittest.TestCase):
         self.refuse(["splits weights over data, and gradients not", "add data to gradients"], "--mesh=data=2",
                     "--shard=states:data,weights:data")
         self.refuse(["splits gradients over data.0, and states not"], "--mesh=data=2x2", "--shard=states:data.1,gradients:data")
-        self.refuse(["states:tensor: is no axis that splits the batch"], "--mesh=data=2,tensor=2", "--shard=states:tensor")
+        self.refuse(["states:tensor: is no axis that splits tokens"], "--mesh=data=2,tensor=2", "--shard=states:tensor")
         self.refuse(["states:data.3: is no axis of the mesh data=2x2"], "--mesh=data=2x2", "--shard=states:data.3")
         self.refuse(["--reduce=never: is not known", "each_micro_batch:data.1"], "--mesh=data=2", "--reduce=never")
-        self.refuse(["each_micro_batch:pipe: is no axis that splits the batch"], "--mesh=data=2", "--reduce=each_micro_batch:pipe")
+        self.refuse(["each_micro_batch:pipe: is no axis that splits tokens"], "--mesh=data=2", "--reduce=each_micro_batch:pipe")
         self.refuse(["--gather=never: is not known", "use each_use, each_micro_batch or once"], "--mesh=data=2", "--gather=never")
 
     def test_what_acts_on_nothing_is_said(self):

@@ -41,9 +41,9 @@ std::vector<std::string> Passes() {
 }
 
 // Those that stand in no range: they are for programs that do not train, or for overlap.
-constexpr std::string_view kAlone[] = {
-    "remove_dropout", "separate_documents", "cache_attention", "check_cuda_kernels",
-    "order_update",   "hide_exchanges",     "delay_sums",      "prefetch"};
+constexpr std::string_view kAlone[] = {"remove_dropout",  "give_positions",     "join_positions",
+                                       "cache_attention", "check_cuda_kernels", "order_update",
+                                       "hide_exchanges",  "delay_sums",         "prefetch"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> FindPass(const std::string& file, const std::string& pass) {
@@ -106,6 +106,7 @@ struct State {
     plan.set_launch_queue(1);
     plan.mutable_train()->set_batch(golden.micro_batch_size * golden.micro_batches);
     plan.mutable_train()->set_micro_batches(golden.micro_batches);
+    plan.mutable_train()->set_documents(golden.documents);
     if (golden.precision == "bf16") plan.mutable_train()->set_precision(proto::BF16);
     if (golden.residual == "bf16") plan.mutable_train()->set_residual(proto::BF16);
   }
@@ -264,6 +265,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
     } else if (key == "overlap") {
       golden.overlap = true;
       golden.bucket_bytes = std::stoll(value);
+    } else if (key == "documents") {
+      golden.documents = true;
     } else if (key == "prefetch") {
       golden.prefetch = std::stoi(value);
     } else if (key == "chunks") {

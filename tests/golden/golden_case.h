@@ -10,6 +10,7 @@
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   residual: bf16           (optional; with it the residual stream, too)
 //   device: cuda             (optional; else host_copies does nothing)
+//   documents: kept apart    (optional; of give_positions)
 //   overlap: 1000            (optional; exchanges on streams of their own, in buckets of so many
 //                            bytes)
 //   show: boxing             (optional; see below)
@@ -22,10 +23,10 @@
 //
 // Passes are those of compile (compiler/front_end.h, compiler/back_end.h), and plan_memory. Every
 // case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
-// of programs that do not train (remove_dropout, cache_attention), of packed documents
-// (separate_documents) and of overlap (order_update, hide_exchanges) are always named. A file named
-// fail_* expects an error, any other none. The results of insert_boxing and plan_memory are
-// verified, too.
+// of programs that do not train (remove_dropout, cache_attention) or are fed (join_positions), of
+// positions as data (give_positions) and of overlap (order_update, hide_exchanges) are always
+// named. A file named fail_* expects an error, any other none. The results of insert_boxing and
+// plan_memory are verified, too.
 //
 // Up to insert_boxing the graph is printed. `show: boxing` keeps the lines of boxing ops, with
 // their reasons; `show: changed` keeps ops that the last pass made or changed, and names those that
@@ -61,6 +62,7 @@ struct GoldenCase {
   bool overlap = false;
   int64_t bucket_bytes = 0;
   int prefetch = 0;
+  bool documents = false;
   std::vector<std::string> show, names, segments;  // empty: all
   std::string graph;
   std::string expect;

@@ -175,8 +175,9 @@ std::string_view AxisWord(std::string_view axis) { return axis.substr(0, axis.fi
 // The known axis that one of another name may be: one letter off, or by its short form.
 std::string AxisMeantBy(std::string_view axis, const std::set<std::string_view>& known) {
   constexpr std::pair<std::string_view, std::string_view> kShort[] = {
-      {"dp", "data"},      {"tp", "tensor"},     {"pp", "pipe"},   {"ep", "expert"},
-      {"model", "tensor"}, {"pipeline", "pipe"}, {"stage", "pipe"}};
+      {"dp", "data"},       {"tp", "tensor"},   {"pp", "pipe"},          {"ep", "expert"},
+      {"cp", "context"},    {"seq", "context"}, {"sequence", "context"}, {"model", "tensor"},
+      {"pipeline", "pipe"}, {"stage", "pipe"}};
   for (const auto& [name, meant] : kShort) {
     if (name == axis) return std::string(meant);
   }
@@ -186,7 +187,7 @@ std::string AxisMeantBy(std::string_view axis, const std::set<std::string_view>&
 // A mistyped axis is a good mesh: of an axis that no layout is written for, all is inferred. It is
 // printed on stderr, because training prints no plan.
 void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
-  std::set<std::string_view> known = {"data", "tensor", "pipe"};
+  std::set<std::string_view> known = {"data", "tensor", "pipe", "context"};
   for (const proto::Op& op : graph.op()) {
     if (op.attr().contains("experts")) known.insert("expert");
     for (const proto::NdSbp& sbp : op.sbp()) {
@@ -199,8 +200,8 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
     const std::string meant = AxisMeantBy(word, known);
     std::fprintf(
         stderr,
-        "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe, expert) nor "
-        "the graph has layouts for it; all of them are inferred\n",
+        "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe, expert, context) "
+        "nor the graph has layouts for it; all of them are inferred\n",
         axis.name.c_str(), meant.empty() ? "" : ("did you mean " + meant + "? ").c_str());
   }
 }

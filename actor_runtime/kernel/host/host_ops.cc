@@ -11,6 +11,7 @@
 #include "actor_runtime/kernel/run_context.h"
 #include "glog/logging.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/mirrored.h"
 
 namespace oneflow {
 namespace {
@@ -112,22 +113,23 @@ absl::StatusOr<TokenField> FindField(const KernelSetup& setup) {
 struct TokenRows {
   TokenField field = TokenField::kTokens;
   Slice slice;
-  int64_t rows = 0;          // of the logical tensor
-  std::vector<int32_t> row;  // tokens [0, length] of one sample
+  int64_t rows = 0;                // of the logical tensor
+  std::vector<int32_t> row;        // tokens [0, length] of one sample
+  std::vector<int32_t> positions;  // of the slice's columns
 
   absl::Status Load(const RunContext& run, int64_t firing, int32_t* out) {
     if (run.tokens == nullptr) return InputError("load_tokens", "this run was given no data");
     if (run.micro_batch_size != rows) {
       return absl::InternalError("load_tokens: the run's micro-batch is not the plan's");
     }
-    if (field > TokenField::kLabels && run.end_of_text < 0) {
+    if (field > TokenField::kPositions && run.end_of_text < 0) {
       return InputError("load_tokens", "this run knows no token that ends a document");
     }
     const MicroBatch at = FindMicroBatch(run, firing);
     for (int64_t r = 0; r < slice.size[0]; ++r) {
       RETURN_IF_ERROR(run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row));
       ReplaceTokens(run.end_of_text);
-      out = std::copy_n(row.begin() + slice.begin[1], slice.size[1], out);
+      for (const int32_t position : positions) *out++ = row[position];
     }
     return absl::OkStatus();
   }
@@ -151,6 +153,17 @@ struct TokenRows {
   }
 };
 
+// The positions of the columns of a slice, in the order that the attribute `mirrored` says.
+absl::StatusOr<std::vector<int32_t>> FindPositions(const KernelSetup& setup, const Port& port) {
+  const int64_t length = port.dims[1], parts = IntAttr(setup, "mirrored", 1);
+  if (parts < 1 || parts > std::max<int64_t>(length, 1)) {
+    return absl::InternalError(setup.name + ": a sequence has no such number of slices");
+  }
+  const std::vector<int32_t> all = MirroredPositions(length, static_cast<int>(parts));
+  const auto first = all.begin() + port.slice.begin[1];
+  return std::vector<int32_t>(first, first + port.slice.size[1]);
+}
+
 }  // namespace
 
 absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
@@ -165,6 +178,7 @@ absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
   rows->slice = port.slice;
   rows->rows = port.dims[0];
   rows->row.resize(port.dims[1] + 1);
+  ASSIGN_OR_RETURN(rows->positions, FindPositions(setup, port));
   return Kernel([rows](const KernelCall& call) {
     return rows->Load(*call.run, call.firing, call.output<int32_t>(0));
   });

@@ -22,7 +22,11 @@
 //   document_labels    the id of the next token, or -1 where that begins another document
 //
 // A document ends with the token run->end_of_text; the first one of a sample may be the rest of a
-// document, and begins at position 0 all the same. All are functions of the sample alone.
+// document, and begins at position 0 all the same. Where that token is not known, a sample is one
+// document for its positions. All are functions of the sample alone.
+//
+// With the attribute `mirrored` tokens come in the order of tensor/mirrored.h, for that many
+// slices.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -89,6 +89,32 @@ TEST_CASE("load_tokens: an end of text ends its document") {
   CHECK(load("positions", {{0, 2}, {2, 3}}) == Ids{0, 0, 1, 0, 0, 1});
 }
 
+TEST_CASE("load_tokens: mirrored slices are equal pieces of the front and of the end") {
+  const Ends ends;
+  const RunContext run = {.micro_batch_size = 4, .tokens = &ends, .end_of_text = 9};
+  const auto load = [&](const std::string& source, int64_t begin, int64_t size) {
+    KernelSetup setup = Tokens(source, {{1, begin}, {1, size}});
+    setup.attrs["mirrored"] = int64_t{2};
+    return CallSource<int32_t>(*MakeLoadTokens(setup), run, 0, size);
+  };
+  using Ids = std::vector<int32_t>;
+  // Positions 0 1 4 | 2 3.
+  CHECK(load("tokens", 0, 3) == Ids{4, 9, 6});
+  CHECK(load("tokens", 3, 2) == Ids{9, 5});
+  CHECK(load("labels", 0, 5) == Ids{9, 9, 9, 5, 6});
+  CHECK(load("documents", 0, 5) == Ids{0, 0, 2, 1, 2});
+  KernelSetup setup = Tokens("tokens", {{0, 0}, {4, 5}});
+  setup.attrs["mirrored"] = int64_t{6};
+  CHECK(MakeLoadTokens(setup).status().code() == absl::StatusCode::kInternal);
+}
+
+TEST_CASE("load_tokens: without a known end of text a sample is one document") {
+  const Ends ends;
+  const RunContext run = {.micro_batch_size = 4, .tokens = &ends};
+  const Kernel positions = *MakeLoadTokens(Tokens("positions", {{0, 0}, {1, 5}}));
+  CHECK(CallSource<int32_t>(positions, run, 0, 5) == std::vector<int32_t>{0, 1, 2, 3, 4});
+}
+
 TEST_CASE("load_tokens: mistakes") {
   const Slice full = {{0, 0}, {4, 5}};
   CHECK(MakeLoadTokens(Tokens("images", full)).status().message() ==
