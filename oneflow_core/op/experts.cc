@@ -113,7 +113,7 @@ std::vector<RouteSample> RouteSamples(const SampleSizes& s) {
     return MakeRouteSample(s, MakeRouteDims(experts, groups, choices, run, run * runs, capacity),
                            runs, capacity);
   };
-  return {make(6, 1, 2, 1, 0), make(12, 6, 2, 2, 0), make(6, 6, 3, 1, 1.0), make(6, 3, 2, 6, 0)};
+  return {make(6, 1, 2, 1, 0), make(12, 6, 2, 2, 0), make(6, 6, 3, 1, 1.0), make(6, 6, 2, 6, 0)};
 }
 
 }  // namespace oneflow

@@ -157,7 +157,7 @@ TEST_CASE("embeddings split by sample, by row of the table or by column") {
         "S(2) S(1) -> S(2)\n");
 }
 
-TEST_CASE("attention splits samples, groups and the heads of a group, never positions") {
+TEST_CASE("attention splits samples, groups and the heads of a group, and queries that are placed") {
   const SampleInput q{{2, 4, 6, 8}}, heads{{2, 4, 6, 2, 8}}, lses{{2, 6, 2, 4}};
   const SampleInput numbers{{2, 4}, DType::kI32}, qkv{{2, 4, 3, 6, 8}}, groups{{2, 4, 6, 4, 8}};
   CHECK(TableText({"attention", {q, q, q}, {}}) ==
@@ -168,12 +168,23 @@ TEST_CASE("attention splits samples, groups and the heads of a group, never posi
         "B B B B B B B -> B B\n"
         "S(0) S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0)\n"
         "S(2) S(2) S(2) B B B B -> S(2) S(1)\n"
-        "S(3) B B B B B B -> S(3) S(2)\n");
+        "S(3) B B B B B B -> S(3) S(2)\n"
+        "S(1) B B S(1) B S(1) B -> S(1) S(3)\n");
+  CHECK(TableText({"attention", {q, q, q, numbers, numbers}, {}}) ==
+        "B B B B B -> B B\n"
+        "S(0) S(0) S(0) S(0) S(0) -> S(0) S(0)\n"
+        "S(2) S(2) S(2) B B -> S(2) S(1)\n"
+        "S(1) B B S(1) B -> S(1) S(2)\n");
   CHECK(TableText({"attention_grad", {heads, heads, q, q, heads, lses}, {}}) ==
         "B B B B B B -> B B B\n"
         "S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n"
         "S(2) S(2) S(2) S(2) S(2) S(1) -> S(2) S(2) S(2)\n"
         "S(3) S(3) B B S(3) S(2) -> S(3) P P\n");
+  CHECK(TableText({"attention_grad", {q, q, q, q, q, {{2, 6, 4}}, numbers, numbers}, {}}) ==
+        "B B B B B B B B -> B B B\n"
+        "S(0) S(0) S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n"
+        "S(2) S(2) S(2) S(2) S(2) S(1) B B -> S(2) S(2) S(2)\n"
+        "S(1) S(1) B B S(1) S(2) S(1) B -> S(1) P P\n");
   CHECK(TableText({"packed_attention", {qkv}, {{"parts_first", true}}}) ==
         "B -> B B\n"
         "S(0) -> S(0) S(0)\n"
@@ -273,6 +284,18 @@ TEST_CASE("tokens meet groups of experts by a split of their queues") {
         "S(4) B B B -> S(2)\n"
         "P B B B -> P\n"
         "S(0) B B B -> P\n");
+}
+
+TEST_CASE("tokens that queue in runs may be split by runs") {
+  const AttrMap route = {{"experts", int64_t{8}}, {"groups", int64_t{4}}, {"run", int64_t{2}}};
+  const SampleInput x{{2, 4, 6}}, choices{{2, 4, 2}, DType::kI32}, w{{2, 4, 2}};
+  const SampleInput queues{{4, 2, 2, 4, 6}};
+  CHECK(TableText({"route", {{{2, 4, 8}}}, {{"choices", int64_t{2}}, {"run", int64_t{2}}}}) ==
+        "B -> B B B B\nS(0) -> S(0) S(0) S(0) S(1)\nS(1) -> S(1) S(1) S(1) S(2)\n");
+  CHECK_THAT(TableText({"dispatch", {x, choices, choices}, route}),
+             Catch::Contains("\nS(1) S(1) S(1) -> S(2)\n"));
+  CHECK_THAT(TableText({"combine", {queues, choices, choices, w}, route}),
+             Catch::Contains("\nS(2) S(1) S(1) S(1) -> S(1)\n"));
 }
 
 TEST_CASE("unfused attention splits samples and heads from end to end") {
