@@ -52,12 +52,6 @@ bool Has(const Axes& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Axes that split tokens: the batch, as those of experts do, too, or positions.
-bool SplitsTokens(std::string_view axis) {
-  const std::string_view word = axis.substr(0, axis.find('.'));
-  return word == kData || word == "expert" || word == "context";
-}
-
 // The axes of the mesh that `names` stand for, in its order.
 absl::StatusOr<Axes> Expand(std::string_view what, const Axes& names, const Mesh& mesh) {
   for (const std::string& name : names) {
@@ -93,6 +87,11 @@ absl::Status ExpectWithin(const Part& inner, const Part& outer, const Sharding& 
 }
 
 }  // namespace
+
+bool SplitsTokens(std::string_view axis) {
+  const std::string_view word = axis.substr(0, axis.find('.'));
+  return word == kData || word == "expert" || word == "context";
+}
 
 Sharding ShardStates() {
   return {.states = {kData}, .gradients = {}, .weights = {}, .reduced = {}};

@@ -48,6 +48,10 @@ struct Sharding {
   bool operator==(const Sharding&) const = default;
 };
 
+// True if an axis of this name splits tokens: the batch (data, expert) or positions (context), or a
+// factor of one (data.1).
+bool SplitsTokens(std::string_view axis);
+
 Sharding ShardStates();
 Sharding ShardGradients();
 Sharding ShardWeights();

@@ -22,17 +22,24 @@ struct Change {
   std::function<void(CompileOptions*)> apply;
 };
 
-int64_t DataParts(const Mesh& mesh) {
-  int64_t parts = 1;
+// Parts of the batch, or of all tokens.
+struct TokenParts {
+  int64_t batch = 1, all = 1;
+};
+
+TokenParts CountParts(const Mesh& mesh) {
+  TokenParts parts;
   for (const Mesh::Axis& axis : mesh.axes) {
-    if (axis.name == "data" || axis.name.starts_with("data.")) parts *= axis.size;
+    if (!SplitsTokens(axis.name)) continue;
+    parts.all *= axis.size;
+    if (!axis.name.starts_with("context")) parts.batch *= axis.size;
   }
   return parts;
 }
 
 std::vector<Change> ListChanges(const CompileOptions& given) {
   std::vector<Change> changes;
-  const int64_t parts = DataParts(given.mesh);
+  const TokenParts parts = CountParts(given.mesh);
   const bool several = given.train.micro_batches() > 1;
   for (const auto& [name, shard] :
        {std::pair("states", ShardStates()), std::pair("gradients", ShardGradients()),
@@ -40,7 +47,7 @@ std::vector<Change> ListChanges(const CompileOptions& given) {
     const bool more =
         shard.states.size() + shard.gradients.size() + shard.weights.size() >
         given.shard.states.size() + given.shard.gradients.size() + given.shard.weights.size();
-    if (parts < 2 || !more) continue;
+    if (parts.all < 2 || !more) continue;
     changes.push_back({absl::StrCat("--shard=", name), several && !shard.gradients.empty(),
                        [shard = shard](CompileOptions* options) { options->shard = shard; }});
   }
@@ -49,7 +56,7 @@ std::vector<Change> ListChanges(const CompileOptions& given) {
                        [](CompileOptions* options) { options->train.set_recompute("full"); }});
   }
   const int64_t m = 2 * given.train.micro_batches();
-  if (given.train.batch() % m == 0 && given.train.batch() / m >= parts) {
+  if (given.train.batch() % m == 0 && given.train.batch() / m >= parts.batch) {
     changes.push_back({absl::StrCat("--micro_batches=", m), true,
                        [m](CompileOptions* options) { options->train.set_micro_batches(m); }});
   }

@@ -5,15 +5,22 @@
 #include <string>
 #include <string_view>
 
+#include "oneflow_core/model/sharding.h"
 #include "tools/oneflow/flags.h"
 
 namespace oneflow {
 namespace {
 
-// True if an axis of that name, or a factor of it (data.0), has two positions or more.
-bool Has(const Mesh& mesh, std::string_view name) {
-  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [&](const Mesh::Axis& axis) {
-    return axis.size > 1 && axis.name.substr(0, axis.name.find('.')) == name;
+bool HasTokenAxis(const Mesh& mesh) {
+  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [](const Mesh::Axis& axis) {
+    return axis.size > 1 && SplitsTokens(axis.name);
+  });
+}
+
+// True if the axis tensor, or a factor of it (tensor.0), has two positions or more.
+bool HasTensor(const Mesh& mesh) {
+  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [](const Mesh::Axis& axis) {
+    return axis.size > 1 && axis.name.substr(0, axis.name.find('.')) == "tensor";
   });
 }
 
@@ -26,15 +33,16 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
     std::fprintf(stderr, "oneflow: warning: --%s acts on nothing in this plan: %s\n", given.c_str(),
                  why);
   };
-  const bool one = mesh.devices() == 1, data = Has(mesh, "data"), tensor = Has(mesh, "tensor");
+  const bool one = mesh.devices() == 1, tokens = HasTokenAxis(mesh), tensor = HasTensor(mesh);
+  const char* no_tokens = "no axis of 2 or more devices splits tokens (data, expert, context)";
   const auto split = std::count_if(mesh.axes.begin(), mesh.axes.end(),
                                    [](const Mesh::Axis& axis) { return axis.size > 1; });
   const bool overlaps =
       FLAGS_overlap == "true" || (FLAGS_overlap == "auto" && FLAGS_device == "cuda");
-  warn("shard", FLAGS_shard != "none" && !data, "the mesh has no axis data of 2 or more devices");
+  warn("shard", FLAGS_shard != "none" && !tokens, no_tokens);
   warn("gather", FLAGS_gather != "each_use" && FLAGS_shard.find("weights") == std::string::npos,
        "--shard splits no weights");
-  warn("reduce", FLAGS_reduce != "once" && !data, "the mesh has no axis data of 2 or more devices");
+  warn("reduce", FLAGS_reduce != "once" && !tokens, no_tokens);
   warn("sequence_parallel", FLAGS_sequence_parallel && !tensor,
        "the mesh has no axis tensor of 2 or more devices");
   warn("keep_axis_order", FLAGS_keep_axis_order && split < 2,
@@ -44,8 +52,8 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
   warn("bucket_bytes", !one && !overlaps, "exchanges are joined only with --overlap=true");
   warn("prefetch", one, "one device exchanges nothing");
   warn("prefetch", !one && !overlaps, "weights are gathered ahead only with --overlap=true");
-  warn("recompute", FLAGS_recompute.ends_with("gather") && !data && !tensor,
-       "without an axis data or tensor of 2 or more devices the forward gathers nothing");
+  warn("recompute", FLAGS_recompute.ends_with("gather") && !tokens && !tensor,
+       "without an axis data, context or tensor of 2 or more devices the forward gathers nothing");
 }
 
 }  // namespace oneflow
