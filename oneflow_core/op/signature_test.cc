@@ -157,7 +157,8 @@ TEST_CASE("embeddings split by sample, by row of the table or by column") {
         "S(2) S(1) -> S(2)\n");
 }
 
-TEST_CASE("attention splits samples, groups and the heads of a group, and queries that are placed") {
+TEST_CASE(
+    "attention splits samples, groups and the heads of a group, and queries that are placed") {
   const SampleInput q{{2, 4, 6, 8}}, heads{{2, 4, 6, 2, 8}}, lses{{2, 6, 2, 4}};
   const SampleInput numbers{{2, 4}, DType::kI32}, qkv{{2, 4, 3, 6, 8}}, groups{{2, 4, 6, 4, 8}};
   CHECK(TableText({"attention", {q, q, q}, {}}) ==

@@ -18,6 +18,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_no_fusion(!run.fuse);
   options.train.set_extra_in_flight(run.extra_in_flight);
   options.train.set_no_global_norm(!run.global_norm);
+  options.train.set_documents(run.documents);
   options.train.set_precision(run.precision);
   options.train.set_residual(run.residual);
   proto::Optimizer& optimizer = *options.train.mutable_optimizer();

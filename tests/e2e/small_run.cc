@@ -77,6 +77,7 @@ std::string RecordKey(const SmallRun& run) {
   absl::StrAppend(&key, ";", ToString(run.shard), ";", absl::StrJoin(run.shard.reduced, "+"), ";",
                   static_cast<int>(run.shard.gather));
   if (!run.experts.empty()) absl::StrAppend(&key, ";experts ", run.experts);
+  if (run.documents) absl::StrAppend(&key, ";documents");
   if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
                       run.device == proto::CPU ? "" : ";on GPUs");
@@ -98,6 +99,7 @@ SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram r
   context.micro_batches = run.micro_batches;
   context.micro_batch_size = run.batch / run.micro_batches;
   context.tokens = &tokens;
+  if (run.documents) context.end_of_text = 0;
   const proto::Optimizer& o = plan.train().optimizer();
   context.optimizer = [&o, &run](int64_t step) {
     return StepNumbers{LearningRate(o, step, run.steps),
@@ -209,6 +211,7 @@ void RunEveryProgram(const SmallRun& run) {
   zeros.save = [](const Piece&) { return absl::OkStatus(); };
   eval.micro_batch_size = run.batch / run.micro_batches;
   eval.tokens = &tokens;
+  if (run.documents) eval.end_of_text = 0;
   save.save = [&](const Piece& piece) { return writer->Write(piece); };
   load.load = [&](const Piece& piece) { return reader->Load(piece); };
   const std::map<std::string, const RunContext*> contexts = {

@@ -1,0 +1,180 @@
+// Long sequences: axes that split positions give the losses of one device, beside all other axes,
+// and what changes no bit elsewhere changes none here. What is kept for the backward shrinks.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "catch2/catch.hpp"
+#include "compiler/compile.h"
+#include "oneflow_core/model/llama.h"
+#include "oneflow_core/tensor/mesh.h"
+#include "tests/e2e/small_run.h"
+
+namespace oneflow {
+namespace {
+
+struct Model {
+  int64_t groups = 4;  // of the 4 heads
+  int64_t window = 0;
+  int64_t experts = 0;
+  double capacity = 0;
+  bool documents = false;
+  bool gpt = false;  // positions are rows of a table
+};
+
+LlamaConfig Config(const Model& model) {
+  LlamaConfig config;
+  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4;
+  config.groups = model.groups, config.window = model.window;
+  config.head_dim = 4, config.sequence = 32, config.vocab = 24, config.tied = true;
+  config.experts = model.experts, config.choices = 2, config.capacity = model.capacity;
+  if (model.experts > 0) config.run = 4;
+  return config;
+}
+
+// Micro-batches of one sequence: there is nothing else to split than its positions.
+SmallRun MakeRun(const std::string& mesh, const Model& model = {}) {
+  SmallRun run;
+  const LlamaConfig config = Config(model);
+  run.model.vocab = config.vocab, run.model.sequence = config.sequence;
+  if (model.gpt) {
+    run.model.layers = 2;
+  } else {
+    run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+  }
+  run.documents = model.documents;
+  run.mesh = mesh;
+  run.batch = 2, run.micro_batches = 2;
+  return run;
+}
+
+void CheckNear(const SmallResult& a, const SmallResult& b, double relative) {
+  REQUIRE(a.losses.size() == b.losses.size());
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    INFO("step " << i);
+    REQUIRE(std::isfinite(a.losses[i]));
+    CHECK(std::abs(a.losses[i] - b.losses[i]) <= relative * std::abs(b.losses[i]));
+  }
+}
+
+const std::vector<std::string> kMeshes = {"context=2",          "context=4",
+                                          "context=8",          "pipe=2,context=2",
+                                          "context=2,tensor=2", "tensor=2,context=4",
+                                          "context=2x2",        "pipe=2,context=2,tensor=2"};
+const std::vector<std::string> kFewMeshes = {"context=4", "pipe=2,context=2"};
+
+TEST_CASE("20 steps with positions split over devices give the losses of one within 1e-5") {
+  for (const Model& model : {Model{}, Model{.groups = 1}, Model{.documents = true},
+                             Model{.window = 5}, Model{.gpt = true}}) {
+    const SmallResult one = Train(MakeRun("", model));
+    REQUIRE(one.losses.back() < one.losses.front() - 0.5);  // it learns
+    const bool plain = model.groups == 4 && model.window == 0 && !model.gpt;
+    for (const std::string& mesh : plain ? kMeshes : kFewMeshes) {
+      INFO(mesh << ", groups " << model.groups << ", window " << model.window
+                << (model.documents ? ", documents" : "") << (model.gpt ? ", gpt" : ""));
+      CheckNear(Train(MakeRun(mesh, model)), one, 1e-5);
+    }
+  }
+}
+
+TEST_CASE("positions and the batch may be split together") {
+  SmallRun run = MakeRun("");
+  run.batch = 8;
+  const SmallResult one = Train(run);
+  for (const std::string mesh : {"data=2,context=2", "context=2,data=4", "context=4"}) {
+    INFO(mesh);
+    run.mesh = mesh;
+    CheckNear(Train(run), one, 1e-5);
+  }
+}
+
+TEST_CASE("runs of tokens that queue for experts lie on one device each") {
+  for (const double capacity : {0.0, 1.25}) {
+    const Model model{.experts = 4, .capacity = capacity};
+    SmallRun run = MakeRun("", model);
+    run.batch = 4;
+    const SmallResult one = Train(run);
+    for (const std::string mesh : {"context=4", "context=2,expert=2"}) {
+      INFO(mesh << ", capacity " << capacity);
+      run.mesh = mesh;
+      CheckNear(Train(run), one, 1e-5);
+    }
+    run.mesh = "context=2", run.experts = "context";  // experts on the axis of positions
+    CheckNear(Train(run), one, 1e-5);
+  }
+}
+
+TEST_CASE("schedule, stages, threads, recomputation and split states change no bit of it") {
+  SmallRun run = MakeRun("context=2");
+  run.steps = 5;
+  const SmallResult one = Train(run);
+  SmallRun other = run;
+  other.threads = 2;
+  CHECK(Train(other) == one);
+  for (const char* recompute : {"full", "selective,gather", "none,gather"}) {
+    other = run;
+    other.recompute = recompute;
+    CHECK(Train(other) == one);
+  }
+  other = run;
+  other.mesh = "pipe=2,context=2";
+  for (const char* schedule : {"1f1b", "gpipe", "zero_bubble"}) {
+    other.schedule = schedule;
+    CHECK(Train(other) == one);
+  }
+  other = run;
+  for (const bool overlap : {false, true}) {
+    other.overlap = overlap;
+    for (const Sharding& shard : {ShardStates(), ShardWeights()}) {
+      other.shard = shard;
+      SmallRun reference = run;
+      reference.shard.reduced = shard.gradients;
+      CHECK(Train(other) == Train(reference));
+    }
+  }
+}
+
+TEST_CASE("every program of a plan that splits positions runs") {
+  SmallRun run = MakeRun("context=2");
+  run.steps = 2;
+  CHECK_NOTHROW(RunEveryProgram(run));
+  run.generate = true;
+  CHECK_NOTHROW(RunEveryProgram(run));
+}
+
+// Bytes of a device's arena with so many layers and positions.
+int64_t ArenaBytes(const std::string& mesh, const char* recompute, int layers, int64_t positions) {
+  LlamaConfig config;
+  config.layers = layers, config.hidden = 256, config.inner = 512, config.heads = 8;
+  config.groups = 2, config.head_dim = 32, config.vocab = 64, config.sequence = positions;
+  CompileOptions options;
+  options.mesh = ParseMesh(mesh).value();
+  options.train.set_batch(1);
+  options.train.set_micro_batches(1);
+  options.train.set_recompute(recompute);
+  options.cluster.mutable_device()->set_kernel_threads(1);
+  const auto plan = Compile(BuildLlama(config), "long", options);
+  REQUIRE(plan.ok());
+  return plan->memory(0).arena_bytes();
+}
+
+// What a device keeps of a position for the backward of a layer, on average: what grows with both.
+double BytesKept(const std::string& mesh, const char* recompute) {
+  const auto of_layer = [&](int64_t positions) {
+    return ArenaBytes(mesh, recompute, 8, positions) - ArenaBytes(mesh, recompute, 4, positions);
+  };
+  return static_cast<double>(of_layer(4096) - of_layer(2048)) / (4 * 2048);
+}
+
+TEST_CASE("what is kept for the backward shrinks by the devices that split positions") {
+  for (const char* recompute : {"none,gather", "full"}) {
+    INFO(recompute);
+    const double one = BytesKept("", recompute);
+    const double split = BytesKept("context=4", recompute);
+    INFO(one / split << " of 4");
+    CHECK(split * 4 < 1.01 * one);
+  }
+}
+
+}  // namespace
+}  // namespace oneflow
