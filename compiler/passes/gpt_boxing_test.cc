@@ -185,6 +185,25 @@ TEST_CASE("GPT of real size on two axes: no layout of both together takes 0.2 % 
   }
 }
 
+TEST_CASE("GPT on context: keys and values are gathered, and the choice is exact at any depth") {
+  for (const int64_t layers : {2, 12}) {
+    GptConfig config = Config(layers);
+    config.hidden = 1024, config.sequence = 16384;
+    Graph graph = Logical(config, "context=8");
+    REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
+    REQUIRE(BindBatch(&graph, 1).ok());
+    REQUIRE(CheckAndInferShapes(&graph).ok());
+    std::vector<std::string> notes;
+    REQUIRE(GivePositions(&graph, /*documents=*/false, &notes).ok());
+    CHECK(notes.empty());
+    const Graph boxed = Boxed(std::move(graph), {.sequences = 1, .notes = &notes});
+    CHECK_THAT(notes.back(), Catch::Contains("none has a smaller sum"));
+    const Count count = BlockBoxing(boxed, /*update=*/false);
+    CHECK(count.at("all_gather") == 2 * layers);
+    CHECK(count.at("reduce_scatter") == 2 * layers);
+  }
+}
+
 // Each all_reduce is taken apart, and what stands between its halves works on a part. The last
 // all_gather of the blocks belongs to ln_f.
 void CheckHalves(Count count) {

@@ -42,6 +42,9 @@ int SharingClass(const Op& producer, Phase boxed) {
   return DerivesFromVariable(producer) ? static_cast<int>(boxed) : 0;
 }
 
+// Of integers, those that more read are positions or documents, which each block does.
+constexpr size_t kManyReaders = 8;
+
 // Sums of costs stay below this part of kForbidden.
 constexpr double kMostCosts = static_cast<double>(kForbidden) / 4;
 
@@ -239,23 +242,32 @@ class TermBuilder {
     return writer;
   }
 
-  // The boxing of `t` for readers of one phase.
+  // The boxing of `t` for readers of one phase. Positions and documents are few bytes beside what
+  // is computed with them, but blocks that share a boxing of theirs cannot be eliminated one after
+  // the other: each of many readers pays for its own.
   void AddBoxing(TensorId t, Phase phase, const std::vector<Use>& uses, int k) {
     const double bytes = BytesBefore(t);
     const DType dtype = ElementType(t);
     const double fires = Fires(phase);
-    std::vector<TensorPort> ports;
-    ports.push_back(MakeSourcePort(t, phase, k));
-    for (const Use& use : uses) {
-      ports.push_back(MakePort(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
-    }
     const auto integer = [](double x) { return static_cast<int64_t>(x); };
-    tables_->AddShared(std::move(ports),
-                       {kBoxing, k, integer(bytes), static_cast<int64_t>(dtype), integer(fires)},
-                       [=, this](const NdSbp& from, const NdSbp& need) {
-                         return ToCost(fires * prices_[k].Seconds(from[k], need[0],
-                                                                  BytesOn(k, bytes, from), dtype));
-                       });
+    const std::vector<int64_t> facts = {kBoxing, k, integer(bytes), static_cast<int64_t>(dtype),
+                                        integer(fires)};
+    const auto cost = [=, this](const NdSbp& from, const NdSbp& need) {
+      return ToCost(fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from), dtype));
+    };
+    const TensorPort source = MakeSourcePort(t, phase, k);
+    std::vector<TensorPort> readers;
+    for (const Use& use : uses) {
+      readers.push_back(
+          MakePort(use.op, k, [&](const Signature& row) { return row.in[use.input]; }));
+    }
+    if (!IsFloat(dtype) && readers.size() > kManyReaders) {
+      for (TensorPort& reader : readers)
+        tables_->AddShared({source, std::move(reader)}, facts, cost);
+      return;
+    }
+    readers.insert(readers.begin(), source);
+    tables_->AddShared(std::move(readers), facts, cost);
   }
 
   // A partial value must be reduced for the run to read it.

@@ -57,10 +57,9 @@ void CheckNear(const SmallResult& a, const SmallResult& b, double relative) {
   }
 }
 
-const std::vector<std::string> kMeshes = {"context=2",          "context=4",
-                                          "context=8",          "pipe=2,context=2",
-                                          "context=2,tensor=2", "tensor=2,context=4",
-                                          "context=2x2",        "pipe=2,context=2,tensor=2"};
+const std::vector<std::string> kMeshes = {
+    "context=2",          "context=4",          "context=8",   "pipe=2,context=2",
+    "context=2,tensor=2", "tensor=2,context=4", "context=2x2", "pipe=2,context=2,tensor=2"};
 const std::vector<std::string> kFewMeshes = {"context=4", "pipe=2,context=2"};
 
 TEST_CASE("20 steps with positions split over devices give the losses of one within 1e-5") {
