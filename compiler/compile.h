@@ -51,6 +51,7 @@ inline constexpr int kLaunchQueue = 64;
 // Uses of weights that are gathered ahead: at most, and where memory allows.
 inline constexpr int kMostPrefetch = 8;
 inline constexpr int kUsualPrefetch = 2;
+inline constexpr int kMostContextPieces = 64;
 
 struct CompileOptions {
   Mesh mesh;                      // no axes: one device
@@ -79,6 +80,9 @@ struct CompileOptions {
   // 0: a weight is gathered just before it is read. nullopt: kUsualPrefetch, or as many below as
   // fit the device. Only where exchanges overlap computation.
   std::optional<int> prefetch;
+  // Pieces, 1 to kMostContextPieces, in which keys and values of attention are gathered where axes
+  // split positions (passes/piece_attention.h). They change no bit.
+  int context_pieces = 1;
   // The graph in the plan states all chosen layouts (proto OpLayout). Compiled again with the same
   // options, it has the same layouts, whatever the prices are then.
   bool state_layouts = false;

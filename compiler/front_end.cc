@@ -145,6 +145,12 @@ constexpr FrontEndPass kPasses[] = {
      [](const FrontEndState& s) { return s.plan.train().precision() == proto::BF16; }, Narrow,
      nullptr},
     {"infer_sbp", nullptr, ChooseSbp, nullptr},
+    {"piece_attention", [](const FrontEndState& s) { return s.draft.context_pieces > 1; },
+     [](FrontEndState* s) {
+       PieceAttention(&s->draft.graph, s->draft.context_pieces, &s->choice);
+       return absl::OkStatus();
+     },
+     nullptr},
     {"split_variables", nullptr,
      [](FrontEndState* s) {
        SplitVariables(&s->draft.graph, &s->choice);

@@ -83,6 +83,13 @@ absl::Status CheckPrefetch(const CompileOptions& options) {
                     absl::StrCat("use 0 to ", kMostPrefetch));
 }
 
+absl::Status CheckPieces(const CompileOptions& options) {
+  const int pieces = options.context_pieces;
+  if (pieces >= 1 && pieces <= kMostContextPieces) return absl::OkStatus();
+  return InputError(absl::StrCat("context pieces ", pieces), "is no number of pieces of heads",
+                    absl::StrCat("use 1 to ", kMostContextPieces));
+}
+
 absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const UpdateRule& rule,
                                               int stages) {
   OptimizerOptions options;
@@ -119,6 +126,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.bucket_bytes = options.bucket_bytes;
   draft.lower.prefetch = draft.lower.overlap ? options.prefetch.value_or(kUsualPrefetch) : 0;
   draft.split_positions = options.split_positions;
+  draft.context_pieces = options.context_pieces;
   draft.keep_layouts = options.state_layouts;
   return draft;
 }
@@ -216,6 +224,7 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
   RETURN_IF_ERROR(CheckPrecision(options.train));
   RETURN_IF_ERROR(CheckPrefetch(options));
+  RETURN_IF_ERROR(CheckPieces(options));
   RETURN_IF_ERROR(CheckStageCount(graph));
   if (options.generate) return DraftGeneration(graph, options);
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;

@@ -23,6 +23,7 @@ struct ProgramDraft {
   size_t outputs = 0;            // keep so many outputs
   int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
   bool split_positions = false;  // see CompileOptions
+  int context_pieces = 1;        // see CompileOptions
   Graph graph;                   // boxed, once the front end has run
   std::vector<std::string> notes;
   bool keep_layouts = false;  // see CompileOptions::state_layouts

@@ -24,7 +24,7 @@ Factories CollectTables() {
         DropoutTable,       ElementwiseTable,    EmbeddingTable,       ExpertLinearTable,
         LayerNormTable,     LinearGradBiasTable, OptimizerTable,       RmsNormTable,
         RotaryTable,        RouteTable,          SplitHeadsTable,      SplitQkvTable,
-        HostTable,          InitVariableTable}) {
+        PartsTable,         HostTable,           InitVariableTable}) {
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << entry.kind;
     }

@@ -16,9 +16,10 @@
 //      DivideByCount        where labels are counted: the loss becomes a mean
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
-//      SplitVariables       states, gradients and weights at rest in parts
-//      Recompute            ops that the backward recomputes instead of keeping their results
-//      CastUses             weights at rest in parts: cast for each use instead of once a step
+//      PieceAttention       where asked: keys and values that are gathered, in pieces of their
+//      heads SplitVariables       states, gradients and weights at rest in parts Recompute ops that
+//      the backward recomputes instead of keeping their results CastUses             weights at
+//      rest in parts: cast for each use instead of once a step
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //      Fuse                 a product and what is done to it element by element -> one op
 //      OrderUpdate          with overlap: the update in the order in which gradients are finished
@@ -43,6 +44,7 @@
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/order_update.h"
+#include "compiler/passes/piece_attention.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_capacity.h"

@@ -26,6 +26,7 @@ std::vector<OpDef> DropoutOps();          // dropout.cc
 std::vector<OpDef> AttentionOps();        // attention.cc
 std::vector<OpDef> CausalAttentionOps();  // causal_attention.cc
 std::vector<OpDef> SplitQkvOps();         // split_qkv.cc
+std::vector<OpDef> PartsOps();            // parts.cc
 std::vector<OpDef> SplitHeadsOps();       // split_heads.cc
 std::vector<OpDef> CausalSoftmaxOps();    // causal_softmax.cc
 std::vector<OpDef> CachedAttentionOps();  // cached_attention.cc

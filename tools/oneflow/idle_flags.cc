@@ -17,10 +17,10 @@ bool HasTokenAxis(const Mesh& mesh) {
   });
 }
 
-// True if the axis tensor, or a factor of it (tensor.0), has two positions or more.
-bool HasTensor(const Mesh& mesh) {
-  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [](const Mesh::Axis& axis) {
-    return axis.size > 1 && axis.name.substr(0, axis.name.find('.')) == "tensor";
+// True if an axis of that name, or a factor of it (tensor.0), has two devices or more.
+bool HasAxis(const Mesh& mesh, std::string_view name) {
+  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [&](const Mesh::Axis& axis) {
+    return axis.size > 1 && axis.name.substr(0, axis.name.find('.')) == name;
   });
 }
 
@@ -33,7 +33,8 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
     std::fprintf(stderr, "oneflow: warning: --%s acts on nothing in this plan: %s\n", given.c_str(),
                  why);
   };
-  const bool one = mesh.devices() == 1, tokens = HasTokenAxis(mesh), tensor = HasTensor(mesh);
+  const bool one = mesh.devices() == 1, tokens = HasTokenAxis(mesh),
+             tensor = HasAxis(mesh, "tensor");
   const char* no_tokens = "no axis of 2 or more devices splits tokens (data, expert, context)";
   const auto split = std::count_if(mesh.axes.begin(), mesh.axes.end(),
                                    [](const Mesh::Axis& axis) { return axis.size > 1; });
@@ -50,6 +51,8 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
   warn("overlap", overlaps && one, "one device exchanges nothing");
   warn("bucket_bytes", one, "one device exchanges nothing");
   warn("bucket_bytes", !one && !overlaps, "exchanges are joined only with --overlap=true");
+  warn("context_pieces", FLAGS_context_pieces > 1 && !HasAxis(mesh, "context"),
+       "the mesh has no axis context of 2 or more devices");
   warn("prefetch", one, "one device exchanges nothing");
   warn("prefetch", !one && !overlaps, "weights are gathered ahead only with --overlap=true");
   warn("recompute", FLAGS_recompute.ends_with("gather") && !tokens && !tensor,

@@ -354,6 +354,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.prefetch, PrefetchFromFlags());
   ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
   options.experts = FLAGS_experts;
+  options.context_pieces = FLAGS_context_pieces;
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
   return result;

@@ -27,6 +27,7 @@ KernelTable ExpertLinearTable();     // expert_linear.cu
 KernelTable LayerNormTable();        // layer_norm.cu
 KernelTable LinearGradBiasTable();   // linear_grad_bias.cu
 KernelTable OptimizerTable();        // optimizer.cu
+KernelTable PartsTable();            // parts.cu
 KernelTable RmsNormTable();          // rms_norm.cu
 KernelTable RotaryTable();           // rotary.cu
 KernelTable RouteTable();            // route.cu

@@ -19,7 +19,7 @@ Factories CollectTables() {
        {AttentionTable, CachedAttentionTable, CausalSoftmaxTable, CopySlicesTable,
         CrossEntropyTable, DispatchTable, DropoutTable, ElementwiseTable, EmbeddingTable,
         ExpertLinearTable, LayerNormTable, LinearGradBiasTable, OptimizerTable, RmsNormTable,
-        RotaryTable, RouteTable, SplitHeadsTable, SplitQkvTable}) {
+        RotaryTable, RouteTable, SplitHeadsTable, SplitQkvTable, PartsTable}) {
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << std::string(entry.kind);
     }
