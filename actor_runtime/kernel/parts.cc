@@ -11,7 +11,7 @@ namespace {
 // copy(part, all) for each run of part `index`: the element where it begins in the part, and in
 // the tensor with all parts.
 template <typename Copy>
-void ForRunsOf(const KernelCall& call, const PartRows& p, int64_t index, Copy copy) {
+void CopyRuns(const KernelCall& call, const PartRows& p, int64_t index, Copy copy) {
   if (p.run == 0) return;
   ForPieces(call, p.rows, RowPiece(p.run), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
@@ -27,8 +27,8 @@ absl::StatusOr<Kernel> MakeTake(const KernelSetup& s) {
             index = IntAttr(s, "index")](const KernelCall& call) {
       const S* x = call.input<S>(0);
       S* y = call.output<S>(0);
-      ForRunsOf(call, p, index,
-                [&](int64_t part, int64_t all) { std::copy_n(x + all, p.run, y + part); });
+      CopyRuns(call, p, index,
+               [&](int64_t part, int64_t all) { std::copy_n(x + all, p.run, y + part); });
       return absl::OkStatus();
     };
   });
@@ -42,8 +42,8 @@ absl::StatusOr<Kernel> MakeJoin(const KernelSetup& s) {
       S* y = call.output<S>(0);
       for (int64_t i = 0; i < p.parts; ++i) {
         const S* x = call.input<S>(static_cast<int>(i));
-        ForRunsOf(call, p, i,
-                  [&](int64_t part, int64_t all) { std::copy_n(x + part, p.run, y + all); });
+        CopyRuns(call, p, i,
+                 [&](int64_t part, int64_t all) { std::copy_n(x + part, p.run, y + all); });
       }
       return absl::OkStatus();
     };

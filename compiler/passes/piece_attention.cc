@@ -186,9 +186,8 @@ class Piecer {
     const std::vector<Use>& uses = uses_[t];
     if (uses.empty()) return graph_.tensors[t].sbp;
     const NdSbp& need = needs[uses[0].op][uses[0].input];
-    const bool alike = std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return needs[use.op][use.input] == need;
-    });
+    const bool alike = std::all_of(
+        uses.begin(), uses.end(), [&](const Use& use) { return needs[use.op][use.input] == need; });
     const NdSbp& own = graph_.tensors[t].sbp;
     bool cuts = false;  // parts of a piece of heads
     for (size_t axis = 0; axis < own.size(); ++axis) {

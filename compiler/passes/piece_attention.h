@@ -1,5 +1,5 @@
-// Attention whose keys and values are gathered, in pieces of their heads: the gather of a piece runs
-// beside the attention of the pieces before it, and so does, in the backward, the reduction of
+// Attention whose keys and values are gathered, in pieces of their heads: the gather of a piece
+// runs beside the attention of the pieces before it, and so does, in the backward, the reduction of
 // their gradients.
 //
 //   k, v -> gather -> attention(q) -> out

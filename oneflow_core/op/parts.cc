@@ -49,8 +49,8 @@ Specs InferJoin(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, roles, narrow));
   for (int i = 1; i < v.n_inputs(); ++i) {
     RETURN_IF_ERROR(ExpectSameType(v, roles, 0, i));
-    RETURN_IF_ERROR(ExpectDims("part " + std::to_string(i), v.in(i), v.in_dims(0),
-                               "that of the first part"));
+    RETURN_IF_ERROR(
+        ExpectDims("part " + std::to_string(i), v.in(i), v.in_dims(0), "that of the first part"));
   }
   ASSIGN_OR_RETURN(const Parts p, FindParts(v, v.in(0), v.n_inputs(), 1));
   Shape shape = v.in(0).shape;

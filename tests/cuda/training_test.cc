@@ -71,6 +71,27 @@ TEST_CASE("a mixture of experts has the losses of the CPU in f32 and bf16") {
   }
 }
 
+TEST_CASE("positions split over devices have the losses of the CPU in f32 and bf16") {
+  LlamaConfig config;
+  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 2;
+  config.head_dim = 4, config.sequence = 16, config.vocab = 24;
+  for (const bool narrow : {false, true}) {
+    INFO((narrow ? "bf16" : "f32"));
+    SmallRun run;
+    run.model.sequence = config.sequence, run.model.vocab = config.vocab;
+    run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+    run.mesh = "context=4", run.context_pieces = 2;
+    run.batch = 2, run.micro_batches = 2, run.steps = 3;
+    run.precision = narrow ? proto::BF16 : proto::F32;
+    const SmallResult on_cpu = Train(run);
+    emulated::Reset({.devices = 4, .model = emulated::Model::kLazy});
+    const auto backend = cuda::OpenBackend({.ranks = 4});
+    REQUIRE(backend.ok());
+    CheckClose(Train(OnGpu(run, &*backend)), on_cpu, narrow ? 2e-2 : 1e-4);
+    CHECK(emulated::Diagnostics().empty());
+  }
+}
+
 TEST_CASE("kernels are loaded before they are launched, unless the environment says otherwise") {
   emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
   unsetenv("CUDA_MODULE_LOADING");

@@ -37,6 +37,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.prefetch = run.prefetch;
   options.shard = run.shard;
   options.experts = run.experts;
+  options.context_pieces = run.context_pieces;
   if (run.split_positions) {
     options.cluster.add_level()->set_size(8);
     options.cluster.mutable_device()->set_firing_seconds(1e-15);

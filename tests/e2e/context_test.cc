@@ -32,6 +32,16 @@ LlamaConfig Config(const Model& model) {
   return config;
 }
 
+// Exchanges cost little beside what devices compute, as with long sequences: work is split.
+proto::Cluster FastLinks() {
+  proto::Cluster cluster;
+  proto::Level* level = cluster.add_level();
+  level->set_size(16);
+  level->set_bandwidth(1e13);
+  level->set_latency(1e-12);
+  return cluster;
+}
+
 // Micro-batches of one sequence: there is nothing else to split than its positions.
 SmallRun MakeRun(const std::string& mesh, const Model& model = {}) {
   SmallRun run;
@@ -43,6 +53,7 @@ SmallRun MakeRun(const std::string& mesh, const Model& model = {}) {
     run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
   }
   run.documents = model.documents;
+  run.cluster = FastLinks();
   run.mesh = mesh;
   run.batch = 2, run.micro_batches = 2;
   return run;
@@ -61,6 +72,14 @@ const std::vector<std::string> kMeshes = {
     "context=2",          "context=4",          "context=8",   "pipe=2,context=2",
     "context=2,tensor=2", "tensor=2,context=4", "context=2x2", "pipe=2,context=2,tensor=2"};
 const std::vector<std::string> kFewMeshes = {"context=4", "pipe=2,context=2"};
+
+int64_t CountKernels(const proto::Plan& plan, const std::string& kernel) {
+  int64_t count = 0;
+  for (const proto::Program& program : plan.program()) {
+    for (const proto::Actor& actor : program.actor()) count += actor.kernel() == kernel;
+  }
+  return count;
+}
 
 TEST_CASE("20 steps with positions split over devices give the losses of one within 1e-5") {
   for (const Model& model : {Model{}, Model{.groups = 1}, Model{.documents = true},
@@ -129,6 +148,38 @@ TEST_CASE("schedule, stages, threads, recomputation and split states change no b
       SmallRun reference = run;
       reference.shard.reduced = shard.gradients;
       CHECK(Train(other) == Train(reference));
+    }
+  }
+}
+
+// Queries stay where they are; tensor splits groups of heads.
+void GatherKeys(proto::Graph* graph) {
+  for (proto::Op& op : *graph->mutable_op()) {
+    if (op.kind() != "attention") continue;
+    (*op.add_sbp()->mutable_on())["context"] = "S(1)";
+    (*op.mutable_sbp(0)->mutable_on())["tensor"] = "S(2)";
+  }
+}
+
+TEST_CASE("keys and values gathered in pieces of their heads change no bit") {
+  for (const std::string mesh : {"context=4", "context=2,tensor=2"}) {
+    SmallRun run = MakeRun(mesh);
+    run.edit = [build = run.edit](proto::Graph* graph) {
+      build(graph);
+      GatherKeys(graph);
+    };
+    run.steps = 4;
+    const SmallResult together = Train(run);
+    for (const int pieces : {2, 4}) {
+      run.context_pieces = pieces;
+      for (const char* recompute : {"", "full", "none,gather"}) {
+        INFO(mesh << ", " << pieces << " pieces, recompute " << recompute);
+        run.recompute = recompute;
+        run.overlap = pieces == 4;
+        const proto::Plan plan = CompileSmall(run);
+        CHECK(CountKernels(plan, "join_parts") > 0);
+        CHECK(Train(run, plan) == together);
+      }
     }
   }
 }

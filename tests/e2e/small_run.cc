@@ -78,6 +78,7 @@ std::string RecordKey(const SmallRun& run) {
                   static_cast<int>(run.shard.gather));
   if (!run.experts.empty()) absl::StrAppend(&key, ";experts ", run.experts);
   if (run.documents) absl::StrAppend(&key, ";documents");
+  if (run.context_pieces > 1) absl::StrAppend(&key, ";pieces ", run.context_pieces);
   if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
                       run.device == proto::CPU ? "" : ";on GPUs");

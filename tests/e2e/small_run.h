@@ -46,7 +46,8 @@ struct SmallRun {
   bool split_positions = false;  // and nothing that messages cost, so that it is done
   bool overlap = false;
   Sharding shard = {};
-  std::string experts;     // the axis that splits experts
+  std::string experts;  // the axis that splits experts
+  int context_pieces = 1;
   bool documents = false;  // samples are documents, each of which ends with token 0
   std::optional<int> prefetch;
   std::function<void(proto::Graph*)> edit;      // of the model's graph; may be null

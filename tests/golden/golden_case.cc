@@ -101,6 +101,7 @@ struct State {
     draft.lower.bucket_bytes = golden.bucket_bytes;
     draft.lower.prefetch = golden.prefetch;
     draft.positions = golden.positions;
+    draft.context_pieces = golden.context_pieces;
     plan.set_version(kPlanVersion);
     plan.set_kernel_threads(1);
     plan.set_launch_queue(1);
@@ -267,6 +268,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.bucket_bytes = std::stoll(value);
     } else if (key == "documents") {
       golden.documents = true;
+    } else if (key == "context_pieces") {
+      golden.context_pieces = std::stoi(value);
     } else if (key == "prefetch") {
       golden.prefetch = std::stoi(value);
     } else if (key == "chunks") {

@@ -11,6 +11,7 @@
 //   residual: bf16           (optional; with it the residual stream, too)
 //   device: cuda             (optional; else host_copies does nothing)
 //   documents: kept apart    (optional; of give_positions)
+//   context_pieces: 2        (optional; of piece_attention)
 //   overlap: 1000            (optional; exchanges on streams of their own, in buckets of so many
 //                            bytes)
 //   show: boxing             (optional; see below)
@@ -62,6 +63,7 @@ struct GoldenCase {
   bool overlap = false;
   int64_t bucket_bytes = 0;
   int prefetch = 0;
+  int context_pieces = 1;
   bool documents = false;
   std::vector<std::string> show, names, segments;  // empty: all
   std::string graph;
