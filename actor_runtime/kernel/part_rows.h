@@ -15,11 +15,11 @@ struct PartRows {
   int64_t elements() const { return rows * run; }  // of a part
 };
 
-// `whole`: the port of the tensor with all parts.
-inline PartRows FindPartRows(const KernelSetup& s, const Port& whole, int64_t parts) {
+// `all`: the port of the tensor with all parts.
+inline PartRows FindPartRows(const KernelSetup& s, const Port& all, int64_t parts) {
   const auto dim = static_cast<int>(IntAttr(s, "dim"));
-  const Dims local = whole.local();
-  const int64_t of_block = whole.dims[dim] / (IntAttr(s, "blocks", 1) * parts);
+  const Dims local = all.local();
+  const int64_t of_block = all.dims[dim] / (IntAttr(s, "blocks", 1) * parts);
   PartRows p{.parts = parts, .run = of_block * DimsProduct(local, dim + 1)};
   if (p.run > 0) p.rows = Product(local) / (parts * p.run);
   return p;

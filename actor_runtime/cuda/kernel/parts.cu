@@ -4,6 +4,7 @@
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "actor_runtime/kernel/part_rows.h"
+#include "oneflow_core/base/status.h"
 
 namespace oneflow::cuda {
 namespace {
