@@ -35,26 +35,32 @@ SoftmaxRows<T> SoftmaxInPlace(T* scores, const Visibility<T>& visibility, int64_
   const auto at = [tile = scores + r * kLanes<T>](int64_t key, int i) {
     return tile + key / kLanes<T> * (kBlock * kLanes<T>)+key % kLanes<T> + i * kLanes<T>;
   };
-  Vec<T> top[kPanelRows], sum[kPanelRows] = {};
-  for (Vec<T>& row : top) row = Broadcast<T>(kLowest);
-  visibility.ForVectorsOf(r, [&](int64_t key, bool masked) {
+  visibility.ForMaskedOf(r, [&](int64_t key) ONEFLOW_INLINED {
 #pragma GCC unroll 8
     for (int i = 0; i < kPanelRows; ++i) {
-      Vec<T> v = Load<T>(at(key, i));
-      if (masked) Store<T>(at(key, i), v = visibility.Keep(v, r + i, key, kLowest));
-      top[i] = Max<T>(top[i], v);
+      Store<T>(at(key, i), visibility.Keep(Load<T>(at(key, i)), r + i, key, kLowest));
+    }
+  });
+  Vec<T> top[kPanelRows], sum[kPanelRows] = {};
+  for (Vec<T>& row : top) row = Broadcast<T>(kLowest);
+  visibility.ForRunsOf(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+    for (int64_t key = begin; key < end; key += kWidth<T>) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kPanelRows; ++i) top[i] = Max<T>(top[i], Load<T>(at(key, i)));
     }
   });
   SoftmaxRows<T> rows;
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxLane<T>(top[i]);
-  visibility.ForVectorsOf(r, [&](int64_t key, bool) {
+  visibility.ForRunsOf(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+    for (int64_t key = begin; key < end; key += kWidth<T>) {
 #pragma GCC unroll 8
-    for (int i = 0; i < kPanelRows; ++i) {
-      const T shift = rows.max[i] == kLowest ? T(0) : rows.max[i];  // -inf - -inf is no number
-      const Vec<T> p = Exp(Load<T>(at(key, i)) - shift);
-      Store<T>(at(key, i), p);
-      sum[i] += p;
+      for (int i = 0; i < kPanelRows; ++i) {
+        const T shift = rows.max[i] == kLowest ? T(0) : rows.max[i];  // -inf - -inf is no number
+        const Vec<T> p = Exp(Load<T>(at(key, i)) - shift);
+        Store<T>(at(key, i), p);
+        sum[i] += p;
+      }
     }
   });
 #pragma GCC unroll 8
@@ -62,17 +68,22 @@ SoftmaxRows<T> SoftmaxInPlace(T* scores, const Visibility<T>& visibility, int64_
   return rows;
 }
 
-// c = a b for a tile of queries r, ... of a block: `a` its weights, a panel matrix of kBlock rows, of
-// which the columns of keys that it may see are there; `b` one panel, with a row for each key.
+// c = a b for a tile of queries r, ... of a block; all are panel matrices, a and c of kBlock rows, b
+// of `padded`, with `width` columns. Of a, the columns of the keys that the tile may see are there.
 template <typename T>
-ONEFLOW_INLINE void MultiplySeen(const Visibility<T>& visibility, int64_t r, const T* a, const T* b,
-                                 T* c) {
-  Vec<T> sum[kPanelRows][2] = {};
-  visibility.ForRunsOf(r, [&](int64_t begin, int64_t end) {
+void MultiplySeen(const Visibility<T>& visibility, int64_t r, const T* a, const T* b,
+                  int64_t padded, int64_t width, T* c) {
+  for (int64_t column = 0; column < width; column += kLanes<T>) {
+    T* tile = c + column * kBlock + r * kLanes<T>;
+    for (int64_t i = 0; i < kPanelRows * kLanes<T>; i += kWidth<T>) Store<T>(tile + i, Vec<T>{});
+  }
+  visibility.ForRunsOf(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
     const PanelRows<T> left{a + begin * kBlock + r * kLanes<T>, kBlock * kLanes<T>};
-    MultiplyPanel<T, 2>(left, b + begin * kLanes<T>, end - begin, sum);
+    for (int64_t column = 0; column < width; column += kLanes<T>) {
+      AddTileProduct<T>(left, b + column * padded + begin * kLanes<T>, end - begin,
+                        c + column * kBlock + r * kLanes<T>);
+    }
   });
-  StoreTile<T>(sum, c);
 }
 
 // The operands of a group: keys and values in panels, and room for a block.
@@ -91,9 +102,7 @@ ONEFLOW_INLINE void FinishTile(const AttentionOperands<T>& b, const Visibility<T
   const int64_t there = Least(kPanelRows, visibility.rows - r);
   const SoftmaxRows<T> softmax = SoftmaxInPlace<T>(b.s, visibility, r);
   for (int64_t i = 0; i < there; ++i) lse[r + i] = softmax.max[i] + Log(softmax.sum[i]);
-  for (int64_t c = 0; c < b.width; c += kLanes<T>) {
-    MultiplySeen<T>(visibility, r, b.s, b.v + c * b.padded, b.o + c * kBlock + r * kLanes<T>);
-  }
+  MultiplySeen<T>(visibility, r, b.s, b.v, b.padded, b.width, b.o);
   for (int64_t i = 0; i < there; ++i) {
     const T sum = softmax.sum[i];
     FromPanels<T>(b.o + (r + i) * kLanes<T>, kBlock, 1, d, sum == 0 ? T(0) : T(1) / sum,
@@ -116,11 +125,11 @@ void Attention(const AttentionGroup<S>& h, S* out, int64_t out_row, T* lse, bool
   ToPanels<T>(h.k, h.kv_row, h.keys, h.d, T(1), k, b.padded);
   TransposePanels<T>(k, b.padded, h.keys, h.d, kt);
   ToPanels<T>(h.v, h.kv_row, h.keys, h.d, T(1), v, b.padded);
-  const auto score = [&](const SeenPanel& seen, int64_t r) {
+  const auto score = [&](const SeenPanel& seen, int64_t r) ONEFLOW_INLINED {
     const int64_t key = seen.panel * kLanes<T>;
     T* scores = b.s + key * kBlock + r * kLanes<T>;
     const T *left = b.q + r * kLanes<T>, *right = b.kt + key * h.d;
-    if (h.keys - key > kWidth<T>) {
+    if (visibility.ends[r / kPanelRows] - key > kWidth<T>) {
       ScoreTile<T, 2>(left, right, h.d, scores);
     } else {
       ScoreTile<T, 1>(left, right, h.d, scores);

@@ -44,7 +44,7 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, const Visibili
 // Probabilities and score gradients of the block.
 template <typename T>
 void ScoreGrads(const AttentionGradBlock<T> b, const Visibility<T>& visibility) {
-  visibility.ForTiles([&](const SeenPanel& seen, int64_t r) {
+  visibility.ForTiles([&](const SeenPanel& seen, int64_t r) ONEFLOW_INLINED {
     if (visibility.keys - seen.panel * kLanes<T> > kWidth<T>) {
       ScoreGradTile<T, 2>(b, visibility, seen, r);
     } else {
@@ -53,33 +53,17 @@ void ScoreGrads(const AttentionGradBlock<T> b, const Visibility<T>& visibility) 
   });
 }
 
-// dq of the block, a panel matrix of kBlock rows: ds times k, a panel matrix of `padded` rows.
-template <typename T>
-void QueryGrad(const AttentionGradBlock<T> b, const Visibility<T>& visibility, const T* k,
-               int64_t padded, T* dq) {
-  for (int64_t r = 0; r < visibility.rows; r += kPanelRows) {
-    for (int64_t c = 0; c < b.width; c += kLanes<T>) {
-      MultiplySeen<T>(visibility, r, b.ds, k + c * padded, dq + c * kBlock + r * kLanes<T>);
-    }
-  }
-}
-
 // Adds the block's contribution to dk or dv (panel matrices of `padded` rows): weightsT times
 // `right`.
 template <typename T>
 void AddKeyGrad(const AttentionGradBlock<T> b, const Visibility<T>& visibility, const T* weights,
                 const T* right, int64_t padded, T* to) {
-  visibility.ForKeyTiles([&](const SeenPanel& seen, int64_t key) {
+  visibility.ForKeyTiles([&](int64_t key, int64_t begin, int64_t end) ONEFLOW_INLINED {
+    const PanelColumns<T> left{weights + key / kLanes<T> * (kBlock * kLanes<T>)+begin * kLanes<T> +
+                               key % kLanes<T>};
     for (int64_t c = 0; c < b.width; c += kLanes<T>) {
-      T* sums = to + c * padded + key * kLanes<T>;
-      Vec<T> sum[kPanelRows][2];
-      LoadTile<T>(sums, sum);
-      visibility.ForQueriesOf(seen, [&](int64_t begin, int64_t end) {
-        const PanelColumns<T> left{weights + seen.panel * (kBlock * kLanes<T>)+begin * kLanes<T> +
-                                   key % kLanes<T>};
-        MultiplyPanel<T, 2>(left, right + c * kBlock + begin * kLanes<T>, end - begin, sum);
-      });
-      StoreTile<T>(sum, sums);
+      AddTileProduct<T>(left, right + c * kBlock + begin * kLanes<T>, end - begin,
+                        to + c * padded + key * kLanes<T>);
     }
   });
 }
@@ -117,7 +101,9 @@ void AttentionGrad(const AttentionGroup<S>& h, const S* dout, const S* out, int6
       const AttentionGradBlock<T> b{q, from, kt, vt, block_lse, delta, p, ds, h.d, width};
       visibility.StartBlock(first, rows);
       ScoreGrads<T>(b, visibility);
-      QueryGrad<T>(b, visibility, k, padded, dq_block);
+      for (int64_t r = 0; r < rows; r += kPanelRows) {
+        MultiplySeen<T>(visibility, r, ds, k, padded, width, dq_block);
+      }
       FromPanels<T>(dq_block, kBlock, rows, h.d, scale, dq + q_at, h.q_row, false);
       AddKeyGrad<T>(b, visibility, ds, q, padded, dk_sum);
       AddKeyGrad<T>(b, visibility, p, from, padded, dv_sum);

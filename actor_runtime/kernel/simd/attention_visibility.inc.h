@@ -86,6 +86,7 @@ struct Visibility {
   Lane<T> low[kBlock], high[kBlock], document[kBlock];
   SeenPanel* seen;  // in ascending order; the others are hidden from all its queries
   int64_t n_seen;
+  int64_t ends[kBlock / kPanelRows];  // of each tile: the end of the keys that it may see
 
   // Takes 2 lanes a key and 24 bytes a panel of `scratch`.
   Visibility(const AttentionVisibility& v, int64_t n, T** scratch) : given(v), keys(n) {
@@ -129,50 +130,71 @@ struct Visibility {
         bounds->document.Add(of);
       }
     }
+    int64_t last[kBlock / kPanelRows] = {};
     n_seen = 0;
     for (int64_t panel = 0; panel * kLanes<T> < keys; ++panel) {
       const KeyBounds& there = panels[panel];
       if (!block.MaySee(there)) continue;
       SeenPanel s{static_cast<int32_t>(panel), 0, 0};
       for (int64_t tile = 0; tile * kPanelRows < rows; ++tile) {
-        if (tiles[tile].MaySee(there)) s.some |= 1 << tile;
+        if (tiles[tile].MaySee(there)) s.some |= 1 << tile, last[tile] = panel;
         if (tiles[tile].SeeAll(there)) s.all |= 1 << tile;
       }
       if ((panel + 1) * kLanes<T> > keys) s.all = 0;  // nor does a query see padding
       if (s.some != 0) seen[n_seen++] = s;
     }
+    for (int64_t tile = 0; tile * kPanelRows < rows; ++tile) {
+      ends[tile] = FindEnd(tiles[tile], last[tile]);
+    }
   }
 
-  // The end of the keys of a panel that begins at `key`.
-  ONEFLOW_INLINE int64_t PanelEnd(int64_t key) const { return Least(key + kLanes<T>, keys); }
+  // The end of the keys that some of the queries of bounds `tile` may see; the last of them is in
+  // `panel`.
+  int64_t FindEnd(const QueryBounds& tile, int64_t panel) const {
+    int64_t end = Least((panel + 1) * kLanes<T>, keys);
+    while (end > panel * kLanes<T> &&
+           (positions[end - 1] > tile.high.most || positions[end - 1] < tile.low.least)) {
+      --end;
+    }
+    return end;
+  }
 
   // visit(panel, r) for each panel and each tile of queries r, ... that may see some of it.
   template <typename Visit>
   ONEFLOW_INLINE void ForTiles(Visit visit) const {
     for (int64_t i = 0; i < n_seen; ++i) {
-      for (int64_t r = 0; r < rows; r += kPanelRows) {
-        if (seen[i].IsSeen(r / kPanelRows)) visit(seen[i], r);
+      const SeenPanel panel = seen[i];
+      for (uint32_t tiles = panel.some; tiles != 0; tiles &= tiles - 1) {
+        visit(panel, __builtin_ctz(tiles) * kPanelRows);
       }
     }
   }
 
-  // visit(panel, key) for each tile of kPanelRows keys from `key` on that a query may see.
+  // visit(key, begin, end) for each tile of kPanelRows keys from `key` on, and each run of queries
+  // [begin, end), whole tiles, that may see some of its panel.
   template <typename Visit>
   ONEFLOW_INLINE void ForKeyTiles(Visit visit) const {
     for (int64_t i = 0; i < n_seen; ++i) {
-      const int64_t begin = seen[i].panel * kLanes<T>, end = PanelEnd(begin);
-      for (int64_t key = begin; key < end; key += kPanelRows) visit(seen[i], key);
+      const int64_t first = seen[i].panel * kLanes<T>, last = Least(first + kLanes<T>, keys);
+      for (uint32_t tiles = seen[i].some; tiles != 0;) {
+        const int64_t begin = __builtin_ctz(tiles), end = begin + __builtin_ctz(~(tiles >> begin));
+        const int64_t rows_end = Least(end * kPanelRows, rows);
+        for (int64_t key = first; key < last; key += kPanelRows) {
+          visit(key, begin * kPanelRows, rows_end);
+        }
+        tiles &= ~uint32_t{0} << end;
+      }
     }
   }
 
-  // visit(key, masked) for each vector of keys that the tile r, ... may see.
+  // visit(key) for each vector of keys that the tile r, ... may see in part.
   template <typename Visit>
-  ONEFLOW_INLINE void ForVectorsOf(int64_t r, Visit visit) const {
+  ONEFLOW_INLINE void ForMaskedOf(int64_t r, Visit visit) const {
     const int64_t tile = r / kPanelRows;
     for (int64_t i = 0; i < n_seen; ++i) {
-      if (!seen[i].IsSeen(tile)) continue;
-      const int64_t begin = seen[i].panel * kLanes<T>, end = PanelEnd(begin);
-      for (int64_t key = begin; key < end; key += kWidth<T>) visit(key, seen[i].IsMasked(tile));
+      if (!seen[i].IsSeen(tile) || !seen[i].IsMasked(tile)) continue;
+      const int64_t begin = seen[i].panel * kLanes<T>, end = Least(begin + kLanes<T>, ends[tile]);
+      for (int64_t key = begin; key < end; key += kWidth<T>) visit(key);
     }
   }
 
@@ -184,20 +206,10 @@ struct Visibility {
       const int64_t first = i;
       while (i < n_seen && seen[i].IsSeen(tile) && seen[i].panel - seen[first].panel == i - first) ++i;
       if (i > first) {
-        visit(seen[first].panel * kLanes<T>, PanelEnd(seen[i - 1].panel * kLanes<T>));
+        visit(seen[first].panel * kLanes<T>, Least((seen[i - 1].panel + 1) * kLanes<T>, ends[tile]));
       } else {
         ++i;
       }
-    }
-  }
-
-  // visit(begin, end) for each run of queries, whole tiles, that may see some of the panel.
-  template <typename Visit>
-  ONEFLOW_INLINE void ForQueriesOf(const SeenPanel& panel, Visit visit) const {
-    for (int64_t tile = 0; panel.some >> tile != 0; ++tile) {
-      const int64_t first = tile;
-      while (panel.IsSeen(tile)) ++tile;
-      if (tile > first) visit(first * kPanelRows, Least(tile * kPanelRows, rows));
     }
   }
 

@@ -109,20 +109,19 @@ ONEFLOW_INLINE void MultiplyPanel(A a, const T* b, int64_t depth,
   }
 }
 
-// A tile of kPanelRows rows, one panel wide, of a panel matrix.
-template <typename T>
-ONEFLOW_INLINE void LoadTile(const T* from, Vec<T> (&tile)[kPanelRows][2]) {
+// c += a b for a tile of kPanelRows rows of c, one panel wide; c is part of a panel matrix.
+template <typename T, typename A>
+ONEFLOW_INLINE void AddTileProduct(A a, const T* b, int64_t depth, T* c) {
+  Vec<T> sum[kPanelRows][2];
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) {
-    tile[i][0] = Load<T>(from + i * kLanes<T>);
-    tile[i][1] = Load<T>(from + i * kLanes<T> + kWidth<T>);
+    sum[i][0] = Load<T>(c + i * kLanes<T>);
+    sum[i][1] = Load<T>(c + i * kLanes<T> + kWidth<T>);
   }
-}
-template <typename T>
-ONEFLOW_INLINE void StoreTile(const Vec<T> (&tile)[kPanelRows][2], T* to) {
+  MultiplyPanel<T, 2>(a, b, depth, sum);
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) {
-    Store<T>(to + i * kLanes<T>, tile[i][0]);
-    Store<T>(to + i * kLanes<T> + kWidth<T>, tile[i][1]);
+    Store<T>(c + i * kLanes<T>, sum[i][0]);
+    Store<T>(c + i * kLanes<T> + kWidth<T>, sum[i][1]);
   }
 }
