@@ -3,8 +3,8 @@
 //
 //   context_attention TOKENS HEADS D ROUNDS DEVICES ...
 //
-// A line for each share: its name, then for each device the seconds of its shortest round (CPU
-// seconds of the thread, which other processes hardly change). `causal` is the whole sequence
+// A line for each share: its name, a colon, then for each device the seconds of its shortest round
+// (CPU seconds of the thread, which other processes hardly change). `causal` is the whole sequence
 // without positions. For each number of devices, of p: `zigzag p` gives device i pieces i and
 // 2p - 1 - i of 2p, and keys lie device after device; `contiguous p` gives it piece i of p.
 #include <algorithm>
@@ -140,7 +140,7 @@ int Main(int argc, char** argv) {
     for (Share& share : shares) Measure(sequence, share);
   }
   for (const Share& share : shares) {
-    std::printf("%s", share.name.c_str());
+    std::printf("%s:", share.name.c_str());
     for (const double seconds : share.seconds) std::printf(" %.6f", seconds);
     std::printf("\n");
   }

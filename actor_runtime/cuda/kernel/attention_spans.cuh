@@ -107,7 +107,7 @@ __device__ inline SpansExtent FindExtent(const RowSpans& spans, int first) {
 // of 64 rows, or twice as many as often as it takes for kParts of them.
 struct SeenParts {
   static constexpr int kParts = 512, kAtOnce = 4;
-  unsigned char seen[kParts];
+  unsigned char hidden[kParts];
 
   __device__ static int Part(int row, int rows) {
     int shift = 6;
@@ -132,7 +132,7 @@ struct SeenParts {
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         const bool any_lane = __any_sync(kAllLanes, any[j]);
-        if (LaneIndex() == 0) seen[part + j] = any_lane;
+        if (LaneIndex() == 0) hidden[part + j] = !any_lane;
       }
     }
     __syncthreads();
@@ -143,7 +143,7 @@ struct SeenParts {
   template <int kStep>
   __device__ int Next(int tile, int rows) const {
     static_assert(64 % kStep == 0);
-    while (tile < rows && !seen[Part(tile, rows)]) tile += kStep;
+    while (tile < rows && hidden[Part(tile, rows)]) tile += kStep;
     return tile;
   }
 };
