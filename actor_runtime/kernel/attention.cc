@@ -91,16 +91,15 @@ absl::StatusOr<Kernel> MakeForward(const KernelSetup& s, bool packed) {
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
-    return
-        [a = shape, base, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
-          S* out = call.output<S>(0);
-          T* lse = call.output<T>(1);
-          a.ForGroups<T>(call, [&](int64_t i, T* scratch) {
-            kernels.forward(a.Group<S>(call, i, 0, base), out + a.OutAt(i), a.out_row(),
-                            lse + a.LseAt(i), call.accumulate, scratch);
-          });
-          return absl::OkStatus();
-        };
+    return [a = shape, base, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
+      S* out = call.output<S>(0);
+      T* lse = call.output<T>(1);
+      a.ForGroups<T>(call, [&](int64_t i, T* scratch) {
+        kernels.forward(a.Group<S>(call, i, 0, base), out + a.OutAt(i), a.out_row(),
+                        lse + a.LseAt(i), call.accumulate, scratch);
+      });
+      return absl::OkStatus();
+    };
   });
 }
 

@@ -296,9 +296,7 @@ struct VisibilityFinder {
   }
   bool IsCausal() const { return window == 0 && given == 0; }
   Visibility Find(const KernelCall& call) const {
-    const auto numbers = [&](int i) {
-      return i < given ? call.input<int32_t>(base + i) : nullptr;
-    };
+    const auto numbers = [&](int i) { return i < given ? call.input<int32_t>(base + i) : nullptr; };
     return {window, numbers(0), numbers(1), numbers(2), numbers(3)};
   }
 };

@@ -138,8 +138,8 @@ struct SeenParts {
     __syncthreads();
   }
 
-  // The first of rows `tile`, tile + kStep, ... below `rows` whose part may be seen: a tile of kStep
-  // rows, which divides 64, has no other. After the last it is `rows` or more.
+  // The first of rows `tile`, tile + kStep, ... below `rows` whose part may be seen: a tile of
+  // kStep rows, which divides 64, has no other. After the last it is `rows` or more.
   template <int kStep>
   __device__ int Next(int tile, int rows) const {
     static_assert(64 % kStep == 0);

@@ -195,8 +195,8 @@ Attention Zigzag(int64_t s, int p, int device, int64_t d, DType dtype) {
 
 TEST_CASE("attention by positions without documents: devices with two pieces of a sequence") {
   for (const auto& [dtype, d] : kPlaced) {
-    for (const int device : {0, 1}) CheckAttention(Zigzag(200, 2, device, d, dtype));
-    for (const int device : {0, 2, 3}) CheckAttention(Zigzag(520, 4, device, d, dtype));
+    for (const int device : {0, 1}) CheckAttention(Zigzag(150, 2, device, d, dtype));
+    CheckAttention(Zigzag(520, 4, 2, d, dtype));
     Attention a = Zigzag(300, 2, 1, d, dtype);
     a.window = 70;
     CheckAttention(a);
@@ -204,7 +204,8 @@ TEST_CASE("attention by positions without documents: devices with two pieces of 
 }
 
 // A masked pair would make the sums of its row no number. The last device sees neither piece 5, nor
-// 6, nor 7, which lie between those that it sees; and 64 queries more, before all keys, see nothing.
+// 6, nor 7, which lie between those that it sees; and 64 queries more, before all keys, see
+// nothing.
 TEST_CASE("attention reads no tile of which a block sees nothing") {
   for (const auto& [dtype, d] : kPlaced) {
     Attention a = Zigzag(512, 4, 3, d, dtype);

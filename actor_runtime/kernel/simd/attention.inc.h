@@ -68,8 +68,9 @@ SoftmaxRows<T> SoftmaxInPlace(T* scores, const Visibility<T>& visibility, int64_
   return rows;
 }
 
-// c = a b for a tile of queries r, ... of a block; all are panel matrices, a and c of kBlock rows, b
-// of `padded`, with `width` columns. Of a, the columns of the keys that the tile may see are there.
+// c = a b for a tile of queries r, ... of a block; all are panel matrices, a and c of kBlock rows,
+// b of `padded`, with `width` columns. Of a, the columns of the keys that the tile may see are
+// there.
 template <typename T>
 void MultiplySeen(const Visibility<T>& visibility, int64_t r, const T* a, const T* b,
                   int64_t padded, int64_t width, T* c) {

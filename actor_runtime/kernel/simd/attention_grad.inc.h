@@ -9,11 +9,11 @@
 // store through a pointer could change what a reference refers to, so it would be loaded again.
 template <typename T>
 struct AttentionGradBlock {
-  const T *q, *dout;       // panel matrices of kBlock rows; q times the scale
-  const T *kt, *vt;        // transposed panels
-  const T *lse, *delta;    // of the block's rows; delta = dout . out
-  T *p, *ds;               // probabilities, gradients of scaled scores
-  int64_t d, width;        // width: d rounded up to full panels
+  const T *q, *dout;     // panel matrices of kBlock rows; q times the scale
+  const T *kt, *vt;      // transposed panels
+  const T *lse, *delta;  // of the block's rows; delta = dout . out
+  T *p, *ds;             // probabilities, gradients of scaled scores
+  int64_t d, width;      // width: d rounded up to full panels
 };
 
 template <typename T, int kVectors>
@@ -45,7 +45,7 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, const Visibili
 template <typename T>
 void ScoreGrads(const AttentionGradBlock<T> b, const Visibility<T>& visibility) {
   visibility.ForTiles([&](const SeenPanel& seen, int64_t r) ONEFLOW_INLINED {
-    if (visibility.keys - seen.panel * kLanes<T> > kWidth<T>) {
+    if (visibility.keys - seen.panel * kLanes < T >> kWidth<T>) {
       ScoreGradTile<T, 2>(b, visibility, seen, r);
     } else {
       ScoreGradTile<T, 1>(b, visibility, seen, r);
@@ -95,8 +95,7 @@ void AttentionGrad(const AttentionGroup<S>& h, const S* dout, const S* out, int6
       for (int64_t i = 0; i < rows; ++i) {
         block_lse[i] = lse[head * h.queries + first + i];
         const S *a = dout + out_at + i * out_row, *b = out + out_at + i * out_row;
-        delta[i] =
-            SumTerms<T>(h.d, [&](auto load, int64_t c) { return load(a, c) * load(b, c); });
+        delta[i] = SumTerms<T>(h.d, [&](auto load, int64_t c) { return load(a, c) * load(b, c); });
       }
       const AttentionGradBlock<T> b{q, from, kt, vt, block_lse, delta, p, ds, h.d, width};
       visibility.StartBlock(first, rows);

@@ -93,7 +93,8 @@ struct Visibility {
     const int64_t padded = RoundUp(n, kLanes<T>), n_panels = padded / kLanes<T>;
     positions = reinterpret_cast<Lane<T>*>(Take(scratch, padded));
     documents = reinterpret_cast<Lane<T>*>(Take(scratch, padded));
-    constexpr int64_t kOfBounds = sizeof(KeyBounds) / sizeof(T), kOfSeen = sizeof(SeenPanel) / sizeof(T);
+    constexpr int64_t kOfBounds = sizeof(KeyBounds) / sizeof(T),
+                      kOfSeen = sizeof(SeenPanel) / sizeof(T);
     panels = reinterpret_cast<KeyBounds*>(Take(scratch, n_panels * kOfBounds));
     seen = reinterpret_cast<SeenPanel*>(Take(scratch, n_panels * kOfSeen));
     for (int64_t key = 0; key < padded; ++key) {
@@ -140,7 +141,7 @@ struct Visibility {
         if (tiles[tile].MaySee(there)) s.some |= 1 << tile, last[tile] = panel;
         if (tiles[tile].SeeAll(there)) s.all |= 1 << tile;
       }
-      if ((panel + 1) * kLanes<T> > keys) s.all = 0;  // nor does a query see padding
+      if ((panel + 1) * kLanes < T >> keys) s.all = 0;  // nor does a query see padding
       if (s.some != 0) seen[n_seen++] = s;
     }
     for (int64_t tile = 0; tile * kPanelRows < rows; ++tile) {
@@ -204,9 +205,11 @@ struct Visibility {
     const int64_t tile = r / kPanelRows;
     for (int64_t i = 0; i < n_seen;) {
       const int64_t first = i;
-      while (i < n_seen && seen[i].IsSeen(tile) && seen[i].panel - seen[first].panel == i - first) ++i;
+      while (i < n_seen && seen[i].IsSeen(tile) && seen[i].panel - seen[first].panel == i - first)
+        ++i;
       if (i > first) {
-        visit(seen[first].panel * kLanes<T>, Least((seen[i - 1].panel + 1) * kLanes<T>, ends[tile]));
+        visit(seen[first].panel * kLanes<T>,
+              Least((seen[i - 1].panel + 1) * kLanes<T>, ends[tile]));
       } else {
         ++i;
       }
@@ -219,7 +222,7 @@ struct Visibility {
     __builtin_memcpy(&position, positions + key, sizeof position);
     __builtin_memcpy(&of, documents + key, sizeof of);
     auto sees = (position >= low[r]) & (position <= high[r]) & (of == document[r]);
-    if (key + kWidth<T> > keys) sees &= LaneIndices<T>() < static_cast<Lane<T>>(keys - key);
+    if (key + kWidth < T >> keys) sees &= LaneIndices<T>() < static_cast<Lane<T>>(keys - key);
     return sees ? x : Broadcast<T>(fill);
   }
 };
