@@ -66,7 +66,7 @@ absl::Status ExpectWhere(const Form& form, const OpView& v, const QkvShapes& sha
     if (queries == keys) return absl::OkStatus();
     return Mismatch("queries and keys differ in number, " + std::to_string(queries[1]) + " and " +
                         std::to_string(keys[1]),
-                    "give positions and documents of both");
+                    "give positions of both");
   }
   const int n = v.n_inputs() - form.base();
   if (n % 2 != 0) {

@@ -157,7 +157,8 @@ TEST_CASE("embeddings split by sample, by row of the table or by column") {
         "S(2) S(1) -> S(2)\n");
 }
 
-TEST_CASE("attention splits samples, groups and the heads of a group, never positions") {
+TEST_CASE(
+    "attention splits samples, groups, the heads of a group, and queries that have positions") {
   const SampleInput q{{2, 4, 6, 8}}, heads{{2, 4, 6, 2, 8}}, lses{{2, 6, 2, 4}};
   const SampleInput numbers{{2, 4}, DType::kI32}, qkv{{2, 4, 3, 6, 8}}, groups{{2, 4, 6, 4, 8}};
   CHECK(TableText({"attention", {q, q, q}, {}}) ==
@@ -168,7 +169,13 @@ TEST_CASE("attention splits samples, groups and the heads of a group, never posi
         "B B B B B B B -> B B\n"
         "S(0) S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0)\n"
         "S(2) S(2) S(2) B B B B -> S(2) S(1)\n"
-        "S(3) B B B B B B -> S(3) S(2)\n");
+        "S(3) B B B B B B -> S(3) S(2)\n"
+        "S(1) B B S(1) B S(1) B -> S(1) S(3)\n");
+  CHECK(TableText({"attention_grad", {q, q, q, q, q, {{2, 6, 4}}, numbers, numbers}, {}}) ==
+        "B B B B B B B B -> B B B\n"
+        "S(0) S(0) S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n"
+        "S(2) S(2) S(2) S(2) S(2) S(1) B B -> S(2) S(2) S(2)\n"
+        "S(1) S(1) B B S(1) S(2) S(1) B -> S(1) P P\n");
   CHECK(TableText({"attention_grad", {heads, heads, q, q, heads, lses}, {}}) ==
         "B B B B B B -> B B B\n"
         "S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n"
