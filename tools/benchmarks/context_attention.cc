@@ -93,13 +93,13 @@ struct Share {
   std::vector<double> seconds;
 };
 
-// Device i has pieces pieces_of(i) of `pieces`.
-template <typename PiecesOf>
-Share MakeShare(std::string name, int64_t tokens, int devices, int pieces, PiecesOf pieces_of) {
+// Device i has pieces pick(i) of `pieces`.
+template <typename Pick>
+Share MakeShare(std::string name, int64_t tokens, int devices, int pieces, Pick pick) {
   Share share{std::move(name), {}, std::vector<double>(devices, 1e30)};
   for (int i = 0; i < devices; ++i) {
     Positions& own = share.devices.emplace_back();
-    for (const int piece : pieces_of(i)) {
+    for (const int piece : pick(i)) {
       for (int64_t at = tokens * piece / pieces; at < tokens * (piece + 1) / pieces; ++at) {
         own.push_back(static_cast<int32_t>(at));
       }

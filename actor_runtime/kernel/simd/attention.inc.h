@@ -35,7 +35,7 @@ SoftmaxRows<T> SoftmaxInPlace(T* scores, const Visibility<T>& visibility, int64_
   const auto at = [tile = scores + r * kLanes<T>](int64_t key, int i) {
     return tile + key / kLanes<T> * (kBlock * kLanes<T>)+key % kLanes<T> + i * kLanes<T>;
   };
-  visibility.ForMaskedOf(r, [&](int64_t key) ONEFLOW_INLINED {
+  visibility.ForMaskedVectors(r, [&](int64_t key) ONEFLOW_INLINED {
 #pragma GCC unroll 8
     for (int i = 0; i < kPanelRows; ++i) {
       Store<T>(at(key, i), visibility.Keep(Load<T>(at(key, i)), r + i, key, kLowest));
@@ -43,7 +43,7 @@ SoftmaxRows<T> SoftmaxInPlace(T* scores, const Visibility<T>& visibility, int64_
   });
   Vec<T> top[kPanelRows], sum[kPanelRows] = {};
   for (Vec<T>& row : top) row = Broadcast<T>(kLowest);
-  visibility.ForRunsOf(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+  visibility.ForRuns(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
     for (int64_t key = begin; key < end; key += kWidth<T>) {
 #pragma GCC unroll 8
       for (int i = 0; i < kPanelRows; ++i) top[i] = Max<T>(top[i], Load<T>(at(key, i)));
@@ -52,7 +52,7 @@ SoftmaxRows<T> SoftmaxInPlace(T* scores, const Visibility<T>& visibility, int64_
   SoftmaxRows<T> rows;
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxLane<T>(top[i]);
-  visibility.ForRunsOf(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+  visibility.ForRuns(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
     for (int64_t key = begin; key < end; key += kWidth<T>) {
 #pragma GCC unroll 8
       for (int i = 0; i < kPanelRows; ++i) {
@@ -78,7 +78,7 @@ void MultiplySeen(const Visibility<T>& visibility, int64_t r, const T* a, const 
     T* tile = c + column * kBlock + r * kLanes<T>;
     for (int64_t i = 0; i < kPanelRows * kLanes<T>; i += kWidth<T>) Store<T>(tile + i, Vec<T>{});
   }
-  visibility.ForRunsOf(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+  visibility.ForRuns(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
     const PanelRows<T> left{a + begin * kBlock + r * kLanes<T>, kBlock * kLanes<T>};
     for (int64_t column = 0; column < width; column += kLanes<T>) {
       AddTileProduct<T>(left, b + column * padded + begin * kLanes<T>, end - begin,

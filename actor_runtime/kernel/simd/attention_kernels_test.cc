@@ -233,7 +233,7 @@ Places Zigzag(int64_t t, int p, int device) {
   return at;
 }
 
-Sizes SizesOf(const Places& at, int64_t heads, int64_t d) {
+Sizes FindSizes(const Places& at, int64_t heads, int64_t d) {
   return {heads, static_cast<int64_t>(at.q_positions.size()),
           static_cast<int64_t>(at.k_positions.size()), d};
 }
@@ -245,7 +245,7 @@ TEMPLATE_TEST_CASE("positions need no documents: devices with two pieces of a se
       for (int device = 0; device < p; ++device) {
         Places at = Zigzag(t, p, device);
         at.window = device % 2 == 1 && t > 500 ? 100 : 0;
-        CheckAgainstPlain<TestType>(SizesOf(at, 2, 9), at);
+        CheckAgainstPlain<TestType>(FindSizes(at, 2, 9), at);
       }
     }
   }
@@ -276,7 +276,7 @@ TEMPLATE_TEST_CASE("panels that no query sees are not read", "", float, double) 
   for (const int p : {2, 4}) {
     for (int device = 0; device < p; ++device) {
       const Places at = Zigzag(1024, p, device);
-      const Sizes n = SizesOf(at, 2, 9);
+      const Sizes n = FindSizes(at, 2, 9);
       Case<double> want(n, at);
       Plain(want);
       for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
@@ -302,7 +302,7 @@ TEST_CASE("a device's rows have the bits that they have where the keys of others
   Places own;
   for (int32_t x = 0; x < 64; ++x) own.q_positions.push_back(x);
   own.k_positions = own.q_positions;
-  Case<float> all(SizesOf(at, 1, 40), at), some(SizesOf(own, 1, 40), own);
+  Case<float> all(FindSizes(at, 1, 40), at), some(FindSizes(own, 1, 40), own);
   Run(*AttentionKernelsFor<float>(BestIsa()), all);
   Run(*AttentionKernelsFor<float>(BestIsa()), some);
   CHECK(BeginsWith(all.out, some.out));

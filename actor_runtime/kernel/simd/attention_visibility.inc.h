@@ -190,7 +190,7 @@ struct Visibility {
 
   // visit(key) for each vector of keys that the tile r, ... may see in part.
   template <typename Visit>
-  ONEFLOW_INLINE void ForMaskedOf(int64_t r, Visit visit) const {
+  ONEFLOW_INLINE void ForMaskedVectors(int64_t r, Visit visit) const {
     const int64_t tile = r / kPanelRows;
     for (int64_t i = 0; i < n_seen; ++i) {
       if (!seen[i].IsSeen(tile) || !seen[i].IsMasked(tile)) continue;
@@ -201,7 +201,7 @@ struct Visibility {
 
   // visit(begin, end) for each run of keys, whole panels, that the tile r, ... may see.
   template <typename Visit>
-  ONEFLOW_INLINE void ForRunsOf(int64_t r, Visit visit) const {
+  ONEFLOW_INLINE void ForRuns(int64_t r, Visit visit) const {
     const int64_t tile = r / kPanelRows;
     for (int64_t i = 0; i < n_seen;) {
       const int64_t first = i;
