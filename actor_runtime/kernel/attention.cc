@@ -15,8 +15,9 @@ namespace {
 // Sizes of a local piece, and the positions of its groups.
 struct AttentionShape {
   QkvSizes n;
-  QkvStrides qkv;       // of the inputs, and of their gradients
-  bool packed, placed;  // qkv is one tensor; positions and documents are given
+  QkvStrides qkv;  // of the inputs, and of their gradients
+  bool packed;     // qkv is one tensor
+  int where;       // inputs that say where queries and keys are: positions, then documents
   int64_t window;
   int64_t thread_bytes;  // a thread's part of the workspace
 
@@ -36,25 +37,20 @@ struct AttentionShape {
     return parts;
   }
 
-  // Task i, with its queries, keys and values from input `first` on, and input `where` the first of
-  // positions and documents.
+  // Task i, with its queries, keys and values from input `first` on, and input `base` the first of
+  // those that say where they are.
   template <typename S>
-  AttentionGroup<S> Group(const KernelCall& call, int64_t i, int first, int where) const {
+  AttentionGroup<S> Group(const KernelCall& call, int64_t i, int first, int base) const {
     const auto [q, k, v] = Parts<const S>(i, [&](int p) { return call.input<S>(first + p); });
     AttentionGroup<S> group{q, k, v, qkv.row[0], qkv.row[1], n.r, n.t, n.s, n.d, {}};
     group.visibility.window = window;
-    if (placed) {
-      const int64_t sample = i / n.g;
-      const auto numbers = [&](int which, int64_t of_sample) {
-        return call.input<int32_t>(where + which) + sample * of_sample;
-      };
-      group.visibility.q_positions = numbers(0, n.t);
-      group.visibility.k_positions = numbers(1, n.s);
-      if (static_cast<int>(call.in.size()) == where + 4) {
-        group.visibility.q_documents = numbers(2, n.t);
-        group.visibility.k_documents = numbers(3, n.s);
-      }
-    }
+    const auto numbers = [&](int which, int64_t of_sample) {
+      return which < where ? call.input<int32_t>(base + which) + i / n.g * of_sample : nullptr;
+    };
+    group.visibility.q_positions = numbers(0, n.t);
+    group.visibility.k_positions = numbers(1, n.s);
+    group.visibility.q_documents = numbers(2, n.t);
+    group.visibility.k_documents = numbers(3, n.s);
     return group;
   }
 
@@ -73,7 +69,7 @@ absl::StatusOr<AttentionShape> FindAttentionShape(const KernelSetup& s, bool pac
                                                   int base) {
   AttentionShape a{};
   a.packed = packed;
-  a.placed = static_cast<int>(s.in.size()) > base;
+  a.where = static_cast<int>(s.in.size()) - base;
   a.window = IntAttr(s, "window");
   const Dims& q = In(s, first).local();
   if (packed) {
@@ -90,31 +86,30 @@ absl::StatusOr<AttentionShape> FindAttentionShape(const KernelSetup& s, bool pac
 }
 
 absl::StatusOr<Kernel> MakeForward(const KernelSetup& s, bool packed) {
-  const int where = packed ? 1 : 3;
-  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 0, where));
+  const int base = packed ? 1 : 3;
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 0, base));
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
-    return
-        [a = shape, where, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
-          S* out = call.output<S>(0);
-          T* lse = call.output<T>(1);
-          a.ForGroups<T>(call, [&](int64_t i, T* scratch) {
-            kernels.forward(a.Group<S>(call, i, 0, where), out + a.OutAt(i), a.out_row(),
-                            lse + a.LseAt(i), call.accumulate, scratch);
-          });
-          return absl::OkStatus();
-        };
+    return [a = shape, base, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
+      S* out = call.output<S>(0);
+      T* lse = call.output<T>(1);
+      a.ForGroups<T>(call, [&](int64_t i, T* scratch) {
+        kernels.forward(a.Group<S>(call, i, 0, base), out + a.OutAt(i), a.out_row(),
+                        lse + a.LseAt(i), call.accumulate, scratch);
+      });
+      return absl::OkStatus();
+    };
   });
 }
 
 absl::StatusOr<Kernel> MakeBackward(const KernelSetup& s, bool packed) {
-  const int out_input = packed ? 2 : 4, where = out_input + 2;
-  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 1, where));
+  const int out_input = packed ? 2 : 4, base = out_input + 2;
+  ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 1, base));
   return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
     using T = decltype(wide);
     using S = decltype(stored);
-    return [a = shape, out_input, where, &kernels = *AttentionKernelsFor<T, S>(s.isa),
+    return [a = shape, out_input, base, &kernels = *AttentionKernelsFor<T, S>(s.isa),
             name = s.name](const KernelCall& call) -> absl::Status {
       if (call.accumulate)
         return absl::InternalError(name + ": an activation's gradient is not added up");
@@ -122,7 +117,7 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& s, bool packed) {
       const T* lse = call.input<T>(out_input + 1);
       a.ForGroups<T>(call, [&](int64_t i, T* scratch) {
         const auto [dq, dk, dv] = a.Parts<S>(i, [&](int p) { return call.output<S>(p); });
-        kernels.backward(a.Group<S>(call, i, 1, where), dout + a.OutAt(i), out + a.OutAt(i),
+        kernels.backward(a.Group<S>(call, i, 1, base), dout + a.OutAt(i), out + a.OutAt(i),
                          a.out_row(), lse + a.LseAt(i), dq, dk, dv, scratch);
       });
       return absl::OkStatus();

@@ -27,7 +27,8 @@ int64_t ProductWorkspace(int64_t m, int64_t n, int64_t k) {
 
 int64_t AttentionWorkspacePerThread(int64_t keys, int64_t d) {
   const int64_t padded = RoundUp(keys, kAttentionBlock), width = RoundUp(d, kMostPanelColumns);
-  constexpr int64_t kPlace = 3;  // a key's position and document, and its part of a panel's bounds
+  constexpr int64_t kPlace =
+      3;  // a key's position and document, and its part of what a panel needs
   const int64_t of_head = 2 * d + 3 * width + kPlace, of_block = 3 * width + 2 * padded;
   return kWidest * (padded * of_head + kAttentionBlock * of_block);
 }

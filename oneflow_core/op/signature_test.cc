@@ -158,7 +158,7 @@ TEST_CASE("embeddings split by sample, by row of the table or by column") {
 }
 
 TEST_CASE(
-    "attention splits samples, groups and the heads of a group, and queries that are placed") {
+    "attention splits samples, groups, the heads of a group, and queries that have positions") {
   const SampleInput q{{2, 4, 6, 8}}, heads{{2, 4, 6, 2, 8}}, lses{{2, 6, 2, 4}};
   const SampleInput numbers{{2, 4}, DType::kI32}, qkv{{2, 4, 3, 6, 8}}, groups{{2, 4, 6, 4, 8}};
   CHECK(TableText({"attention", {q, q, q}, {}}) ==

@@ -1,6 +1,6 @@
 // Attention and its gradient, on q, k and v or on a packed qkv, for every shape and type. A block
-// has a tile of queries of one head and iterates over the tiles of keys between the first and the
-// last that they see, or the reverse; scores are computed when they are needed and never stored.
+// has a tile of queries of one head and iterates over the tiles of keys that they see, or the
+// reverse; scores are computed when they are needed and never stored.
 //
 // For bf16, heads of 64 and 128 have separate kernels (attention_bf16.cu).
 //
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) result[i][j] = 0;
   }
-  for (int first = view.begin(); first < view.end(); first += kTile) {
+  for (int first = view.begin(); first < view.end(); first = view.Next(first)) {
     float p[kEach][kEach];
     MultiplyRows(q, work.first, k, first, memory, p);
     view.LookAt(first);
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
   TileView<kBySpan, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first,
                                                  memory);
   float dq[kEach][kColumns / kSide] = {};
-  for (int first = view.begin(); first < view.end(); first += kTile) {
+  for (int first = view.begin(); first < view.end(); first = view.Next(first)) {
     float scores[kEach][kEach], grads[kEach][kEach];
     MultiplyRows(head.q, work.first, head.k, first, memory, scores);
     MultiplyRows(head.dout, work.first, head.v, first, memory, grads);
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   float dk[kEach][kColumns / kSide] = {}, dv[kEach][kColumns / kSide] = {};
   for (int i = 0; i < s.r; ++i) {
     const HeadGrad<S> head = MakeHeadGrad(s, work.head * s.r + i, dout, qkv, lse, dots);
-    for (int first = view.begin(); first < view.end(); first += kTile) {
+    for (int first = view.begin(); first < view.end(); first = view.Next(first)) {
       float weights[kEach][kEach], grads[kEach][kEach];
       MultiplyRows(head.k, work.first, head.q, first, memory, weights);
       view.LookAt(first);
@@ -284,20 +284,19 @@ LaunchShape TilesShape(const AttentionSizes& s, int64_t heads, int rows, int col
   return shape;
 }
 
-// Finds what queries see, of a kind with input `where` the first of positions and documents.
+// Finds what queries see, of a kind with input `base` the first that says where rows are: 2 give
+// positions, 4 documents, too.
 struct VisibilityFinder {
   int64_t window;
-  int where;
-  bool given;
+  int base, given;
 
-  VisibilityFinder(const KernelSetup& s, int where)
-      : window(IntAttr(s, "window")), where(where), given(static_cast<int>(s.in.size()) > where) {
+  VisibilityFinder(const KernelSetup& s, int base)
+      : window(IntAttr(s, "window")), base(base), given(static_cast<int>(s.in.size()) - base) {
     if (window > kWidestWindow) window = 0;
   }
-  bool IsCausal() const { return window == 0 && !given; }
+  bool IsCausal() const { return window == 0 && given == 0; }
   Visibility Find(const KernelCall& call) const {
-    if (!given) return {window, nullptr, nullptr, nullptr, nullptr};
-    const auto numbers = [&](int i) { return call.input<int32_t>(where + i); };
+    const auto numbers = [&](int i) { return i < given ? call.input<int32_t>(base + i) : nullptr; };
     return {window, numbers(0), numbers(1), numbers(2), numbers(3)};
   }
 };

@@ -35,10 +35,11 @@ struct AttentionSizes {
 };
 
 // Which keys a query sees: those of its document at its position or before it, but none `window` or
-// more before it (0: no limit). Null: positions are the numbers of rows, and there is one document.
+// more before it (0: no limit). Without positions they are the numbers of rows; without documents,
+// which come with positions only, there is one. Those of queries and of keys come together.
 struct Visibility {
   int64_t window;                                                        // at most kWidestWindow
-  const int32_t *q_positions, *k_positions, *q_documents, *k_documents;  // all or none
+  const int32_t *q_positions, *k_positions, *q_documents, *k_documents;  // or null
 
   bool IsCausal() const { return window == 0 && q_positions == nullptr; }
 };

@@ -58,11 +58,12 @@ __global__ void __launch_bounds__(kBlockThreads)
     max[m][0] = max[m][1] = -INFINITY;
     sum[m][0] = sum[m][1] = 0;
   }
-  for (int first = view.begin, stage = 0; first < view.end; first += kStep, stage ^= 1) {
-    if (first + kStep < view.end) {
-      const int next = (stage ^ 1) * kStep * kD;
-      LoadTile<kStep, kD>(keys + next, k, s.kv_row, first + kStep, s.keys);
-      LoadTile<kStep, kD>(values + next, v, s.kv_row, first + kStep, s.keys);
+  for (int first = view.begin, next, stage = 0; first < view.end; first = next, stage ^= 1) {
+    next = view.Next(first);
+    if (next < view.end) {
+      const int to = (stage ^ 1) * kStep * kD;
+      LoadTile<kStep, kD>(keys + to, k, s.kv_row, next, s.keys);
+      LoadTile<kStep, kD>(values + to, v, s.kv_row, next, s.keys);
     }
     EndCopies();
     WaitForCopies<1>();
@@ -177,11 +178,12 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
   Product<kM, kD / 8> dq;
   dq.Clear();
-  for (int first = view.begin, stage = 0; first < view.end; first += kStep, stage ^= 1) {
-    if (first + kStep < view.end) {
-      const int next = (stage ^ 1) * kStep * kD;
-      LoadTile<kStep, kD>(keys + next, k, s.kv_row, first + kStep, s.keys);
-      LoadTile<kStep, kD>(values + next, v, s.kv_row, first + kStep, s.keys);
+  for (int first = view.begin, next, stage = 0; first < view.end; first = next, stage ^= 1) {
+    next = view.Next(first);
+    if (next < view.end) {
+      const int to = (stage ^ 1) * kStep * kD;
+      LoadTile<kStep, kD>(keys + to, k, s.kv_row, next, s.keys);
+      LoadTile<kStep, kD>(values + to, v, s.kv_row, next, s.keys);
     }
     EndCopies();
     WaitForCopies<1>();
@@ -232,41 +234,41 @@ __global__ void __launch_bounds__(kBlockThreads)
   const View<kBySpan, /*kRowsAreKeys=*/true, kM, kQueries> view(
       s, visibility, static_cast<int>(work.head / s.g), work.first, work.mine,
       reinterpret_cast<ViewScratch*>(numbers + 2 * kQueries));
-  const int begin = view.begin, seen = view.end - begin;
-  const int tiles = kBySpan && seen <= 0 ? 0 : (seen + kQueries - 1) / kQueries;
-  const int steps = tiles * s.r;
-  const auto load = [&](int step, int stage) {
-    const int at = stage * kQueries * kD, first = begin + step % tiles * kQueries;
-    const int64_t head = work.head * s.r + step / tiles;
+  const auto load = [&](int i, int first, int stage) {  // of head i of the group
+    const int at = stage * kQueries * kD;
+    const int64_t head = work.head * s.r + i;
     LoadTile<kQueries, kD>(queries + at, qkv.q + s.QueryAt(head), s.q_row, first, s.t);
     LoadTile<kQueries, kD>(outs + at, dout + s.OutAt(head), s.out_row(), first, s.t);
-    const int i = static_cast<int>(threadIdx.x);
-    if (i >= kQueries) return;
-    const bool there = first + i < s.t;
-    const int64_t row = s.LseAt(head) + first + i;
-    numbers[stage * kQueries + i] =
+    const int r = static_cast<int>(threadIdx.x);
+    if (r >= kQueries) return;
+    const bool there = first + r < s.t;
+    const int64_t row = s.LseAt(head) + first + r;
+    numbers[stage * kQueries + r] =
         there ? float2{RowExponent<kBySpan>(lse[row]), dots[row]} : float2{INFINITY, 0.0f};
   };
 
   LoadTile<kRows, kD>(keys, k, s.kv_row, work.first, s.keys);
   LoadTile<kRows, kD>(values, v, s.kv_row, work.first, s.keys);
-  if (!kBySpan || steps > 0) load(0, 0);
+  const int heads = view.begin < view.end ? s.r : 0;
+  if (heads > 0) load(0, view.begin, 0);
   EndCopies();
   Product<kM, kD / 8> dk, dv;
   dk.Clear();
   dv.Clear();
-  for (int step = 0, stage = 0; step < steps; ++step, stage ^= 1) {
-    const int first = begin + step % tiles * kQueries;
-    if (step + 1 < steps) load(step + 1, stage ^ 1);
+  for (int i = 0, first = view.begin, stage = 0; i < heads; stage ^= 1) {
+    const int current = first;
+    first = view.Next(first);
+    if (first >= view.end) first = view.begin, ++i;
+    if (i < heads) load(i, first, stage ^ 1);
     EndCopies();
     WaitForCopies<1>();
     __syncthreads();
-    if (const Sight sight = view.At(first); sight != Sight::kNone) {
+    if (const Sight sight = view.At(current); sight != Sight::kNone) {
       const int mine = work.mine - work.first;
       const Bf16 *tile_q = queries + stage * kQueries * kD, *tile_o = outs + stage * kQueries * kD;
       Product<kM, kN> p, grads;
       MultiplyRows<kD>(keys, mine, tile_q, p);
-      if (sight == Sight::kSome) view.Hide(first, p);
+      if (sight == Sight::kSome) view.Hide(current, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
 #pragma unroll

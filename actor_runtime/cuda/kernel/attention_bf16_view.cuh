@@ -4,8 +4,7 @@
 // side: over keys, or with kRowsAreKeys over queries.
 //
 //   const View<kBySpan, kRowsAreKeys, kM, kStep> view(s, visibility, sample, first, mine, scratch);
-//   for (int tile = view.begin; tile < view.end; tile += kStep) {
-//     __syncthreads();  // at least once between making a view and asking it
+//   for (int tile = view.begin; tile < view.end; tile = view.Next(tile)) {
 //     const Sight sight = view.At(tile);
 //     if (sight == Sight::kSome) view.Hide(tile, scores);
 //
@@ -21,7 +20,7 @@ namespace oneflow::cuda {
 
 // Shared memory of a view of spans. All that it keeps is there, because registers are few.
 struct ViewScratch {
-  int range[RangeScratch(kBlockThreads)];
+  SeenParts parts;
   struct {
     SpansExtent extent;  // of the warp's rows
     int sample;
@@ -34,7 +33,7 @@ struct View;
 template <bool kRowsAreKeys, int kM, int kStep>
 struct View<false, kRowsAreKeys, kM, kStep> {
   int mine;        // first row of this warp
-  int begin, end;  // tiles begin at begin, begin + kStep, ... below end
+  int begin, end;  // tiles begin at begin, Next(begin), ... below end
 
   __device__ View(const AttentionSizes& s, const Visibility&, int, int first, int mine,
                   ViewScratch*)
@@ -43,6 +42,8 @@ struct View<false, kRowsAreKeys, kM, kStep> {
     begin = kRowsAreKeys ? first / kStep * kStep : 0;
     end = kRowsAreKeys || first + kRows >= s.t ? s.t : first + kRows;
   }
+
+  __device__ int Next(int tile) const { return tile + kStep; }
 
   // Of the warp's rows and a tile.
   __device__ Sight At(int tile) const {
@@ -77,18 +78,20 @@ struct View<true, kRowsAreKeys, kM, kStep> {
   int mine, begin, end;
   ViewScratch* scratch;
 
-  // Every thread of the block calls it, and waits for all before it asks.
+  // Every thread of the block calls it, and gets the same tiles: those of the parts of which the
+  // block's rows may see any.
   __device__ View(const AttentionSizes& s, const Visibility& visibility, int sample, int first,
                   int mine, ViewScratch* scratch)
       : s(s), visibility(visibility), mine(mine), scratch(scratch) {
     const RowSpans rows = Rows(sample);
-    const RowRange range =
-        FindRange(FindExtent<64 * kM>(rows, first), Columns(sample), scratch->range);
-    begin = range.begin / kStep * kStep;
-    end = range.end;
     const SpansExtent extent = FindExtent<16 * kM>(rows, mine);
     if (LaneIndex() == 0) scratch->of_warp[WarpIndex()] = {extent, sample};
+    scratch->parts.Find(FindExtent<64 * kM>(rows, first), Columns(sample));
+    end = kRowsAreKeys ? s.t : s.keys;
+    begin = Next(-kStep);
   }
+
+  __device__ int Next(int tile) const { return scratch->parts.Next<kStep>(tile + kStep, end); }
 
   __device__ RowSpans Rows(int sample) const {
     return kRowsAreKeys ? KeySpans(s, visibility, sample) : QuerySpans(s, visibility, sample);

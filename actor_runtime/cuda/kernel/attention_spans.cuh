@@ -5,8 +5,8 @@
 // its position, that of a query the last positions up to its own. So both sides are alike, and one
 // text serves kernels that iterate over keys and kernels that iterate over queries.
 //
-// Nothing assumes that positions or documents are sorted. A block finds out between which rows of
-// the other side its own may see any, and skips the tiles before and after them.
+// Nothing assumes that positions or documents are sorted. A block finds out of which parts of the
+// other side its rows may see any, and skips the tiles in the others, wherever they are.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,28 +27,30 @@ struct Span {
 
 // The spans of the rows of one sample, by number.
 struct RowSpans {
-  const int32_t *positions, *documents;  // null: rows are positions, in one document
+  const int32_t *positions, *documents;  // null: rows are positions; all are in one document
   int64_t reach;                         // positions of a range; 0: all up to its last
   int rows;
 
   __device__ Span At(int row) const {
     if (row >= rows) return {false, 0, 0, 0};
-    const bool given = positions != nullptr;
-    const int high = given ? positions[row] : row;
+    const int high = positions != nullptr ? positions[row] : row;
     const int64_t low = int64_t{high} - reach + 1;
     return {true, reach == 0 || low < kLeastInt ? kLeastInt : static_cast<int>(low), high,
-            given ? documents[row] : 0};
+            documents != nullptr ? documents[row] : 0};
   }
 };
 
+__device__ inline const int32_t* OfSample(const int32_t* numbers, int64_t sample, int rows) {
+  return numbers == nullptr ? nullptr : numbers + sample * rows;
+}
 __device__ inline RowSpans QuerySpans(const AttentionSizes& s, const Visibility& v,
                                       int64_t sample) {
-  if (v.q_positions == nullptr) return {nullptr, nullptr, v.window, s.t};
-  return {v.q_positions + sample * s.t, v.q_documents + sample * s.t, v.window, s.t};
+  return {OfSample(v.q_positions, sample, s.t), OfSample(v.q_documents, sample, s.t), v.window,
+          s.t};
 }
 __device__ inline RowSpans KeySpans(const AttentionSizes& s, const Visibility& v, int64_t sample) {
-  if (v.k_positions == nullptr) return {nullptr, nullptr, 1, s.keys};
-  return {v.k_positions + sample * s.keys, v.k_documents + sample * s.keys, 1, s.keys};
+  return {OfSample(v.k_positions, sample, s.keys), OfSample(v.k_documents, sample, s.keys), 1,
+          s.keys};
 }
 
 // True if a pair of a query and a key may be used.
@@ -101,36 +103,50 @@ __device__ inline SpansExtent FindExtent(const RowSpans& spans, int first) {
   return e;
 }
 
-// Rows [begin, end) of the other side; begin >= end: none.
-struct RowRange {
-  int begin, end;
+// The parts of the other side of which the rows of a block may see any; in shared memory. A part is
+// of 64 rows, or twice as many as often as it takes for kParts of them.
+struct SeenParts {
+  static constexpr int kParts = 512, kAtOnce = 4;
+  unsigned char hidden[kParts];
+
+  __device__ static int Part(int row, int rows) {
+    int shift = 6;
+    while ((rows - 1) >> shift >= kParts) ++shift;
+    return row >> shift;
+  }
+
+  // From rows of `extent`. Every thread of the block calls it, once. A warp looks at several parts
+  // at a time, whose loads do not wait for each other.
+  __device__ void Find(const SpansExtent& extent, const RowSpans& spans) {
+    const int warps = static_cast<int>(blockDim.x) / kWarp;
+    int size = 64;
+    while (Part(size, spans.rows) == 0) size *= 2;
+    for (int part = WarpIndex() * kAtOnce; part * size < spans.rows; part += warps * kAtOnce) {
+      bool any[kAtOnce] = {};
+      for (int i = LaneIndex(); i < size; i += kWarp) {
+#pragma unroll
+        for (int j = 0; j < kAtOnce; ++j) {
+          any[j] |= extent.MaySee(spans.At((part + j) * size + i));
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const bool any_lane = __any_sync(kAllLanes, any[j]);
+        if (LaneIndex() == 0) hidden[part + j] = !any_lane;
+      }
+    }
+    __syncthreads();
+  }
+
+  // The first of rows `tile`, tile + kStep, ... below `rows` whose part may be seen: a tile of
+  // kStep rows, which divides 64, has no other. After the last it is `rows` or more.
+  template <int kStep>
+  __device__ int Next(int tile, int rows) const {
+    static_assert(64 % kStep == 0);
+    while (tile < rows && hidden[Part(tile, rows)]) tile += kStep;
+    return tile;
+  }
 };
-
-// Elements of shared memory that FindRange needs, for a block of so many threads.
-constexpr int RangeScratch(int threads) { return 2 * threads / kWarp; }
-
-// Before the first and after the last of these rows of `spans`, none is seen from rows of
-// `extent`. Every thread of the block calls it and gets the same; `scratch` is used once.
-__device__ inline RowRange FindRange(const SpansExtent& extent, const RowSpans& spans,
-                                     int* scratch) {
-  if (spans.positions == nullptr) {  // range and row are one number
-    const int64_t end = extent.most_high + spans.reach;
-    return {extent.least_low > 0 ? extent.least_low : 0,
-            spans.reach > 0 && end < spans.rows ? static_cast<int>(end) : spans.rows};
-  }
-  int from_end = 0, end = 0;  // of the first and the last row that may be seen
-#pragma unroll 4
-  for (int row = static_cast<int>(threadIdx.x); row < spans.rows;
-       row += static_cast<int>(blockDim.x)) {
-    if (!extent.MaySee(spans.At(row))) continue;
-    from_end = Larger()(from_end, spans.rows - row);
-    end = row + 1;
-  }
-  const int warps = static_cast<int>(blockDim.x) / kWarp;
-  from_end = BlockReduce(from_end, Larger(), scratch, Scratch::kFree);
-  end = BlockReduce(end, Larger(), scratch + warps, Scratch::kFree);
-  return {spans.rows - from_end, end};
-}
 
 // How much of a tile's pairs see each other.
 enum class Sight { kNone, kSome, kAll };

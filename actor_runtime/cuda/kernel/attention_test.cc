@@ -1,6 +1,8 @@
 // Attention beyond the samples of kernel_test.cc: any length, heads of any width, windows,
 // positions and documents in any order, and rows that see nothing.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +15,8 @@
 namespace oneflow::cuda {
 namespace {
 
-// Two groups of `heads` heads; two samples if positions and documents are given, else one, and s is
-// t.
+// Two groups of `heads` heads; two samples if positions are given, and perhaps documents, else one,
+// and s is t.
 struct Attention {
   int64_t t, s, heads, d;
   DType dtype;
@@ -22,6 +24,8 @@ struct Attention {
   // Of one sample; the second has those of `shifted` rows further on, round about.
   Values q_positions, k_positions, q_documents, k_documents;
   int64_t shifted = 1;
+  // Rows whose queries, keys, values and gradients are no numbers on the GPU.
+  std::vector<int64_t> spoilt_queries = {}, spoilt_keys = {};
 };
 
 Values BothSamples(const Values& one, int64_t shifted) {
@@ -30,11 +34,25 @@ Values BothSamples(const Values& one, int64_t shifted) {
   return both;
 }
 
+// Sets an input of both, [samples, rows, ...], and makes no numbers of these rows on the GPU.
+void SetSpoilt(Twins& twins, int input, Values values, int64_t samples, int64_t rows,
+               const std::vector<int64_t>& spoilt) {
+  twins.SetInput(input, values);
+  const int64_t width = static_cast<int64_t>(values.size()) / samples / rows;
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    for (const int64_t row : spoilt) {
+      std::fill_n(values.begin() + (sample * rows + row) * width, width,
+                  std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  twins.gpu.SetInput(input, values);
+}
+
 // The kernel and its gradient against the CPU's. Returns the lse of the GPU.
 Values CheckAttention(const Attention& a) {
   INFO("t " << a.t << ", s " << a.s << ", heads " << a.heads << ", d " << a.d << ", "
             << std::string(Name(a.dtype)) << ", window " << a.window << ", placed "
-            << !a.q_positions.empty());
+            << !a.q_positions.empty() << ", in documents " << !a.q_documents.empty());
   const int64_t b = a.q_positions.empty() ? 1 : 2;
   const Port q = FullPort({b, a.t, 2, a.heads, a.d}, a.dtype);
   const Port k = FullPort({b, a.s, 2, a.d}, a.dtype);
@@ -43,33 +61,37 @@ Values CheckAttention(const Attention& a) {
   const Values keys = RandomValues(Product(k.dims), 3, -2, 2);
   const Values values = RandomValues(Product(k.dims), 4, -2, 2);
   std::vector<std::vector<Port>> where;
-  if (!a.q_positions.empty()) {
-    const Port of_query = FullPort({2, a.t}, DType::kI32), of_key = FullPort({2, a.s}, DType::kI32);
-    where = {{of_query}, {of_key}, {of_query}, {of_key}};
+  std::vector<const Values*> numbers;
+  if (!a.q_positions.empty()) numbers = {&a.q_positions, &a.k_positions};
+  if (!a.q_documents.empty()) numbers.insert(numbers.end(), {&a.q_documents, &a.k_documents});
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    where.push_back({FullPort({2, i % 2 == 0 ? a.t : a.s}, DType::kI32)});
   }
   const auto set_where = [&](Twins& twins, int first) {
-    if (where.empty()) return;
-    int i = first;
-    for (const Values* v : {&a.q_positions, &a.k_positions, &a.q_documents, &a.k_documents}) {
-      twins.SetInput(i++, BothSamples(*v, a.shifted));
-    }
+    for (const Values* v : numbers) twins.SetInput(first++, BothSamples(*v, a.shifted));
+  };
+  const auto set_queries = [&](Twins& twins, int input, const Values& v) {
+    SetSpoilt(twins, input, v, b, a.t, a.spoilt_queries);
+  };
+  const auto set_keys = [&](Twins& twins, int input, const Values& v) {
+    SetSpoilt(twins, input, v, b, a.s, a.spoilt_keys);
   };
   std::vector<std::vector<Port>> in = {{q}, {k}, {k}};
   in.insert(in.end(), where.begin(), where.end());
   Twins forward("attention", {{"window", a.window}}, in, {q, lse});
-  forward.SetInput(0, queries);
-  forward.SetInput(1, keys);
-  forward.SetInput(2, values);
+  set_queries(forward, 0, queries);
+  set_keys(forward, 1, keys);
+  set_keys(forward, 2, values);
   set_where(forward, 3);
   forward.Call();
   forward.CheckNear();
   in = {{q}, {q}, {k}, {k}, {q}, {lse}};
   in.insert(in.end(), where.begin(), where.end());
   Twins backward("attention_grad", {{"window", a.window}}, in, {q, k, k});
-  backward.SetInput(0, RandomValues(Product(q.dims), 2));
-  backward.SetInput(1, queries);
-  backward.SetInput(2, keys);
-  backward.SetInput(3, values);
+  set_queries(backward, 0, RandomValues(Product(q.dims), 2));
+  set_queries(backward, 1, queries);
+  set_keys(backward, 2, keys);
+  set_keys(backward, 3, values);
   backward.SetInput(4, forward.cpu.Output(0));
   backward.SetInput(5, forward.cpu.Output(1));
   set_where(backward, 6);
@@ -152,6 +174,50 @@ TEST_CASE("attention of queries and keys in any order, of other numbers, negativ
         CheckAttention(a);
       }
     }
+  }
+}
+
+// Device `device` of `p` that split s positions: its queries are at pieces `device` and 2 p - 1 -
+// device of 2 p, and the keys of all devices lie one device after the other.
+Attention Zigzag(int64_t s, int p, int device, int64_t d, DType dtype) {
+  Attention a{0, s, 1, d, dtype};
+  for (int i = 0; i < p; ++i) {
+    for (const int piece : {i, 2 * p - 1 - i}) {
+      for (int64_t x = s * piece / (2 * p); x < s * (piece + 1) / (2 * p); ++x) {
+        a.k_positions.push_back(static_cast<double>(x));
+        if (i == device) a.q_positions.push_back(static_cast<double>(x));
+      }
+    }
+  }
+  a.t = static_cast<int64_t>(a.q_positions.size());
+  return a;
+}
+
+TEST_CASE("attention by positions without documents: devices with two pieces of a sequence") {
+  for (const auto& [dtype, d] : kPlaced) {
+    for (const int device : {0, 1}) CheckAttention(Zigzag(150, 2, device, d, dtype));
+    CheckAttention(Zigzag(520, 4, 2, d, dtype));
+    Attention a = Zigzag(300, 2, 1, d, dtype);
+    a.window = 70;
+    CheckAttention(a);
+  }
+}
+
+// A masked pair would make the sums of its row no number. The last device sees neither piece 5, nor
+// 6, nor 7, which lie between those that it sees; and 64 queries more, before all keys, see
+// nothing.
+TEST_CASE("attention reads no tile of which a block sees nothing") {
+  for (const auto& [dtype, d] : kPlaced) {
+    Attention a = Zigzag(512, 4, 3, d, dtype);
+    a.q_positions.insert(a.q_positions.begin() + 64, 64, -1.0);
+    a.t += 64;
+    a.shifted = 0;
+    for (int64_t i = 64; i < 128; ++i) a.spoilt_queries.push_back(i);
+    for (int64_t i = 0; i < a.s; ++i) {
+      if (a.k_positions[i] >= 5 * 64) a.spoilt_keys.push_back(i);
+    }
+    REQUIRE(a.spoilt_keys.size() == 3 * 64);
+    for (const double v : CheckAttention(a)) REQUIRE(!std::isnan(v));
   }
 }
 

@@ -34,7 +34,7 @@ struct TileMemory {
   float left[kDepth][kStride], right[kDepth][kStride];
   float weights[kTile][kStride];
   float values[kSide][2 * kTile];
-  int range[RangeScratch(kTileThreads)];  // for FindRange
+  SeenParts parts;  // of the other side
 };
 
 __device__ inline int TileX() { return static_cast<int>(threadIdx.x) % kSide; }

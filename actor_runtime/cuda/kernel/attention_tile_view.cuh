@@ -1,7 +1,7 @@
 // What the rows of a block see of the other side, for attention.cu. Internal to it.
 //
 //   TileView<kBySpan, kRowsAreKeys> view(s, visibility, sample, first_row, memory);
-//   for (int tile = view.begin(); tile < view.end(); tile += kTile) {
+//   for (int tile = view.begin(); tile < view.end(); tile = view.Next(tile)) {
 //     view.LookAt(tile);
 //     const auto row = view.Row(i);
 //     if (view.Sees(row, j)) ...       // row i and column j of this thread
@@ -21,24 +21,30 @@ namespace oneflow::cuda {
 template <bool kBySpan, bool kRowsAreKeys>
 class TileView {
  public:
-  // Every thread of the block calls it.
+  // Every thread of the block calls it, and gets the same tiles.
   __device__ TileView(const AttentionSizes& s, const Visibility& visibility, int64_t sample,
                       int first_row, TileMemory& memory)
-      : s_(s), visibility_(visibility), sample_(static_cast<int>(sample)), first_row_(first_row) {
+      : s_(s),
+        visibility_(visibility),
+        parts_(memory.parts),
+        sample_(static_cast<int>(sample)),
+        first_row_(first_row) {
     if constexpr (kBySpan) {
-      const RowRange range = FindRange(FindExtent<kTile>(Spans(kRowsAreKeys), first_row),
-                                       Spans(!kRowsAreKeys), memory.range);
-      begin_ = range.begin / kTile * kTile;
-      end_ = range.end;
+      memory.parts.Find(FindExtent<kTile>(Spans(kRowsAreKeys), first_row), Spans(!kRowsAreKeys));
+      end_ = kRowsAreKeys ? s.t : s.keys;
+      begin_ = Next(-kTile);
     } else {
       begin_ = kRowsAreKeys ? first_row : 0;
       end_ = kRowsAreKeys ? s.t : first_row + 1;
     }
   }
 
-  // Tiles begin at begin(), begin() + kTile, ... below end().
+  // Tiles begin at begin(), Next(begin()), ... below end(). Of others the rows see nothing.
   __device__ int begin() const { return begin_; }
   __device__ int end() const { return end_; }
+  __device__ int Next(int tile) const {
+    return kBySpan ? parts_.Next<kTile>(tile + kTile, end_) : tile + kTile;
+  }
 
   // From now on Sees() is about this tile.
   __device__ void LookAt(int tile) {
@@ -79,6 +85,7 @@ class TileView {
 
   const AttentionSizes& s_;
   const Visibility& visibility_;
+  const SeenParts& parts_;
   int sample_, first_row_, first_column_ = 0, begin_, end_;
   std::conditional_t<kBySpan, Span, Nothing> column_[kEach];
 };

@@ -1,42 +1,14 @@
 // Attention of one group of heads of one sequence. Part of attention_kernels.inc.h.
 //
 // Queries come in blocks of kAttentionBlock rows; only one block's scores exist at a time. A block
-// is split into tiles of kPanelRows queries. Where rows are positions, a tile reads no key after
-// its last query, rounded up to a vector: masked scores are not computed. Where positions are data,
-// the tiles of a block read the keys of its range (attention_visibility.inc.h).
+// is split into tiles of kPanelRows queries, which read the panels of keys of which they may see
+// some (attention_visibility.inc.h), in order.
 //
 // The bits of a query's row do not depend on the tiles around it: keys are read in order, and
 // masked ones add zeros.
 
 ONEFLOW_INLINE float Log(float x) { return __builtin_logf(x); }
 ONEFLOW_INLINE double Log(double x) { return __builtin_log(x); }
-
-inline constexpr int64_t kBlock = kAttentionBlock;
-
-ONEFLOW_INLINE bool IsCausal(const AttentionVisibility& v) {
-  return v.q_positions == nullptr && v.window == 0;
-}
-
-// Calls tile(p, r, end) for each panel p of keys and each tile of queries that sees some of it:
-// queries first + [r, r + kPanelRows), which see no key at `end` or after it.
-template <typename T, typename Tile>
-ONEFLOW_INLINE void ForCausalTiles(int64_t first, int64_t rows, int64_t keys, Tile tile) {
-  for (int64_t p = 0; p * kLanes<T> < first + rows; ++p) {
-    const int64_t hidden = p * kLanes<T> - first;  // queries of the block that see none of it
-    for (int64_t r = hidden > 0 ? hidden / kPanelRows * kPanelRows : 0; r < rows; r += kPanelRows) {
-      tile(p, r, Least(first + r + kPanelRows, keys));
-    }
-  }
-}
-
-// The same for all panels of the range of a block.
-template <typename T, typename Tile>
-ONEFLOW_INLINE void ForTilesIn(const typename Visibility<T>::Range& range, int64_t rows,
-                               Tile tile) {
-  for (int64_t p = range.begin / kLanes<T>; p * kLanes<T> < range.end; ++p) {
-    for (int64_t r = 0; r < rows; r += kPanelRows) tile(p, r, range.end);
-  }
-}
 
 template <typename T, int kVectors>
 ONEFLOW_INLINE void ScoreTile(const T* q, const T* kt, int64_t d, T* scores) {
@@ -54,41 +26,65 @@ struct SoftmaxRows {
   T max[kPanelRows], sum[kPanelRows];
 };
 
-// A tile of scores in a panel matrix of kBlock rows becomes exp(score - max of its row), for keys
-// [begin, end); 0 where `visible` hides the key. Rows are computed side by side, because a single
+// The scores of queries r, ... of a block, a panel matrix of kBlock rows, become exp(score - max of
+// its row); 0 where a query does not see the key. Rows are computed side by side, because a single
 // row would wait for its own sums. A row that sees nothing has the maximum -infinity and the sum 0.
-template <typename T, typename Rows>
-SoftmaxRows<T> SoftmaxInPlace(T* tile, const Rows& visible, int64_t begin, int64_t end) {
+template <typename T>
+SoftmaxRows<T> SoftmaxInPlace(T* scores, const Visibility<T>& visibility, int64_t r) {
   constexpr T kLowest = T(-__builtin_inf());
-  auto at = [tile](int64_t key, int i) {
+  const auto at = [tile = scores + r * kLanes<T>](int64_t key, int i) {
     return tile + key / kLanes<T> * (kBlock * kLanes<T>)+key % kLanes<T> + i * kLanes<T>;
   };
-  Vec<T> top[kPanelRows], sum[kPanelRows] = {};
-  for (Vec<T>& row : top) row = Broadcast<T>(kLowest);
-  for (int64_t key = begin; key < end; key += kWidth<T>) {
-    const bool hides = visible.Hides(key, kWidth<T>);
+  visibility.ForMaskedVectors(r, [&](int64_t key) ONEFLOW_INLINED {
 #pragma GCC unroll 8
     for (int i = 0; i < kPanelRows; ++i) {
-      Vec<T> v = Load<T>(at(key, i));
-      if (hides) Store<T>(at(key, i), v = visible.Keep(v, i, key, kLowest));
-      top[i] = Max<T>(top[i], v);
+      Store<T>(at(key, i), visibility.Keep(Load<T>(at(key, i)), r + i, key, kLowest));
     }
-  }
+  });
+  Vec<T> top[kPanelRows], sum[kPanelRows] = {};
+  for (Vec<T>& row : top) row = Broadcast<T>(kLowest);
+  visibility.ForRuns(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+    for (int64_t key = begin; key < end; key += kWidth<T>) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kPanelRows; ++i) top[i] = Max<T>(top[i], Load<T>(at(key, i)));
+    }
+  });
   SoftmaxRows<T> rows;
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) rows.max[i] = MaxLane<T>(top[i]);
-  for (int64_t key = begin; key < end; key += kWidth<T>) {
+  visibility.ForRuns(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+    for (int64_t key = begin; key < end; key += kWidth<T>) {
 #pragma GCC unroll 8
-    for (int i = 0; i < kPanelRows; ++i) {
-      const T shift = rows.max[i] == kLowest ? T(0) : rows.max[i];  // -inf - -inf is no number
-      const Vec<T> p = Exp(Load<T>(at(key, i)) - shift);
-      Store<T>(at(key, i), p);
-      sum[i] += p;
+      for (int i = 0; i < kPanelRows; ++i) {
+        const T shift = rows.max[i] == kLowest ? T(0) : rows.max[i];  // -inf - -inf is no number
+        const Vec<T> p = Exp(Load<T>(at(key, i)) - shift);
+        Store<T>(at(key, i), p);
+        sum[i] += p;
+      }
     }
-  }
+  });
 #pragma GCC unroll 8
   for (int i = 0; i < kPanelRows; ++i) rows.sum[i] = Sum<T>(sum[i]);
   return rows;
+}
+
+// c = a b for a tile of queries r, ... of a block; all are panel matrices, a and c of kBlock rows,
+// b of `padded`, with `width` columns. Of a, the columns of the keys that the tile may see are
+// there.
+template <typename T>
+void MultiplySeen(const Visibility<T>& visibility, int64_t r, const T* a, const T* b,
+                  int64_t padded, int64_t width, T* c) {
+  for (int64_t column = 0; column < width; column += kLanes<T>) {
+    T* tile = c + column * kBlock + r * kLanes<T>;
+    for (int64_t i = 0; i < kPanelRows * kLanes<T>; i += kWidth<T>) Store<T>(tile + i, Vec<T>{});
+  }
+  visibility.ForRuns(r, [&](int64_t begin, int64_t end) ONEFLOW_INLINED {
+    const PanelRows<T> left{a + begin * kBlock + r * kLanes<T>, kBlock * kLanes<T>};
+    for (int64_t column = 0; column < width; column += kLanes<T>) {
+      AddTileProduct<T>(left, b + column * padded + begin * kLanes<T>, end - begin,
+                        c + column * kBlock + r * kLanes<T>);
+    }
+  });
 }
 
 // The operands of a group: keys and values in panels, and room for a block.
@@ -99,20 +95,15 @@ struct AttentionOperands {
   int64_t padded, width;
 };
 
-// The weighted values of a tile, rows r, ... of a block, from its scores for keys [begin, end).
-template <typename T, typename S, typename Rows>
-ONEFLOW_INLINE void FinishTile(const AttentionOperands<T>& b, const Rows& visible, int64_t r,
-                               int64_t rows, int64_t begin, int64_t end, int64_t d, S* out,
-                               int64_t out_row, T* lse, bool accumulate) {
-  constexpr int64_t kPanel = kBlock * kLanes<T>;
-  const int64_t there = Least(kPanelRows, rows - r);
-  const SoftmaxRows<T> softmax = SoftmaxInPlace<T>(b.s + r * kLanes<T>, visible, begin, end);
+// The weighted values of queries r, ... of a block, from their scores.
+template <typename T, typename S>
+ONEFLOW_INLINE void FinishTile(const AttentionOperands<T>& b, const Visibility<T>& visibility,
+                               int64_t r, int64_t d, S* out, int64_t out_row, T* lse,
+                               bool accumulate) {
+  const int64_t there = Least(kPanelRows, visibility.rows - r);
+  const SoftmaxRows<T> softmax = SoftmaxInPlace<T>(b.s, visibility, r);
   for (int64_t i = 0; i < there; ++i) lse[r + i] = softmax.max[i] + Log(softmax.sum[i]);
-  const PanelRows<T> p{b.s + begin * kBlock + r * kLanes<T>, kPanel};
-  for (int64_t c = 0; c < b.width; c += kLanes<T>) {
-    MultiplyTileInto<T>(p, b.v + c * b.padded + begin * kLanes<T>, end - begin,
-                        b.o + c * kBlock + r * kLanes<T>, false);
-  }
+  MultiplySeen<T>(visibility, r, b.s, b.v, b.padded, b.width, b.o);
   for (int64_t i = 0; i < there; ++i) {
     const T sum = softmax.sum[i];
     FromPanels<T>(b.o + (r + i) * kLanes<T>, kBlock, 1, d, sum == 0 ? T(0) : T(1) / sum,
@@ -125,53 +116,36 @@ void Attention(const AttentionGroup<S>& h, S* out, int64_t out_row, T* lse, bool
                T* scratch) {
   AttentionOperands<T> b{};
   b.padded = RoundUp(h.keys, kBlock), b.width = RoundUp(h.d, kLanes<T>);
-  constexpr int64_t kPanel = kBlock * kLanes<T>;
   T *kt = Take(&scratch, h.d * b.padded), *v = Take(&scratch, b.width * b.padded);
   b.kt = kt, b.v = v;
   b.q = Take(&scratch, b.width * kBlock), b.o = Take(&scratch, b.width * kBlock);
   b.s = Take(&scratch, b.padded * kBlock);
   T* k = Take(&scratch, b.width * b.padded);
+  Visibility<T> visibility(h.visibility, h.keys, &scratch);
   const T scale = T(1) / Root(T(h.d));
   ToPanels<T>(h.k, h.kv_row, h.keys, h.d, T(1), k, b.padded);
   TransposePanels<T>(k, b.padded, h.keys, h.d, kt);
   ToPanels<T>(h.v, h.kv_row, h.keys, h.d, T(1), v, b.padded);
-  const auto score = [&](int64_t p, int64_t r, int64_t end) {
-    T* scores = b.s + p * kPanel + r * kLanes<T>;
-    const T *left = b.q + r * kLanes<T>, *right = b.kt + p * h.d * kLanes<T>;
-    if (end - p * kLanes < T >> kWidth<T>) {
+  const auto score = [&](const SeenPanel& seen, int64_t r) ONEFLOW_INLINED {
+    const int64_t key = seen.panel * kLanes<T>;
+    T* scores = b.s + key * kBlock + r * kLanes<T>;
+    const T *left = b.q + r * kLanes<T>, *right = b.kt + key * h.d;
+    if (visibility.ends[r / kPanelRows] - key > kWidth<T>) {
       ScoreTile<T, 2>(left, right, h.d, scores);
     } else {
       ScoreTile<T, 1>(left, right, h.d, scores);
     }
   };
-  // block(first, rows, out, lse) for each block of queries of each head, with its queries packed.
-  const auto for_blocks = [&](auto block) {
-    for (int64_t head = 0; head < h.heads; ++head) {
-      for (int64_t first = 0; first < h.queries; first += kBlock) {
-        const int64_t rows = Least(kBlock, h.queries - first);
-        ToPanels<T>(h.q + first * h.q_row + head * h.d, h.q_row, rows, h.d, scale, b.q, kBlock);
-        block(first, rows, out + first * out_row + head * h.d, lse + head * h.queries + first);
-      }
-    }
-  };
-  if (IsCausal(h.visibility)) {
-    for_blocks([&](int64_t first, int64_t rows, S* to, T* to_lse) {
-      ForCausalTiles<T>(first, rows, h.keys, score);
+  for (int64_t head = 0; head < h.heads; ++head) {
+    for (int64_t first = 0; first < h.queries; first += kBlock) {
+      const int64_t rows = Least(kBlock, h.queries - first);
+      ToPanels<T>(h.q + first * h.q_row + head * h.d, h.q_row, rows, h.d, scale, b.q, kBlock);
+      visibility.StartBlock(first, rows);
+      visibility.ForTiles(score);
       for (int64_t r = 0; r < rows; r += kPanelRows) {
-        const int64_t end = Least(first + r + kPanelRows, h.keys);
-        FinishTile<T>(b, CausalRows<T>{first + r + 1}, r, rows, 0, end, h.d, to, out_row, to_lse,
-                      accumulate);
+        FinishTile<T>(b, visibility, r, h.d, out + first * out_row + head * h.d, out_row,
+                      lse + head * h.queries + first, accumulate);
       }
-    });
-    return;
-  }
-  Visibility<T> visibility(h.visibility, h.keys, &scratch);
-  for_blocks([&](int64_t first, int64_t rows, S* to, T* to_lse) {
-    const auto range = visibility.StartBlock(first, rows);
-    ForTilesIn<T>(range, rows, score);
-    for (int64_t r = 0; r < rows; r += kPanelRows) {
-      FinishTile<T>(b, VisibleRows<T>{visibility, r}, r, rows, range.begin, range.end, h.d, to,
-                    out_row, to_lse, accumulate);
     }
-  });
+  }
 }

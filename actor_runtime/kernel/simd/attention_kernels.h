@@ -3,8 +3,8 @@
 // allocation.
 //
 // Keys and values are packed once for all heads of the group. Only a block of kAttentionBlock rows
-// (cpu_scratch.h) of a score matrix exists at a time, and keys that no query of the block sees are
-// skipped.
+// (cpu_scratch.h) of a score matrix exists at a time, and panels of keys that no query of the block
+// sees are skipped, wherever they are: what is there, be it no number, changes nothing.
 //
 //   const AttentionKernels<float>& kernels = *AttentionKernelsFor<float>(BestIsa());
 //   kernels.forward({q, k, v, q_row, kv_row, heads, queries, keys, d}, out, out_row, lse,
@@ -22,8 +22,8 @@
 namespace oneflow {
 
 // What decides which keys a query sees: those of its document, at its position or before it, and
-// less than `window` before it (0: at any distance). Positions and documents are all given or none;
-// without them a position is the index of a row, and there is one document.
+// less than `window` before it (0: at any distance). Positions are given of both or of none: they
+// are the indices of rows then. So are documents, and only with positions: there is one then.
 struct AttentionVisibility {
   const int32_t *q_positions = nullptr, *k_positions = nullptr;
   const int32_t *q_documents = nullptr, *k_documents = nullptr;

@@ -213,6 +213,103 @@ TEMPLATE_TEST_CASE("positions need not be sorted, and queries may be some of the
   }
 }
 
+template <typename T>
+bool BeginsWith(const std::vector<T>& all, const std::vector<T>& some) {
+  return std::memcmp(all.data(), some.data(), some.size() * sizeof(T)) == 0;
+}
+
+// Device `device` of `p` that split t positions: its queries are at pieces `device` and 2 p - 1 -
+// device of 2 p, and the keys of all devices lie one device after the other.
+Places Zigzag(int64_t t, int p, int device) {
+  Places at;
+  for (int i = 0; i < p; ++i) {
+    for (const int piece : {i, 2 * p - 1 - i}) {
+      for (int64_t x = t * piece / (2 * p); x < t * (piece + 1) / (2 * p); ++x) {
+        at.k_positions.push_back(static_cast<int32_t>(x));
+        if (i == device) at.q_positions.push_back(static_cast<int32_t>(x));
+      }
+    }
+  }
+  return at;
+}
+
+Sizes FindSizes(const Places& at, int64_t heads, int64_t d) {
+  return {heads, static_cast<int64_t>(at.q_positions.size()),
+          static_cast<int64_t>(at.k_positions.size()), d};
+}
+
+TEMPLATE_TEST_CASE("positions need no documents: devices with two pieces of a sequence", "", float,
+                   double) {
+  for (const int p : {2, 4}) {
+    for (const int64_t t : {16, 200, 520, 777}) {
+      for (int device = 0; device < p; ++device) {
+        Places at = Zigzag(t, p, device);
+        at.window = device % 2 == 1 && t > 500 ? 100 : 0;
+        CheckAgainstPlain<TestType>(FindSizes(at, 2, 9), at);
+      }
+    }
+  }
+}
+
+// Makes no numbers of the keys and values of the panels that no query sees. Returns how many.
+template <typename T>
+int64_t SpoilHiddenPanels(Case<T>& c) {
+  int64_t spoiled = 0;
+  for (int64_t panel = 0; panel + kMostPanelColumns <= c.n.keys; panel += kMostPanelColumns) {
+    bool hidden = true;
+    for (int64_t key = panel; key < panel + kMostPanelColumns; ++key) {
+      for (int64_t query = 0; query < c.n.queries; ++query) hidden = hidden && !c.Sees(query, key);
+    }
+    if (!hidden) continue;
+    ++spoiled;
+    for (auto* x : {&c.k, &c.v}) {
+      std::fill_n(x->begin() + panel * c.n.d, kMostPanelColumns * c.n.d,
+                  std::numeric_limits<T>::quiet_NaN());
+    }
+  }
+  return spoiled;
+}
+
+// A masked key that is no number would make the sums of its row no number.
+TEMPLATE_TEST_CASE("panels that no query sees are not read", "", float, double) {
+  const double margin = sizeof(TestType) == 4 ? 3e-5 : 1e-13;
+  for (const int p : {2, 4}) {
+    for (int device = 0; device < p; ++device) {
+      const Places at = Zigzag(1024, p, device);
+      const Sizes n = FindSizes(at, 2, 9);
+      Case<double> want(n, at);
+      Plain(want);
+      for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+        const auto* kernels = AttentionKernelsFor<TestType>(isa);
+        if (kernels == nullptr) continue;
+        INFO("isa " << static_cast<int>(isa) << ", device " << device << " of " << p);
+        Case<TestType> c(n, at);
+        // Piece 2 p - 1 - device sees all pieces before it, and those after it are hidden.
+        CHECK(SpoilHiddenPanels(c) == 1024 / (2 * p) * device / kMostPanelColumns);
+        Run(*kernels, c);
+        CheckNear(c.out, want.out, margin);
+        CheckNear(c.dq, want.dq, margin);
+        CheckNear(c.dk, want.dk, margin * 2);
+        CheckNear(c.dv, want.dv, margin * 2);
+      }
+    }
+  }
+}
+
+TEST_CASE("a device's rows have the bits that they have where the keys of others are absent") {
+  // Keys that are hidden from all queries of a block, left out, do not change its rows.
+  const Places at = Zigzag(512, 4, 0);
+  Places own;
+  for (int32_t x = 0; x < 64; ++x) own.q_positions.push_back(x);
+  own.k_positions = own.q_positions;
+  Case<float> all(FindSizes(at, 1, 40), at), some(FindSizes(own, 1, 40), own);
+  Run(*AttentionKernelsFor<float>(BestIsa()), all);
+  Run(*AttentionKernelsFor<float>(BestIsa()), some);
+  CHECK(BeginsWith(all.out, some.out));
+  CHECK(BeginsWith(all.lse, some.lse));
+  CHECK(BeginsWith(all.dq, some.dq));
+}
+
 TEMPLATE_TEST_CASE("a query that sees nothing gives zeros and no gradient", "", float, double) {
   constexpr int kExtreme = std::numeric_limits<int32_t>::max();
   Places at = Packed({70, 70});
@@ -243,11 +340,6 @@ TEST_CASE("attention adds to what is there") {
     for (double& x : once.out) x *= 2;
     CheckNear(twice.out, once.out, 1e-15);
   }
-}
-
-template <typename T>
-bool BeginsWith(const std::vector<T>& all, const std::vector<T>& some) {
-  return std::memcmp(all.data(), some.data(), some.size() * sizeof(T)) == 0;
 }
 
 TEST_CASE("a position's bits depend on what it sees only") {

@@ -109,16 +109,14 @@ ONEFLOW_INLINE void MultiplyPanel(A a, const T* b, int64_t depth,
   }
 }
 
-// c (+)= a b for a tile of kPanelRows rows of c, one panel wide; c is part of a panel matrix.
+// c += a b for a tile of kPanelRows rows of c, one panel wide; c is part of a panel matrix.
 template <typename T, typename A>
-ONEFLOW_INLINE void MultiplyTileInto(A a, const T* b, int64_t depth, T* c, bool accumulate) {
-  Vec<T> sum[kPanelRows][2] = {};
-  if (accumulate) {
+ONEFLOW_INLINE void AddTileProduct(A a, const T* b, int64_t depth, T* c) {
+  Vec<T> sum[kPanelRows][2];
 #pragma GCC unroll 8
-    for (int i = 0; i < kPanelRows; ++i) {
-      sum[i][0] = Load<T>(c + i * kLanes<T>);
-      sum[i][1] = Load<T>(c + i * kLanes<T> + kWidth<T>);
-    }
+  for (int i = 0; i < kPanelRows; ++i) {
+    sum[i][0] = Load<T>(c + i * kLanes<T>);
+    sum[i][1] = Load<T>(c + i * kLanes<T> + kWidth<T>);
   }
   MultiplyPanel<T, 2>(a, b, depth, sum);
 #pragma GCC unroll 8

@@ -11,6 +11,7 @@ template <typename T>
 inline constexpr int64_t kWidth = ONEFLOW_VECTOR_BYTES / static_cast<int64_t>(sizeof(T));
 
 #define ONEFLOW_INLINE inline __attribute__((always_inline))
+#define ONEFLOW_INLINED __attribute__((always_inline))  // of a lambda
 
 // The bits of a vector of floats, and their upper halves: bf16 in memory.
 typedef uint32_t VecBits __attribute__((vector_size(ONEFLOW_VECTOR_BYTES)));
