@@ -22,9 +22,9 @@ Factories CollectTables() {
        {AttentionTable,     BatchMatmulTable,    CachedAttentionTable, CastTable,
         CausalSoftmaxTable, CopySlicesTable,     CrossEntropyTable,    DispatchTable,
         DropoutTable,       ElementwiseTable,    EmbeddingTable,       ExpertLinearTable,
-        LayerNormTable,     LinearGradBiasTable, OptimizerTable,       RmsNormTable,
-        RotaryTable,        RouteTable,          SplitHeadsTable,      SplitQkvTable,
-        HostTable,          InitVariableTable}) {
+        LayerNormTable,     LinearGradBiasTable, LinearRowStatsTable,  OptimizerTable,
+        RmsNormTable,       RotaryTable,         RouteTable,           SplitHeadsTable,
+        SplitQkvTable,      HostTable,           InitVariableTable}) {
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << entry.kind;
     }

@@ -97,6 +97,7 @@ TEST_CASE("accumulating adds to what is there") {
         expected.push_back(once.Output(i));
         const Values there = RandomValues(static_cast<int64_t>(expected[i].size()), 99);
         added.SetOutput(i, there);
+        if (i < FindDef(sample).fresh) continue;
         for (size_t e = 0; e < there.size(); ++e) expected[i][e] += there[e];
       }
       REQUIRE(added.Call(/*accumulate=*/true) == absl::OkStatus());
