@@ -96,7 +96,7 @@ absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
             scale = DoubleAttr(s, "scale", 1), ignores = BoolAttr(s, "ignore_negative"),
             &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const LogitPieces& p = maker.p;
-      if (p.rows == 0 && !call.accumulate) {
+      if (p.Empty() && !call.accumulate) {  // a sum of no rows
         std::fill_n(call.output<T>(1), p.vocab * p.width, T(0));
       }
       for (int64_t row = 0; row < p.rows; row += p.of_piece) {

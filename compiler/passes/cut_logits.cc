@@ -1,12 +1,14 @@
 #include "compiler/passes/cut_logits.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/op/linear_row_stats_dims.h"
 #include "oneflow_core/op/op_def.h"
 
@@ -14,6 +16,8 @@ namespace oneflow {
 namespace {
 
 constexpr char kLeaveOut[] = "leave --loss_pieces out";
+// Begins the note of a graph that stays as it is.
+constexpr char kWhole[] = "loss_pieces: logits are whole: ";
 
 // A loss whose logits one linear makes for it alone.
 struct Head {
@@ -92,22 +96,45 @@ absl::StatusOr<std::vector<Head>> FindHeads(const Graph& graph) {
                     kLeaveOut);
 }
 
+// The parts into which a constraint splits a dimension: `of_axis` is the constraint's, of an axis
+// or of all factors of one (data.0, data.1).
+int64_t CountParts(const Mesh& mesh, std::string_view of_axis) {
+  int64_t parts = 1;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    const bool factor = axis.name.starts_with(absl::StrCat(ToAbsl(of_axis), "."));
+    if (axis.name == of_axis || factor) parts *= axis.size;
+  }
+  return parts;
+}
+
 // Rows that a device has where the labels are split as the user or the model has it.
 int64_t RowsOfDevice(const Graph& graph, const Tensor& labels) {
   int64_t parts = 1;
-  for (const Mesh::Axis& axis : graph.mesh.axes) {
-    const auto it = labels.constraint.find(axis.name);
-    if (it != labels.constraint.end() && it->second.split()) parts *= axis.size;
+  for (const auto& [axis, sbp] : labels.constraint) {
+    if (sbp.split()) parts *= CountParts(graph.mesh, axis);
   }
   return (labels.shape.elements() + parts - 1) / parts;
 }
 
-// True if all rows of a device are one piece where we choose: whole logits take few bytes then.
-bool IsOnePiece(const Graph& graph, const Head& head, DType dtype) {
+// The axis on which the user or the model splits the vocabulary; empty if there is none.
+std::string AxisOfVocabulary(const Graph& graph, const Op& linear) {
+  for (const auto& [axis, sbp] : graph.tensors[linear.inputs[1]].constraint) {
+    if (sbp.split() && sbp.dim == 0 && CountParts(graph.mesh, axis) > 1) return axis;
+  }
+  return "";
+}
+
+// Why logits that could be cut take less memory whole; empty where they do not. Cut, they need the
+// whole head on each device, and its whole gradient.
+std::string WhyWhole(const Graph& graph, const Head& head, DType dtype) {
   const Op& linear = graph.ops[head.linear];
+  if (const std::string axis = AxisOfVocabulary(graph, linear); !axis.empty()) {
+    return absl::StrCat("axis ", axis, " splits their vocabulary");
+  }
   const int64_t rows = RowsOfDevice(graph, graph.tensors[graph.ops[head.pick].inputs[1]]);
-  return rows <= UsualLogitRows(graph.tensors[linear.inputs[0]].shape.dims.back(),
-                                static_cast<int64_t>(ElementBytes(dtype)));
+  const int64_t width = graph.tensors[linear.inputs[0]].shape.dims.back();
+  const auto element_bytes = static_cast<int64_t>(ElementBytes(dtype));
+  return rows > UsualLogitRows(width, element_bytes) ? "" : "all tokens of a device are one piece";
 }
 
 Op MakeStats(const Graph& graph, const Head& head, int64_t pieces) {
@@ -126,31 +153,56 @@ Op MakeStats(const Graph& graph, const Head& head, int64_t pieces) {
   return op;
 }
 
+// `graph` with the heads cut, each at the last of the three ops that read its logits.
+absl::Status Cut(Graph* graph, const std::vector<Head>& heads, int64_t pieces) {
+  std::vector<Op> ops;
+  for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
+    const auto part_of = std::find_if(heads.begin(), heads.end(), [id](const Head& h) {
+      return id == h.max || id == h.sum || id == h.pick;
+    });
+    if (part_of == heads.end()) {
+      ops.push_back(graph->ops[id]);
+    } else if (id == std::max({part_of->max, part_of->sum, part_of->pick})) {
+      ops.push_back(MakeStats(*graph, *part_of, pieces));
+      RETURN_IF_ERROR(InferOutputs(graph, ops.back()));
+    }
+  }
+  SetOps(graph, std::move(ops));
+  return absl::OkStatus();
+}
+
+// The note of heads that are cut.
+std::string CutNote(const Graph& graph, const std::vector<Head>& heads) {
+  std::string note = "loss_pieces: no tensor holds the logits of";
+  for (const Head& head : heads) {
+    const Op& linear = graph.ops[head.linear];
+    absl::StrAppend(&note, &head == heads.data() ? " " : ", ", linear.name);
+    const std::string axis = AxisOfVocabulary(graph, linear);
+    if (axis.empty()) continue;
+    absl::StrAppend(&note, ", which axis ", axis, " would split: each device has all of ",
+                    graph.tensors[linear.inputs[1]].name);
+  }
+  return note;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> CutLogits(Graph* graph, const CutLogitsOptions& options) {
   absl::StatusOr<std::vector<Head>> heads = FindHeads(*graph);
   if (!heads.ok() && options.needed) return heads.status();
-  if (!heads.ok()) return absl::StrCat("loss_pieces: logits are whole: ", heads.status().message());
+  if (!heads.ok()) return absl::StrCat(kWhole, heads.status().message());
   if (options.pieces == 0) {
-    std::erase_if(*heads, [&](const Head& h) { return IsOnePiece(*graph, h, options.dtype); });
-  }
-  if (heads->empty()) return "loss_pieces: logits are whole: all tokens of a device are one piece";
-  std::vector<Op> ops;
-  for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
-    const auto part_of = std::find_if(heads->begin(), heads->end(), [id](const Head& h) {
-      return id == h.max || id == h.sum || id == h.pick;
+    std::string why;
+    std::erase_if(*heads, [&](const Head& head) {
+      const std::string of_head = WhyWhole(*graph, head, options.dtype);
+      if (!of_head.empty()) why = of_head;
+      return !of_head.empty();
     });
-    if (part_of == heads->end()) {
-      ops.push_back(graph->ops[id]);
-    } else if (id == std::max({part_of->max, part_of->sum, part_of->pick})) {
-      ops.push_back(MakeStats(*graph, *part_of, options.pieces));
-      RETURN_IF_ERROR(InferOutputs(graph, ops.back()));
-    }
+    if (heads->empty()) return kWhole + why;
   }
-  SetOps(graph, std::move(ops));
-  return absl::StrCat("loss_pieces: no tensor holds the logits of ", heads->size(),
-                      heads->size() == 1 ? " loss" : " losses");
+  std::string note = CutNote(*graph, *heads);
+  RETURN_IF_ERROR(Cut(graph, *heads, options.pieces));
+  return note;
 }
 
 }  // namespace oneflow

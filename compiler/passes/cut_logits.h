@@ -18,8 +18,9 @@
 namespace oneflow {
 
 struct CutLogitsOptions {
-  // Pieces of the rows of a device, at most; 0: as UsualLogitRows has it, and none where all of
-  // them are one piece.
+  // Pieces of the rows of a device, at most; 0: as UsualLogitRows has it, and logits stay whole
+  // where all rows are one piece, or where an axis splits the vocabulary: then whole logits take
+  // less memory than the whole head and its gradient, which cut ones need.
   int64_t pieces = 0;
   // True if a graph whose logits cannot be cut is an input error; else it stays as it is.
   bool needed = true;

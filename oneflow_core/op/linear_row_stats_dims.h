@@ -26,7 +26,7 @@ struct LogitPieces {
   int64_t rows = 0, width = 0, vocab = 0, of_piece = 0;
   int64_t logit_bytes = 0;  // of a piece, a multiple of 64
 
-  bool Empty() const { return rows == 0 || width == 0 || vocab == 0; }
+  bool Empty() const { return rows == 0; }
 };
 
 // Inputs 0 and 1 of `op` are x and w. Its attribute `pieces` says how many pieces there are, at
