@@ -39,7 +39,7 @@ absl::Status CutLossLogits(FrontEndState* s) {
   if (train.precision() == proto::BF16) options.dtype = DType::kBF16;
   ASSIGN_OR_RETURN(std::string note, CutLogits(&s->draft.graph, options));
   s->draft.notes.push_back(std::move(note));
-  return PruneGraph(s);
+  return absl::OkStatus();
 }
 
 absl::Status Place(FrontEndState* s) {

@@ -156,6 +156,50 @@ TEST_CASE("a product's kernel gives the bits of the two that it replaces") {
   CHECK(fused > 20);
 }
 
+// The kernel of `kind` on inputs of these types and values, called.
+KernelHarness Run(const char* kind, const AttrMap& attrs, const std::vector<Port>& in,
+                  const std::vector<Port>& out, const std::vector<Values>& values) {
+  std::vector<std::vector<Port>> sources;
+  for (const Port& port : in) sources.push_back({port});
+  KernelHarness h(kind, attrs, std::move(sources), out, /*threads=*/2);
+  for (size_t i = 0; i < values.size(); ++i) h.SetInput(static_cast<int>(i), values[i]);
+  REQUIRE(h.Make() == absl::OkStatus());
+  REQUIRE(h.Call() == absl::OkStatus());
+  return h;
+}
+
+TEST_CASE("logits in pieces give the bits of whole ones, but for the order of sums over rows") {
+  constexpr int64_t kRows = 150, kWidth = 40, kVocab = 515;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Port x = FullPort({kRows, kWidth}, dtype), w = FullPort({kVocab, kWidth}, dtype);
+    const Port logits = FullPort({kRows, kVocab}, dtype), dw = FullPort({kVocab, kWidth});
+    const Port row = FullPort({kRows}), ids = FullPort({kRows}, DType::kI32), one = FullPort({});
+    const Values xs = RandomValues(kRows * kWidth, 1), ws = RandomValues(kVocab * kWidth, 2);
+    const Values labels = RandomIds(kRows, 3, kVocab), dloss = {1};
+    const AttrMap transposed = {{"transpose_w", true}}, scale = {{"scale", 1.0 / kRows}};
+    KernelHarness y = Run("linear", transposed, {x, w}, {logits}, {xs, ws});
+    KernelHarness stats =
+        Run("row_stats", {}, {logits, ids}, {row, row, row}, {y.Output(0), labels});
+    KernelHarness dy = Run("cross_entropy_grad", scale, {logits, ids, row, row, one}, {logits},
+                           {y.Output(0), labels, stats.Output(0), stats.Output(1), dloss});
+    KernelHarness of_x = Run("linear_grad_input", transposed, {logits, w}, {x}, {dy.Output(0), ws});
+    KernelHarness of_w = Run("linear_grad_weight", {{"transpose_w", true}, {"lead", int64_t{1}}},
+                             {x, logits}, {dw}, {xs, dy.Output(0)});
+    for (const int64_t pieces : {1, 2, 9}) {
+      AttrMap attrs = {{"pieces", pieces}};
+      KernelHarness cut =
+          Run("linear_row_stats", attrs, {x, w, ids}, {row, row, row}, {xs, ws, labels});
+      for (int i = 0; i < 3; ++i) CHECK(cut.OutputBytes(i) == stats.OutputBytes(i));
+      attrs.insert(scale.begin(), scale.end());
+      KernelHarness grads = Run("linear_row_stats_grad", attrs, {x, w, ids, row, row, one}, {x, dw},
+                                {xs, ws, labels, cut.Output(0), cut.Output(1), dloss});
+      CHECK(grads.OutputBytes(0) == of_x.OutputBytes(0));
+      CHECK((grads.OutputBytes(1) == of_w.OutputBytes(0)) == (pieces == 1));
+      CHECK(Distance(grads.Output(1), of_w.Output(0)) < 1e-6);
+    }
+  }
+}
+
 TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
   const Dims row = {1, 2};
   KernelHarness h("cross_entropy_grad", {},

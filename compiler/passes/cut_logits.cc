@@ -153,21 +153,24 @@ Op MakeStats(const Graph& graph, const Head& head, int64_t pieces) {
   return op;
 }
 
-// `graph` with the heads cut, each at the last of the three ops that read its logits.
+// Cuts the heads, each at the last of the three ops that read its logits.
 absl::Status Cut(Graph* graph, const std::vector<Head>& heads, int64_t pieces) {
   std::vector<Op> ops;
+  std::vector<TensorId> logits;
   for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
     const auto part_of = std::find_if(heads.begin(), heads.end(), [id](const Head& h) {
-      return id == h.max || id == h.sum || id == h.pick;
+      return id == h.linear || id == h.max || id == h.sum || id == h.pick;
     });
     if (part_of == heads.end()) {
       ops.push_back(graph->ops[id]);
     } else if (id == std::max({part_of->max, part_of->sum, part_of->pick})) {
       ops.push_back(MakeStats(*graph, *part_of, pieces));
       RETURN_IF_ERROR(InferOutputs(graph, ops.back()));
+    } else if (id == part_of->linear) {
+      logits.push_back(graph->ops[id].outputs[0]);
     }
   }
-  SetOps(graph, std::move(ops));
+  ReplaceOps(graph, std::move(ops), std::move(logits));
   return absl::OkStatus();
 }
 

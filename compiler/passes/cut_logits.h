@@ -27,8 +27,8 @@ struct CutLogitsOptions {
   DType dtype = DType::kF32;  // of logits
 };
 
-// Returns a note of what was done, or why nothing was. Requires decomposed losses. The head's
-// linear stays in the graph, unread, until that is pruned.
+// Returns a note of what was done, or why nothing was. Requires decomposed losses; of the graph's
+// outputs the logits are none.
 absl::StatusOr<std::string> CutLogits(Graph* graph, const CutLogitsOptions& options);
 
 }  // namespace oneflow

@@ -176,28 +176,6 @@ Op FuseInto(const Op& product, const Op& second) {
   return op;
 }
 
-// Gives the graph `ops` instead of its own, and forgets the tensors listed in `gone`, which none of
-// them makes. Returns the new ids, -1 for those.
-std::vector<TensorId> Replace(Graph* graph, std::vector<Op> ops, std::vector<TensorId> gone) {
-  std::sort(gone.begin(), gone.end());
-  std::vector<TensorId> renamed(graph->tensors.size(), -1);
-  std::vector<Tensor> kept;
-  for (TensorId t = 0; t < static_cast<TensorId>(renamed.size()); ++t) {
-    if (std::binary_search(gone.begin(), gone.end(), t)) continue;
-    renamed[t] = static_cast<TensorId>(kept.size());
-    kept.push_back(std::move(graph->tensors[t]));
-  }
-  graph->tensors = std::move(kept);
-  for (Op& op : ops) {
-    for (TensorId& t : op.inputs) t = renamed[t];
-    for (TensorId& t : op.outputs) t = renamed[t];
-  }
-  for (TensorId& t : graph->outputs) t = renamed[t];
-  if (graph->loss >= 0) graph->loss = renamed[graph->loss];
-  SetOps(graph, std::move(ops));
-  return renamed;
-}
-
 }  // namespace
 
 std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
@@ -250,7 +228,7 @@ std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
     }
     ops.push_back(std::move(op));
   }
-  return Replace(graph, std::move(ops), std::move(unmade));
+  return ReplaceOps(graph, std::move(ops), std::move(unmade));
 }
 
 }  // namespace oneflow

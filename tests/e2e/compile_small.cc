@@ -20,6 +20,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_no_global_norm(!run.global_norm);
   options.train.set_precision(run.precision);
   options.train.set_residual(run.residual);
+  options.train.set_loss_pieces(run.loss_pieces);
   proto::Optimizer& optimizer = *options.train.mutable_optimizer();
   optimizer.set_learning_rate(1e-2);
   optimizer.set_beta1(0.9);

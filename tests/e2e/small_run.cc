@@ -77,6 +77,7 @@ std::string RecordKey(const SmallRun& run) {
   absl::StrAppend(&key, ";", ToString(run.shard), ";", absl::StrJoin(run.shard.reduced, "+"), ";",
                   static_cast<int>(run.shard.gather));
   if (!run.experts.empty()) absl::StrAppend(&key, ";experts ", run.experts);
+  if (run.loss_pieces != 0) absl::StrAppend(&key, ";loss_pieces ", run.loss_pieces);
   if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
                       run.device == proto::CPU ? "" : ";on GPUs");
