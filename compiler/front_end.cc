@@ -32,12 +32,12 @@ absl::Status WithoutDropout(FrontEndState* s) {
   return PruneGraph(s);
 }
 
-absl::Status CutLossLogits(FrontEndState* s) {
+absl::Status OmitLossLogits(FrontEndState* s) {
   const proto::Train& train = s->plan.train();
-  CutLogitsOptions options{.pieces = std::max<int64_t>(0, train.loss_pieces()),
+  OmitLogitsOptions options{.pieces = std::max<int64_t>(0, train.loss_pieces()),
                            .needed = train.loss_pieces() > 0};
   if (train.precision() == proto::BF16) options.dtype = DType::kBF16;
-  ASSIGN_OR_RETURN(std::string note, CutLogits(&s->draft.graph, options));
+  ASSIGN_OR_RETURN(std::string note, OmitLogits(&s->draft.graph, options));
   s->draft.notes.push_back(std::move(note));
   return absl::OkStatus();
 }
@@ -128,9 +128,9 @@ constexpr FrontEndPass kPasses[] = {
     {"decompose", nullptr,
      [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); },
      nullptr},
-    {"cut_logits",
+    {"omit_logits",
      [](const FrontEndState& s) { return s.draft.loss && s.plan.train().loss_pieces() != 0; },
-     CutLossLogits, nullptr},
+     OmitLossLogits, nullptr},
     {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
      [](FrontEndState* s) {
        RETURN_IF_ERROR(CacheAttention(&s->draft.graph, s->draft.positions));

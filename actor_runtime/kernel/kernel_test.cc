@@ -168,12 +168,14 @@ KernelHarness Run(const char* kind, const AttrMap& attrs, const std::vector<Port
   return h;
 }
 
-TEST_CASE("logits in pieces give the bits of whole ones, but for the order of sums over rows") {
+TEST_CASE("logits in pieces give the bits of a tensor of them, but for sums over rows") {
   constexpr int64_t kRows = 150, kWidth = 40, kVocab = 515;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const Port x = FullPort({kRows, kWidth}, dtype), w = FullPort({kVocab, kWidth}, dtype);
-    const Port logits = FullPort({kRows, kVocab}, dtype), dw = FullPort({kVocab, kWidth});
-    const Port row = FullPort({kRows}), ids = FullPort({kRows}, DType::kI32), one = FullPort({});
+    const Port logits = FullPort({kRows, kVocab}, dtype),
+               dw = FullPort({kVocab, kWidth}, DType::kF32);
+    const Port row = FullPort({kRows}, DType::kF32), ids = FullPort({kRows}, DType::kI32),
+               one = FullPort({}, DType::kF32);
     const Values xs = RandomValues(kRows * kWidth, 1), ws = RandomValues(kVocab * kWidth, 2);
     const Values labels = RandomIds(kRows, 3, kVocab), dloss = {1};
     const AttrMap transposed = {{"transpose_w", true}}, scale = {{"scale", 1.0 / kRows}};
@@ -187,12 +189,12 @@ TEST_CASE("logits in pieces give the bits of whole ones, but for the order of su
                              {x, logits}, {dw}, {xs, dy.Output(0)});
     for (const int64_t pieces : {1, 2, 9}) {
       AttrMap attrs = {{"pieces", pieces}};
-      KernelHarness cut =
+      KernelHarness pieced =
           Run("linear_row_stats", attrs, {x, w, ids}, {row, row, row}, {xs, ws, labels});
-      for (int i = 0; i < 3; ++i) CHECK(cut.OutputBytes(i) == stats.OutputBytes(i));
+      for (int i = 0; i < 3; ++i) CHECK(pieced.OutputBytes(i) == stats.OutputBytes(i));
       attrs.insert(scale.begin(), scale.end());
       KernelHarness grads = Run("linear_row_stats_grad", attrs, {x, w, ids, row, row, one}, {x, dw},
-                                {xs, ws, labels, cut.Output(0), cut.Output(1), dloss});
+                                {xs, ws, labels, pieced.Output(0), pieced.Output(1), dloss});
       CHECK(grads.OutputBytes(0) == of_x.OutputBytes(0));
       CHECK((grads.OutputBytes(1) == of_w.OutputBytes(0)) == (pieces == 1));
       CHECK(Distance(grads.Output(1), of_w.Output(0)) < 1e-6);

@@ -9,7 +9,7 @@
 //      SeparateDocuments    with --documents: positions and documents become inputs of the ops that
 //                           look from one token to another
 //   3. Decompose            composite ops -> primitive ones
-//      CutLogits            with --loss_pieces: no tensor holds the logits of a loss
+//      OmitLogits           with --loss_pieces: no tensor holds the logits of a loss
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
@@ -33,7 +33,6 @@
 #include "compiler/passes/bind_batch.h"
 #include "compiler/passes/cache_attention.h"
 #include "compiler/passes/cast_uses.h"
-#include "compiler/passes/cut_logits.h"
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/differentiate.h"
 #include "compiler/passes/divide_by_count.h"
@@ -42,6 +41,7 @@
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/passes/mixed_precision.h"
+#include "compiler/passes/omit_logits.h"
 #include "compiler/passes/order_update.h"
 #include "compiler/passes/place_variables.h"
 #include "compiler/passes/recompute.h"

@@ -1,6 +1,6 @@
 // linear_row_stats: x[..., H], w[V, H], labels[...] -> max, sum, picked, what row_max, row_sum_exp
 // and pick give of the logits x wT, which no tensor holds: the kernel makes a piece of the rows at
-// a time, in its workspace. The pass `cut_logits` makes it of linear and these three.
+// a time, in its workspace. The pass `omit_logits` makes it of linear and these three.
 //
 // linear_row_stats_grad makes each piece's logits again, turns them into their gradient in place,
 // and multiplies that by w, which gives dx of the piece, and by x, which adds to dw. It is one op

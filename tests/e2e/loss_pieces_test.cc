@@ -48,15 +48,15 @@ void CheckNear(const SmallResult& a, const SmallResult& b) {
 
 TEST_CASE("logits in pieces give the losses of whole ones, of a tied head and of another") {
   for (const auto make : {MakeRun, MakeLlamaRun}) {
-    const SmallResult whole = Train(make("", 0));
-    CHECK(Train(make("", 1)) == whole);  // to the bit
+    const SmallResult full = Train(make("", 0));
+    CHECK(Train(make("", 1)) == full);  // to the bit
     for (const std::string mesh : {"", "data=2", "tensor=2", "pipe=2"}) {
-      for (const int64_t pieces : {3, 8}) {
-        INFO(mesh << ", " << pieces << " pieces");
-        const SmallResult cut = Train(make(mesh, pieces));
-        CheckNear(cut, whole);
+      for (const int64_t count : {3, 8}) {
+        INFO(mesh << ", " << count << " pieces");
+        const SmallResult pieces = Train(make(mesh, count));
+        CheckNear(pieces, full);
         // Rows do not depend on pieces; sums over them, in the gradient of the head, do.
-        if (mesh.empty()) CHECK(cut.losses[0] == whole.losses[0]);
+        if (mesh.empty()) CHECK(pieces.losses[0] == full.losses[0]);
       }
     }
   }
@@ -74,9 +74,9 @@ TEST_CASE("so do bf16, split weights, and losses that count their labels") {
         }
       }
     };
-    const SmallResult whole = Train(run);
+    const SmallResult full = Train(run);
     run.loss_pieces = 3;
-    CheckNear(Train(run), whole);
+    CheckNear(Train(run), full);
   }
 }
 
@@ -117,11 +117,11 @@ int64_t LargestRegister(const proto::Plan& plan) {
 }
 
 TEST_CASE("no tensor is as large as the logits, and the arena is smaller by them") {
-  const proto::Plan whole = CompileWide(0), cut = CompileWide(8);
-  CHECK(LargestRegister(whole) == kLogitBytes);
+  const proto::Plan full = CompileWide(0), pieces = CompileWide(8);
+  CHECK(LargestRegister(full) == kLogitBytes);
   // A piece, with up to 12 MiB of scratch for its products, is the largest.
-  CHECK(LargestRegister(cut) < kLogitBytes / 8 + (12 << 20));
-  CHECK(ArenaBytes(whole) - ArenaBytes(cut) > kLogitBytes / 2);
+  CHECK(LargestRegister(pieces) < kLogitBytes / 8 + (12 << 20));
+  CHECK(ArenaBytes(full) - ArenaBytes(pieces) > kLogitBytes / 2);
 }
 
 TEST_CASE("a plan in which the gradient of an activation adds up is refused") {

@@ -41,7 +41,7 @@ std::vector<std::string> Passes() {
 }
 
 // Those that stand in no range: they are for programs that do not train, or for overlap.
-constexpr std::string_view kAlone[] = {"remove_dropout",  "separate_documents", "cut_logits",
+constexpr std::string_view kAlone[] = {"remove_dropout",  "separate_documents", "omit_logits",
                                        "cache_attention", "check_cuda_kernels", "order_update",
                                        "hide_exchanges",  "delay_sums",         "prefetch"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";

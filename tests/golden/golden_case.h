@@ -9,7 +9,7 @@
 //   chunks: 3                (optional; of a schedule that interleaves, 2 by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   residual: bf16           (optional; with it the residual stream, too)
-//   loss_pieces: 4           (optional; or auto; of cut_logits)
+//   loss_pieces: 4           (optional; or auto; of omit_logits)
 //   device: cuda             (optional; else host_copies does nothing)
 //   overlap: 1000            (optional; exchanges on streams of their own, in buckets of so many
 //                            bytes)
@@ -24,7 +24,7 @@
 // Passes are those of compile (compiler/front_end.h, compiler/back_end.h), and plan_memory. Every
 // case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
 // of programs that do not train (remove_dropout, cache_attention), of packed documents
-// (separate_documents), of logits in pieces (cut_logits) and of overlap (order_update,
+// (separate_documents), of logits in pieces (omit_logits) and of overlap (order_update,
 // hide_exchanges) are always named. A file named
 // fail_* expects an error, any other none. The results of insert_boxing and plan_memory are
 // verified, too.

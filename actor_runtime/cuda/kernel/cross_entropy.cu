@@ -250,15 +250,15 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup) {
 }
 
 template <typename S>
-absl::Status LaunchStatsOf(const LogitSizes& s, const void* x, const int32_t* labels,
-                           const RowStatistics& out, cudaStream_t stream) {
+absl::Status LaunchTypedStats(const LogitSizes& s, const void* x, const int32_t* labels,
+                              const RowStatistics& out, cudaStream_t stream) {
   return Launch("row_stats", &RowStatsKernel<S>, RowsShape(s.rows, s.width), stream, s.width,
                 out.max, out.sum, out.picked, static_cast<const S*>(x), labels);
 }
 
 template <typename S>
-absl::Status LaunchGradsOf(const LogitSizes& s, const void* x, const LogitGradInputs& in,
-                           bool accumulate, void* dx, cudaStream_t stream) {
+absl::Status LaunchTypedGrads(const LogitSizes& s, const void* x, const LogitGradInputs& in,
+                              bool accumulate, void* dx, cudaStream_t stream) {
   return Launch("cross_entropy_grad", &CrossEntropyGradKernel<S>, RowsShape(s.rows, s.width),
                 stream, s, in.scale, in.ignores, accumulate, static_cast<S*>(dx),
                 static_cast<const S*>(x), in.labels, in.max, in.sum, in.dloss);
@@ -269,7 +269,7 @@ absl::Status LaunchGradsOf(const LogitSizes& s, const void* x, const LogitGradIn
 absl::Status LaunchRowStats(DType dtype, const LogitSizes& sizes, const void* logits,
                             const int32_t* labels, const RowStatistics& out, cudaStream_t stream) {
   if (sizes.rows == 0) return absl::OkStatus();
-  const auto launch = dtype == DType::kBF16 ? &LaunchStatsOf<Bf16> : &LaunchStatsOf<float>;
+  const auto launch = dtype == DType::kBF16 ? &LaunchTypedStats<Bf16> : &LaunchTypedStats<float>;
   return launch(sizes, logits, labels, out, stream);
 }
 
@@ -277,7 +277,7 @@ absl::Status LaunchLogitGrads(DType dtype, const LogitSizes& sizes, const void* 
                               const LogitGradInputs& in, bool accumulate, void* dlogits,
                               cudaStream_t stream) {
   if (sizes.rows * sizes.width == 0) return absl::OkStatus();
-  const auto launch = dtype == DType::kBF16 ? &LaunchGradsOf<Bf16> : &LaunchGradsOf<float>;
+  const auto launch = dtype == DType::kBF16 ? &LaunchTypedGrads<Bf16> : &LaunchTypedGrads<float>;
   return launch(sizes, logits, in, accumulate, dlogits, stream);
 }
 

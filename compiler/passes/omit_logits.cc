@@ -1,4 +1,4 @@
-#include "compiler/passes/cut_logits.h"
+#include "compiler/passes/omit_logits.h"
 
 #include <algorithm>
 #include <string_view>
@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/rewrite.h"
+#include "compiler/graph/row_stats.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/op/linear_row_stats_dims.h"
@@ -15,85 +16,77 @@
 namespace oneflow {
 namespace {
 
-constexpr char kLeaveOut[] = "leave --loss_pieces out";
 // Begins the note of a graph that stays as it is.
-constexpr char kWhole[] = "loss_pieces: logits are whole: ";
+constexpr char kKept[] = "loss_pieces: logits are a tensor: ";
 
 // A loss whose logits one linear makes for it alone.
 struct Head {
-  OpId linear = -1, max = -1, sum = -1, pick = -1;
+  OpId linear = -1;
+  RowStats stats;
+  bool Contains(OpId id) const {
+    return id == linear || id == stats.max || id == stats.sum || id == stats.pick;
+  }
 };
 
-// Why a linear is no head, and how to mend it; empty if it is one.
-struct Refusal {
-  std::string what, mend;
-};
+// An input error of the op that makes the logits. `hint`: how to make it a head.
+absl::Status Refuse(const Op& op, std::string_view what, std::string_view hint) {
+  const char* leave_out = "leave --loss_pieces out";
+  return InputError(Where(op), what,
+                    hint.empty() ? leave_out : absl::StrCat(ToAbsl(hint), ", or ", leave_out));
+}
 
-// A piece has all columns of its rows, and products of a row and all columns are one product of
-// matrices only of two dimensions each.
-Refusal RefuseLinear(const Graph& graph, const Op& op) {
-  if (FormName(op) != "linear") {
-    return {absl::StrCat("is a ", op.kind, ", whose result is not made again in pieces"),
-            absl::StrCat("let a linear make the logits, or ", kLeaveOut)};
+// A piece has all columns of its rows, each from a row of the weight. A linear is told by its row:
+// a product with a weight that may be transposed.
+absl::Status CheckLinear(const Graph& graph, const Op& op) {
+  const OpDef& def = *FindOpDef(op);
+  if (!def.product || !def.then.empty()) {
+    return Refuse(op, absl::StrCat("is a ", op.kind, ", whose result is not made in pieces"),
+                  "let a linear make the logits");
   }
   if (op.inputs.size() > 2) {
-    return {"has a bias, which logits in pieces have not",
-            absl::StrCat("leave the bias out, or ", kLeaveOut)};
+    return Refuse(op, "has a bias, which logits in pieces have not", "leave the bias out");
   }
   const Tensor& w = graph.tensors[op.inputs[1]];
   if (w.shape.rank() != 2 || !AttrBool(op, "transpose_w") || AttrInt(op, "contract", 1) != 1) {
-    return {"has a weight that is not [vocabulary, width], as logits in pieces want it",
-            absl::StrCat("transpose the weight and write transpose_w, or ", kLeaveOut)};
+    return Refuse(op, "has a weight that is not [vocabulary, width], as logits in pieces want it",
+                  "transpose the weight and write transpose_w");
   }
   if (AttrBool(op, "wide")) {
-    return {"is `wide`, which logits in pieces are not",
-            absl::StrCat("leave \"wide\" out, or ", kLeaveOut)};
+    return Refuse(op, "is `wide`, which logits in pieces are not", "leave \"wide\" out");
   }
   if (IsVariable(graph.Producer(op.inputs[0]))) {
-    return {"multiplies a variable, whose gradient would add up with that of another", kLeaveOut};
+    return Refuse(op, "multiplies a variable, whose gradient would add up with that of another",
+                  "");
   }
-  return {};
+  return absl::OkStatus();
 }
 
-// The head of the loss that picks at `pick`, which is a pick.
 absl::StatusOr<Head> FindHead(const Graph& graph, const std::vector<std::vector<Use>>& uses,
-                              OpId pick) {
-  const TensorId logits = graph.ops[pick].inputs[0];
-  Head head{.linear = graph.tensors[logits].producer, .pick = pick};
+                              const RowStats& stats) {
+  const TensorId logits = graph.ops[stats.pick].inputs[0];
+  const Head head{graph.tensors[logits].producer, stats};
   const Op& linear = graph.ops[head.linear];
-  if (const Refusal refusal = RefuseLinear(graph, linear); !refusal.what.empty()) {
-    return InputError(Where(linear), refusal.what, refusal.mend);
-  }
+  RETURN_IF_ERROR(CheckLinear(graph, linear));
   for (const Use& use : uses[logits]) {
+    if (head.Contains(use.op)) continue;
     const Op& reader = graph.ops[use.op];
-    OpId* part = nullptr;
-    if (reader.kind == "row_max") part = &head.max;
-    if (reader.kind == "row_sum_exp") part = &head.sum;
-    if (use.op == pick) part = &head.pick;
-    if (part != nullptr && (*part < 0 || *part == use.op)) {
-      *part = use.op;
-      continue;
-    }
-    return InputError(Where(linear),
-                      absl::StrCat("makes logits that ", reader.name, " (", reader.kind,
-                                   ") reads beside the loss, so they must be whole"),
-                      absl::StrCat("let a linear of its own make them, or ", kLeaveOut));
+    return Refuse(linear,
+                  absl::StrCat("makes logits that ", reader.name, " (", reader.kind,
+                               ") reads beside the loss, so a tensor must hold them"),
+                  "let a linear of its own make them");
   }
-  if (head.max >= 0 && head.sum >= 0) return head;
-  return InputError(Where(graph.ops[pick]), "picks logits without their row_max and row_sum_exp",
-                    absl::StrCat("write softmax_cross_entropy, or ", kLeaveOut));
+  return head;
 }
 
 absl::StatusOr<std::vector<Head>> FindHeads(const Graph& graph) {
   const std::vector<std::vector<Use>> uses = FindUses(graph);
   std::vector<Head> heads;
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
-    if (graph.ops[id].kind != "pick") continue;
-    ASSIGN_OR_RETURN(heads.emplace_back(), FindHead(graph, uses, id));
+  for (const RowStats& stats : FindRowStats(graph, uses)) {
+    ASSIGN_OR_RETURN(heads.emplace_back(), FindHead(graph, uses, stats));
   }
   if (!heads.empty()) return heads;
-  return InputError("graph " + graph.name, "has no softmax cross entropy of logits to cut",
-                    kLeaveOut);
+  return InputError("graph " + graph.name, "has no softmax cross entropy of logits",
+                    "leave --loss_pieces out");
 }
 
 // The parts into which a constraint splits a dimension: `of_axis` is the constraint's, of an axis
@@ -124,27 +117,27 @@ std::string AxisOfVocabulary(const Graph& graph, const Op& linear) {
   return "";
 }
 
-// Why logits that could be cut take less memory whole; empty where they do not. Cut, they need the
-// whole head on each device, and its whole gradient.
-std::string WhyWhole(const Graph& graph, const Head& head, DType dtype) {
+// Why logits take less memory as a tensor; empty where they do not. In pieces they need all of the
+// head on each device, and all of its gradient.
+std::string ReasonToKeep(const Graph& graph, const Head& head, DType dtype) {
   const Op& linear = graph.ops[head.linear];
   if (const std::string axis = AxisOfVocabulary(graph, linear); !axis.empty()) {
     return absl::StrCat("axis ", axis, " splits their vocabulary");
   }
-  const int64_t rows = RowsOfDevice(graph, graph.tensors[graph.ops[head.pick].inputs[1]]);
+  const int64_t rows = RowsOfDevice(graph, graph.tensors[graph.ops[head.stats.pick].inputs[1]]);
   const int64_t width = graph.tensors[linear.inputs[0]].shape.dims.back();
   const auto element_bytes = static_cast<int64_t>(ElementBytes(dtype));
   return rows > UsualLogitRows(width, element_bytes) ? "" : "all tokens of a device are one piece";
 }
 
 Op MakeStats(const Graph& graph, const Head& head, int64_t pieces) {
-  const Op &linear = graph.ops[head.linear], &pick = graph.ops[head.pick];
+  const Op &linear = graph.ops[head.linear], &pick = graph.ops[head.stats.pick];
   Op op = linear;
   op.kind = "linear_row_stats";
   op.name = FreeName(graph, linear.name + ".stats");
   op.inputs.push_back(pick.inputs[1]);
   op.outputs.clear();
-  for (const OpId part : {head.max, head.sum, head.pick}) {
+  for (const OpId part : {head.stats.max, head.stats.sum, head.stats.pick}) {
     op.outputs.push_back(graph.ops[part].outputs[0]);
   }
   op.attrs = {{"pieces", pieces}};
@@ -153,20 +146,19 @@ Op MakeStats(const Graph& graph, const Head& head, int64_t pieces) {
   return op;
 }
 
-// Cuts the heads, each at the last of the three ops that read its logits.
-absl::Status Cut(Graph* graph, const std::vector<Head>& heads, int64_t pieces) {
+// Makes one op of each head, at the last of the three ops that read its logits.
+absl::Status Replace(Graph* graph, const std::vector<Head>& heads, int64_t pieces) {
   std::vector<Op> ops;
   std::vector<TensorId> logits;
   for (OpId id = 0; id < static_cast<OpId>(graph->ops.size()); ++id) {
-    const auto part_of = std::find_if(heads.begin(), heads.end(), [id](const Head& h) {
-      return id == h.linear || id == h.max || id == h.sum || id == h.pick;
-    });
-    if (part_of == heads.end()) {
+    const auto head =
+        std::find_if(heads.begin(), heads.end(), [id](const Head& h) { return h.Contains(id); });
+    if (head == heads.end()) {
       ops.push_back(graph->ops[id]);
-    } else if (id == std::max({part_of->max, part_of->sum, part_of->pick})) {
-      ops.push_back(MakeStats(*graph, *part_of, pieces));
+    } else if (id == head->stats.last()) {
+      ops.push_back(MakeStats(*graph, *head, pieces));
       RETURN_IF_ERROR(InferOutputs(graph, ops.back()));
-    } else if (id == part_of->linear) {
+    } else if (id == head->linear) {
       logits.push_back(graph->ops[id].outputs[0]);
     }
   }
@@ -174,8 +166,8 @@ absl::Status Cut(Graph* graph, const std::vector<Head>& heads, int64_t pieces) {
   return absl::OkStatus();
 }
 
-// The note of heads that are cut.
-std::string CutNote(const Graph& graph, const std::vector<Head>& heads) {
+// The note of heads whose logits are omitted.
+std::string OmittedNote(const Graph& graph, const std::vector<Head>& heads) {
   std::string note = "loss_pieces: no tensor holds the logits of";
   for (const Head& head : heads) {
     const Op& linear = graph.ops[head.linear];
@@ -190,21 +182,21 @@ std::string CutNote(const Graph& graph, const std::vector<Head>& heads) {
 
 }  // namespace
 
-absl::StatusOr<std::string> CutLogits(Graph* graph, const CutLogitsOptions& options) {
+absl::StatusOr<std::string> OmitLogits(Graph* graph, const OmitLogitsOptions& options) {
   absl::StatusOr<std::vector<Head>> heads = FindHeads(*graph);
   if (!heads.ok() && options.needed) return heads.status();
-  if (!heads.ok()) return absl::StrCat(kWhole, heads.status().message());
+  if (!heads.ok()) return absl::StrCat(kKept, heads.status().message());
   if (options.pieces == 0) {
     std::string why;
     std::erase_if(*heads, [&](const Head& head) {
-      const std::string of_head = WhyWhole(*graph, head, options.dtype);
+      const std::string of_head = ReasonToKeep(*graph, head, options.dtype);
       if (!of_head.empty()) why = of_head;
       return !of_head.empty();
     });
-    if (heads->empty()) return kWhole + why;
+    if (heads->empty()) return kKept + why;
   }
-  std::string note = CutNote(*graph, *heads);
-  RETURN_IF_ERROR(Cut(graph, *heads, options.pieces));
+  std::string note = OmittedNote(*graph, *heads);
+  RETURN_IF_ERROR(Replace(graph, *heads, options.pieces));
   return note;
 }
 

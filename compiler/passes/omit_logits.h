@@ -17,18 +17,18 @@
 
 namespace oneflow {
 
-struct CutLogitsOptions {
-  // Pieces of the rows of a device, at most; 0: as UsualLogitRows has it, and logits stay whole
-  // where all rows are one piece, or where an axis splits the vocabulary: then whole logits take
-  // less memory than the whole head and its gradient, which cut ones need.
+struct OmitLogitsOptions {
+  // Pieces of the rows of a device, at most; 0: as UsualLogitRows has it, and logits stay a tensor
+  // where all rows are one piece, or where an axis splits the vocabulary: they take less memory
+  // then than all of the head and its gradient, which pieces need.
   int64_t pieces = 0;
-  // True if a graph whose logits cannot be cut is an input error; else it stays as it is.
+  // True if a graph whose logits cannot be omitted is an input error; else it stays as it is.
   bool needed = true;
   DType dtype = DType::kF32;  // of logits
 };
 
 // Returns a note of what was done, or why nothing was. Requires decomposed losses; of the graph's
 // outputs the logits are none.
-absl::StatusOr<std::string> CutLogits(Graph* graph, const CutLogitsOptions& options);
+absl::StatusOr<std::string> OmitLogits(Graph* graph, const OmitLogitsOptions& options);
 
 }  // namespace oneflow
