@@ -1,5 +1,7 @@
 #include "compiler/front_end.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,6 +31,16 @@ absl::Status PruneGraph(FrontEndState* s) {
 absl::Status WithoutDropout(FrontEndState* s) {
   RemoveDropout(&s->draft.graph);
   return PruneGraph(s);
+}
+
+absl::Status OmitLossLogits(FrontEndState* s) {
+  const proto::Train& train = s->plan.train();
+  OmitLogitsOptions options{.pieces = std::max<int64_t>(0, train.loss_pieces()),
+                            .needed = train.loss_pieces() > 0};
+  if (train.precision() == proto::BF16) options.dtype = DType::kBF16;
+  ASSIGN_OR_RETURN(std::string note, OmitLogits(&s->draft.graph, options));
+  s->draft.notes.push_back(std::move(note));
+  return absl::OkStatus();
 }
 
 absl::Status Place(FrontEndState* s) {
@@ -126,6 +138,9 @@ constexpr FrontEndPass kPasses[] = {
     {"decompose", nullptr,
      [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); },
      nullptr},
+    {"omit_logits",
+     [](const FrontEndState& s) { return s.draft.loss && s.plan.train().loss_pieces() != 0; },
+     OmitLossLogits, nullptr},
     {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
      [](FrontEndState* s) {
        RETURN_IF_ERROR(CacheAttention(&s->draft.graph, s->draft.positions));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actor_runtime/kernel/cross_entropy_rows.h"
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
@@ -75,14 +76,7 @@ absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& s) {
       const S* x = call.input<S>(0);
       const int32_t* ids = call.input<int32_t>(1);
       T *max = call.output<T>(0), *sum = call.output<T>(1), *picked = call.output<T>(2);
-      ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          const S* row = x + r * width;
-          max[r] = v.row_max(row, width);
-          sum[r] = v.row_sum_exp(row, max[r], width);
-          picked[r] = ids[r] >= 0 && ids[r] < width ? T(Widen(row[ids[r]])) : T(0);
-        }
-      });
+      PutRowStats(call, v, rows, width, x, ids, max, sum, picked);
       return absl::OkStatus();
     };
   });
@@ -131,8 +125,6 @@ absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
   });
 }
 
-// The column of the label is computed separately: if a probability near one were rounded before the
-// subtraction, only its rounding error would be left.
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
   return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
     using T = decltype(zero);
@@ -142,29 +134,15 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
     const double scale = DoubleAttr(s, "scale", 1);
     const bool ignores = BoolAttr(s, "ignore_negative");
     return [=, &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
-      const S* x = call.input<S>(0);
-      const int32_t* labels = call.input<int32_t>(1);
-      const T *max = call.input<T>(2), *sum = call.input<T>(3);
-      const T factor = static_cast<T>(scale * static_cast<double>(*call.input<T>(4)));
-      S* dx = call.output<S>(0);
-      ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          const int64_t at = r * width, column = labels[r] - first;
-          if (ignores && labels[r] < 0) {
-            if (!call.accumulate) std::fill_n(dx + at, width, S(0));
-            continue;
-          }
-          const bool here = column >= 0 && column < width;
-          T x_label = 0, dx_label = 0;
-          if (here) {
-            x_label = Widen(x[at + column]);
-            dx_label = Widen(dx[at + column]);
-            wide.row_exp(&x_label, max[r], factor / sum[r], &dx_label, 1, call.accumulate);
-          }
-          v.row_exp(x + at, max[r], factor / sum[r], dx + at, width, call.accumulate);
-          if (here) dx[at + column] = Rounded<S>(dx_label - factor);
-        }
-      });
+      const LogitRows<T> r{.rows = rows,
+                           .width = width,
+                           .first = first,
+                           .ignores = ignores,
+                           .factor = ScaledLoss(scale, *call.input<T>(4)),
+                           .labels = call.input<int32_t>(1),
+                           .max = call.input<T>(2),
+                           .sum = call.input<T>(3)};
+      PutLogitGrads(call, v, wide, r, call.input<S>(0), call.output<S>(0), call.accumulate);
       return absl::OkStatus();
     };
   });

@@ -1,8 +1,10 @@
 // Gradients against central differences, in f64: the ops that a definition's gradient is made of,
 // run by their kernels, give what small changes of the inputs give.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -125,7 +127,9 @@ Problem MakeProblem(const KernelSample& sample) {
 TEST_CASE("each op's gradient is what finite differences give") {
   for (const KernelSample& sample : SmallSamples()) {
     // Differentiated together: the next test.
-    if (!FindDef(sample).gradient || sample.kind == "pick" || sample.kind == "mean_nll") continue;
+    constexpr std::string_view kTogether[] = {"pick", "mean_nll", "linear_row_stats"};
+    const bool together = std::ranges::find(kTogether, sample.kind) != std::end(kTogether);
+    if (!FindDef(sample).gradient || together) continue;
     INFO(ToString(sample));
     CheckGradients(MakeProblem(sample));
   }
@@ -146,42 +150,60 @@ TEST_CASE("gradients reach a linear then gelu, or gated, through both of its out
   }
 }
 
-// The gradient of softmax cross entropy, of the mean over all rows or of the sum over those whose
-// label is not negative.
-void CheckCrossEntropy(bool ignores) {
+// A graph of sources that grows towards a loss.
+struct LossProblem {
   Problem p;
-  Graph& g = p.graph;
-  auto source = [&](const char* name, Dims dims, DType dtype, Values values) {
+
+  TensorId Source(const char* name, Dims dims, DType dtype, Values values) {
+    Graph& g = p.graph;
     const TensorId t = g.ops[g.AddOp("input", name, {}, {})].outputs[0];
     g.tensors[t].shape = Shape(std::move(dims));
     g.tensors[t].dtype = dtype;
     p.feeds[t] = std::move(values);
     return t;
-  };
-  auto op = [&](const char* kind, std::vector<TensorId> in, AttrMap attrs = {}) {
-    const OpId id = g.AddOp(kind, kind, std::move(in), std::move(attrs));
-    p.path.insert(p.path.begin(), id);
-    return g.ops[id].outputs[0];
-  };
-  const TensorId logits = source("logits", {3, 4, 7}, DType::kF64, RandomValues(84, 5, -3, 3));
-  Values ids = RandomIds(12, 6, 7);
-  if (ignores) ids[0] = ids[5] = ids[11] = -1;
-  const TensorId labels = source("labels", {3, 4}, DType::kI32, ids);
-  const TensorId max = op("row_max", {logits});
-  const TensorId sum = op("row_sum_exp", {logits, max});
-  const TensorId picked = op("pick", {logits, labels});
-  p.output = ignores ? op("mean_nll", {max, sum, picked, labels}, {{"scale", 1.0}})
-                     : op("mean_nll", {max, sum, picked}, {{"scale", 1.0 / 12}});
-  std::erase_if(p.path, [&](OpId id) {
-    return g.ops[id].kind == "row_max" || g.ops[id].kind == "row_sum_exp";
-  });
-  REQUIRE(InferShapes(&g) == absl::OkStatus());
-  CheckGradients(p);
-}
+  }
+  // Labels of 12 rows, of a vocabulary of 7.
+  TensorId Labels(bool ignores) {
+    Values ids = RandomIds(12, 6, 7);
+    if (ignores) ids[0] = ids[5] = ids[11] = -1;
+    return Source("labels", {3, 4}, DType::kI32, ids);
+  }
+  std::vector<TensorId> Add(const char* kind, std::vector<TensorId> in, AttrMap attrs = {}) {
+    const OpId id =
+        p.graph.AddOp(kind, kind, std::move(in), std::move(attrs), FindOpDef(kind)->outputs);
+    if (FindOpDef(kind)->gradient) p.path.insert(p.path.begin(), id);
+    return p.graph.ops[id].outputs;
+  }
+  // The loss of statistics, of the mean over all rows or of the sum over those whose label is not
+  // negative.
+  void Check(const std::vector<TensorId>& stats, TensorId labels, bool ignores) {
+    std::vector<TensorId> in = stats;
+    if (ignores) in.push_back(labels);
+    p.output = Add("mean_nll", std::move(in), {{"scale", ignores ? 1.0 : 1.0 / 12}})[0];
+    REQUIRE(InferShapes(&p.graph) == absl::OkStatus());
+    CheckGradients(p);
+  }
+};
 
 TEST_CASE("the gradient of softmax cross entropy is what finite differences give") {
-  CheckCrossEntropy(/*ignores=*/false);
-  CheckCrossEntropy(/*ignores=*/true);
+  for (const bool ignores : {false, true}) {
+    LossProblem l;
+    const TensorId logits = l.Source("logits", {3, 4, 7}, DType::kF64, RandomValues(84, 5, -3, 3));
+    const TensorId labels = l.Labels(ignores);
+    const TensorId max = l.Add("row_max", {logits})[0];
+    const TensorId sum = l.Add("row_sum_exp", {logits, max})[0];
+    l.Check({max, sum, l.Add("pick", {logits, labels})[0]}, labels, ignores);
+  }
+}
+
+TEST_CASE("the same where no tensor holds the logits") {
+  for (const bool ignores : {false, true}) {
+    LossProblem l;
+    const TensorId x = l.Source("x", {3, 4, 5}, DType::kF64, RandomValues(60, 5, -2, 2));
+    const TensorId w = l.Source("w", {7, 5}, DType::kF64, RandomValues(35, 6, -1, 1));
+    const TensorId labels = l.Labels(ignores);
+    l.Check(l.Add("linear_row_stats", {x, w, labels}, {{"pieces", int64_t{1}}}), labels, ignores);
+  }
 }
 
 TEST_CASE("the gradient of unfused attention is what finite differences give") {

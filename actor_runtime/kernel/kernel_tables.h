@@ -24,6 +24,7 @@ KernelTable EmbeddingTable();        // embedding.cc
 KernelTable ExpertLinearTable();     // expert_linear.cc
 KernelTable LayerNormTable();        // layer_norm.cc
 KernelTable LinearGradBiasTable();   // linear_grad_bias.cc
+KernelTable LinearRowStatsTable();   // linear_row_stats.cc
 KernelTable OptimizerTable();        // optimizer.cc
 KernelTable PartsTable();            // parts.cc
 KernelTable RmsNormTable();          // rms_norm.cc

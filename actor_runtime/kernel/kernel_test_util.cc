@@ -108,6 +108,7 @@ KernelHarness::KernelHarness(std::string kind, AttrMap attrs, std::vector<std::v
     out_bases_.push_back(out_.back().data);
     local.out.push_back(port.local());
   }
+  if (!setup_.in.empty()) local.dtype = setup_.in[0][0].dtype;
   const OpDef* def = FindOpDef(kind);
   if (def != nullptr) {
     // In the op's definition, tensors that the kernel updates in place are inputs, too.

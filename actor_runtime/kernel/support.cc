@@ -26,11 +26,16 @@ int64_t CountRows(const Port& port) {
              : DimsProduct(port.local(), 0, static_cast<int>(port.local().size()) - 1);
 }
 
-ProductSpec FindProduct(const KernelSetup& s) {
+LocalOp MakeLocalOp(const KernelSetup& s) {
   LocalOp local{s.attrs, {}, {}};
   for (int i = 0; i < static_cast<int>(s.in.size()); ++i) local.in.push_back(In(s, i).local());
   for (const Port& port : s.out) local.out.push_back(port.local());
-  return FindOpDef(s.kind, s.attrs)->product(local);
+  if (!s.in.empty()) local.dtype = In(s, 0).dtype;
+  return local;
+}
+
+ProductSpec FindProduct(const KernelSetup& s) {
+  return FindOpDef(s.kind, s.attrs)->product(MakeLocalOp(s));
 }
 
 absl::Status NeedWorkspace(const KernelSetup& s, int64_t bytes) {

@@ -26,6 +26,8 @@ int64_t LastDim(const Port& port);  // 1 for a scalar
 int64_t CountRows(
     const Port& port);  // elements over all but the last dimension; right for empty ones too
 
+// What the kernel's definition asks of it; `s` outlives the result.
+LocalOp MakeLocalOp(const KernelSetup& s);
 // The product that the kernel's definition says it is, of its pieces.
 ProductSpec FindProduct(const KernelSetup& s);
 

@@ -28,6 +28,26 @@ void SetOps(Graph* graph, std::vector<Op> ops) {
   }
 }
 
+std::vector<TensorId> ReplaceOps(Graph* graph, std::vector<Op> ops, std::vector<TensorId> gone) {
+  std::sort(gone.begin(), gone.end());
+  std::vector<TensorId> renamed(graph->tensors.size(), -1);
+  std::vector<Tensor> kept;
+  for (TensorId t = 0; t < static_cast<TensorId>(renamed.size()); ++t) {
+    if (std::binary_search(gone.begin(), gone.end(), t)) continue;
+    renamed[t] = static_cast<TensorId>(kept.size());
+    kept.push_back(std::move(graph->tensors[t]));
+  }
+  graph->tensors = std::move(kept);
+  for (Op& op : ops) {
+    for (TensorId& t : op.inputs) t = renamed[t];
+    for (TensorId& t : op.outputs) t = renamed[t];
+  }
+  for (TensorId& t : graph->outputs) t = renamed[t];
+  if (graph->loss >= 0) graph->loss = renamed[graph->loss];
+  SetOps(graph, std::move(ops));
+  return renamed;
+}
+
 TensorId AddTensor(Graph* graph, std::string name) {
   graph->tensors.emplace_back();
   graph->tensors.back().name = std::move(name);

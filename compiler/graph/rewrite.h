@@ -17,6 +17,10 @@ inline constexpr char kAddUp[] = "add_n";
 // Requires: every tensor is the output of one of `ops`.
 void SetOps(Graph* graph, std::vector<Op> ops);
 
+// The same, and forgets the tensors listed in `gone`, which none of `ops` makes or reads. Returns
+// the new ids of all tensors, -1 for those.
+std::vector<TensorId> ReplaceOps(Graph* graph, std::vector<Op> ops, std::vector<TensorId> gone);
+
 // Appends a tensor without a producer yet; returns its id.
 TensorId AddTensor(Graph* graph, std::string name);
 

@@ -80,11 +80,12 @@ class Lowering {
         });
   }
 
-  // True if a tensor of the micro-batches is read once a step: then it sums over them.
-  absl::StatusOr<bool> Accumulates(const Op& op) const {
+  // True if some of the outputs of an op of the micro-batches, in which it does not tell one from
+  // another, are read once a step: then they sum over them.
+  absl::StatusOr<bool> Accumulates(const Op& op, std::span<const TensorId> outputs) const {
     if (IsOnceAStep(op.phase)) return false;
     bool once = false, often = false;
-    for (TensorId t : op.outputs) {
+    for (TensorId t : outputs) {
       once = once || HostReadsOncePerStep(t);
       for (const Use& use : uses_[t]) {
         (graph_.ops[use.op].phase == Phase::kUpdate ? once : often) = true;
@@ -107,8 +108,13 @@ class Lowering {
     const int updates = FindOpDef(op)->updates + FindOpDef(op)->versioned_updates;
     ShareUpdated(op, updates);
     if (static_cast<int>(op.outputs.size()) == updates) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const bool accumulates, Accumulates(op));
-    for (TensorId t : std::span(op.outputs).subspan(updates)) {
+    const auto fresh = static_cast<size_t>(FindOpDef(op)->fresh);
+    const std::span<const TensorId> outputs = op.outputs;
+    ASSIGN_OR_RETURN(const bool first, Accumulates(op, outputs.first(fresh)));
+    ASSIGN_OR_RETURN(const bool rest, Accumulates(op, outputs.subspan(fresh)));
+    for (size_t i = updates; i < outputs.size(); ++i) {
+      const TensorId t = outputs[i];
+      const bool accumulates = i < fresh ? first : rest;
       proto::Register& r = *lowered_.program.add_register_();
       r = MakeRegister(graph_, t, op.stage);
       r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
@@ -353,6 +359,7 @@ class Lowering {
     LocalOp local{op.attrs, {}, {}};
     for (TensorId t : op.inputs) local.in.push_back(LocalDims(graph_, t));
     for (TensorId t : op.outputs) local.out.push_back(LocalDims(graph_, t));
+    if (!op.inputs.empty()) local.dtype = graph_.tensors[op.inputs[0]].dtype;
     return WorkspaceBytes(options_.device_kind, op.kind, local, options_.kernel_threads);
   }
 

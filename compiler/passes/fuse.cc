@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
+#include "compiler/graph/row_stats.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
@@ -125,31 +126,6 @@ Op Packed(Op op, const Op& split) {
   return op;
 }
 
-// row_max, row_sum_exp and pick of the same rows; -1: there is none.
-struct RowStats {
-  OpId max = -1, sum = -1, pick = -1;
-  OpId last() const { return std::max({max, sum, pick}); }
-};
-
-// The row_max `id` and its companions, if all readers of the three come after the last of them.
-RowStats FindRowStats(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
-  RowStats found{id};
-  const Op& max = graph.ops[id];
-  for (const Use& use : uses[max.inputs[0]]) {
-    const Op& reader = graph.ops[use.op];
-    if (use.input != 0 || !Together(max, reader)) continue;
-    if (reader.kind == "row_sum_exp" && reader.inputs[1] == max.outputs[0]) found.sum = use.op;
-    if (reader.kind == "pick") found.pick = use.op;
-  }
-  if (found.sum < 0 || found.pick < 0) return {};
-  for (const OpId part : {found.max, found.sum, found.pick}) {
-    for (const Use& use : uses[graph.ops[part].outputs[0]]) {
-      if (use.op != found.sum && use.op <= found.last()) return {};
-    }
-  }
-  return found;
-}
-
 Op FusedStats(const Graph& graph, const RowStats& stats) {
   Op op = graph.ops[stats.pick];
   op.kind = "row_stats";
@@ -176,28 +152,6 @@ Op FuseInto(const Op& product, const Op& second) {
   return op;
 }
 
-// Gives the graph `ops` instead of its own, and forgets the tensors listed in `gone`, which none of
-// them makes. Returns the new ids, -1 for those.
-std::vector<TensorId> Replace(Graph* graph, std::vector<Op> ops, std::vector<TensorId> gone) {
-  std::sort(gone.begin(), gone.end());
-  std::vector<TensorId> renamed(graph->tensors.size(), -1);
-  std::vector<Tensor> kept;
-  for (TensorId t = 0; t < static_cast<TensorId>(renamed.size()); ++t) {
-    if (std::binary_search(gone.begin(), gone.end(), t)) continue;
-    renamed[t] = static_cast<TensorId>(kept.size());
-    kept.push_back(std::move(graph->tensors[t]));
-  }
-  graph->tensors = std::move(kept);
-  for (Op& op : ops) {
-    for (TensorId& t : op.inputs) t = renamed[t];
-    for (TensorId& t : op.outputs) t = renamed[t];
-  }
-  for (TensorId& t : graph->outputs) t = renamed[t];
-  if (graph->loss >= 0) graph->loss = renamed[graph->loss];
-  SetOps(graph, std::move(ops));
-  return renamed;
-}
-
 }  // namespace
 
 std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
@@ -205,12 +159,11 @@ std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
   std::vector<OpId> product_of(graph->ops.size(), -1);  // by the op that it becomes part of
   std::vector<bool> gone(graph->ops.size(), false);
   std::map<OpId, RowStats> stats_at;  // by the last of the three
-  for (OpId id = 0; options.row_stats && id < static_cast<OpId>(graph->ops.size()); ++id) {
-    if (graph->ops[id].kind != "row_max") continue;
-    const RowStats stats = FindRowStats(*graph, uses, id);
-    if (stats.max < 0) continue;
-    for (const OpId part : {stats.max, stats.sum, stats.pick}) gone[part] = part != stats.last();
-    stats_at[stats.last()] = stats;
+  if (options.row_stats) {
+    for (const RowStats& stats : FindRowStats(*graph, uses)) {
+      for (const OpId part : {stats.max, stats.sum, stats.pick}) gone[part] = part != stats.last();
+      stats_at[stats.last()] = stats;
+    }
   }
   std::vector<TensorId> unmade;
   std::map<OpId, OpId> split_of;  // of attentions and their gradients
@@ -250,7 +203,7 @@ std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options) {
     }
     ops.push_back(std::move(op));
   }
-  return Replace(graph, std::move(ops), std::move(unmade));
+  return ReplaceOps(graph, std::move(ops), std::move(unmade));
 }
 
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 //                           documents) become inputs of the ops that look from token to token
 //      JoinPositions        of programs that are fed: no axis splits positions
 //   3. Decompose            composite ops -> primitive ones
+//      OmitLogits           with --loss_pieces: no tensor holds the logits of a loss
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
@@ -43,6 +44,7 @@
 #include "compiler/passes/infer_shapes.h"
 #include "compiler/passes/insert_boxing.h"
 #include "compiler/passes/mixed_precision.h"
+#include "compiler/passes/omit_logits.h"
 #include "compiler/passes/order_update.h"
 #include "compiler/passes/piece_attention.h"
 #include "compiler/passes/place_variables.h"

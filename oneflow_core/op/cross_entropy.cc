@@ -124,14 +124,23 @@ Rows MeanNllRows(const OpView& v) {
   return rows;
 }
 
+// The gradient of the loss, handed to `picked`.
+InputGrads OfLoss(const GradientContext& g) {
+  std::vector<TensorId> grads(g.needs_grad.size(), -1);
+  if (g.needs_grad[2]) grads[2] = g.output_grads[0];
+  return grads;
+}
+
 // (softmax - onehot) in one op: taken apart, the gradients through sum and picked would be two
 // tensors of the logits' size. The result is given to `picked`, whose producer hands it on to the
-// logits as it is; row_max and row_sum_exp are not differentiable, so nothing flows there.
+// logits as it is; row_max and row_sum_exp are not differentiable, so nothing flows there. Where no
+// tensor holds the logits, their statistics' op makes their gradient itself, of that of the loss.
 InputGrads MeanNllGradient(GradientContext& g) {
   const Graph& graph = g.graph;
   const Op op = graph.ops[g.op];
   const TensorId max = op.inputs[0], sum = op.inputs[1];
   const Op& pick = graph.Producer(op.inputs[2]);
+  if (pick.kind == "linear_row_stats") return OfLoss(g);
   const Op& row_max = graph.Producer(max);
   const Op& row_sum = graph.Producer(sum);
   if (pick.kind != "pick" || row_max.kind != "row_max" || row_sum.kind != "row_sum_exp" ||

@@ -31,6 +31,7 @@ std::vector<OpDef> SplitHeadsOps();       // split_heads.cc
 std::vector<OpDef> CausalSoftmaxOps();    // causal_softmax.cc
 std::vector<OpDef> CachedAttentionOps();  // cached_attention.cc
 std::vector<OpDef> CrossEntropyOps();     // cross_entropy.cc
+std::vector<OpDef> LinearRowStatsOps();   // linear_row_stats.cc
 std::vector<OpDef> OptimizerOps();        // optimizer.cc
 std::vector<OpDef> BoxingOps();           // boxing.cc
 

@@ -54,7 +54,8 @@ TEST_CASE("every gradient has the shape and dtype of its input") {
     const OpDef& def = *FindOpDef(sample.kind, sample.attrs);
     // Differentiated together, see the test of cross entropy; or in parts.
     if (!def.gradient || sample.kind == "mean_nll" || sample.kind == "pick" ||
-        sample.kind == "softmax_cross_entropy" || sample.kind == "causal_attention") {
+        sample.kind == "softmax_cross_entropy" || sample.kind == "causal_attention" ||
+        sample.kind == "linear_row_stats") {
       continue;
     }
     INFO(ToString(sample));
@@ -226,6 +227,41 @@ TEST_CASE("a cross entropy taken apart is refused") {
   const OpId sum = 4, loss = 5;
   graph.ops[sum].inputs[1] = other;
   CHECK_FALSE(Differentiate(&graph, loss).ok());
+}
+
+TEST_CASE("statistics of logits in pieces have one gradient op, of the one loss that reads them") {
+  Graph graph = MakeGraph({"linear_row_stats",
+                           {{{2, 6}}, {{9, 6}}, {{2}, DType::kI32}},
+                           {{"pieces", int64_t{4}}, {"ignore_negative", true}}});
+  const OpId stats = SampleOp(graph);
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());  // which adds its further outputs
+  const std::vector<TensorId> out = graph.ops[stats].outputs;
+  const TensorId labels = graph.ops[stats].inputs[2];
+  const OpId loss =
+      graph.AddOp("mean_nll", "loss", {out[0], out[1], out[2], labels}, {{"scale", 0.5}});
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  GradientContext of_loss{graph, loss, {graph.ops[loss].outputs[0]}, {true, true, true, false}};
+  const auto at_loss = FindOpDef("mean_nll")->gradient(of_loss);
+  REQUIRE(at_loss.ok());
+  CHECK(*at_loss == std::vector<TensorId>{-1, -1, graph.ops[loss].outputs[0], -1});
+  GradientContext context{graph, stats, {-1, -1, (*at_loss)[2]}, {true, true, false}};
+  const auto grads = FindOpDef("linear_row_stats")->gradient(context);
+  REQUIRE(grads.ok());
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  const Op& op = graph.Producer((*grads)[0]);
+  CHECK(op.kind == "linear_row_stats_grad");
+  CHECK(*grads == std::vector<TensorId>{op.outputs[0], op.outputs[1], -1});
+  CHECK(AttrDouble(op, "scale") == 0.5);
+  CHECK(AttrInt(op, "pieces") == 4);
+  CHECK(AttrBool(op, "ignore_negative"));
+  CHECK(graph.tensors[op.outputs[1]].shape == graph.tensors[graph.ops[stats].inputs[1]].shape);
+  // The gradient of a frozen factor is nobody's.
+  context.needs_grad = {false, true, false};
+  CHECK((*FindOpDef("linear_row_stats")->gradient(context))[0] == -1);
+
+  graph.AddOp("gelu", "other", {out[0]}, {});
+  CHECK(FindOpDef("linear_row_stats")->gradient(context).status().message() ==
+        "its outputs are not read by one mean_nll alone; write softmax_cross_entropy");
 }
 
 TEST_CASE("a gradient that reaches a saved value is refused") {

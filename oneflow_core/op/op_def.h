@@ -125,6 +125,8 @@ struct OpDef {
   std::function<ProductSpec(const LocalOp&)> product;
   // True if they are several products, which the kernel splits into tiles of its own: attention.
   bool own_products = false;
+  // True if what is between those products is rounded to the type of the factors.
+  bool rounds_between = false;
   // Of these, FLOPs of the products of full matrices, which a model's FLOPs are (MFU), though the
   // kernel computes only a part of them. Null: the kind is not of a model's forward.
   std::function<double(const LocalOp&)> dense_flops;
@@ -136,6 +138,9 @@ struct OpDef {
   // True if its kernel only overwrites its outputs, so they cannot add up over micro-batches. A
   // product of matrices into bf16 is one more that cannot.
   bool overwrites = false;
+  // Of an op that does not overwrite all its outputs: so many first ones are overwritten in each
+  // firing, while others add up. Gradients of activations beside one of a weight.
+  int fresh = 0;
   // True if it drops elements at random. Only training does.
   bool random = false;
   // By input; those after the last are read as the last. Empty: all are read as f32.

@@ -12,11 +12,13 @@
 
 namespace oneflow {
 
-// An op as one device has it: its attributes, and the sizes of its pieces of inputs (those that it
-// updates in place first) and outputs.
+// An op as one device has it: its attributes, the sizes of its pieces of inputs (those that it
+// updates in place first) and outputs, and the type of its first input: that of what a kernel keeps
+// in its workspace.
 struct LocalOp {
   const AttrMap& attrs;
   std::vector<Dims> in, out;
+  DType dtype = DType::kF32;
 };
 
 // `batch` times out[m, n] (+)= a[m, k] * b[k, n], all dense and contiguous in memory; a is input

@@ -13,11 +13,12 @@ namespace {
 std::vector<OpDef> BuildTable() {
   std::vector<OpDef> table;
   for (const auto family :
-       {SourceOps,      MatmulOps,     BatchMatmulOps,   LinearOps,          LinearGradOps,
-        EmbeddingOps,   LayerNormOps,  RmsNormOps,       RotaryOps,          GatedOps,
-        ElementwiseOps, DropoutOps,    AttentionOps,     CausalAttentionOps, SplitQkvOps,
-        PartsOps,       SplitHeadsOps, CausalSoftmaxOps, CachedAttentionOps, CrossEntropyOps,
-        OptimizerOps,   BoxingOps,     RouteOps,         DispatchOps,        ExpertLinearOps}) {
+       {SourceOps,         MatmulOps,     BatchMatmulOps,   LinearOps,          LinearGradOps,
+        EmbeddingOps,      LayerNormOps,  RmsNormOps,       RotaryOps,          GatedOps,
+        ElementwiseOps,    DropoutOps,    AttentionOps,     CausalAttentionOps, SplitQkvOps,
+        PartsOps,          SplitHeadsOps, CausalSoftmaxOps, CachedAttentionOps, CrossEntropyOps,
+        LinearRowStatsOps, OptimizerOps,  BoxingOps,        RouteOps,           DispatchOps,
+        ExpertLinearOps}) {
     std::vector<OpDef> defs = family();
     std::move(defs.begin(), defs.end(), std::back_inserter(table));
   }

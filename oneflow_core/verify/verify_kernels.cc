@@ -194,7 +194,8 @@ class ActorOp {
       const proto::Register& r = Reg(outputs_[i]);
       if (r.fill_mode() != proto::Register::ACCUMULATE || r.fires_per_fill() == 1) continue;
       const bool product = def_->HasProducts() && r.dtype() == proto::BF16;
-      if (host_ == nullptr && !def_->overwrites && !product) continue;
+      const bool fresh = std::cmp_less(i, def_->fresh);
+      if (host_ == nullptr && !def_->overwrites && !product && !fresh) continue;
       return Bad(where_, absl::StrCat("adds up ", r.name(), ", but kernel ", def_->kind,
                                       product ? " does not add to bf16" : " overwrites"));
     }
@@ -271,7 +272,8 @@ class ActorOp {
       }
       return dims;
     };
-    const LocalOp pieces{op().attrs, local(op().inputs), local(op().outputs)};
+    LocalOp pieces{op().attrs, local(op().inputs), local(op().outputs)};
+    if (!op().inputs.empty()) pieces.dtype = graph_.tensors[op().inputs[0]].dtype;
     const int64_t needed =
         WorkspaceBytes(net_.plan->device_kind(), def_->kind, pieces, net_.plan->kernel_threads());
     const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;

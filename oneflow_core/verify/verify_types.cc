@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -247,11 +248,13 @@ class ProgramTypes {
     if (!IsControl(r)) tensors->push_back(&r);
   }
 
-  // A kernel is told once for all outputs whether to add, so they must agree.
+  // A kernel is told once for all outputs whether to add, so they must agree: but for those that it
+  // overwrites whatever it is told, of which verify_kernels makes sure that they are not to add up.
   absl::Status CheckAccumulation(const proto::Actor& actor, const std::string& where) const {
+    const OpDef* def = FindOpDef(actor.kernel());
     const proto::Register* first = nullptr;
-    for (const int id : actor.output()) {
-      const proto::Register& r = *net_.registers[id].proto;
+    for (int i = def == nullptr ? 0 : def->fresh; i < actor.output_size(); ++i) {
+      const proto::Register& r = *net_.registers[actor.output(i)].proto;
       if (r.slot_bytes() == 0) continue;
       if (first == nullptr) first = &r;
       const bool adds = r.fill_mode() == proto::Register::ACCUMULATE;

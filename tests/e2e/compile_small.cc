@@ -21,6 +21,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.train.set_documents(run.documents);
   options.train.set_precision(run.precision);
   options.train.set_residual(run.residual);
+  options.train.set_loss_pieces(run.loss_pieces);
   proto::Optimizer& optimizer = *options.train.mutable_optimizer();
   optimizer.set_learning_rate(1e-2);
   optimizer.set_beta1(0.9);

@@ -79,6 +79,7 @@ std::string RecordKey(const SmallRun& run) {
   if (!run.experts.empty()) absl::StrAppend(&key, ";experts ", run.experts);
   if (run.documents) absl::StrAppend(&key, ";documents");
   if (run.context_pieces > 1) absl::StrAppend(&key, ";pieces ", run.context_pieces);
+  if (run.loss_pieces != 0) absl::StrAppend(&key, ";loss_pieces ", run.loss_pieces);
   if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
                       run.device == proto::CPU ? "" : ";on GPUs");

@@ -29,6 +29,7 @@ struct SmallRun {
   int chunks = 0;
   std::string recompute;
   int64_t extra_in_flight = 0;
+  int64_t loss_pieces = 0;
   bool fuse = true;
   bool global_norm = true;  // else there is no clipping either
   proto::DataType precision = proto::F32, residual = proto::F32;

@@ -41,9 +41,9 @@ std::vector<std::string> Passes() {
 }
 
 // Those that stand in no range: they are for programs that do not train, or for overlap.
-constexpr std::string_view kAlone[] = {"remove_dropout",  "give_positions",     "join_positions",
-                                       "cache_attention", "check_cuda_kernels", "order_update",
-                                       "hide_exchanges",  "delay_sums",         "prefetch"};
+constexpr std::string_view kAlone[] = {
+    "remove_dropout",     "give_positions", "join_positions", "omit_logits", "cache_attention",
+    "check_cuda_kernels", "order_update",   "hide_exchanges", "delay_sums",  "prefetch"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> FindPass(const std::string& file, const std::string& pass) {
@@ -109,6 +109,7 @@ struct State {
     plan.mutable_train()->set_micro_batches(golden.micro_batches);
     plan.mutable_train()->set_documents(golden.documents);
     if (golden.precision == "bf16") plan.mutable_train()->set_precision(proto::BF16);
+    plan.mutable_train()->set_loss_pieces(golden.loss_pieces);
     if (golden.residual == "bf16") plan.mutable_train()->set_residual(proto::BF16);
   }
 
@@ -276,6 +277,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.chunks = std::stoi(value);
     } else if (key == "precision") {
       golden.precision = value;
+    } else if (key == "loss_pieces") {
+      golden.loss_pieces = value == "auto" ? -1 : std::stoll(value);
     } else if (key == "residual") {
       golden.residual = value;
     } else if (key == "show") {
@@ -330,6 +333,7 @@ absl::Status RunDry(const GoldenCase& golden) {
   options.train.set_schedule(golden.schedule);
   options.train.set_chunks(golden.chunks);
   if (golden.precision == "bf16") options.train.set_precision(proto::BF16);
+  options.train.set_loss_pieces(golden.loss_pieces);
   if (golden.residual == "bf16") options.train.set_residual(proto::BF16);
   ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, options));
   ASSIGN_OR_RETURN(const auto runtime, DeterministicRuntime::Create(plan, {}));

@@ -9,6 +9,7 @@
 //   chunks: 3                (optional; of a schedule that interleaves, 2 by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
 //   residual: bf16           (optional; with it the residual stream, too)
+//   loss_pieces: 4           (optional; or auto; of omit_logits)
 //   device: cuda             (optional; else host_copies does nothing)
 //   documents: kept apart    (optional; of give_positions)
 //   context_pieces: 2        (optional; of piece_attention)
@@ -25,9 +26,9 @@
 // Passes are those of compile (compiler/front_end.h, compiler/back_end.h), and plan_memory. Every
 // case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
 // of programs that do not train (remove_dropout, cache_attention) or are fed (join_positions), of
-// positions as data (give_positions) and of overlap (order_update, hide_exchanges) are always
-// named. A file named fail_* expects an error, any other none. The results of insert_boxing and
-// plan_memory are verified, too.
+// positions as data (give_positions), of logits in pieces (omit_logits) and of overlap
+// (order_update, hide_exchanges) are always named. A file named fail_* expects an error, any other
+// none. The results of insert_boxing and plan_memory are verified, too.
 //
 // Up to insert_boxing the graph is printed. `show: boxing` keeps the lines of boxing ops, with
 // their reasons; `show: changed` keeps ops that the last pass made or changed, and names those that
@@ -56,7 +57,7 @@ struct GoldenCase {
   std::string file;
   std::string head;  // all before "-- expect --", as it stands in the file
   std::vector<std::string> passes;
-  int64_t micro_batch_size = 2, micro_batches = 1, positions = 1;
+  int64_t micro_batch_size = 2, micro_batches = 1, positions = 1, loss_pieces = 0;
   std::string schedule, precision, residual;
   int chunks = 0;
   proto::DeviceKind device = proto::CPU;

@@ -65,6 +65,7 @@ absl::StatusOr<TimedKernel> MakeTimedKernel(const TimedOp& op, proto::DeviceKind
   }
   result.bytes +=
       BytesRead(FormName(timed), std::move(read), TensorBytes(graph.tensors[timed.outputs[0]]));
+  if (!timed.inputs.empty()) local.dtype = graph.tensors[timed.inputs[0]].dtype;
   setup.workspace_bytes = WorkspaceBytes(kind, timed.kind, local, threads);
   if (def.flops) result.flops = def.flops(OpView{graph, timed});
   return result;

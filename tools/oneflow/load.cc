@@ -98,6 +98,15 @@ absl::StatusOr<int64_t> OfAllSteps(const char* flag, int64_t value) {
                     "use smaller numbers");
 }
 
+// -1 for auto.
+absl::StatusOr<int64_t> LossPiecesFromFlags() {
+  if (FLAGS_loss_pieces == "auto") return -1;
+  int64_t pieces = 0;
+  if (absl::SimpleAtoi(FLAGS_loss_pieces, &pieces) && pieces >= 0) return pieces;
+  return InputError("--loss_pieces=" + FLAGS_loss_pieces, "is no number of pieces",
+                    "use auto, 0 for whole logits, or 1 or more");
+}
+
 absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   proto::Train train;
   if (FLAGS_sync_every < 1) {
@@ -117,6 +126,8 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   train.set_no_global_norm(!FLAGS_global_norm);
   train.set_no_fusion(!FLAGS_fuse);
   train.set_documents(FLAGS_documents);
+  ASSIGN_OR_RETURN(const int64_t loss_pieces, LossPiecesFromFlags());
+  train.set_loss_pieces(loss_pieces);
   train.set_staleness(FLAGS_staleness);
   train.set_steps_a_round(FLAGS_steps_a_round);
   ASSIGN_OR_RETURN(const proto::DataType precision,

@@ -58,6 +58,7 @@ std::string Numbers(const proto::Train& was, const proto::Train& now) {
   all.Compare("residual", TypeName(was.residual()), TypeName(now.residual()));
   all.Compare("documents", was.documents() ? "apart" : "joined",
               now.documents() ? "apart" : "joined");
+  all.Compare("loss_pieces", std::to_string(was.loss_pieces()), std::to_string(now.loss_pieces()));
   for (int f = 0; f < proto::Optimizer::descriptor()->field_count(); ++f) {
     const auto* field = proto::Optimizer::descriptor()->field(f);
     std::string before, after;

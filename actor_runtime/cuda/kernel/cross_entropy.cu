@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
+#include "actor_runtime/cuda/kernel/logit_rows.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
@@ -82,11 +83,6 @@ __global__ void __launch_bounds__(512)
   sum[blockIdx.x] = total;
   picked[blockIdx.x] = id >= 0 && id < width ? Wide(row[id]) : 0.0f;
 }
-
-// Rows of logits that hold columns [first, first + width) of the vocabulary.
-struct LogitSizes {
-  int64_t rows, width, first;
-};
 
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
@@ -188,15 +184,18 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
   });
 }
 
+// UNIMPLEMENTED unless logits are f32 or bf16.
+absl::StatusOr<DType> FindLogitType(const KernelSetup& setup) {
+  const DType dtype = In(setup, 0).dtype;
+  if (dtype != DType::kBF16) RETURN_IF_ERROR(NeedF32(setup, dtype));
+  return dtype;
+}
+
 absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup) {
-  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return Kernel([s = FindSizes(setup)](const KernelCall& call) {
-      if (s.rows == 0) return absl::OkStatus();
-      return Launch("row_stats", &RowStatsKernel<S>, RowsShape(s.rows, s.width), FindStream(call),
-                    s.width, call.output<float>(0), call.output<float>(1), call.output<float>(2),
-                    call.input<S>(0), call.input<int32_t>(1));
-    });
+  ASSIGN_OR_RETURN(const DType dtype, FindLogitType(setup));
+  return Kernel([dtype, s = FindSizes(setup)](const KernelCall& call) {
+    const RowStatistics out{call.output<float>(0), call.output<float>(1), call.output<float>(2)};
+    return LaunchRowStats(dtype, s, call.in[0][0], call.input<int32_t>(1), out, FindStream(call));
   });
 }
 
@@ -237,19 +236,50 @@ absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& setup) {
   const double scale = DoubleAttr(setup, "scale", 1);
   const bool ignores = BoolAttr(setup, "ignore_negative");
-  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return Kernel([scale, ignores, s = FindSizes(setup)](const KernelCall& call) {
-      if (s.rows * s.width == 0) return absl::OkStatus();
-      return Launch("cross_entropy_grad", &CrossEntropyGradKernel<S>, RowsShape(s.rows, s.width),
-                    FindStream(call), s, scale, ignores, call.accumulate, call.output<S>(0),
-                    call.input<S>(0), call.input<int32_t>(1), call.input<float>(2),
-                    call.input<float>(3), call.input<float>(4));
-    });
+  ASSIGN_OR_RETURN(const DType dtype, FindLogitType(setup));
+  return Kernel([dtype, scale, ignores, s = FindSizes(setup)](const KernelCall& call) {
+    const LogitGradInputs in{.labels = call.input<int32_t>(1),
+                             .max = call.input<float>(2),
+                             .sum = call.input<float>(3),
+                             .dloss = call.input<float>(4),
+                             .scale = scale,
+                             .ignores = ignores};
+    return LaunchLogitGrads(dtype, s, call.in[0][0], in, call.accumulate, call.out[0],
+                            FindStream(call));
   });
 }
 
+template <typename S>
+absl::Status LaunchTypedStats(const LogitSizes& s, const void* x, const int32_t* labels,
+                              const RowStatistics& out, cudaStream_t stream) {
+  return Launch("row_stats", &RowStatsKernel<S>, RowsShape(s.rows, s.width), stream, s.width,
+                out.max, out.sum, out.picked, static_cast<const S*>(x), labels);
+}
+
+template <typename S>
+absl::Status LaunchTypedGrads(const LogitSizes& s, const void* x, const LogitGradInputs& in,
+                              bool accumulate, void* dx, cudaStream_t stream) {
+  return Launch("cross_entropy_grad", &CrossEntropyGradKernel<S>, RowsShape(s.rows, s.width),
+                stream, s, in.scale, in.ignores, accumulate, static_cast<S*>(dx),
+                static_cast<const S*>(x), in.labels, in.max, in.sum, in.dloss);
+}
+
 }  // namespace
+
+absl::Status LaunchRowStats(DType dtype, const LogitSizes& sizes, const void* logits,
+                            const int32_t* labels, const RowStatistics& out, cudaStream_t stream) {
+  if (sizes.rows == 0) return absl::OkStatus();
+  const auto launch = dtype == DType::kBF16 ? &LaunchTypedStats<Bf16> : &LaunchTypedStats<float>;
+  return launch(sizes, logits, labels, out, stream);
+}
+
+absl::Status LaunchLogitGrads(DType dtype, const LogitSizes& sizes, const void* logits,
+                              const LogitGradInputs& in, bool accumulate, void* dlogits,
+                              cudaStream_t stream) {
+  if (sizes.rows * sizes.width == 0) return absl::OkStatus();
+  const auto launch = dtype == DType::kBF16 ? &LaunchTypedGrads<Bf16> : &LaunchTypedGrads<float>;
+  return launch(sizes, logits, in, accumulate, dlogits, stream);
+}
 
 KernelTable CrossEntropyTable() {
   static constexpr KernelEntry kTable[] = {

@@ -55,6 +55,7 @@ int64_t CudaWorkspace(const KernelSetup& s) {
   const int updates = def == nullptr ? 0 : def->updates;
   local.in.assign(local.out.begin(), local.out.begin() + updates);
   for (const std::vector<Port>& sources : s.in) local.in.push_back(sources[0].local());
+  if (!s.in.empty()) local.dtype = s.in[0][0].dtype;
   return WorkspaceBytes(proto::CUDA, s.kind, local, /*threads=*/1);
 }
 

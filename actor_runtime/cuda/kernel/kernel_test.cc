@@ -88,6 +88,7 @@ TEST_CASE("accumulating adds to what is there") {
       expected.push_back(wide.Output(i));
       added.SetOutput(i, RandomValues(static_cast<int64_t>(expected[i].size()), 99));
       const Values there = added.Output(i);
+      if (i < FindDef(sample).fresh) continue;
       for (size_t e = 0; e < there.size(); ++e) expected[i][e] += there[e];
     }
     REQUIRE(added.Call(/*accumulate=*/true) == absl::OkStatus());

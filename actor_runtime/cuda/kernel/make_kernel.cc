@@ -4,6 +4,7 @@
 #include <string>
 
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
+#include "actor_runtime/cuda/kernel/linear_row_stats.h"
 #include "actor_runtime/cuda/kernel/product.h"
 #include "glog/logging.h"
 #include "oneflow_core/op/op_def.h"
@@ -37,6 +38,9 @@ const Factories& Tables() {
 absl::StatusOr<Kernel> MakeCudaKernel(const KernelSetup& setup, const Libraries& libraries) {
   const auto it = Tables().find(setup.kind);
   if (it != Tables().end()) return it->second(setup);
+  for (const LibraryKernelEntry& entry : LinearRowStatsTable()) {
+    if (entry.kind == setup.kind) return entry.make(setup, libraries);
+  }
   const OpDef* def = FindOpDef(setup.kind, setup.attrs);
   if (def != nullptr && def->product) return MakeProduct(setup, libraries);
   return absl::NotFoundError(setup.name + ": no CUDA kernel \"" + setup.kind + "\"");
@@ -45,6 +49,7 @@ absl::StatusOr<Kernel> MakeCudaKernel(const KernelSetup& setup, const Libraries&
 std::set<std::string> CudaKernelKinds() {
   std::set<std::string> kinds;
   for (const auto& [kind, make] : Tables()) kinds.emplace(kind);
+  for (const LibraryKernelEntry& entry : LinearRowStatsTable()) kinds.emplace(entry.kind);
   for (const OpDef& def : OpDefs()) {
     if (def.product) kinds.insert(def.kind);
   }

@@ -1,0 +1,133 @@
+// The statistics of rows of logits that no tensor holds, and their gradient: a piece of the rows at
+// a time is in the workspace, before the scratch of its products.
+#include <algorithm>
+#include <cstddef>
+
+#include "actor_runtime/kernel/cross_entropy_rows.h"
+#include "actor_runtime/kernel/gemm.h"
+#include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/support.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/op/linear_row_stats_dims.h"
+
+namespace oneflow {
+namespace {
+
+// S is the type of x, w and logits, T that of sums.
+template <typename T, typename S>
+struct PieceMaker {
+  LogitPieces p;
+  const ProductKernels<S>& products;
+
+  S* Logits(const KernelCall& call) const { return reinterpret_cast<S*>(call.workspace.data()); }
+  std::byte* Scratch(const KernelCall& call) const { return call.workspace.data() + p.logit_bytes; }
+  int64_t RowsFrom(int64_t row) const { return std::min(p.of_piece, p.rows - row); }
+
+  // Logits of `rows` rows from `row` on.
+  void MakeLogits(const KernelCall& call, int64_t row, int64_t rows) const {
+    const GemmArgs<S, S> g{.m = rows,
+                           .n = p.vocab,
+                           .k = p.width,
+                           .a = {call.input<S>(0) + row * p.width, p.width, 1},
+                           .b = {call.input<S>(1), 1, p.width},
+                           .c = Logits(call),
+                           .c_row = p.vocab};
+    Gemm(products, g, Scratch(call), *call.pool);
+  }
+
+  // Those of dx; the workspace holds the gradient of their logits.
+  void PutInputGrad(const KernelCall& call, int64_t row, int64_t rows) const {
+    const GemmArgs<S, S> g{.m = rows,
+                           .n = p.width,
+                           .k = p.vocab,
+                           .a = {Logits(call), p.vocab, 1},
+                           .b = {call.input<S>(1), p.width, 1},
+                           .c = call.output<S>(0) + row * p.width,
+                           .c_row = p.width};
+    Gemm(products, g, Scratch(call), *call.pool);
+  }
+
+  // What these rows add to dw, in the order of pieces.
+  void AddWeightGrad(const KernelCall& call, int64_t row, int64_t rows) const {
+    const GemmArgs<S, T> g{.m = p.vocab,
+                           .n = p.width,
+                           .k = rows,
+                           .a = {Logits(call), 1, p.vocab},
+                           .b = {call.input<S>(0) + row * p.width, p.width, 1},
+                           .c = call.output<T>(1),
+                           .c_row = p.width,
+                           .accumulate = call.accumulate || row > 0};
+    Gemm(products, g, Scratch(call), *call.pool);
+  }
+};
+
+// The pieces of a kernel of either kind, whose plan gives enough workspace.
+absl::StatusOr<LogitPieces> FindPieces(const KernelSetup& s) {
+  const LogitPieces p = FindLogitPieces(MakeLocalOp(s));
+  RETURN_IF_ERROR(NeedWorkspace(s, p.Empty() ? 0 : p.logit_bytes + LogitProductWorkspace(p)));
+  return p;
+}
+
+absl::StatusOr<Kernel> MakeLinearRowStats(const KernelSetup& s) {
+  ASSIGN_OR_RETURN(const LogitPieces p, FindPieces(s));
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    return [maker = PieceMaker<T, S>{p, *ProductKernelsFor<S>(s.isa)},
+            &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
+      const LogitPieces& p = maker.p;
+      for (int64_t row = 0; row < p.rows; row += p.of_piece) {
+        const int64_t rows = maker.RowsFrom(row);
+        maker.MakeLogits(call, row, rows);
+        PutRowStats(call, v, rows, p.vocab, maker.Logits(call), call.input<int32_t>(2) + row,
+                    call.output<T>(0) + row, call.output<T>(1) + row, call.output<T>(2) + row);
+      }
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
+  ASSIGN_OR_RETURN(const LogitPieces p, FindPieces(s));
+  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
+    using T = decltype(zero);
+    using S = decltype(stored);
+    return [maker = PieceMaker<T, S>{p, *ProductKernelsFor<S>(s.isa)},
+            scale = DoubleAttr(s, "scale", 1), ignores = BoolAttr(s, "ignore_negative"),
+            &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
+      const LogitPieces& p = maker.p;
+      if (p.Empty() && !call.accumulate) {  // a sum of no rows
+        std::fill_n(call.output<T>(1), p.vocab * p.width, T(0));
+      }
+      for (int64_t row = 0; row < p.rows; row += p.of_piece) {
+        const int64_t rows = maker.RowsFrom(row);
+        maker.MakeLogits(call, row, rows);
+        S* logits = maker.Logits(call);
+        const LogitRows<T> r{.rows = rows,
+                             .width = p.vocab,
+                             .first = 0,
+                             .ignores = ignores,
+                             .factor = ScaledLoss(scale, *call.input<T>(5)),
+                             .labels = call.input<int32_t>(2) + row,
+                             .max = call.input<T>(3) + row,
+                             .sum = call.input<T>(4) + row};
+        PutLogitGrads(call, v, wide, r, logits, logits, /*accumulate=*/false);
+        maker.PutInputGrad(call, row, rows);
+        maker.AddWeightGrad(call, row, rows);
+      }
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace
+
+KernelTable LinearRowStatsTable() {
+  static constexpr KernelEntry kTable[] = {
+      {"linear_row_stats", MakeLinearRowStats},
+      {"linear_row_stats_grad", MakeLinearRowStatsGrad},
+  };
+  return kTable;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,236 @@
+// linear_row_stats: x[..., H], w[V, H], labels[...] -> max, sum, picked, what row_max, row_sum_exp
+// and pick give of the logits x wT, which no tensor holds: the kernel makes a piece of the rows at
+// a time, in its workspace. The pass `omit_logits` makes it of linear and these three.
+//
+// linear_row_stats_grad makes each piece's logits again, turns them into their gradient in place,
+// and multiplies that by w, which gives dx of the piece, and by x, which adds to dw. It is one op
+// because both need the same logits: two ops would make them twice more, for 5 products in all
+// where these are 4. dx is of a micro-batch, while dw may add up over them (OpDef::fresh).
+//
+// A piece has all columns of its rows, so no row splits the vocabulary: infer_sbp splits tokens
+// instead, or gathers w. Types are those that linear, row_max and the others have: x, w, the logits
+// and dx may be bf16, while statistics and dw are f32 then.
+#include "oneflow_core/op/linear_row_stats_dims.h"
+
+#include "oneflow_core/device/cuda_scratch.h"
+#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_util.h"
+
+namespace oneflow {
+namespace {
+
+int LeadingDims(const OpView& v) { return v.in(0).shape.rank() - 1; }
+Shape RowShape(const OpView& v) { return Part(v.in(0).shape, 0, LeadingDims(v)); }
+
+// x[..., H], w[V, H] and labels[...], the first inputs of both; `roles` of all that are floats.
+absl::Status ExpectFactors(const OpView& v, const std::vector<std::string>& roles) {
+  RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1}));
+  const Tensor &x = v.in(0), &w = v.in(1), &labels = v.in(2);
+  RETURN_IF_ERROR(ExpectSameType(v, roles, 0, 1));
+  RETURN_IF_ERROR(ExpectRank("x", x, 2));
+  if (w.shape.rank() != 2 || w.shape.dims[1] != x.shape.dims.back()) {
+    return Mismatch(Describe("w", w) + " must be [any, " + std::to_string(x.shape.dims.back()) +
+                    "], as follows from " + Describe("x", x));
+  }
+  RETURN_IF_ERROR(ExpectIds("labels", labels));
+  RETURN_IF_ERROR(
+      ExpectDims("labels", labels, RowShape(v).dims, "the leading dims of " + Describe("x", x)));
+  if (AttrInt(v.op, "pieces") >= 0) return absl::OkStatus();
+  return Mismatch("attribute \"pieces\" is " + std::to_string(AttrInt(v.op, "pieces")),
+                  "it is a number of pieces, or 0");
+}
+
+int64_t CpuWorkspace(const LocalOp& op, int) {
+  const LogitPieces p = FindLogitPieces(op);
+  return p.Empty() ? 0 : p.logit_bytes + LogitProductWorkspace(p);
+}
+
+int64_t CudaWorkspace(const LocalOp& op) {
+  const LogitPieces p = FindLogitPieces(op);
+  return p.Empty() ? 0 : p.logit_bytes + kLibraryProductScratch;
+}
+
+// A multiply-add for each element of x and row of w.
+double ProductFlops(const Dims& x, const Dims& w) {
+  return 2.0 * static_cast<double>(Product(x)) * static_cast<double>(w[0]);
+}
+
+// Of each element of the logits.
+double ForEachLogit(const OpView& v, double flops) {
+  return flops * static_cast<double>(RowShape(v).elements()) * static_cast<double>(v.in_dims(1)[0]);
+}
+
+// --- linear_row_stats ---
+
+Specs InferStats(const OpView& v) {
+  RETURN_IF_ERROR(ExpectFactors(v, {"x", "w"}));
+  const OutputSpec stat{RowShape(v), AccumulationType(v.in(0).dtype)};
+  return std::vector<OutputSpec>{stat, stat, stat};
+}
+
+Rows StatsRows(const OpView& v) { return LeadRows(v, LeadingDims(v), {1}); }
+
+// The op that reads the statistics, a mean_nll of theirs; null if there is another reader.
+const Op* FindLoss(const Graph& graph, const Op& stats) {
+  const Op* loss = nullptr;
+  for (const Op& op : graph.ops) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Tensor& t = graph.tensors[op.inputs[i]];
+      if (&graph.ops[t.producer] != &stats || op.phase != Phase::kForward) continue;
+      const bool expected = op.kind == "mean_nll" && std::cmp_equal(i, t.output);
+      if (!expected || (loss != nullptr && loss != &op)) return nullptr;
+      loss = &op;
+    }
+  }
+  return loss;
+}
+
+// What mean_nll hands to `picked` is the gradient of the loss: see MeanNllGradient.
+InputGrads StatsGradient(GradientContext& g) {
+  const Op op = g.graph.ops[g.op];
+  const Op* loss = FindLoss(g.graph, g.graph.ops[g.op]);
+  if (loss == nullptr || g.output_grads[2] < 0) {
+    return Mismatch("its outputs are not read by one mean_nll alone",
+                    "write softmax_cross_entropy");
+  }
+  AttrMap attrs = {{"scale", AttrDouble(*loss, "scale")}, {"pieces", AttrInt(op, "pieces")}};
+  if (loss->inputs.size() > 3) attrs["ignore_negative"] = true;
+  std::vector<TensorId> inputs = op.inputs;
+  inputs.insert(inputs.end(), {op.outputs[0], op.outputs[1], g.output_grads[2]});
+  const TensorId dx = AddGradient(g, "linear_row_stats_grad", ".dx", std::move(inputs),
+                                  std::move(attrs), /*n_outputs=*/2);
+  const TensorId dw = g.graph.Producer(dx).outputs[1];
+  return std::vector<TensorId>{g.needs_grad[0] ? dx : -1, g.needs_grad[1] ? dw : -1, -1};
+}
+
+double StatsFlops(const OpView& v) {
+  return ProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
+}
+
+// --- linear_row_stats_grad: x, w, labels, max, sum, dloss[] -> dx, dw ---
+
+Specs InferGrad(const OpView& v) {
+  const Tensor &x = v.in(0), &w = v.in(1);
+  RETURN_IF_ERROR(ExpectFactors(v, {"x", "w"}));
+  const std::string of = "the leading dims of " + Describe("x", x);
+  RETURN_IF_ERROR(ExpectDims("max", v.in(3), RowShape(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("sum", v.in(4), RowShape(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("dloss", v.in(5), {}, "a scalar"));
+  for (int i = 3; i < 6; ++i) {
+    if (v.in(i).dtype == AccumulationType(x.dtype)) continue;
+    return Mismatch(Describe("x", x) + " and " + Describe("input " + std::to_string(i), v.in(i)) +
+                    " differ in type");
+  }
+  return std::vector<OutputSpec>{{x.shape, x.dtype}, {w.shape, AccumulationType(w.dtype)}};
+}
+
+Rows GradRows(const OpView& v) {
+  Rows rows = {AllB(v)};
+  for (int i = 0; i < LeadingDims(v); ++i) {
+    rows.push_back({{S(i), B(), S(i), S(i), S(i), B()}, {S(i), P()}});
+  }
+  return rows;
+}
+
+double GradFlops(const OpView& v) {
+  return 3 * ProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
+}
+
+// --- Samples: 70 rows are three pieces, the last one short; a large one has long rows ---
+
+struct Factors {
+  SampleTensor x, w, labels, max, sum;
+};
+
+// Logits are of the size of ones.
+Factors MakeFactors(Dims rows, int64_t width, int64_t vocab) {
+  Dims x = rows;
+  x.push_back(width);
+  return {.x = {x},
+          .w = {{vocab, width}, -0.1, 0.1},
+          .labels = SampleTensor::Ids(rows, vocab),
+          .max = {rows, 1, 3},
+          .sum = {rows, 4, 8}};
+}
+
+Samples EachFactors(const SampleSizes& s, std::vector<SampleTensor> (*inputs)(const Factors&),
+                    const AttrMap& attrs) {
+  Samples samples;
+  const auto add = [&](Factors factors, int64_t pieces) {
+    AttrMap all = attrs;
+    all["pieces"] = pieces;
+    samples.push_back({inputs(factors), all});
+    factors.x.narrow = factors.w.narrow = true;
+    samples.push_back({inputs(factors), std::move(all)});
+  };
+  add(MakeFactors({2, 35}, s.c, s.vocab), 3);
+  add(MakeFactors({s.b, s.t}, s.c, s.vocab), 0);
+  if (s.large) add(MakeFactors({70}, s.c, 9001), 2);
+  return samples;
+}
+
+Samples StatsSamples(const SampleSizes& s) {
+  return EachFactors(s, [](const Factors& f) { return std::vector{f.x, f.w, f.labels}; }, {});
+}
+
+Samples GradSamples(const SampleSizes& s) {
+  const auto inputs = [](const Factors& f) {
+    return std::vector{f.x, f.w, f.labels, f.max, f.sum, SampleTensor{}};
+  };
+  const auto ignoring = [](const Factors& f) {
+    return std::vector{f.x, f.w, f.labels.SomeNegative(), f.max, f.sum, SampleTensor{}};
+  };
+  Samples samples = EachFactors(s, inputs, {{"scale", 0.125}});
+  for (OpSample& sample : EachFactors(s, ignoring, {{"scale", 1.0}, {"ignore_negative", true}})) {
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+}  // namespace
+
+std::vector<OpDef> LinearRowStatsOps() {
+  return {
+      {.kind = "linear_row_stats",
+       .usage = "x[..., H], w[V, H], labels[...] -> max[...], sum[...], picked[...]",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .outputs = 3,
+       .attrs = {{"ignore_negative", AttrType::kBool}, {"pieces", AttrType::kInt}},
+       .infer = InferStats,
+       .signatures = StatsRows,
+       .gradient = StatsGradient,
+       .flops = StatsFlops,
+       .own_products = true,
+       .rounds_between = true,
+       .dense_flops = [](const LocalOp& op) { return ProductFlops(op.in[0], op.in[1]); },
+       .indices = {.input = 2, .of = 1, .dim = 0},
+       .overwrites = true,
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
+       .cpu_workspace = CpuWorkspace,
+       .cuda_workspace = CudaWorkspace,
+       .samples = StatsSamples},
+      {.kind = "linear_row_stats_grad",
+       .usage = "x[..., H], w[V, H], labels[...], max[...], sum[...], dloss[] -> dx[..., H], "
+                "dw[V, H]",
+       .min_inputs = 6,
+       .max_inputs = 6,
+       .outputs = 2,
+       .attrs = {{"scale", AttrType::kDouble, true},
+                 {"ignore_negative", AttrType::kBool},
+                 {"pieces", AttrType::kInt}},
+       .infer = InferGrad,
+       .signatures = GradRows,
+       .flops = GradFlops,
+       .own_products = true,
+       .rounds_between = true,
+       .indices = {.input = 2, .of = 1, .dim = 0},
+       .fresh = 1,
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither, Precision::kWide},
+       .cpu_workspace = CpuWorkspace,
+       .cuda_workspace = CudaWorkspace,
+       .samples = GradSamples},
+  };
+}
+
+}  // namespace oneflow
