@@ -201,6 +201,7 @@ std::vector<OpDef> RouteOps() {
            .gradient = RouteGradient,
            .flops = PerElement(8),
            .overwrites = true,
+           .decides = true,
            .samples = MakeRouteSamples},
           {.kind = "route_grad",
            .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits[b, t, E]",
