@@ -206,27 +206,18 @@ TEST_CASE("a rule evens out experts by their biases, which are the same on any m
 }
 
 TEST_CASE("schedule, recomputation and split states change no bit of what a rule moves") {
-  for (const Mixture& mixture :
-       {Mixture{.bias_rate = 0.02}, Mixture{.capacity = 1.25, .bias_rate = 0.02}}) {
-    SmallRun run = MakeRun("data=2,expert=2", mixture);
-    run.steps = 4;
-    const Trained one = TrainAndSave(run);
-    const auto same = [&](SmallRun other) { CHECK(TrainAndSave(other) == one); };
-    SmallRun other = run;
-    other.recompute = "full";
-    same(other);
-    other.mesh = "pipe=2," + run.mesh;
-    for (const char* schedule : {"gpipe", "zero_bubble"}) {
-      other.schedule = schedule;
-      same(other);
-    }
-    other = run;
-    other.overlap = true;
-    other.shard = ShardStates();
-    same(other);
-    other.shard = ShardWeights();
+  SmallRun run = MakeRun("expert=2", {.capacity = 1.25, .bias_rate = 0.02});
+  run.steps = 3;
+  const Trained one = TrainAndSave(run);
+  SmallRun other = run;
+  other.mesh = "pipe=2,expert=2", other.schedule = "zero_bubble", other.recompute = "full";
+  CHECK(TrainAndSave(other) == one);
+  other = run;
+  other.overlap = true;
+  for (const Sharding& shard : {ShardStates(), ShardWeights()}) {
+    other.shard = shard;
     SmallRun reference = run;
-    reference.shard.reduced = other.shard.gradients;
+    reference.shard.reduced = shard.gradients;
     CHECK(TrainAndSave(other) == TrainAndSave(reference));
   }
 }
