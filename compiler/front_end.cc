@@ -148,6 +148,8 @@ constexpr FrontEndPass kPasses[] = {
      },
      nullptr},
     {"place_variables", nullptr, Place, nullptr},
+    {"count_choices", Trains, [](FrontEndState* s) { return CountChoices(&s->draft.graph); },
+     nullptr},
     {"differentiate", Trains, AddGradients, nullptr},
     {"add_optimizer", Trains,
      [](FrontEndState* s) {
@@ -156,6 +158,7 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"divide_by_count", nullptr, [](FrontEndState* s) { return DivideByCount(&s->draft.graph); },
      nullptr},
+    {"sum_choices", Trains, [](FrontEndState* s) { return SumChoices(&s->draft.graph); }, nullptr},
     {"mixed_precision",
      [](const FrontEndState& s) { return s.plan.train().precision() == proto::BF16; }, Narrow,
      nullptr},

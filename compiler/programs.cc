@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/passes/count_choices.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -175,6 +176,8 @@ void ReportLoss(ProgramDraft* draft) {
   HostOutput report{"report", "report", {draft->graph.loss}, {}};
   const TensorId norm = NormOn(draft->graph, draft->graph.Producer(draft->graph.loss).stage);
   if (norm >= 0) report.tensors.push_back(norm);
+  const TensorId choices = FindChoices(draft->graph);
+  if (choices >= 0) report.tensors.push_back(choices);
   draft->lower.outputs.push_back(std::move(report));
 }
 

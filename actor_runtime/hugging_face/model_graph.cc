@@ -140,6 +140,7 @@ absl::Status DescribeExperts(const proto::Graph& graph, const GraphFacts& facts,
   std::string what;
   if (bias) what = "biases of queries, keys and values";
   if (facts.Has("h.0.mlp.shared.gate.weight")) what = "an MLP that every token takes";
+  if (facts.Has("h.0.mlp.router.bias")) what = "biases of their choice";
   if (!norm && !config.normalized) {
     what = "weights of choices that do not add up to 1, and no norms of queries and keys";
   }

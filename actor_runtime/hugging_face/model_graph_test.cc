@@ -187,6 +187,9 @@ TEST_CASE("ModelGraph: models without files of Hugging Face") {
         "import`");
   CHECK_THAT(error([](LlamaConfig& c) { c.shared = 16; }),
              Catch::Contains("has experts and an MLP that every token takes; no model"));
+  CHECK_THAT(error([](LlamaConfig& c) { c.bias_rate = 0.001; }),
+             Catch::Contains("has experts and biases of their choice; no model"));
+  CHECK_THAT(error([](LlamaConfig& c) { c.scores = "sigmoid"; }), Catch::Contains("scores"));
   CHECK_THAT(error([](LlamaConfig& c) { c.normalized = false; }),
              Catch::Contains("has experts and weights of choices that do not add up to 1, and no "
                              "norms of queries and keys; no model"));

@@ -1,4 +1,4 @@
-// Once a step: the norm of the gradient and AdamW.
+// Once a step: the norm of the gradient, AdamW, and the rule that moves a router's bias.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -145,13 +145,66 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   });
 }
 
+absl::StatusOr<Kernel> MakeAddCounts(const KernelSetup& s) {
+  return Kernel(
+      [n = Elements(s.out[0]), inputs = static_cast<int>(s.in.size())](const KernelCall& call) {
+        double* sums = call.output<double>(0);
+        for (int64_t e = 0; e < n; ++e) {
+          double sum = 0;
+          for (int i = 0; i < inputs; ++i) sum += call.input<double>(i)[e];
+          sums[e] = sum;
+        }
+        return absl::OkStatus();
+      });
+}
+
+// An expert that was chosen less often than the mean is preferred by `rate` more from now on, one
+// that was chosen more often by as much less (DeepSeek-AI 2024, DeepSeek-V3). `old` may be `bias`.
+template <typename T>
+void EvenBias(double rate, const double* counts, int64_t experts, const T* old, T* bias) {
+  const double all = std::accumulate(counts, counts + experts, 0.0);
+  for (int64_t e = 0; e < experts; ++e) {
+    const double of = counts[e] * static_cast<double>(experts);  // whole numbers: exact
+    bias[e] = old[e] + static_cast<T>(of < all ? rate : of > all ? -rate : 0.0);
+  }
+}
+
+// The actor's inputs are the counts and, if it waits for it, the norm: a step that adamw skips
+// leaves the bias, too. The bias is an update register.
+absl::StatusOr<Kernel> MakeEvenBias(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [experts = Elements(s.out[0]), rate = DoubleAttr(s, "rate"),
+            with_norm = s.in.size() > 1](const KernelCall& call) {
+      if (with_norm && !std::isfinite(*call.input<double>(1))) return absl::OkStatus();
+      T* bias = call.output<T>(0);
+      EvenBias(rate, call.input<double>(0), experts, bias, bias);
+      return absl::OkStatus();
+    };
+  });
+}
+
+// Writes the next version of the bias, from the newest (input 0) and the counts (input 1).
+absl::StatusOr<Kernel> MakeNextEvenBias(const KernelSetup& s) {
+  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return [experts = Elements(s.out[0]), rate = DoubleAttr(s, "rate")](const KernelCall& call) {
+      EvenBias(rate, call.input<double>(1), experts, call.input<T>(0), call.output<T>(0));
+      return absl::OkStatus();
+    };
+  });
+}
+
 }  // namespace
 
 KernelTable OptimizerTable() {
   static constexpr KernelEntry kTable[] = {
       {"adamw", MakeAdamW},
+      {"add_counts", MakeAddCounts},
+      {"even_bias", MakeEvenBias},
       {"global_norm", MakeGlobalNorm},
       {"next_adamw", MakeNextAdamW},
+      {"next_even_bias", MakeNextEvenBias},
       {"sum_in_order", MakeSumInOrder},
       {"sum_squares", MakeSumSquares},
   };

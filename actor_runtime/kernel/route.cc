@@ -215,10 +215,26 @@ absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
   });
 }
 
+absl::StatusOr<Kernel> MakeCountChoices(const KernelSetup& s) {
+  return Kernel(
+      [choices = Elements(In(s, 0)), experts = Elements(s.out[0]) - 1](const KernelCall& call) {
+        const int32_t *ids = call.input<int32_t>(0), *slots = call.input<int32_t>(1);
+        double* counts = call.output<double>(0);
+        if (!call.accumulate) std::fill_n(counts, experts + 1, 0.0);
+        for (int64_t i = 0; i < choices; ++i) {
+          if (ids[i] >= 0 && ids[i] < experts) counts[ids[i]] += 1;
+        }
+        counts[experts] += static_cast<double>(
+            std::count_if(slots, slots + choices, [](int32_t slot) { return slot < 0; }));
+        return absl::OkStatus();
+      });
+}
+
 }  // namespace
 
 KernelTable RouteTable() {
   static constexpr KernelEntry kTable[] = {
+      {"count_choices", MakeCountChoices},
       {"route", MakeRoute},
       {"route_grad", MakeRouteGrad},
   };

@@ -53,7 +53,9 @@ struct RunContext {
   std::function<StepNumbers(int64_t step)> optimizer;  // for adamw
   std::function<absl::Status(const Piece&)> load;      // load_slice, feed: fill piece.data
   std::function<absl::Status(const Piece&)> save;      // save_slice, fetch: take piece.data
-  std::function<void(int64_t step, std::span<const double> values)> report;  // loss, grad norm
+  // Loss; norm of the gradient (0 where there is none and more follows); of a mixture of experts
+  // the choices of each expert in the step, and of those the ones that were dropped.
+  std::function<void(int64_t step, std::span<const double> values)> report;
 };
 
 // The position in the run of firing `firing` of an actor that fires once a micro-batch.

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
+#include "compiler/passes/count_choices.h"
 #include "compiler/passes/divide_by_count.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/op/moved_bias.h"
 
 namespace oneflow {
 namespace {
@@ -44,7 +46,7 @@ class OptimizerBuilder {
     for (const LogicalVariable& variable : variables_) {
       for (const Replica& replica : variable.replicas) RETURN_IF_ERROR(Update(variable, replica));
     }
-    return absl::OkStatus();
+    return MoveBiases();
   }
 
  private:
@@ -169,6 +171,23 @@ class OptimizerBuilder {
     return Add(several ? "next_adamw" : "adamw", name, std::move(inputs), std::move(attrs),
                graph_->ops[replica.op], 3)
         .status();
+  }
+
+  // The biases of routers, which have no gradient: each by what the step chose.
+  absl::Status MoveBiases() {
+    const std::vector<Op> ops = graph_->ops;
+    for (const Op& route : ops) {
+      const TensorId bias = FindMovedBias(route);
+      if (bias < 0) continue;
+      Op& variable = graph_->ops[graph_->tensors[bias].producer];
+      const bool several = SetVersions(&variable);
+      std::vector<TensorId> inputs = {bias, FindChoiceCount(*graph_, route)};
+      if (!Lags() && options_.wait_for_norm) inputs.push_back(norm_);
+      RETURN_IF_ERROR(Add(several ? "next_even_bias" : "even_bias", variable.name + "/even",
+                          std::move(inputs), {{"rate", AttrDouble(route, "bias_rate")}}, variable)
+                          .status());
+    }
+    return absl::OkStatus();
   }
 
   // True if the stage of a variable holds several versions of it.

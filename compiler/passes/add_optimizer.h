@@ -6,6 +6,8 @@
 //                 each index of that dimension, and their sum_in_order
 //   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m")
 //                 where they have several versions, next_adamw; the variable says how many
+//   even_bias     of a router's bias that a rule moves (route's `bias_rate`), instead of all these:
+//                 by the choices of the step (count_choices.h); or next_even_bias
 //
 // and on the stage of the loss one global_norm ("grad_norm") over all sums of squares in variable
 // order, which the other stages receive. Where labels are counted (count_labels), gradients are
@@ -32,7 +34,8 @@ struct OptimizerOptions {
   std::vector<WeightVersions> versions;
 };
 
-// Requires placed variables, and the gradients that Differentiate returned for this very graph.
+// Requires placed variables, counted choices, and the gradients that Differentiate returned for
+// this very graph.
 absl::Status AddOptimizer(Graph* graph, const Gradients& gradients,
                           const OptimizerOptions& options = {});
 

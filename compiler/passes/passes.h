@@ -12,9 +12,11 @@
 //   3. Decompose            composite ops -> primitive ones
 //      OmitLogits           with --loss_pieces: no tensor holds the logits of a loss
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
+//      CountChoices         of mixtures of experts: what each router chooses in a micro-batch
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
 //      DivideByCount        where labels are counted: the loss becomes a mean
+//      SumChoices           of mixtures: what all routers chose in a step, for the report
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
 //      PieceAttention       where asked: keys and values that are gathered, in pieces of their
@@ -26,15 +28,16 @@
 //      OrderUpdate          with overlap: the update in the order in which gradients are finished
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
-// Forward-only programs (eval, generate, run) leave out 5 and 6, and have no dropout: RemoveDropout
-// comes after 2. Programs that continue a text piece by piece (prefill, decode) have CacheAttention
-// after 3.
+// Forward-only programs (eval, generate, run) leave out 5, 6 and what counts choices, and have no
+// dropout: RemoveDropout comes after 2. Programs that continue a text piece by piece (prefill,
+// decode) have CacheAttention after 3.
 #pragma once
 
 #include "compiler/passes/add_optimizer.h"
 #include "compiler/passes/bind_batch.h"
 #include "compiler/passes/cache_attention.h"
 #include "compiler/passes/cast_uses.h"
+#include "compiler/passes/count_choices.h"
 #include "compiler/passes/decompose.h"
 #include "compiler/passes/differentiate.h"
 #include "compiler/passes/divide_by_count.h"

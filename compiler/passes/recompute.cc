@@ -27,6 +27,8 @@ bool IsDear(const Graph& graph, const Op& op) {
   return def->flops(OpView{graph, op}) > kDear * elements;
 }
 
+bool Decides(const Op& op) { return FindOpDef(op)->decides; }
+
 bool DrawsRandomNumbers(const Op& op) { return FindOpDef(op)->random; }
 
 // Invariants:
@@ -85,9 +87,11 @@ class Recomputation {
     return std::any_of(uses_[t].begin(), uses_[t].end(),
                        [&](const Use& use) { return WouldRead(graph_->ops[use.op], t); });
   }
-  // True if an op that will not read a clone reads the tensor after the forward.
+  // True if the tensor's op has no clone, or an op that will not read one reads it after the
+  // forward.
   bool StaysAsItIs(TensorId t) const {
     const Op& producer = graph_->ops[graph_->tensors[t].producer];
+    if (Decides(producer)) return true;
     return std::any_of(uses_[t].begin(), uses_[t].end(), [&](const Use& use) {
       const Op& reader = graph_->ops[use.op];
       return reader.stage == producer.stage && reader.phase != Phase::kForward &&

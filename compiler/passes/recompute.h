@@ -10,6 +10,9 @@
 // product, that nothing else in the scope needs. So a block as a scope keeps its output, which the
 // next block keeps as its input anyway; a gelu as its own scope does not.
 //
+// An op that decides (OpDef::decides), such as the router's choice, has no clone: its outputs are
+// kept, though what led to them may be computed again for others.
+//
 // The clones have the layouts of their originals, have their attributes (dropout masks are named
 // after the original) and run the same kernels: not a bit changes (law 6).
 #pragma once

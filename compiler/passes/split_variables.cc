@@ -13,6 +13,10 @@
 namespace oneflow {
 namespace {
 
+// True if an op updates a variable by its gradient, and moments beside it; a bias that a rule moves
+// has neither.
+bool HasMoments(const Op& op) { return FindOpDef(op)->updates > 1; }
+
 class Splitter {
  public:
   Splitter(Graph* graph, SbpChoice* choice)
@@ -51,7 +55,7 @@ class Splitter {
     for (const Use& use : uses_[w]) {
       const Op& reader = graph_.ops[use.op];
       if (reader.phase == Phase::kPrepare) SplitOp(use.op, layout.states, layout.split);
-      if (FindOpDef(reader)->updates > 0) SplitUpdate(use.op, layout);
+      if (HasMoments(reader)) SplitUpdate(use.op, layout);
     }
   }
 

@@ -52,6 +52,13 @@ constexpr int64_t SumSquaresApartScratch(int64_t outer, int64_t n, int64_t inner
 // Gradient of a router that is balanced: the choices of each expert in each run, in i32.
 constexpr int64_t RouteGradScratch(int64_t runs, int64_t experts) { return runs * experts * 4; }
 
+// Counting choices of experts: of each expert in each piece of so many choices, and of those that
+// have no slot, in i32.
+inline constexpr int64_t kChoicesOfPiece = 4096;
+constexpr int64_t CountChoicesScratch(int64_t choices, int64_t experts) {
+  return (choices + kChoicesOfPiece - 1) / kChoicesOfPiece * (experts + 1) * 4;
+}
+
 // Gradient of attention: Σ out dout of each row of a head, in f32.
 constexpr int64_t AttentionGradScratch(int64_t rows) { return rows * 4; }
 

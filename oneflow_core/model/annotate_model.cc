@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "oneflow_core/model/balance_stages.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/op/moved_bias.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
@@ -314,8 +316,16 @@ const Sbp* AskedByUser(const Tensor& tensor, const std::string& axis) {
 void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const Sharding& shard,
                     Graph* graph) {
   using Axes = std::vector<std::string>;
+  // All devices need all of a bias that a rule moves, and it has no states that could be split.
+  std::set<OpId> replicated;
+  for (const Op& op : graph->ops) {
+    if (const TensorId bias = FindMovedBias(op); bias >= 0) {
+      replicated.insert(graph->tensors[bias].producer);
+    }
+  }
   for (Op& op : graph->ops) {
-    if (op.kind != "variable") continue;
+    if (op.kind != "variable" || replicated.contains(graph->tensors[op.outputs[0]].producer))
+      continue;
     const Tensor& tensor = graph->tensors[op.outputs[0]];
     // Without those on which it is split by its experts.
     Axes data;

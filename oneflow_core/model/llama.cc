@@ -13,6 +13,7 @@ namespace {
 using Value = GraphBuilder::Value;
 
 constexpr double kDeviation = 0.02;
+constexpr char kSoftmax[] = "softmax";
 
 // The parts of one model. Each method adds ops whose names begin with `at`.
 class Llama {
@@ -117,9 +118,15 @@ class Llama {
     AttrMap route = queues;
     route["choices"] = config_.choices;
     route["normalized"] = config_.normalized;
+    if (config_.scores != kSoftmax) route["scores"] = config_.scores;
+    std::vector<Value> read = {logits};
+    if (config_.bias_rate > 0) {
+      route["bias_rate"] = config_.bias_rate;
+      read.push_back(g_.Variable(at + ".router.bias", {experts}, NoDecay(Zeros())));
+    }
     if (config_.balance > 0) route["balance"] = config_.balance;
     if (config_.z > 0) route["z"] = config_.z;
-    const Value w = g_.Op("route", at + ".route", {logits}, route);
+    const Value w = g_.Op("route", at + ".route", read, route);
     const Value ids = w.output(1), slots = w.output(2), offsets = w.output(3);
     queues["experts"] = config_.experts;
     const int64_t taken = config_.choices * (config_.run > 0 ? config_.run : config_.sequence);
@@ -165,6 +172,13 @@ absl::Status CheckExperts(const LlamaConfig& config) {
     if (factor >= 0 && factor <= 1000) continue;
     return InputError(std::string("--") + flag + '=' + NumberText(factor), "is out of range",
                       "use a small number, as 0.01, or 0 for none");
+  }
+  if (config.scores != kSoftmax && config.scores != "sigmoid") {
+    return InputError("--scores=" + config.scores, "is not known", "use softmax or sigmoid");
+  }
+  if (!(config.bias_rate >= 0 && config.bias_rate <= 1)) {
+    return InputError("--bias_rate=" + NumberText(config.bias_rate), "is out of range",
+                      "use a small number, as 0.001, or 0 for no bias");
   }
   if (!(config.capacity >= 0 && config.capacity <= static_cast<double>(config.experts))) {
     return InputError("--capacity=" + NumberText(config.capacity), "is out of range",
@@ -249,7 +263,7 @@ int64_t ParameterCount(const LlamaConfig& config) {
       config.experts > 0 ? config.experts * config.inner + config.shared : config.inner;
   const int64_t weights = config.hidden * qkv + config.heads * config.head_dim * config.hidden +
                           config.experts * config.hidden + 3 * config.hidden * mlps;
-  const int64_t biases = config.qkv_bias ? qkv : 0;
+  const int64_t biases = (config.qkv_bias ? qkv : 0) + (config.bias_rate > 0 ? config.experts : 0);
   const int64_t norms = 2 * config.hidden + (config.qk_norm ? 2 * config.head_dim : 0);
   const int64_t embeddings = config.vocab * config.hidden * (config.tied ? 1 : 2);
   return config.layers * (weights + biases + norms) + config.hidden + embeddings;

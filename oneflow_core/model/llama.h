@@ -15,7 +15,8 @@
 //     then x + mlp.proj(silu(mlp.gate(n)) * mlp.up(n)) of n = norm_2(x), gate and up [b,t,I]; or,
 //       with E experts, x + the weighted sum of such an MLP of each of the k that mlp.route chooses
 //       from mlp.router(n) [b,t,E], their weights mlp.experts.gate, up [E,H,I] and proj [E,I,H]
-//       (docs/moe.md), and of one that all tokens take, if `shared` is not 0;
+//       (docs/moe.md), chosen with mlp.router.bias [E] if a step moves it (`bias_rate`), and of one
+//       that all tokens take, if `shared` is not 0;
 //   logits [b,t,V] = norm_f(x) against head.weight or wte (tied); loss [] = mean cross entropy.
 //
 // References: Touvron et al. 2023 (Llama 2), Dubey et al. 2024 (Llama 3), Jiang et al. 2023
@@ -60,9 +61,11 @@ struct LlamaConfig {
   int64_t shared = 0;      // width of a further MLP that every token takes; 0: none
   bool normalized = true;  // the weights of a token's choices add up to 1
   double capacity = 0;     // slots of an expert, relative to even routing; 0: nothing is dropped
-  double balance = 0.01;   // factor of the loss that evens out experts (op route)
-  double z = 0;            // factor of the loss that keeps the router's logits small
-  int64_t run = 0;         // positions that share a queue (docs/moe.md); 0: the sequence
+  std::string scores = "softmax";  // of the router: "softmax" or "sigmoid"
+  double bias_rate = 0;   // by which a step moves the bias of an expert's choice; 0: no bias
+  double balance = 0.01;  // factor of the loss that evens out experts (op route)
+  double z = 0;           // factor of the loss that keeps the router's logits small
+  int64_t run = 0;        // positions that share a queue (docs/moe.md); 0: the sequence
 };
 
 // The row of the table of families.

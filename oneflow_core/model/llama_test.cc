@@ -131,6 +131,24 @@ TEST_CASE("presets of Llama, Mistral, Mixtral and Qwen have the published number
   CHECK(ParameterCount(*LlamaPreset("llama-124m")) == 124730880);
 }
 
+TEST_CASE("a bias that a rule moves is chosen with, and is no weight that decays") {
+  LlamaConfig config = OneLayer();
+  config.experts = 4, config.scores = "sigmoid", config.bias_rate = 0.01;
+  const Graph graph = *GraphFromProto(BuildLlama(config), "g");
+  const Op& route = *graph.FindOp("h.0.mlp.route");
+  CHECK(AttrString(route, "scores") == "sigmoid");
+  CHECK(AttrDouble(route, "bias_rate") == 0.01);
+  REQUIRE(route.inputs.size() == 2);
+  const Tensor& bias = graph.tensors[route.inputs[1]];
+  CHECK(bias.name == "h.0.mlp.router.bias");
+  CHECK(bias.shape == Shape{4});
+  CHECK_FALSE(AttrBool(*graph.FindOp(bias.name), "decay", true));
+  const int64_t biased = ParameterCount(config);
+  config.bias_rate = 0;
+  CHECK(biased == ParameterCount(config) + 4);
+  CHECK(GraphFromProto(BuildLlama(config), "g")->FindOp("h.0.mlp.route")->inputs.size() == 1);
+}
+
 TEST_CASE("a token reads the parameters of the experts that it chooses") {
   const std::pair<const char*, int64_t> active[] = {{"mixtral-8x7b", 12879925248},
                                                     {"mixtral-8x22b", 39152031744},

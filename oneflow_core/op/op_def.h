@@ -159,6 +159,10 @@ struct OpDef {
   // True if `recompute: selective` computes it again in the backward: it takes little time, and its
   // outputs much memory.
   bool selective = false;
+  // True if no recomputation computes it again: its outputs are small, and they decide what the
+  // rest of a step does, so that the backward must have those of the forward, not what another
+  // computation of scores, perhaps rounded in another way, would decide.
+  bool decides = false;
   // True if its sums have one order, or it has none: the same bits on every kind of device.
   bool exact = false;
   // Ops of this kind for tests, of all shapes and types that kernels distinguish. They need no

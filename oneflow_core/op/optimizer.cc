@@ -1,4 +1,5 @@
-// Ops that fire once a step: the norm of all gradients and the update of each variable.
+// Ops that fire once a step: the norm of all gradients, the update of each variable, and sums of
+// what was counted.
 #include <numeric>
 
 #include "oneflow_core/device/cuda_scratch.h"
@@ -90,12 +91,50 @@ Rows AdamwRows(const OpView& v) {
   return LeadRows(v, v.in(0).shape.rank(), scalars);
 }
 
+// Sums of counts, such as those of choices in several blocks.
+Specs InferAddCounts(const OpView& v) {
+  const Tensor& first = v.in(0);
+  for (int i = 0; i < v.n_inputs(); ++i) {
+    const Tensor& x = v.in(i);
+    if (x.shape.rank() != 1 || x.dtype != DType::kF64 || x.shape.dims != first.shape.dims) {
+      return Mismatch(Describe("input " + std::to_string(i), x) + " must be f64[n], as " +
+                      Describe("input 0", first));
+    }
+  }
+  return std::vector<OutputSpec>{{first.shape, DType::kF64}};
+}
+
+// Checks even_bias and next_even_bias.
+Specs InferEvenBias(const OpView& v) {
+  const Tensor &bias = v.in(0), &counts = v.in(1);
+  RETURN_IF_ERROR(ExpectFloat(v, {"bias"}));
+  if (bias.shape.rank() != 1) return Mismatch(Describe("bias", bias) + " must be [experts]");
+  RETURN_IF_ERROR(ExpectDims("counts", counts, {bias.shape.dims[0] + 1},
+                             "one for each of " + Describe("bias", bias) + ", and one more"));
+  if (counts.dtype != DType::kF64) return Mismatch(Describe("counts", counts) + " must be f64");
+  if (v.n_inputs() > 2) RETURN_IF_ERROR(ExpectScalarF64("norm", v.in(2)));
+  return std::vector<OutputSpec>{{bias.shape, bias.dtype}};
+}
+
+// Counts as count_choices gives them.
+Samples EvenBiasSamples(const SampleSizes& s, bool with_norm) {
+  SampleTensor counts = SampleTensor::Wide({s.o + 1});
+  for (int64_t e = 0; e <= s.o; ++e) {
+    counts.given.push_back(static_cast<double>((e * 5 + 3) % 7));
+  }
+  const AttrMap attrs = {{"rate", 0.25}};
+  Samples samples = {{{SampleTensor{{s.o}}, counts}, attrs}};
+  if (with_norm) samples.push_back({{SampleTensor{{s.o}}, counts, SampleTensor::Wide({})}, attrs});
+  return samples;
+}
+
 const SampleTensor kNorm = SampleTensor::Wide({}), kCount{{}, 3, 9, 0, true};
 
 // Squares are not negative.
 SampleTensor Squares(const SampleSizes& s) { return {{s.c, s.o}, 0, 1}; }
 
 constexpr const char* kInstead = "set `loss`: `train` adds the optimizer";
+constexpr const char* kInsteadOfBias = "give `route` a `bias_rate`: `train` adds its rule";
 
 }  // namespace
 
@@ -176,6 +215,45 @@ std::vector<OpDef> OptimizerOps() {
          return {{{w, Squares(s), w, w}, {{"decay", true}}},
                  {{w, Squares(s), w, w, kCount}, {{"counted", true}}}};
        }},
+      {.kind = "add_counts",
+       .usage = "c1, c2, ... (f64[n]) -> f64[n]",
+       .min_inputs = 1,
+       .max_inputs = -1,
+       .infer = InferAddCounts,
+       .signatures = LinearAlikeRows,
+       .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); },
+       .overwrites = true,
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         const SampleTensor counts = SampleTensor::Wide({s.o});
+         return {{{counts, counts, counts}}, {{counts}}};
+       }},
+      {.kind = "even_bias",
+       .usage = "bias[E], counts (f64[E + 1]), (norm (f64[])) -> bias",
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .updates = 1,
+       .attrs = {{"rate", AttrType::kDouble, true}},
+       .infer = InferEvenBias,
+       .signatures = OnlyB,
+       .flops = PerElement(2),
+       .overwrites = true,
+       .instead = kInsteadOfBias,
+       .exact = true,
+       .samples = [](const SampleSizes& s) { return EvenBiasSamples(s, /*with_norm=*/true); }},
+      {.kind = "next_even_bias",
+       .usage = "bias[E], counts (f64[E + 1]) -> next bias",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .versioned_updates = 1,
+       .attrs = {{"rate", AttrType::kDouble, true}},
+       .infer = InferEvenBias,
+       .signatures = OnlyB,
+       .flops = PerElement(2),
+       .overwrites = true,
+       .instead = kInsteadOfBias,
+       .exact = true,
+       .samples = [](const SampleSizes& s) { return EvenBiasSamples(s, /*with_norm=*/false); }},
   };
 }
 

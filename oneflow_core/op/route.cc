@@ -5,7 +5,8 @@
 //
 // Weights are scores of the chosen: the softmax over all experts, or sigmoids (`scores`), divided
 // by their sum if `normalized`, times `scale`. A `bias`[E] is added for the choice alone, so its
-// gradient is zero (DeepSeek-AI 2024, DeepSeek-V3).
+// gradient is zero (DeepSeek-AI 2024, DeepSeek-V3). With a `bias_rate` it has none at all: the
+// update moves it by that much for each expert, by how often the step chose it (optimizer.cc).
 //
 // Two losses act through the gradient alone, so that the loss that is reported stays that of the
 // labels. With p the softmax of the logits, or their sigmoids divided by their sum, and t the
@@ -16,9 +17,16 @@
 //   `z` * Σ log²(Σ_e exp(logit_e)) / t                            (Zoph et al. 2022, ST-MoE, eq. 5)
 //
 // and a step has their mean over all runs: `loss_scale`, which the pass `decompose` writes.
+//
+// count_choices: ids[b, t, k], slots[b, t, k] -> f64[E + 1]: how many choices fell on each expert,
+// whether there was a slot for them or not, and last how many had none. Counts are whole numbers,
+// which add up exactly over runs, devices and micro-batches, in any order.
+#include <limits>
+
 #include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/experts.h"
 #include "oneflow_core/op/families.h"
+#include "oneflow_core/op/moved_bias.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -53,6 +61,14 @@ absl::StatusOr<RouteDims> CheckLogits(const OpView& v) {
 Specs InferRoute(const OpView& v) {
   ASSIGN_OR_RETURN(const RouteDims d, CheckLogits(v));
   const Tensor& logits = v.in(0);
+  const double rate = AttrDouble(v.op, "bias_rate");
+  if (!(rate >= 0 && rate <= 1)) {
+    return Mismatch("attribute \"bias_rate\" is " + std::to_string(rate),
+                    "use a small number, as 0.001, or 0");
+  }
+  if (rate > 0 && v.n_inputs() == 1) {
+    return Mismatch("attribute \"bias_rate\" is given, but no bias", "add an input bias[E]");
+  }
   if (v.n_inputs() > 1) {
     RETURN_IF_ERROR(ExpectFloat(v, {"logits", "bias"}));
     RETURN_IF_ERROR(ExpectDims("bias", v.in(1), {d.experts},
@@ -78,7 +94,9 @@ InputGrads RouteGradient(GradientContext& g) {
   RETURN_IF_ERROR(OnlyFirstOutput(g, "where a token goes"));
   const Op op = g.graph.ops[g.op];
   std::vector<TensorId> grads(op.inputs.size(), -1);
-  if (op.inputs.size() > 1 && g.needs_grad[1]) grads[1] = AddZeros(g, op.inputs[1]);
+  if (op.inputs.size() > 1 && g.needs_grad[1] && FindMovedBias(op) < 0) {
+    grads[1] = AddZeros(g, op.inputs[1]);
+  }
   if (!g.needs_grad[0]) return grads;
   AttrMap attrs;
   for (const char* key : {"scores", "normalized", "scale", "balance", "z", "loss_scale", "run"}) {
@@ -119,6 +137,29 @@ int64_t RouteGradOnCuda(const LocalOp& op) {
   const RouteDims d = MakeRouteDims(
       logits[2], 1, 1, run == op.attrs.end() ? 0 : std::get<int64_t>(run->second), logits[1], 0);
   return d.run == 0 ? 0 : RouteGradScratch(logits[0] * logits[1] / d.run, d.experts);
+}
+
+// --- count_choices: ids[b, t, k], slots[b, t, k] -> f64[E + 1] ---
+
+Specs InferCountChoices(const OpView& v) {
+  RETURN_IF_ERROR(ExpectChoices(v.in(0), v.in(1), v.in(0)));
+  const int64_t experts = AttrInt(v.op, "experts");
+  if (experts < 1 || experts > std::numeric_limits<int32_t>::max()) {
+    return Mismatch("attribute \"experts\" is " + std::to_string(experts), "use 1 or more");
+  }
+  return std::vector<OutputSpec>{{Shape({experts + 1}), DType::kF64}};
+}
+
+Rows CountChoicesRows(const OpView& v) {
+  return {AllB(v), {{S(0), S(0)}, {P()}}, {{S(1), S(1)}, {P()}}};
+}
+
+Samples CountChoicesSamples(const SampleSizes& s) {
+  Samples samples;
+  for (const RouteSample& route : RouteSamples(s)) {
+    samples.push_back({{route.ids, route.slots}, {{"experts", route.dims.experts}}});
+  }
+  return samples;
 }
 
 std::vector<AttrDef> ScoreAttrs() {
@@ -187,6 +228,7 @@ std::vector<OpDef> RouteOps() {
   std::vector<AttrDef> attrs = ScoreAttrs();
   for (AttrDef& attr : RouteAttrs()) attrs.push_back(std::move(attr));
   attrs.push_back({"choices", AttrType::kInt, true});
+  attrs.push_back({"bias_rate", AttrType::kDouble});
   std::vector<AttrDef> grad_attrs = ScoreAttrs();
   grad_attrs.push_back({"run", AttrType::kInt});
   return {{.kind = "route",
@@ -201,6 +243,7 @@ std::vector<OpDef> RouteOps() {
            .gradient = RouteGradient,
            .flops = PerElement(8),
            .overwrites = true,
+           .decides = true,
            .samples = MakeRouteSamples},
           {.kind = "route_grad",
            .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits[b, t, E]",
@@ -216,7 +259,21 @@ std::vector<OpDef> RouteOps() {
                  return threads * op.in[0][2] * static_cast<int64_t>(sizeof(int64_t));
                },
            .cuda_workspace = RouteGradOnCuda,
-           .samples = RouteGradSamples}};
+           .samples = RouteGradSamples},
+          {.kind = "count_choices",
+           .usage = "ids[b, t, k], slots[b, t, k] -> f64[E + 1]",
+           .min_inputs = 2,
+           .max_inputs = 2,
+           .attrs = {{"experts", AttrType::kInt, true}},
+           .infer = InferCountChoices,
+           .signatures = CountChoicesRows,
+           .flops = PerElement(1),
+           .cuda_workspace =
+               [](const LocalOp& op) {
+                 return CountChoicesScratch(Product(op.in[0]), AttrInt(op, "experts"));
+               },
+           .exact = true,
+           .samples = CountChoicesSamples}};
 }
 
 }  // namespace oneflow

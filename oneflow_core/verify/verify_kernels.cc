@@ -328,6 +328,11 @@ class ActorOp {
     }
     for (const TensorId t : op().inputs) {
       const Tensor& x = graph_.tensors[t];
+      // Counts, behind the scalars.
+      const bool counts = x.shape.rank() == 1 && x.dtype == DType::kF64 &&
+                          t == op().inputs.back() && op().inputs.size() > 1 &&
+                          layouts_[t].splits.empty();
+      if (counts) continue;
       if (x.shape.rank() != 0 || (x.dtype != DType::kF32 && x.dtype != DType::kF64)) {
         return Bad(where_, absl::StrCat("reports ", x.name, ", which is no floating point scalar"));
       }

@@ -33,6 +33,8 @@ class ExpertsCliTest(unittest.TestCase):
                 ("--run=5: does not divide --sequence=16; use a divisor", "--run=5"),
                 ("--capacity=-1: is out of range; use slots relative to even routing", "--capacity=-1"),
                 ("--balance=-1: is out of range; use a small number", "--balance=-1"),
+                ("--scores=tanh: is not known; use softmax or sigmoid", "--scores=tanh"),
+                ("--bias_rate=2: is out of range; use a small number, as 0.001", "--bias_rate=2"),
         ]:
             with self.subTest(flag):
                 self.refuse(words, "model", "llama", *MIXTURE, flag, "--out=x")
@@ -60,6 +62,54 @@ class ExpertsCliTest(unittest.TestCase):
         # Slots are exchanged, or tokens gathered, whichever costs less.
         self.assertRegex(boxing, r"(mlp\.dispatch is S\(1\) on expert; h\.0\.mlp\.experts\.gate needs S\(0\): all_to_all"
                          r"|norm_2 is S\(0\) on expert; h\.0\.mlp\.dispatch needs B: all_gather), [\d,]+ bytes \(.*\), .* us\n")
+
+    def train(self, graph, mesh, *flags, steps=4):
+        """The lines of a run of the graph, as JSON, and what it says on stderr."""
+        with open(self.dir + "/text.txt", "wb") as f:
+            f.write(bytes(range(32, 120)) * 20)
+        out, err = run("train", "--graph=" + graph, "--mesh=" + mesh, "--batch=8", "--micro_batches=2", "--data=text.txt",
+                       f"--steps={steps}", "--threads=1", "--format=json", *flags, cwd=self.dir)
+        return [line for line in map(json.loads, out.splitlines()) if "loss" in line], err
+
+    def test_a_run_reports_the_load_of_experts(self):
+        run("model", "llama", *MIXTURE, "--layers=2", "--out=two.textproto", cwd=self.dir)
+        alone, err = self.train("two.textproto", "data=1")
+        self.assertNotIn("dropped", err)
+        for line in alone:
+            self.assertEqual(line["dropped"], 0)
+            self.assertEqual(len(line["expert_shares"]), 8)
+            self.assertAlmostEqual(sum(line["expert_shares"]), 1)
+        # Counts are whole numbers, so stages and devices change none.
+        for mesh, *flags in [("data=2,expert=2",), ("pipe=2", "--recompute=full"), ("data=2", "--global_norm=false", "--clip=0")]:
+            with self.subTest(mesh):
+                self.assertEqual(self.train("two.textproto", mesh, *flags, steps=1)[0][0]["expert_shares"],
+                                 alone[0]["expert_shares"])
+        text = run("train", "--graph=two.textproto", "--batch=8", "--data=text.txt", "--steps=1", "--threads=1",
+                   cwd=self.dir)[0]
+        self.assertRegex(text, r"step 1/1  loss .*  hottest \d\.\d\dx  left")
+
+    def test_a_run_warns_once_of_what_it_drops(self):
+        run("model", "llama", *MIXTURE, "--capacity=0.5", "--out=small.textproto", cwd=self.dir)
+        lines, err = self.train("small.textproto", "expert=2")
+        self.assertEqual(err.count("of its choices of experts"), 1)
+        self.assertRegex(err, r"warning: step 1 dropped [5-9]\d\.\d % of its choices of experts, which were full; write the "
+                         r"model with a larger --capacity")
+        for line in lines:
+            self.assertGreaterEqual(line["dropped"], 0.5)
+        # Each has a slot for all tokens of a sequence.
+        run("model", "llama", *MIXTURE, "--capacity=4", "--out=large.textproto", cwd=self.dir)
+        lines, err = self.train("large.textproto", "expert=2")
+        self.assertNotIn("of its choices", err)
+        self.assertEqual([line["dropped"] for line in lines], [0] * 4)
+
+    def test_biases_that_a_rule_moves_go_on_from_a_checkpoint(self):
+        run("model", "llama", *MIXTURE, "--scores=sigmoid", "--bias_rate=0.01", "--out=bias.textproto", cwd=self.dir)
+        seen = ["loss", "grad_norm", "expert_shares"]
+        whole = [[line[key] for key in seen] for line in self.train("bias.textproto", "data=2")[0]]
+        saved = ["--checkpoint_dir=bias", "--checkpoint_every=2"]
+        self.train("bias.textproto", "data=2", *saved, "--decay_steps=4", steps=2)
+        rest = self.train("bias.textproto", "data=2", *saved, "--resume")[0]
+        self.assertEqual([[line[key] for key in seen] for line in rest], whole[2:])
 
     def test_a_hot_expert_costs_time(self):
         self.compile("moe.textproto", "expert=2")

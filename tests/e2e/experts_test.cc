@@ -1,6 +1,10 @@
 // Mixtures of experts: any mesh gives the losses of one device, whatever splits the experts, with
-// and without a capacity; and what changes no bit elsewhere changes none here.
+// and without a capacity; and what changes no bit elsewhere changes none here. Biases that a rule
+// moves even out the experts.
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,6 +20,7 @@ struct Mixture {
   int64_t groups = 0;       // of a mixture that drops nothing; 0: as the mesh says
   bool one_expert = false;  // every token chooses the first experts
   int64_t shared = 0;
+  double bias_rate = 0;  // of scores by sigmoid; the biases begin far apart
 };
 
 LlamaConfig Config(const Mixture& mixture) {
@@ -24,6 +29,8 @@ LlamaConfig Config(const Mixture& mixture) {
   config.head_dim = 4, config.sequence = 8, config.vocab = 24, config.tied = true;
   config.experts = 4, config.choices = 2;
   config.capacity = mixture.capacity, config.shared = mixture.shared;
+  config.bias_rate = mixture.bias_rate;
+  if (mixture.bias_rate > 0) config.scores = "sigmoid", config.balance = 0;
   return config;
 }
 
@@ -36,6 +43,10 @@ void Edit(const Mixture& mixture, proto::Graph* graph) {
     }
     if (mixture.one_expert && op.name().ends_with("router.weight")) {
       (*op.mutable_attr())["init"].set_s("zeros");
+    }
+    if (op.name().ends_with("router.bias")) {
+      (*op.mutable_attr())["init"].set_s("normal");
+      (*op.mutable_attr())["init_value"].set_f(0.2);
     }
   }
 }
@@ -148,6 +159,76 @@ TEST_CASE("a capacity drops what comes too late") {
   CHECK(some.losses[0] != all.losses[0]);
   mixture.capacity = 2;  // k R / E slots, times E / k
   CHECK(Train(MakeRun("", mixture)) == all);
+}
+
+// The largest share of the choices of a step that one of four experts has.
+double Hottest(const std::vector<double>& choices) {
+  const auto last = choices.begin() + 4;
+  return *std::max_element(choices.begin(), last) / std::accumulate(choices.begin(), last, 0.0);
+}
+
+using Biases = std::map<std::string, std::vector<std::byte>>;
+
+// Of the variables that were trained: the biases of routers, which have no moments.
+Biases FindBiases(const Trained& trained) {
+  Biases biases;
+  for (const auto& [name, bytes] : trained.variables) {
+    if (name.find("router.bias") != name.npos) biases.emplace(name, bytes);
+  }
+  return biases;
+}
+
+Trained TrainAndSave(const SmallRun& run) { return TrainAndSave(run, CompileSmall(run)); }
+
+TEST_CASE("a rule evens out experts by their biases, which are the same on any mesh") {
+  SmallRun run = MakeRun("", {.bias_rate = 0.02});
+  const Trained one = TrainAndSave(run);
+  REQUIRE(one.result.choices.size() == 20);
+  for (const std::vector<double>& choices : one.result.choices) {
+    REQUIRE(choices.size() == 5);
+    // 2 blocks, 16 sequences of 8 tokens, 2 choices of each; nothing is dropped.
+    CHECK(std::accumulate(choices.begin(), choices.end(), 0.0) == 2 * 16 * 8 * 2);
+    CHECK(choices[4] == 0);
+  }
+  CHECK(Hottest(one.result.choices.front()) > 0.45);
+  CHECK(Hottest(one.result.choices.back()) < 0.32);
+  const Biases biases = FindBiases(one);
+  REQUIRE(biases.size() == 2);
+  for (const std::string mesh : {"data=2", "tensor=2", "pipe=2", "expert=2", "data=2,expert=2",
+                                 "tensor=2,expert=2", "pipe=2,expert=4"}) {
+    INFO(mesh);
+    run.mesh = mesh;
+    const Trained other = TrainAndSave(run);
+    CheckNear(other.result, one.result, 1e-5);
+    CHECK(other.result.choices == one.result.choices);
+    CHECK(FindBiases(other) == biases);
+  }
+}
+
+TEST_CASE("schedule, recomputation and split states change no bit of what a rule moves") {
+  SmallRun run = MakeRun("expert=2", {.capacity = 1.25, .bias_rate = 0.02});
+  run.steps = 3;
+  const Trained one = TrainAndSave(run);
+  SmallRun other = run;
+  other.mesh = "pipe=2,expert=2", other.schedule = "zero_bubble", other.recompute = "full";
+  CHECK(TrainAndSave(other) == one);
+  other = run;
+  other.overlap = true;
+  for (const Sharding& shard : {ShardStates(), ShardWeights()}) {
+    other.shard = shard;
+    SmallRun reference = run;
+    reference.shard.reduced = shard.gradients;
+    CHECK(TrainAndSave(other) == TrainAndSave(reference));
+  }
+}
+
+// Updates that lag behind make the next version of a bias, from the choices of their own step.
+TEST_CASE("biases have versions where weights have some") {
+  SmallRun run = MakeRun("pipe=2", {.bias_rate = 0.02});
+  run.schedule = "2bw", run.global_norm = false;
+  const SmallResult lagging = Train(run);
+  CHECK(Hottest(lagging.choices.front()) > 0.45);
+  CHECK(Hottest(lagging.choices.back()) < 0.35);
 }
 
 }  // namespace

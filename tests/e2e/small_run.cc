@@ -115,6 +115,7 @@ SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram r
   context.report = [&](int64_t step, std::span<const double> values) {
     result.losses[step] = values[0];
     if (values.size() > 1) result.norms[step] = values[1];
+    if (values.size() > 2) result.choices.emplace_back(values.begin() + 2, values.end());
     if (run.on_report) run.on_report(step);
   };
   Check(run_program("train", context, run.steps));

@@ -60,6 +60,7 @@ struct SmallRun {
 
 struct SmallResult {
   std::vector<double> losses, norms;
+  std::vector<std::vector<double>> choices;  // of experts, by step, where the model has some
   bool operator==(const SmallResult&) const = default;  // the same bits
 };
 

@@ -14,6 +14,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "tools/oneflow/expert_load.h"
 
 namespace oneflow {
 namespace {
@@ -65,6 +66,7 @@ absl::Status SetAside(const std::string& path) {
 }
 
 constexpr size_t kStepsOfMfu = 8;
+constexpr size_t kScalars = 2;  // of a report: loss and norm
 
 // JSON has no NaN and no infinity.
 std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
@@ -125,6 +127,7 @@ absl::Status MetricsLog::FileStatus() const {
 void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates) {
   first_ = first;
   entries_.assign(static_cast<size_t>(steps), {});
+  counts_.assign(entries_.size() * options_.counts, 0.0);
   rates_ = std::move(learning_rates);
   recorded_ = 0;
   written_ = 0;
@@ -138,10 +141,19 @@ void MetricsLog::Record(int64_t step, std::span<const double> values) {
   Entry& entry = entries_[static_cast<size_t>(step - first_)];
   entry.loss = values[0];
   entry.norm = values.size() > 1 ? values[1] : 0;
+  if (values.size() > kScalars) {
+    const std::span<double> counts = Counts(static_cast<size_t>(step - first_));
+    std::copy_n(values.begin() + kScalars, std::min(counts.size(), values.size() - kScalars),
+                counts.begin());
+  }
   entry.time = std::chrono::steady_clock::now();
   if (options_.worked) entry.host_seconds = HostSeconds(entry.time);
   recorded_.fetch_add(1, std::memory_order_release);
   recorded_.notify_one();
+}
+
+std::span<double> MetricsLog::Counts(size_t index) {
+  return std::span(counts_).subspan(index * options_.counts, options_.counts);
 }
 
 double MetricsLog::HostSeconds(std::chrono::steady_clock::time_point now) {
@@ -213,6 +225,13 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
   last_loss_ = entry.loss;
   if (!MayWrite()) return;
+  const std::span<const double> counts = Counts(index);
+  if (DroppedShare(counts) > kMuchDropped && !warned_of_dropped_) {
+    warned_of_dropped_ = true;
+    if (line_open_) std::printf("\n");
+    FlushProgress();
+    WarnOfDropped(step + 1, DroppedShare(counts));
+  }
   const auto before = index == 0 ? start_ : entries_[index - 1].time;
   const double seconds = std::chrono::duration<double>(entry.time - before).count();
   smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
@@ -230,6 +249,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (options_.promised_step_seconds > 0) {
     line += ", \"promised_step_seconds\": " + JsonNumber(options_.promised_step_seconds);
   }
+  line += ExpertLoadJson(counts);
   if (options_.worked) line += ", \"host_seconds\": " + JsonNumber(entry.host_seconds);
   if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
   line += "}\n";
@@ -248,6 +268,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   if (options_.machine_flops > 0) {
     std::printf("  MFU %.0f%%", 100 * mfu);
   }
+  std::fputs(ExpertLoadText(counts).c_str(), stdout);
   if (options_.worked) std::printf("  host %.0f%%", 100 * entry.host_seconds / seconds);
   if (eval_loss) std::printf("  validation loss %s", NumberText(*eval_loss).c_str());
   std::printf(

@@ -31,6 +31,7 @@ struct MetricsOptions {
   bool json = false;      // JSON lines on stdout too, instead of the progress line
   int64_t last_step = 0;  // of the run, exclusive
   double tokens_a_step = 0;
+  size_t counts = 0;                 // of choices of experts, in each report (expert_load.h)
   double flops_a_step = 0;           // of matrix products
   double machine_flops = 0;          // the machine's own matrix rate, as measured; 0: unknown
   double promised_step_seconds = 0;  // promise.h; 0: nothing was promised
@@ -57,7 +58,7 @@ class MetricsLog {
   absl::Status Open(int64_t first_step);
   // Makes room for `steps` records of steps first .. first + steps - 1 and starts their clock.
   void StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates);
-  // values: loss, gradient norm. Called by the host worker, once a step, in order.
+  // values: as RunContext::report gives them. Called by the host worker, once a step, in order.
   void Record(int64_t step, std::span<const double> values);
   // Writes what is left, the last step with the validation loss if there is one; the run is over,
   // and steps that it did not report are not waited for. `steps`: those it has done, none if it
@@ -87,6 +88,8 @@ class MetricsLog {
   void Append(const std::string& line);  // to the file
   absl::Status FileStatus() const;
   bool MayWrite();
+  // The counts of choices of an entry; empty: none were reported.
+  std::span<double> Counts(size_t index);
   // The MFU of the steps up to entry `index`; raises machine_flops to their rate.
   double Mfu(size_t index);
 
@@ -94,7 +97,8 @@ class MetricsLog {
   std::ofstream file_;
   int file_error_ = 0;  // errno of its first failure
   bool terminal_;
-  bool may_write_ = true;   // as written_
+  bool may_write_ = true;  // as written_
+  bool warned_of_dropped_ = false;
   bool line_open_ = false;  // the terminal shows a progress line without its end
   double smoothed_seconds_ = 0;
   // As written_: the writer's, then the control thread's.
@@ -104,6 +108,7 @@ class MetricsLog {
   // Written by StartChunk while no run goes on.
   int64_t first_ = 0;
   std::vector<Entry> entries_;
+  std::vector<double> counts_;  // options_.counts of each entry
   std::vector<double> rates_;
   std::chrono::steady_clock::time_point start_;
   std::jthread writer_;

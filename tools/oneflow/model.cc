@@ -109,6 +109,8 @@ absl::StatusOr<LlamaConfig> LlamaFromFlags(const Arguments& args) {
   set("shared", FLAGS_shared, &config.shared);
   set("normalized", FLAGS_normalized, &config.normalized);
   set("capacity", FLAGS_capacity, &config.capacity);
+  set("scores", FLAGS_scores, &config.scores);
+  set("bias_rate", FLAGS_bias_rate, &config.bias_rate);
   set("balance", FLAGS_balance, &config.balance);
   set("z", FLAGS_z, &config.z);
   set("run", FLAGS_run, &config.run);
@@ -160,8 +162,8 @@ std::vector<FamilyFlags> Table() {
           {"llama",
            MakeLlama,
            {"groups", "head_dim", "inner", "theta", "rope_scaling", "norm_epsilon", "qkv_bias",
-            "qk_norm", "window", "experts", "choices", "shared", "normalized", "capacity",
-            "balance", "z", "run"}}};
+            "qk_norm", "window", "experts", "choices", "shared", "normalized", "capacity", "scores",
+            "bias_rate", "balance", "z", "run"}}};
 }
 
 // "`oneflow model gpt ...` or `oneflow model llama ...`"

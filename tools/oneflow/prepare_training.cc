@@ -8,6 +8,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/check_decay.h"
+#include "tools/oneflow/expert_load.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/plan_facts.h"
@@ -74,6 +75,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   log.tokens_a_step =
       static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
   log.flops_a_step = FlopsOfStep(plan);
+  log.counts = CountsOfReport(plan);
   return prepared;
 }
 

@@ -96,6 +96,43 @@ Queued Choose(const Routing& r) {
   return {twins.cpu.Output(1), twins.cpu.Output(2), twins.cpu.Output(3)};
 }
 
+TEST_CASE("choices are counted as on the CPU, dropped ones and those of no expert, too") {
+  std::vector<Routing> routings = Routings();
+  routings.push_back({.b = 3, .t = 600, .experts = 5, .choices = 4, .run = 600, .slots = 2400});
+  for (const Routing& r : routings) {
+    Queued q = Choose(r);
+    q.ids.front() = -1, q.ids.back() = 1e9, q.slots.back() = -1;
+    const Port ids = FullPort(r.chosen(), DType::kI32);
+    Twins twins("count_choices", AttrMap{{"experts", r.experts}}, {{ids}, {ids}},
+                {FullPort({r.experts + 1}, DType::kF64)});
+    twins.SetInput(0, q.ids), twins.SetInput(1, q.slots);
+    for (const bool accumulate : {false, true}) {
+      INFO(r.experts << " experts" << (accumulate ? ", accumulated" : ""));
+      twins.Call(accumulate);
+      twins.CheckSameBits();
+    }
+  }
+}
+
+TEST_CASE("a bias moves as on the CPU, unless the norm is not finite") {
+  constexpr int64_t kExperts = 300;
+  const Port bias = FullPort({kExperts}, DType::kF32), scalar = FullPort({}, DType::kF64);
+  const Port counts = FullPort({kExperts + 1}, DType::kF64);
+  Values counted(kExperts + 1, 4), old = RandomValues(kExperts, 3);
+  for (int64_t e = 0; e < kExperts; e += 3) counted[e] = 3, counted[e + 1] = 5;  // 4 on average
+  for (const double norm : {1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    Twins twins("even_bias", AttrMap{{"rate", 0.001}}, {{counts}, {scalar}}, {bias});
+    twins.SetInput(0, counted), twins.SetInput(1, {norm}), twins.SetOutput(0, old);
+    twins.Call();
+    twins.CheckSameBits();
+    const Values moved = twins.cpu.Output(0);
+    for (int64_t e = 0; e < kExperts; ++e) {
+      const double by = std::isfinite(norm) ? (e % 3 == 0 ? 0.001 : e % 3 == 1 ? -0.001 : 0) : 0;
+      CHECK(moved[e] == static_cast<float>(static_cast<float>(old[e]) + static_cast<float>(by)));
+    }
+  }
+}
+
 // route_grad with the losses of a router, of these ids.
 Twins RouteGrad(const Routing& r, const Values& ids, AttrMap attrs) {
   attrs.insert({{"run", r.run}, {"loss_scale", 0.5}});

@@ -294,13 +294,81 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
   });
 }
 
+// A thread is an index: the sum of the sources in order, after that of `first` ones.
+__global__ void __launch_bounds__(kThreads)
+    AddCountsKernel(Sources<double> sources, bool first, int64_t n, double* out) {
+  const int64_t at = GlobalThread();
+  if (at >= n) return;
+  double sum = first ? 0.0 : out[at];
+  for (int i = 0; i < sources.count; ++i) sum += sources.at[i][at];
+  out[at] = sum;
+}
+
+absl::StatusOr<Kernel> MakeAddCounts(const KernelSetup& s) {
+  return Kernel([n = Elements(s.out[0]),
+                 inputs = static_cast<int>(s.in.size())](const KernelCall& call) -> absl::Status {
+    constexpr int kMost = Sources<double>::kMost;
+    for (int first = 0; n > 0 && first < inputs; first += kMost) {
+      Sources<double> sources;
+      sources.count = std::min(inputs - first, kMost);
+      for (int i = 0; i < sources.count; ++i) sources.at[i] = call.input<double>(first + i);
+      RETURN_IF_ERROR(Launch("add_counts", &AddCountsKernel, ElementsShape(n), FindStream(call),
+                             sources, first == 0, n, call.output<double>(0)));
+    }
+    return absl::OkStatus();
+  });
+}
+
+// One block. Counts are whole numbers, so their sum is exact in any order. `norm` may be null, and
+// `old` may be `bias`.
+__global__ void __launch_bounds__(kThreads)
+    EvenBiasKernel(int64_t experts, float rate, float* bias, const float* old, const double* counts,
+                   const double* norm) {
+  __shared__ double scratch[kMostThreads / kWarp];
+  if (norm != nullptr && !isfinite(*norm)) return;
+  double all = 0;
+  for (int64_t e = threadIdx.x; e < experts; e += kThreads) all += counts[e];
+  all = BlockSum(all, scratch, Scratch::kFree);
+  for (int64_t e = threadIdx.x; e < experts; e += kThreads) {
+    const double of = counts[e] * static_cast<double>(experts);
+    bias[e] = old[e] + (of < all ? rate : of > all ? -rate : 0.0f);
+  }
+}
+
+// The actor's inputs are the counts and, if it waits for it, the norm: a step that adamw skips
+// leaves the bias, too. The bias is an update register.
+absl::StatusOr<Kernel> MakeEvenBias(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  return Kernel([n = Elements(s.out[0]), rate = static_cast<float>(DoubleAttr(s, "rate")),
+                 with_norm = s.in.size() > 1](const KernelCall& call) {
+    float* bias = call.output<float>(0);
+    return Launch("even_bias", &EvenBiasKernel, {dim3(1), dim3(kThreads)}, FindStream(call), n,
+                  rate, bias, static_cast<const float*>(bias), call.input<double>(0),
+                  with_norm ? call.input<double>(1) : nullptr);
+  });
+}
+
+// Writes the next version of the bias, from the newest (input 0) and the counts (input 1).
+absl::StatusOr<Kernel> MakeNextEvenBias(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  return Kernel([n = Elements(s.out[0]),
+                 rate = static_cast<float>(DoubleAttr(s, "rate"))](const KernelCall& call) {
+    return Launch("next_even_bias", &EvenBiasKernel, {dim3(1), dim3(kThreads)}, FindStream(call), n,
+                  rate, call.output<float>(0), call.input<float>(0), call.input<double>(1),
+                  static_cast<const double*>(nullptr));
+  });
+}
+
 }  // namespace
 
 KernelTable OptimizerTable() {
   static constexpr KernelEntry kTable[] = {
       {"adamw", MakeAdamW},
+      {"add_counts", MakeAddCounts},
+      {"even_bias", MakeEvenBias},
       {"global_norm", MakeGlobalNorm},
       {"next_adamw", MakeNextAdamW},
+      {"next_even_bias", MakeNextEvenBias},
       {"sum_in_order", MakeSumInOrder},
       {"sum_squares", MakeSumSquares},
   };

@@ -301,10 +301,67 @@ absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
   });
 }
 
+// A warp is an expert in a piece of all choices, which it counts; the one behind the last expert
+// counts choices without a slot.
+template <int kSize>
+__global__ void __launch_bounds__(kThreads)
+    CountChoicesKernel(int64_t choices, int64_t pieces, int64_t experts, int32_t* counts,
+                       const int32_t* ids, const int32_t* slots) {
+  const int64_t warp = GlobalWarp();
+  if (warp >= pieces * (experts + 1)) return;
+  const int64_t first = warp / (experts + 1) * kChoicesOfPiece;
+  const int64_t n = choices - first < kChoicesOfPiece ? choices - first : kChoicesOfPiece;
+  const auto expert = static_cast<int>(warp % (experts + 1));
+  const bool dropped = expert == experts;
+  int count = 0;
+  ForChoices<kSize>((dropped ? slots : ids) + first, n,
+                    [&](int64_t i, const Pack<int32_t, kSize>& pack) {
+                      if (i >= n) return;
+#pragma unroll
+                      for (int j = 0; j < kSize; ++j) {
+                        count += dropped ? pack.at[j] < 0 : pack.at[j] == expert;
+                      }
+                    });
+  count = WarpReduce(count, Plus());
+  if (LaneIndex() == 0) counts[warp] = count;
+}
+
+// A thread is a number of the output.
+__global__ void __launch_bounds__(kThreads)
+    JoinCountsKernel(int64_t pieces, int64_t numbers, bool accumulate, double* out,
+                     const int32_t* counts) {
+  const int64_t at = GlobalThread();
+  if (at >= numbers) return;
+  int64_t sum = 0;
+  for (int64_t piece = 0; piece < pieces; ++piece) sum += counts[piece * numbers + at];
+  Put(out + at, static_cast<double>(sum), accumulate);
+}
+
+absl::StatusOr<Kernel> MakeCountChoices(const KernelSetup& s) {
+  const int64_t choices = Elements(In(s, 0)), numbers = Elements(s.out[0]);
+  const int64_t pieces = DivideUp(choices, kChoicesOfPiece);
+  RETURN_IF_ERROR(NeedWorkspace(s, CountChoicesScratch(choices, numbers - 1)));
+  return ForPacks<4>(choices, [&](auto size) {
+    return Kernel([=](const KernelCall& call) -> absl::Status {
+      auto* counts = reinterpret_cast<int32_t*>(call.workspace.data());
+      if (choices > 0) {
+        RETURN_IF_ERROR(Launch("count_choices", &CountChoicesKernel<decltype(size)::value>,
+                               WarpsShape(pieces * numbers), FindStream(call), choices, pieces,
+                               numbers - 1, counts, call.input<int32_t>(0),
+                               call.input<int32_t>(1)));
+      }
+      return Launch("join_counts", &JoinCountsKernel, ElementsShape(numbers), FindStream(call),
+                    pieces, numbers, call.accumulate, call.output<double>(0),
+                    static_cast<const int32_t*>(counts));
+    });
+  });
+}
+
 }  // namespace
 
 KernelTable RouteTable() {
   static constexpr KernelEntry kTable[] = {
+      {"count_choices", MakeCountChoices},
       {"route", MakeRoute},
       {"route_grad", MakeRouteGrad},
   };

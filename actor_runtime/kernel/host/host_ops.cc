@@ -164,6 +164,15 @@ absl::StatusOr<std::vector<int32_t>> FindPositions(const KernelSetup& setup, con
   return std::vector<int32_t>(first, first + port.slice.size[1]);
 }
 
+// Counts are behind the loss and the norm, which is 0 if there is none.
+constexpr size_t kReportedScalars = 2;
+
+// A scalar, or whole counts.
+bool IsReported(const Port& port) {
+  if (port.dims.empty()) return port.dtype == DType::kF32 || port.dtype == DType::kF64;
+  return port.dims.size() == 1 && port.dtype == DType::kF64 && port.slice.size == port.dims;
+}
+
 }  // namespace
 
 absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
@@ -191,19 +200,30 @@ absl::StatusOr<Kernel> MakeSaveSlice(const KernelSetup& setup) { return MakeSend
 
 absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
   std::vector<DType> types;
+  int64_t counts = 0;  // of the last input, if that is no scalar
   for (const std::vector<Port>& sources : setup.in) {
-    if (sources.size() != 1 || !sources[0].dims.empty() ||
-        (sources[0].dtype != DType::kF32 && sources[0].dtype != DType::kF64)) {
-      return absl::InternalError(setup.name + ": report takes scalars, f32 or f64");
+    if (sources.size() != 1 || counts > 0 || !IsReported(sources[0])) {
+      return absl::InternalError(setup.name +
+                                 ": report takes scalars, f32 or f64, and last whole f64[n]");
     }
-    types.push_back(sources[0].dtype);
+    if (sources[0].dims.empty()) {
+      types.push_back(sources[0].dtype);
+    } else {
+      counts = sources[0].dims[0];
+    }
   }
   if (!IsFirstAlong(setup, AllButStageAxis(setup.mesh))) return Kernel(Nothing);
-  auto values = std::make_shared<std::vector<double>>(types.size());
-  return Kernel([types, values](const KernelCall& call) {
+  const size_t first = std::max(types.size(), kReportedScalars);
+  const size_t reported = counts > 0 ? first + counts : types.size();
+  auto values = std::make_shared<std::vector<double>>(reported);
+  return Kernel([types, counts, first, values](const KernelCall& call) {
     if (!call.run->report) return absl::OkStatus();
     for (size_t i = 0; i < types.size(); ++i) {
       (*values)[i] = types[i] == DType::kF64 ? *call.input<double>(i) : *call.input<float>(i);
+    }
+    if (counts > 0) {
+      std::copy_n(call.input<double>(types.size()), counts,
+                  values->begin() + static_cast<int64_t>(first));
     }
     call.run->report(call.run->first_step + call.firing, *values);
     return absl::OkStatus();

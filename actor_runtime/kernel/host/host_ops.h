@@ -7,7 +7,8 @@
 //   feed, load_slice        -> x; attribute `name`: run->load fills the local piece
 //   fetch, save_slice       x ->; attribute `name`: run->save takes the local piece; attribute
 //                          `raw` (bool): the piece is passed as produced
-//   report                  scalar, ... ->; f32 or f64, in order, to run->report
+//   report                  scalar, ..., (counts f64[n]) ->; scalars are f32 or f64; in order, to
+//                           run->report
 //
 // Several devices may hold the same piece. save_slice and fetch act only if the coordinate is 0 on
 // all axes of the attribute `replicated_axes` (none: everywhere); report acts only if it is 0 on

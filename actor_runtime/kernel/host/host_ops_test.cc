@@ -216,6 +216,16 @@ TEST_CASE("report: scalars in order, once a stage") {
   CHECK(seen[0].first == 14);
   CHECK(seen[0].second == std::vector<double>{2.5, 0.125});
 
+  // Counts come third, also where there is no norm.
+  const Port counts = {.dtype = DType::kF64, .dims = {2}, .slice = {{0}, {2}}};
+  const double two[] = {7, 5};
+  const KernelSetup counted = {.name = "report", .in = {{loss}, {counts}}};
+  CHECK(CallSink(*MakeReport(counted), run, 0, &loss_value, two).ok());
+  CHECK(seen.back().second == std::vector<double>{2.5, 0, 7, 5});
+  const Port part = {.dtype = DType::kF64, .dims = {4}, .slice = {{0}, {2}}};
+  CHECK_FALSE(MakeReport({.name = "report", .in = {{loss}, {part}}}).ok());
+  CHECK_FALSE(MakeReport({.name = "report", .in = {{loss}, {counts}, {norm}}}).ok());
+
   const Port matrix = {.dtype = DType::kF32, .dims = {2, 2}, .slice = {{0, 0}, {2, 2}}};
   CHECK_FALSE(MakeReport({.name = "report", .in = {{matrix}}}).ok());
 }

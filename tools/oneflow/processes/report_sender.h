@@ -24,11 +24,11 @@ namespace oneflow {
 
 class ReportSender {
  public:
-  static constexpr size_t kMostValues = 8;
+  static constexpr size_t kMostValues = 264;  // loss, norm, and counts of 256 experts
   // Called by the sender's thread, in the order of the reports.
   using Send = std::function<void(uint64_t run, int64_t step, std::span<const double> values)>;
 
-  explicit ReportSender(Send send, size_t capacity = 1024);
+  explicit ReportSender(Send send, size_t capacity = 256);
   // Hands on what is left.
   ~ReportSender();
   ReportSender(const ReportSender&) = delete;

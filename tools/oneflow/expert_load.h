@@ -1,0 +1,30 @@
+// What a step's report says of a mixture of experts: how its choices fall on the experts.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// How many counts the reports of a plan's training have behind the loss and the norm: one for each
+// expert, and one more for the choices that are dropped; 0: the plan has no experts to report.
+size_t CountsOfReport(const proto::Plan& plan);
+
+// All of these take the counts of a step over all blocks, as the pass count_choices has them.
+
+// The share of choices that found no slot.
+double DroppedShare(std::span<const double> counts);
+// ", \"dropped\": 0.01, \"expert_shares\": [0.25, 0.75]"; "" without counts. Shares add up to 1.
+std::string ExpertLoadJson(std::span<const double> counts);
+// "  hottest 1.31x", the expert with most choices relative to even ones, and "  dropped 1.2%" if
+// some are; "" without counts.
+std::string ExpertLoadText(std::span<const double> counts);
+
+// Above it a run warns, once.
+inline constexpr double kMuchDropped = 0.05;
+void WarnOfDropped(int64_t step, double share);
+
+}  // namespace oneflow
