@@ -19,7 +19,7 @@
 // tensor/mirrored.h. What follows is right in any order of tokens, for it is told the positions;
 // only
 //
-//   - a mask of dropout goes by the place of an element, and what a run feeds comes in the order of
+//   - a mask of dropout goes by the index of an element, and what a run feeds comes in the order of
 //     positions: graphs with either are not mirrored, which a note says;
 //   - tokens that queue for experts must have each run of theirs on one device.
 #pragma once

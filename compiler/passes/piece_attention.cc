@@ -189,11 +189,11 @@ class Piecer {
     const bool alike = std::all_of(
         uses.begin(), uses.end(), [&](const Use& use) { return needs[use.op][use.input] == need; });
     const NdSbp& own = graph_.tensors[t].sbp;
-    bool cuts = false;  // parts of a piece of heads
+    bool torn = false;  // parts of a piece of heads
     for (size_t axis = 0; axis < own.size(); ++axis) {
-      cuts = cuts || (need[axis] == S(kGroups) && own[axis] != need[axis]);
+      torn = torn || (need[axis] == S(kGroups) && own[axis] != need[axis]);
     }
-    return alike && !cuts ? need : own;
+    return alike && !torn ? need : own;
   }
 
   void AddBackward(const Op& op, const std::vector<NdSbp>& needs) {

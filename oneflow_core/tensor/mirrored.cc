@@ -24,10 +24,10 @@ int64_t LongestRun(std::span<const int32_t> positions, int parts) {
   const auto length = static_cast<int64_t>(positions.size());
   int64_t run = length;
   for (int i = 0; i < parts; ++i) run = std::gcd(run, EvenPart(length, parts, i).begin);
-  for (int64_t place = 1; place < length; ++place) {
-    if (positions[place] == positions[place - 1] + 1) continue;
-    run = std::gcd(std::gcd(run, place), int64_t{positions[place]});
-    run = std::gcd(run, int64_t{positions[place - 1]} + 1);
+  for (int64_t at = 1; at < length; ++at) {
+    if (positions[at] == positions[at - 1] + 1) continue;
+    run = std::gcd(std::gcd(run, at), int64_t{positions[at]});
+    run = std::gcd(run, int64_t{positions[at - 1]} + 1);
   }
   return run;
 }

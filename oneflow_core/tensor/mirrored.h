@@ -12,10 +12,10 @@
 
 namespace oneflow {
 
-// The position of the token at each place of a sequence. Requires parts >= 1; with one, 0, 1, ...
+// The position of the token at each index of a sequence. Requires parts >= 1; with one, 0, 1, ...
 std::vector<int32_t> MirroredPositions(int64_t length, int parts);
 
-// The largest R such that places [i R, (i + 1) R) of each slice are positions [j R, (j + 1) R):
+// The largest R such that indices [i R, (i + 1) R) of each slice are positions [j R, (j + 1) R):
 // so do all divisors of it. `positions` as above, of so many slices, or 0, 1, ...
 int64_t LongestRun(std::span<const int32_t> positions, int parts);
 
