@@ -35,7 +35,7 @@ absl::Status WithoutDropout(FrontEndState* s) {
 absl::Status OmitLossLogits(FrontEndState* s) {
   const proto::Train& train = s->plan.train();
   OmitLogitsOptions options{.pieces = std::max<int64_t>(0, train.loss_pieces()),
-                           .needed = train.loss_pieces() > 0};
+                            .needed = train.loss_pieces() > 0};
   if (train.precision() == proto::BF16) options.dtype = DType::kBF16;
   ASSIGN_OR_RETURN(std::string note, OmitLogits(&s->draft.graph, options));
   s->draft.notes.push_back(std::move(note));
