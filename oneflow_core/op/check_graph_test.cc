@@ -225,6 +225,27 @@ TEST_CASE("shape errors of attention") {
         "op op: has no attribute \"parts_first\"; kind \"split_qkv\" needs it: a bool (b)");
 }
 
+TEST_CASE("shape and attribute errors of logits in pieces") {
+  const SampleInput x{{2, 4, 6}}, w{{9, 6}}, labels{{2, 4}, DType::kI32}, row{{2, 4}}, one{{}};
+  const AttrMap scale = {{"scale", 1.0}};
+  const std::pair<Sample, std::string> wrong[] = {
+      {{"linear_row_stats", {x, {{6, 9}}, labels}, {}},
+       "w f32[6,9] must be [any, 6], as follows from x f32[2,4,6]"},
+      {{"linear_row_stats", {x, w, row}, {}}, "labels f32[2,4] must be of type i32"},
+      {{"linear_row_stats", {x, w, {{2, 3}, DType::kI32}}, {}},
+       "labels i32[2,3] must have shape [2,4], the leading dims of x f32[2,4,6]"},
+      {{"linear_row_stats", {x, w, labels}, {{"pieces", int64_t{-1}}}},
+       "attribute \"pieces\" is -1; it is a number of pieces, or 0"},
+      {{"linear_row_stats_grad", {x, w, labels, one, row, one}, scale},
+       "max f32[] must have shape [2,4], the leading dims of x f32[2,4,6]"},
+      {{"linear_row_stats_grad", {x, w, labels, row, row, row}, scale},
+       "dloss f32[2,4] must have shape [], a scalar"},
+      {{"linear_row_stats_grad", {x, w, labels, row, {{2, 4}, DType::kF64}, one}, scale},
+       "x f32[2,4,6] and input 4 f64[2,4] differ in type"},
+  };
+  for (const auto& [sample, words] : wrong) CHECK_THAT(ShapeError(sample), Catch::Contains(words));
+}
+
 TEST_CASE("shape and attribute errors of rotary") {
   const auto error = [](AttrMap attrs, Dims x = {2, 4, 6, 8}) {
     return ShapeError({"rotary", {{std::move(x)}}, std::move(attrs)});

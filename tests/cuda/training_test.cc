@@ -92,6 +92,22 @@ TEST_CASE("positions split over devices have the losses of the CPU in f32 and bf
   }
 }
 
+TEST_CASE("logits in pieces have the losses of the CPU in f32 and bf16") {
+  for (const bool narrow : {false, true}) {
+    INFO((narrow ? "bf16" : "f32"));
+    SmallRun run;
+    run.model.layers = 1, run.model.sequence = 40;
+    run.batch = 4, run.micro_batches = 2, run.steps = 2, run.loss_pieces = 2;  // of 64 and 16 rows
+    run.precision = narrow ? proto::BF16 : proto::F32;
+    const SmallResult on_cpu = Train(run);
+    emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
+    const auto backend = cuda::OpenBackend({});
+    REQUIRE(backend.ok());
+    CheckClose(Train(OnGpu(run, &*backend)), on_cpu, narrow ? 2e-2 : 1e-4);
+    CHECK(emulated::Diagnostics().empty());
+  }
+}
+
 TEST_CASE("kernels are loaded before they are launched, unless the environment says otherwise") {
   emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
   unsetenv("CUDA_MODULE_LOADING");

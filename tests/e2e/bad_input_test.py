@@ -365,6 +365,8 @@ class BadInputTest(BadInputCase):
         self.compile(["--shard=all", "none, states, gradients or weights"], "--shard=all", "--batch=4")
         for size in ["x", "-1"]:
             self.compile(["--bucket_bytes=" + size, "is not a size"], "--bucket_bytes=" + size, "--batch=4")
+        for pieces in ["x", "-1", "1.5"]:
+            self.compile(["--loss_pieces=" + pieces, "auto, 0"], "--loss_pieces=" + pieces, "--batch=4")
         for ahead in ["x", "-1", "9"]:
             self.compile(["--prefetch=" + ahead, "auto, or 0 to 8"], "--prefetch=" + ahead, "--batch=4")
         for flag in ["--overlap=true", "--shard=states", "--bucket_bytes=1MB", "--prefetch=1"]:
