@@ -46,7 +46,7 @@ class ShardingTest(unittest.TestCase):
         self.refuse(["--gather=never: is not known", "use each_use, each_micro_batch or once"], "--mesh=data=2", "--gather=never")
 
     def test_what_acts_on_nothing_is_said(self):
-        for flag, words in [("--gather=once", "--shard splits no weights"), ("--reduce=each_micro_batch", "no axis data")]:
+        for flag, words in [("--gather=once", "--shard splits no weights"), ("--reduce=each_micro_batch", "no axis of 2 or more devices splits tokens")]:
             self.assertIn(words, self.compile("--mesh=tensor=2", flag)[1])
 
     def test_a_gather_for_a_micro_batch_needs_one_in_flight(self):
