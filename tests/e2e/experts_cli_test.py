@@ -107,7 +107,7 @@ class ExpertsCliTest(unittest.TestCase):
         seen = ["loss", "grad_norm", "expert_shares"]
         whole = [[line[key] for key in seen] for line in self.train("bias.textproto", "data=2")[0]]
         saved = ["--checkpoint_dir=bias", "--checkpoint_every=2"]
-        self.train("bias.textproto", "data=2", *saved, "--decay_steps=4", steps=2)
+        self.train("bias.textproto", "data=2", *saved, steps=2)
         rest = self.train("bias.textproto", "data=2", *saved, "--resume")[0]
         self.assertEqual([[line[key] for key in seen] for line in rest], whole[2:])
 
