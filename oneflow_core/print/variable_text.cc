@@ -65,11 +65,12 @@ VariableGroup Describe(const proto::Plan& plan, const VariableLayouts& v) {
       .reduced = TimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch)};
 }
 
-// Of --shard and --reduce: axes that split the batch.
+// Of --shard and --reduce: axes that split tokens (oneflow_core/model/sharding.h).
 bool IsData(const proto::Plan& plan, int axis) {
   if (axis < 0 || axis >= plan.mesh().axis_size()) return false;
   const std::string& name = plan.mesh().axis(axis).name();
-  return name == "data" || name.starts_with("data.");
+  const std::string word = name.substr(0, name.find('.'));
+  return word == "data" || word == "expert" || word == "context";
 }
 
 std::set<int> DataAxes(const proto::Plan& plan, const std::set<int>& axes) {
@@ -91,7 +92,7 @@ std::set<int> SplitAxes(const Registers& registers) {
 struct Sums {
   bool split = false;
   std::set<int> each_micro_batch;  // data axes
-  std::set<int> by_factors;        // factors of an axis that are summed one after another
+  std::set<int> by_factors;        // axes, or factors of one, that are summed one after another
   int64_t largest = 1;             // group of devices
 
   Sums(const proto::Plan& plan, const VariableLayouts& v) {
@@ -187,7 +188,7 @@ std::string BitsText(const proto::Plan& plan) {
   const std::string plain = sums.split ? "the plan without --shard" : "the plan without --reduce";
   if (!sums.by_factors.empty()) {
     return absl::StrCat("within rounding of ", plain, ": gradients are summed over ",
-                        AxesText(plan, sums.by_factors), " factor by factor");
+                        AxesText(plan, sums.by_factors), " axis by axis");
   }
   std::string text = "equal to those of " + plain;
   if (!sums.each_micro_batch.empty() && plan.train().micro_batches() > 1) {

@@ -30,6 +30,11 @@ absl::Status CheckTrain(const proto::Program& program, const proto::Train& train
                                  " in ", train.micro_batches()));
 }
 
+int64_t MirroredSlices(const proto::Actor& actor) {
+  const auto found = actor.attr().find("mirrored");
+  return found == actor.attr().end() ? 1 : found->second.i();
+}
+
 class FeedCheck {
  public:
   FeedCheck(const PlanNet& net, std::string where) : net_(net), where_(std::move(where)) {
@@ -79,9 +84,16 @@ absl::Status VerifyFeeds(const PlanNet& net) {
     RETURN_IF_ERROR(CheckTrain(*net.program, net.plan->train(), where));
   }
   const FeedCheck check(net, where);
+  const proto::Actor* first = nullptr;  // that loads tokens
   for (const proto::Actor& actor : net.program->actor()) {
     if (actor.kernel() != "load_tokens" && actor.kernel() != "feed") continue;
     RETURN_IF_ERROR(check.Check(actor));
+    if (actor.kernel() == "feed") continue;
+    if (first == nullptr) first = &actor;
+    if (MirroredSlices(actor) == MirroredSlices(*first)) continue;
+    return Bad(absl::StrCat(where, ", actor ", actor.name()),
+               absl::StrCat("mirrors ", MirroredSlices(actor), " slices of a sequence, and actor ",
+                            first->name(), " ", MirroredSlices(*first)));
   }
   return absl::OkStatus();
 }

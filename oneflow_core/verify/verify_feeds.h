@@ -14,6 +14,9 @@ namespace oneflow {
 // 2. Actors that bring data in (`load_tokens`, `feed`) fire once a micro-batch.
 // 3. Tokens have as many rows as a micro-batch has sequences, and so has each dimension of a feed
 //    that the logical graph leaves to the batch.
+// 4. All tokens of a program come in one order: labels beside their tokens, and positions
+// (attribute
+//    `mirrored`).
 // Requires kernels that suit their actors (VerifyKernels).
 absl::Status VerifyFeeds(const PlanNet& net);
 

@@ -115,5 +115,21 @@ TEST_CASE("verify feeds: what brings data in has a micro-batch's shape, and fire
         }) == "good");
 }
 
+TEST_CASE("verify feeds: labels come in the order of their tokens") {
+  const auto both = [](int64_t tokens, int64_t labels) {
+    return Verdict([&](Plan&, Program& p) {
+      p.mutable_actor(1)->set_kernel("load_tokens");
+      if (tokens > 0) (*p.mutable_actor(0)->mutable_attr())["mirrored"].set_i(tokens);
+      if (labels > 0) (*p.mutable_actor(1)->mutable_attr())["mirrored"].set_i(labels);
+    });
+  };
+  CHECK(both(2, 2) == "good");
+  CHECK(both(0, 1) == "good");
+  CHECK(both(2, 0) ==
+        std::string("plan, program train, actor x.1: mirrors 1 slices of a sequence, and actor "
+                    "tokens 2") +
+            kMend);
+}
+
 }  // namespace
 }  // namespace oneflow

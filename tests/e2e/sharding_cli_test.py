@@ -154,7 +154,7 @@ class ShardingTest(unittest.TestCase):
         self.assertEqual(bits(*factors, "--shard=states:data,gradients:data.1"),
                          f"{other.format('data.1')}; {equal} and with --reduce=each_micro_batch:data.1")
         self.assertEqual(bits(*factors, "--shard=weights"),
-                         "within rounding of the plan without --shard: gradients are summed over data.0+data.1 factor by factor")
+                         "within rounding of the plan without --shard: gradients are summed over data.0+data.1 axis by axis")
         self.assertRegex(bits("--mesh=data=4", "--shard=states", "--device=cuda"), f"^{equal}; NCCL sums .* within rounding$")
         self.assertEqual(bits("--mesh=data=2", "--shard=states", "--device=cuda"), equal)
 
