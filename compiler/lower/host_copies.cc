@@ -86,7 +86,7 @@ class HostCopies {
     pinned.set_fill_mode(proto::Register::FRESH);
     pinned.set_fires_per_fill(1);
     pinned.set_offset(0);
-    pinned.set_memory_kind(proto::HOST_PINNED);
+    pinned.set_memory_kind(proto::HOST);
     *lowered_.program.add_register_() = std::move(pinned);
     return id;
   }

@@ -78,7 +78,7 @@ class Observation {
       if (fired) ready.Wake(s);
     }
     const int stages = static_cast<int>(compute_.size());
-    std::vector<StageLifetimes> result(ArenaCount(*net_.plan, stages));
+    std::vector<StageLifetimes> result(std::max(stages, net_.plan->memory_size()));
     for (size_t arena = 0; arena < result.size(); ++arena) {
       const int compute = compute_[arena % stages];
       if (compute >= 0) result[arena].length = 3 * net_.streams[compute].firings;

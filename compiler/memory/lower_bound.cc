@@ -19,7 +19,7 @@ class Game {
         marking_(net, Meeting::kFree, kSteps),
         started_(net.registers.size(), 0),
         stages_(stages),
-        now_(ArenaCount(*net.plan, stages), 0),
+        now_(std::max(stages, net.plan->memory_size()), 0),
         most_(now_.size(), 0),
         held_(net.registers.size(), 0) {
     for (size_t id = 0; id < net.registers.size(); ++id) Count(static_cast<int>(id));

@@ -147,15 +147,28 @@ Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
                                                                : std::move(plain);
 }
 
+// A GPU's host arena may be empty; a CPU device has one where something is in it.
+bool NeedsHostArenas(const proto::Plan& plan) {
+  const auto of_host = [](const auto& registers) {
+    return std::any_of(registers.begin(), registers.end(), [](const proto::Register& r) {
+      return r.memory_kind() == proto::HOST;
+    });
+  };
+  return plan.device_kind() != proto::CPU || of_host(plan.persistent()) ||
+         std::any_of(plan.program().begin(), plan.program().end(),
+                     [&](const proto::Program& p) { return of_host(p.register_()); });
+}
+
 void AssignPersistent(int stages, proto::Plan* plan) {
-  for (int arena = 0; arena < ArenaCount(*plan, stages); ++arena) {
+  const int arenas = NeedsHostArenas(*plan) ? 2 * stages : stages;
+  for (int arena = 0; arena < arenas; ++arena) {
     proto::StageMemory* memory = plan->add_memory();
     memory->set_stage(arena % stages);
-    memory->set_kind(arena < stages ? proto::DEVICE : proto::HOST_PINNED);
+    memory->set_kind(arena < stages ? proto::DEVICE : proto::HOST);
   }
   plan->mutable_facts()->mutable_lower_bound_bytes()->Resize(plan->memory_size(), 0);
   for (proto::Register& r : *plan->mutable_persistent()) {
-    proto::StageMemory& memory = *plan->mutable_memory(r.stage());
+    proto::StageMemory& memory = *plan->mutable_memory(ArenaIndex(r, stages));
     r.set_offset(memory.persistent_bytes());
     memory.set_persistent_bytes(memory.persistent_bytes() + r.slots() * r.slot_bytes());
   }
@@ -165,7 +178,7 @@ absl::Status AssignProgram(int stages, proto::Plan* plan, proto::Program* progra
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, *program));
   const std::vector<int64_t> bound = LowerBound(net, stages);
   const std::vector<StageLifetimes> lifetimes = FindLifetimes(net, stages);
-  for (int arena = 0; arena < ArenaCount(*plan, stages); ++arena) {
+  for (int arena = 0; arena < plan->memory_size(); ++arena) {
     const StageLifetimes& stage = lifetimes[arena];
     const Layout layout = BestLayout(stage, bound[arena]);
     proto::StageMemory& memory = *plan->mutable_memory(arena);
@@ -219,7 +232,7 @@ absl::Status PlanMemory(int stages, proto::Plan* plan) {
   for (int i = 0; i < plan->program_size(); ++i) {
     RETURN_IF_ERROR(AssignProgram(stages, plan, plan->mutable_program(i)));
   }
-  for (int arena = 0; arena < ArenaCount(*plan, stages); ++arena) {
+  for (int arena = 0; arena < plan->memory_size(); ++arena) {
     proto::StageMemory& memory = *plan->mutable_memory(arena);
     memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes());
     int64_t* most = plan->mutable_facts()->mutable_lower_bound_bytes()->Mutable(arena);

@@ -84,7 +84,7 @@ class SlotCounter {
   // one's is not due before that segment is over. Nor does pinned memory: a copy, which is soon
   // over, stands between it and the one who is busy.
   bool FetchedAhead(const NetRegister& r, int64_t fills) const {
-    if (r.proto->memory_kind() == proto::HOST_PINNED) return false;
+    if (r.proto->memory_kind() == proto::HOST) return false;
     const proto::Stream::Kind writer = net_.streams[net_.actors[r.writer].stream].proto->kind();
     const bool host = writer == proto::Stream::HOST || writer == proto::Stream::COPY;
     return host || (fills > 1 && net_.actor(r.writer).kernel() == "receive");

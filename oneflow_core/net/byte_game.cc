@@ -86,7 +86,7 @@ class Game {
            std::vector<int64_t>(net_.issues.size(), 0),
            std::vector<int64_t>(net_.registers.size(), 0),
            std::vector<int>(
-               (ArenaBytes(stage, proto::DEVICE) + ArenaBytes(stage, proto::HOST_PINNED)) / kUnit,
+               (ArenaBytes(stage, proto::DEVICE) + ArenaBytes(stage, proto::HOST)) / kUnit,
                kNobody)});
       for (size_t s = 0; s < net_.streams.size(); ++s) {
         if (net_.streams[s].proto->stage() != stage || net_.streams[s].runs.empty()) continue;
@@ -228,7 +228,7 @@ class Game {
 
   // The range of bytes, in 64-byte units of the arenas, of a fill.
   std::pair<int64_t, int64_t> ByteRange(const proto::Register& r, int64_t fill) const {
-    const bool pinned = r.memory_kind() == proto::HOST_PINNED;
+    const bool pinned = r.memory_kind() == proto::HOST;
     const int64_t begin = (pinned ? ArenaBytes(r.stage(), proto::DEVICE) : 0) + r.offset() +
                           BufferIndex(r, fill) * BufferStride(r);
     return {begin / kUnit, (begin + r.slot_bytes()) / kUnit};

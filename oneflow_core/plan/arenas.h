@@ -1,6 +1,7 @@
 // The arenas of a plan, and which of them holds a register. Each device has one arena in its own
-// memory. Where that is not the host's memory, each device has a second arena, in pinned host
-// memory. Plan.memory lists the device arenas of all stages first, then the pinned ones.
+// memory. A GPU has a second one in memory of the host (pinned), for what the host reads and writes
+// and for what moves there; a CPU device has one where the plan moves something there. Plan.memory
+// lists the device arenas of all stages first, then those of the host.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,14 @@
 
 namespace oneflow {
 
-inline bool HasHostArenas(const proto::Plan& plan) { return plan.device_kind() != proto::CPU; }
-
-inline int ArenaCount(const proto::Plan& plan, int stages) {
-  return HasHostArenas(plan) ? 2 * stages : stages;
+// Requires planned memory.
+inline bool HasHostArenas(const proto::Plan& plan) {
+  return !plan.memory().empty() && plan.memory().rbegin()->kind() == proto::HOST;
 }
 
 // Index in Plan.memory.
 inline int ArenaIndex(proto::MemoryKind kind, int stage, int stages) {
-  return kind == proto::HOST_PINNED ? stages + stage : stage;
+  return kind == proto::HOST ? stages + stage : stage;
 }
 inline int ArenaIndex(const proto::Register& r, int stages) {
   return ArenaIndex(r.memory_kind(), r.stage(), stages);
@@ -28,9 +28,9 @@ inline int StageCount(const proto::Plan& plan) {
   return HasHostArenas(plan) ? plan.memory_size() / 2 : plan.memory_size();
 }
 
-// Bytes of the stage's pinned arena; 0 if there is none.
+// Bytes of the stage's arena in host memory; 0 if there is none.
 inline int64_t HostArenaBytes(const proto::Plan& plan, int stage) {
-  const int arena = ArenaIndex(proto::HOST_PINNED, stage, StageCount(plan));
+  const int arena = ArenaIndex(proto::HOST, stage, StageCount(plan));
   return HasHostArenas(plan) ? plan.memory(arena).arena_bytes() : 0;
 }
 

@@ -257,7 +257,7 @@ TEST_CASE("plans print one line an actor and a register") {
                                                  "a micro-batch every 3 micro-batches\n"));
   turns.set_device_kind(proto::CUDA);
   *turns.add_memory() = turns.memory(0);
-  turns.mutable_memory(1)->set_kind(proto::HOST_PINNED);
+  turns.mutable_memory(1)->set_kind(proto::HOST);
   CHECK_THAT(PlanSummary(turns),
              Catch::Contains("2 GPUs, 1 stage") && Catch::Contains("memory of a GPU of stage 0") &&
                  Catch::Contains("pinned memory of the host for a GPU of stage 0") &&

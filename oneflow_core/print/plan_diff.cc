@@ -53,7 +53,7 @@ ProgramNumbers CountNumbers(const proto::Plan& plan, const proto::Program& progr
 Numbers CountMemory(const proto::Plan& plan) {
   Numbers bytes;
   for (const proto::StageMemory& m : plan.memory()) {
-    if (m.kind() == proto::HOST_PINNED) {
+    if (m.kind() == proto::HOST) {
       bytes[{"pinned memory of the host", m.stage()}] += static_cast<double>(m.arena_bytes());
       continue;
     }

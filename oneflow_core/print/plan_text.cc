@@ -205,7 +205,7 @@ std::string MemoryText(const proto::Plan& plan) {
   std::string text;
   for (int arena = 0; arena < plan.memory_size(); ++arena) {
     const proto::StageMemory& m = plan.memory(arena);
-    if (m.kind() == proto::HOST_PINNED) {
+    if (m.kind() == proto::HOST) {
       absl::StrAppend(&text, "pinned memory of the host for a GPU of stage ", m.stage(), ": ",
                       BytesText(m.arena_bytes()), "\n");
       continue;
@@ -265,6 +265,7 @@ std::string KindText(proto::Stream::Kind kind) {
     case proto::Stream::EXCHANGE: return "exchange";
     case proto::Stream::HOST: return "host";
     case proto::Stream::COPY: return "copy";
+    case proto::Stream::HOST_COMPUTE: return "host compute";
     default: return "?";
   }
 }

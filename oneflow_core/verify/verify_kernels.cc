@@ -360,7 +360,7 @@ class ActorOp {
   // The register of the device that a register of pinned memory is copied to or from, or itself.
   int OnDevice(int id) const {
     const NetRegister& r = net_.registers[id];
-    if (r.proto->memory_kind() != proto::HOST_PINNED) return id;
+    if (r.proto->memory_kind() != proto::HOST) return id;
     for (const NetReader& reader : r.readers) {
       const proto::Actor& copy = net_.actor(reader.actor);
       if (copy.kernel() == "copy_in" && copy.output_size() > 0) return copy.output(0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -109,10 +110,12 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
     const proto::Register& r = plan.persistent(i);
     const std::string where = absl::StrCat("plan, register ", r.id(), " (", r.name(), ")");
     if (r.stage() < 0 || r.stage() >= mesh.stages()) return Bad(where, "its stage does not exist");
-    if (r.memory_kind() != proto::DEVICE) {
-      return Bad(where, "outlives programs, but is in memory of the host");
+    const int arena = ArenaIndex(r, mesh.stages());
+    if (!proto::MemoryKind_IsValid(r.memory_kind()) || arena >= plan.memory_size()) {
+      return Bad(where, absl::StrCat("is in memory of kind ", r.memory_kind(),
+                                     ", of which there is no arena"));
     }
-    RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(r.stage()).persistent_bytes()));
+    RETURN_IF_ERROR(CheckRegister(r, mesh, 0, plan.memory(arena).persistent_bytes()));
     // Readers between runs find the newest fill of a variable in the last slot.
     if (BufferCount(r) != r.slots() || HasInterleavedBuffers(r) || r.first_buffer() != 0) {
       return Bad(where, "outlives programs, but its buffers are not contiguous");
@@ -123,12 +126,14 @@ absl::Status CheckPersistent(const proto::Plan& plan, const Mesh& mesh) {
   for (const proto::Register& r : plan.persistent()) {
     if (r.slot_bytes() > 0) sorted.push_back(&r);
   }
-  std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
-    return std::pair(a->stage(), a->offset()) < std::pair(b->stage(), b->offset());
+  std::sort(sorted.begin(), sorted.end(), [&mesh](const auto* a, const auto* b) {
+    return std::tuple(ArenaIndex(*a, mesh.stages()), a->offset()) <
+           std::tuple(ArenaIndex(*b, mesh.stages()), b->offset());
   });
   for (size_t i = 1; i < sorted.size(); ++i) {
     const proto::Register &a = *sorted[i - 1], &b = *sorted[i];
-    if (a.stage() == b.stage() && BuffersEnd(a) > b.offset()) {
+    if (ArenaIndex(a, mesh.stages()) == ArenaIndex(b, mesh.stages()) &&
+        BuffersEnd(a) > b.offset()) {
       return Bad("plan",
                  absl::StrCat("persistent registers ", a.name(), " and ", b.name(), " overlap"));
     }
@@ -296,8 +301,9 @@ class ProgramTypes {
     return absl::OkStatus();
   }
 
-  // Actors of the host access the host's memory only; those of a device that has its own memory
-  // access that memory only; copies connect the two.
+  // Actors of a device access its own memory only, what the host computes for it the host's; copies
+  // connect the two. The host's own actors read and write data: those of a GPU in the host's memory,
+  // those of a CPU device in both.
   absl::Status CheckMemoryKinds() const {
     if (!HasHostArenas(*net_.plan)) return absl::OkStatus();
     for (const proto::Actor& actor : net_.program->actor()) {
@@ -309,7 +315,8 @@ class ProgramTypes {
         return Bad(where, absl::StrCat("kernel ", actor.kernel(), " stands on a stream of kind ",
                                        proto::Stream::Kind_Name(stream)));
       }
-      const bool host = stream == proto::Stream::HOST;
+      if (stream == proto::Stream::HOST && net_.plan->device_kind() == proto::CPU) continue;
+      const bool host = stream == proto::Stream::HOST || stream == proto::Stream::HOST_COMPUTE;
       const bool reads_host = copies ? actor.kernel() == "copy_in" : host;
       const bool writes_host = copies ? actor.kernel() == "copy_out" : host;
       for (const proto::Input& input : actor.input()) {
@@ -327,7 +334,7 @@ class ProgramTypes {
 
   absl::Status CheckMemoryKind(int id, bool host, const std::string& where) const {
     const proto::Register& r = *net_.registers[id].proto;
-    if (r.slot_bytes() == 0 || (r.memory_kind() == proto::HOST_PINNED) == host) {
+    if (r.slot_bytes() == 0 || (r.memory_kind() == proto::HOST) == host) {
       return absl::OkStatus();
     }
     return Bad(where, absl::StrCat("touches ", r.name(), ", which is in memory of kind ",
@@ -386,12 +393,13 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan) {
   if (!proto::DeviceKind_IsValid(plan.device_kind())) {
     return Bad("plan", absl::StrCat("devices are of kind ", plan.device_kind()));
   }
-  if (plan.memory_size() != ArenaCount(plan, mesh.stages())) {
+  const bool host = plan.device_kind() != proto::CPU || HasHostArenas(plan);
+  if (plan.memory_size() != (host ? 2 : 1) * mesh.stages()) {
     return Bad("plan", absl::StrCat(plan.memory_size(), " arenas for ", mesh.stages(), " stages"));
   }
   for (int arena = 0; arena < plan.memory_size(); ++arena) {
     RETURN_IF_ERROR(CheckArena(plan.memory(arena), arena % mesh.stages(),
-                               arena < mesh.stages() ? proto::DEVICE : proto::HOST_PINNED));
+                               arena < mesh.stages() ? proto::DEVICE : proto::HOST));
   }
   if (plan.kernel_threads() < 1 || plan.kernel_threads() > kMaxKernelThreads) {
     return Bad("plan", absl::StrCat("kernels have ", plan.kernel_threads(), " threads"));

@@ -70,7 +70,7 @@ class OneDevice {
     ASSIGN_OR_RETURN(one.device_, backend.make_device(0));
     RETURN_IF_ERROR(one.device_->Attach());
     ASSIGN_OR_RETURN(one.memory_, one.device_->Allocate(proto::DEVICE, bytes));
-    ASSIGN_OR_RETURN(one.host_, one.device_->Allocate(proto::HOST_PINNED, host_bytes));
+    ASSIGN_OR_RETURN(one.host_, one.device_->Allocate(proto::HOST, host_bytes));
     ASSIGN_OR_RETURN(one.stream_, one.device_->MakeStream(kQueue, /*timed=*/true));
     return one;
   }

@@ -150,9 +150,9 @@ class CudaDevice final : public Device {
     if (bytes == 0) return nullptr;
     RETURN_IF_ERROR(Attach());
     void* block = nullptr;
-    const std::string what = absl::StrCat(kind == proto::HOST_PINNED ? "pinned memory" : "memory",
+    const std::string what = absl::StrCat(kind == proto::HOST ? "pinned memory" : "memory",
                                           " of GPU ", gpu_, ", ", bytes, " bytes");
-    if (kind == proto::HOST_PINNED) {
+    if (kind == proto::HOST) {
       RETURN_IF_ERROR(
           WithHint(ToStatus(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), what)));
       pinned_.push_back(block);
