@@ -8,8 +8,10 @@
 #include "compiler/lower/delay_receives.h"
 #include "compiler/lower/host_copies.h"
 #include "compiler/lower/lower_to_actors.h"
+#include "compiler/lower/move_to_host.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/choose_offload.h"
 #include "compiler/schedule/delay_sums.h"
 #include "compiler/schedule/hide_exchanges.h"
 #include "compiler/schedule/issue_order.h"
@@ -65,6 +67,9 @@ absl::Status Price(BackEndState* s) {
   return absl::OkStatus();
 }
 
+// Uses that may wait for the link to the host, beside the present one.
+int CopiesAhead(const BackEndState& s) { return std::max(1, s.draft.lower.prefetch); }
+
 constexpr BackEndStep kSteps[] = {
     {"lower", nullptr, Lower},
     {"host_copies", [](const BackEndState& s) { return s.plan.device_kind() != proto::CPU; },
@@ -78,6 +83,21 @@ constexpr BackEndStep kSteps[] = {
        return absl::OkStatus();
      }},
     {"price", nullptr, Price},
+    {"choose_offload",
+     [](const BackEndState& s) {
+       return s.draft.train && s.draft.lower.offload.activations.has_value();
+     },
+     [](BackEndState* s) {
+       return ChooseOffload({s->plan, s->draft.lower.cluster, s->schedule, s->stages,
+                             *s->draft.lower.offload.activations, CopiesAhead(*s)},
+                            s->seconds, &s->lowered);
+     }},
+    {"move_to_host", [](const BackEndState& s) { return !s.draft.lower.offload.empty(); },
+     [](BackEndState* s) {
+       MoveToHost(s->plan.persistent(), &s->lowered);
+       s->seconds.clear();
+       return Price(s);
+     }},
     {"hide_exchanges", [](const BackEndState& s) { return s.draft.lower.overlap; },
      [](BackEndState* s) {
        HideExchanges(s->seconds, &s->lowered);
@@ -93,6 +113,11 @@ constexpr BackEndStep kSteps[] = {
      [](const BackEndState& s) { return s.draft.lower.overlap && s.draft.lower.prefetch > 0; },
      [](BackEndState* s) {
        AddPrefetch(s->draft.lower.prefetch, &s->lowered);
+       return absl::OkStatus();
+     }},
+    {"bound_copies", [](const BackEndState& s) { return !s.draft.lower.offload.empty(); },
+     [](BackEndState* s) {
+       BoundCopies(CopiesAhead(*s), &s->lowered);
        return absl::OkStatus();
      }},
     {"schedule", nullptr,
@@ -270,6 +295,7 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
   ASSIGN_OR_RETURN(std::vector<Lowered> programs,
                    BackEnd(drafts, ids, schedule, stages, *plan).SteadyPrograms());
   for (Lowered& lowered : programs) {
+    if (!lowered.note.empty()) plan->mutable_facts()->add_note(lowered.note);
     *plan->add_program() = std::move(lowered.program);
     *plan->mutable_facts()->add_program() = lowered.facts;
   }

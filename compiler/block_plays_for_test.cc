@@ -61,11 +61,11 @@ PlayedBlocks PlayBlocks(const BuiltBlocks& built) {
   Held gathered(*net, "w."), gradients(*net, "g.");
   const double seconds = PlayByClock(
       *net, built.seconds,
-      [&](int actor) {
+      [&](int actor, double) {
         gathered.Begin(actor);
         gradients.Begin(actor);
       },
-      [&](int actor) {
+      [&](int actor, double) {
         gathered.End(actor);
         gradients.End(actor);
       });

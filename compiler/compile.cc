@@ -48,6 +48,7 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
   RETURN_IF_ERROR(AnnotateModel(&logical, options.mesh,
                                 {.split_positions = options.split_positions,
                                  .shard = options.shard,
+                                 .offload = options.offload,
                                  .experts = options.experts,
                                  .chunks = chunks,
                                  .stage_layers = options.stage_layers}));
@@ -246,6 +247,7 @@ CompileOptions ForOrder(CompileOptions options) {
   options.order = usual.order;
   options.stage_layers = usual.stage_layers;
   options.shard = usual.shard;
+  options.offload = usual.offload;
   options.overlap = usual.overlap;
   options.bucket_bytes = usual.bucket_bytes;
   options.prefetch = usual.prefetch;

@@ -29,6 +29,7 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
+#include "oneflow_core/model/offload.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -66,6 +67,8 @@ struct CompileOptions {
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;
   Sharding shard = {};  // of variables, over data axes
+  Offload offload = {};  // what rests in the host's memory
+  int64_t host_memory = 0;  // bytes that a node's devices may take of the host's; 0: unlimited
   std::string experts;  // the axis that splits experts (AnnotateOptions::experts)
   // True: the axes of `mesh` keep their order. False: on a cluster of several levels, the axes that
   // exchange most become the innermost (order_axes.h), and the plan's mesh has that order. The

@@ -189,6 +189,16 @@ constexpr FrontEndPass kPasses[] = {
      nullptr},
     {"insert_boxing", nullptr, Box, nullptr},
     {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps, nullptr},
+    {"rest_on_host",
+     [](const FrontEndState& s) {
+       const Offload& offload = s.draft.lower.offload;
+       return offload.states || offload.weights || offload.update_on_host;
+     },
+     [](FrontEndState* s) {
+       RestOnHost(&s->draft.graph);
+       return absl::OkStatus();
+     },
+     nullptr},
     {"check_cuda_kernels",
      [](const FrontEndState& s) { return s.plan.device_kind() == proto::CUDA; }, CheckCudaKernels,
      nullptr},

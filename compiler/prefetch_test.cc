@@ -103,7 +103,7 @@ int64_t MostHeld(const proto::Plan& plan, int stage) {
     }
   }
   int64_t held = 0, most = 0;
-  const auto begin = [&](int actor) {
+  const auto begin = [&](int actor, double) {
     for (const int output : program.actor(actor).output()) {
       if (!readers.contains(output)) continue;
       left[output] = readers[output];
@@ -111,7 +111,7 @@ int64_t MostHeld(const proto::Plan& plan, int stage) {
     }
     most = std::max(most, held);
   };
-  const auto end = [&](int actor) {
+  const auto end = [&](int actor, double) {
     for (const proto::Input& input : program.actor(actor).input()) {
       if (!readers.contains(input.register_()) || --left[input.register_()] > 0) continue;
       held -= GetRegister(plan, input.register_()).slot_bytes();

@@ -126,6 +126,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.overlap = OverlapsExchanges(options);
   draft.lower.bucket_bytes = options.bucket_bytes;
   draft.lower.prefetch = draft.lower.overlap ? options.prefetch.value_or(kUsualPrefetch) : 0;
+  draft.lower.offload = options.offload;
   draft.split_positions = options.split_positions;
   draft.context_pieces = options.context_pieces;
   draft.keep_layouts = options.state_layouts;

@@ -95,18 +95,28 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
 }
 
 // The actor's inputs are g and, if it waits for it, norm, and if g is a sum over labels, their
-// number; w, m, v are update registers, read and written in place (the op's other three inputs). If
-// the norm is not finite, the step is skipped: values stay, the firing counts.
+// number; w, m, v are update registers, read and written in place (the op's other three inputs),
+// but for those that the attribute `apart` lists: their old values are the last inputs. If the norm
+// is not finite, the step is skipped: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const int64_t n = Elements(s.out[0]);
     const bool counted = BoolAttr(s, "counted");
-    const int count = counted ? static_cast<int>(s.in.size()) - 1 : -1;
-    return [n, name = s.name, decay = BoolAttr(s, "decay"), count,
-            with_norm = s.in.size() > (counted ? 2 : 1),
+    const std::vector<int64_t> apart = IntsAttr(s, "apart");
+    const int others = static_cast<int>(s.in.size() - apart.size());
+    const int count = counted ? others - 1 : -1;
+    return [n, name = s.name, decay = BoolAttr(s, "decay"), count, apart, others,
+            with_norm = others > (counted ? 2 : 1),
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
+      for (size_t i = 0; i < apart.size(); ++i) {
+        const T* old = call.input<T>(others + static_cast<int>(i));
+        T* next = call.output<T>(static_cast<int>(apart[i]));
+        ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+          std::copy(old + begin, old + end, next + begin);
+        });
+      }
       const double norm = with_norm ? *call.input<double>(1) : 0.0;
       if (!std::isfinite(norm)) return absl::OkStatus();
       const AdamNumbers numbers =

@@ -35,6 +35,7 @@ class HostCopies {
     for (const int host : FindActors(host_segment)) {
       for (int o = 0; o < lowered_.program.actor(host).output_size(); ++o) {
         const int device = lowered_.program.actor(host).output(o);
+        if (Reg(device).memory_kind() == proto::HOST) continue;
         const int pinned = AddPinned(device);
         lowered_.program.mutable_actor(host)->set_output(o, pinned);
         proto::Actor* copy = AddCopy("copy_in", device);
@@ -52,6 +53,7 @@ class HostCopies {
     for (const int host : FindActors(host_segment)) {
       for (int i = 0; i < lowered_.program.actor(host).input_size(); ++i) {
         const proto::Input input = lowered_.program.actor(host).input(i);
+        if (Reg(input.register_()).memory_kind() == proto::HOST) continue;
         const int pinned = AddPinned(input.register_());
         proto::Actor* copy = AddCopy("copy_out", input.register_());
         *copy->add_input() = input;

@@ -103,6 +103,7 @@ class Lowering {
       const auto it = ids_.find(std::pair(VariableName(op), op.stage));
       CHECK(it != ids_.end()) << op.name;
       register_of_[op.outputs[0]] = it->second;
+      if (op.copied_once) lowered_.copied_once.insert(it->second);
       return absl::OkStatus();
     }
     const int updates = FindOpDef(op)->updates + FindOpDef(op)->versioned_updates;
@@ -117,12 +118,15 @@ class Lowering {
       const bool accumulates = i < fresh ? first : rest;
       proto::Register& r = *lowered_.program.add_register_();
       r = MakeRegister(graph_, t, op.stage);
+      if (op.on_host) r.set_memory_kind(proto::HOST);
       r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
       if (accumulates && options_.micro_batches > 1) {
         r.set_fill_mode(proto::Register::ACCUMULATE);
         r.set_fires_per_fill(static_cast<int>(options_.micro_batches));
       }
       register_of_[t] = r.id();
+      if (op.in_host_memory && !op.on_host) lowered_.to_host.insert(r.id());
+      if (op.copied_once) lowered_.copied_once.insert(r.id());
     }
     return absl::OkStatus();
   }
@@ -223,7 +227,7 @@ class Lowering {
     const Task task = MakeTask(op);
     const bool together = lane == Lane::kCompute || lane == Lane::kCollective ||
                           lane == Lane::kGradient || lane == Lane::kReduction ||
-                          lane == Lane::kGather;
+                          lane == Lane::kGather || lane == Lane::kHostUpdate;
     if (!together) return NewSegment(op.name, op.stage, lane, task, partner);
     const auto [known, fresh] =
         segment_of_.try_emplace(std::tuple(op.stage, lane, task.part, task.chunk));
@@ -288,6 +292,9 @@ class Lowering {
     }
     SetFlops(op, actor);
     AddWorkspace(actor, actor->has_exchange() ? WindowBytes(op, *actor) : KernelBytes(op));
+    if (op.on_host && actor->has_workspace()) {
+      lowered_.program.mutable_register_()->rbegin()->set_memory_kind(proto::HOST);
+    }
     return absl::OkStatus();
   }
 
@@ -327,6 +334,7 @@ class Lowering {
 
   Lane FindLane(const Op& op) const {
     if (op.kind == "input") return Lane::kHostIn;
+    if (op.on_host) return Lane::kHostUpdate;
     return exchange_lanes_.empty() ? Lane::kCompute : exchange_lanes_[&op - graph_.ops.data()];
   }
 
@@ -360,7 +368,8 @@ class Lowering {
     for (TensorId t : op.inputs) local.in.push_back(LocalDims(graph_, t));
     for (TensorId t : op.outputs) local.out.push_back(LocalDims(graph_, t));
     if (!op.inputs.empty()) local.dtype = graph_.tensors[op.inputs[0]].dtype;
-    return WorkspaceBytes(options_.device_kind, op.kind, local, options_.kernel_threads);
+    const proto::DeviceKind kind = op.on_host ? proto::CPU : options_.device_kind;
+    return WorkspaceBytes(kind, op.kind, local, options_.kernel_threads);
   }
 
   // The window for data from members that do not share memory: no plan says which

@@ -25,6 +25,7 @@
 #include "compiler/lower/lowered.h"
 #include "compiler/lower/persistent.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/model/offload.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 
@@ -52,6 +53,7 @@ struct LowerOptions {
   int64_t bucket_bytes = 0;      // of several exchanges that become one (buckets.h)
   int prefetch = 0;              // uses of weights that are gathered ahead, with `overlap`
   bool splits_backward = false;  // W is the gradients of weights that are products
+  Offload offload;               // what rests in the host's memory
   std::vector<HostOutput> outputs;
   std::vector<proto::Group> groups;  // of the plan; at least those of the graph (groups.h)
 };

@@ -2,6 +2,8 @@
 // and offsets are not yet.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "compiler/lower/order.h"
@@ -26,7 +28,10 @@ enum class Lane : uint8_t {
   kCopyIn,   // from the host's memory to the device's
   kCopyOut,  // and back
   kHostIn,
-  kHostOut
+  kHostOut,
+  kOffloadOut,  // what rests in the host's memory between its uses: from the device's memory
+  kOffloadIn,   // and back
+  kHostUpdate   // what the host's processors compute for a device
 };
 
 struct SegmentInfo {
@@ -44,6 +49,14 @@ struct Lowered {
   proto::ProgramFacts facts;
   // The actors of lane kGather, those of a use together (gather_uses.h).
   std::vector<std::vector<int>> gather_uses;
+  // Registers of the program that a device writes and that rest in the host's memory until another
+  // task reads them.
+  std::set<int> to_host;
+  // Registers in the host's memory of which devices keep a copy for a step.
+  std::set<int> copied_once;
+  // The actors of lanes kOffloadOut and kOffloadIn, those of a use together (move_to_host.h).
+  std::vector<std::vector<int>> copies_out, copies_in;
+  std::string note;  // for `explain`; empty: none
 };
 
 }  // namespace oneflow

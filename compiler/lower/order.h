@@ -9,6 +9,7 @@
 // turn, so that all schedules add up gradients in the same order.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,7 +23,7 @@ enum class Part : uint8_t { kPrepare, kForward, kBackward, kWeights, kUpdate };
 struct Task {
   Part part = Part::kForward;
   int chunk = 0;  // of kForward, kBackward and kWeights
-  bool operator==(const Task&) const = default;
+  auto operator<=>(const Task&) const = default;
 };
 
 // `tasks` in this order, `repeat` times over (never 0).

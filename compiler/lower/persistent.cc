@@ -47,6 +47,7 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
     r.set_slots(static_cast<int>(AttrInt(op, "versions", 1)));
     // A single version is updated in place; with several, each fill is a new version.
     r.set_fill_mode(r.slots() > 1 ? proto::Register::FRESH : proto::Register::UPDATE);
+    if (op.in_host_memory) r.set_memory_kind(proto::HOST);
     *plan->add_persistent() = r;
     if (AttrBool(op, "transient")) continue;
     proto::Variable*& v = variables[name];

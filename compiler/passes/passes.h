@@ -19,12 +19,13 @@
 //      SumChoices           of mixtures: what all routers chose in a step, for the report
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
-//      PieceAttention       where asked: keys and values that are gathered, in pieces of their
-//      heads SplitVariables       states, gradients and weights at rest in parts Recompute ops that
-//      the backward recomputes instead of keeping their results CastUses             weights at
-//      rest in parts: cast for each use instead of once a step
+//      PieceAttention       where asked: keys and values that are gathered, in pieces of heads
+//      SplitVariables       states, gradients and weights at rest in parts
+//      Recompute            ops that the backward repeats instead of keeping their results
+//      CastUses             weights at rest in parts: cast for each use instead of once a step
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
 //      Fuse                 a product and what is done to it element by element -> one op
+//      RestOnHost           where asked: what of variables rests in the host's memory
 //      OrderUpdate          with overlap: the update in the order in which gradients are finished
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
@@ -54,6 +55,7 @@
 #include "compiler/passes/recompute.h"
 #include "compiler/passes/remove_capacity.h"
 #include "compiler/passes/remove_dropout.h"
+#include "compiler/passes/rest_on_host.h"
 #include "compiler/passes/split_variables.h"
 #include "compiler/passes/verify_graph.h"
 #include "compiler/sbp/infer_sbp.h"

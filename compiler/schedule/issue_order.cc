@@ -66,10 +66,10 @@ absl::StatusOr<IssueOrders> PlayIssueOrders(const proto::Plan& plan, const proto
   std::map<int, std::vector<int>> begun;  // by stage: exchanges
   PlayByClock(
       net, seconds,
-      [&](int actor) {
+      [&](int actor, double) {
         if (net.actors[actor].exchange) begun[net.actors[actor].stage].push_back(actor);
       },
-      [](int) {});
+      [](int, double) {});
   IssueOrders orders;
   for (const auto& [stage, actors] : begun) orders.push_back(Coded(stage, actors));
   return orders;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -27,17 +28,15 @@ struct Use {
 class TaskUses {
  public:
   // `compute`: the actors of the task on the compute stream, in order. `readers`: by register.
+  // Compute may read by way of other actors of the task, `through`.
   TaskUses(const std::vector<int>& compute, const std::vector<std::vector<int>>& uses,
-           const std::vector<std::vector<int>>& readers, const proto::Program& program) {
-    std::map<int, int> position;  // by actor
-    for (size_t i = 0; i < compute.size(); ++i) position[compute[i]] = static_cast<int>(i);
+           const std::vector<std::vector<int>>& readers, const proto::Program& program,
+           const std::set<int>& through = {})
+      : readers_(readers), program_(program), through_(through) {
+    for (size_t i = 0; i < compute.size(); ++i) position_[compute[i]] = static_cast<int>(i);
     for (const std::vector<int>& actors : uses) {
       Use use{actors};
-      for (const int actor : actors) {
-        for (const int output : program.actor(actor).output()) {
-          for (const int reader : readers[output]) AddReader(reader, position, &use);
-        }
-      }
+      for (const int actor : actors) AddReaders(actor, &use);
       uses_.push_back(std::move(use));
     }
     std::stable_sort(uses_.begin(), uses_.end(),
@@ -77,16 +76,28 @@ class TaskUses {
   }
 
  private:
-  static void AddReader(int reader, const std::map<int, int>& position, Use* use) {
-    const auto found = position.find(reader);
-    if (found != position.end()) {
+  void AddReaders(int actor, Use* use) const {
+    for (const int output : program_.actor(actor).output()) {
+      for (const int reader : readers_[output]) AddReader(reader, use);
+    }
+  }
+
+  void AddReader(int reader, Use* use) const {
+    const auto found = position_.find(reader);
+    if (found != position_.end()) {
       use->first = std::min(use->first, found->second);
       use->last = std::max(use->last, found->second);
+    } else if (through_.contains(reader)) {
+      AddReaders(reader, use);
     } else if (std::find(use->actors.begin(), use->actors.end(), reader) == use->actors.end()) {
       use->far = true;
     }
   }
 
+  const std::vector<std::vector<int>>& readers_;
+  const proto::Program& program_;
+  const std::set<int>& through_;
+  std::map<int, int> position_;  // on the compute stream, by actor
   std::vector<Use> uses_;
 };
 
@@ -117,6 +128,21 @@ std::vector<int> ListActors(const proto::Segment& segment) {
   return {segment.actor().begin(), segment.actor().end()};
 }
 
+// The first copy for the update waits for the stage's backward: what it brings would take memory
+// that the backward needs.
+void WaitForBackward(int stage, int copy, Lowered* lowered) {
+  const std::string name = absl::StrCat("backward_over.", stage, ".copies");
+  const int over = AddControlRegister(lowered, name, stage)->id();
+  proto::Actor* head = AddOrderOnlyActor(lowered, name, stage);
+  head->add_output(over);
+  proto::Segment* update = FirstUpdate(lowered, stage);
+  const proto::Segment old = *update;
+  update->clear_actor();
+  update->add_actor(head->id());
+  update->mutable_actor()->MergeFrom(old.actor());
+  AddControlInput(over, lowered->program.mutable_actor(copy));
+}
+
 // `gather` waits until `reader` is done, `lag` micro-batches earlier. A slot beyond the lag is
 // enough: compute that reads a use has waited for its gather.
 void AddCredit(int reader, int gather, int lag, Lowered* lowered) {
@@ -130,13 +156,26 @@ void AddCredit(int reader, int gather, int lag, Lowered* lowered) {
   waits->mutable_input(waits->input_size() - 1)->set_initial_fills(lag);
 }
 
-}  // namespace
+// The actors of a task on lanes of exchanges of its own stage.
+std::set<int> ActorsBetween(const TaskKey& task, const Lowered& lowered) {
+  std::set<int> between;
+  for (const Lane lane : {Lane::kGather, Lane::kCollective, Lane::kGradient}) {
+    const std::map<TaskKey, int> segments = SegmentsOn(lane, lowered);
+    const auto found = segments.find(task);
+    if (found == segments.end()) continue;
+    const std::vector<int> actors = ListActors(lowered.program.segment(found->second));
+    between.insert(actors.begin(), actors.end());
+  }
+  return between;
+}
 
-void AddPrefetch(int ahead, Lowered* lowered) {
+// Bounds the uses of a lane that runs ahead of compute.
+void AddRings(Lane lane, const std::vector<std::vector<int>>& all_uses, int ahead,
+              Lowered* lowered) {
   proto::Program& program = lowered->program;
   const std::vector<std::vector<int>> readers = Readers(program);
   const std::map<TaskKey, int> computes = SegmentsOn(Lane::kCompute, *lowered);
-  const std::map<TaskKey, int> all_gathers = SegmentsOn(Lane::kGather, *lowered);
+  const std::map<TaskKey, int> all_gathers = SegmentsOn(lane, *lowered);
   const bool chunks = std::any_of(all_gathers.begin(), all_gathers.end(), [](const auto& gathers) {
     return std::get<2>(gathers.first) > 0;
   });
@@ -144,27 +183,85 @@ void AddPrefetch(int ahead, Lowered* lowered) {
     proto::Segment* gathers = program.mutable_segment(id);
     const std::vector<int> own = ListActors(*gathers);
     std::vector<std::vector<int>> uses;
-    for (const std::vector<int>& use : lowered->gather_uses) {
+    for (const std::vector<int>& use : all_uses) {
       if (std::find(own.begin(), own.end(), use[0]) != own.end()) uses.push_back(use);
     }
+    if (uses.empty()) continue;
     // What is gathered is read in its task.
     const std::vector<int> compute = ListActors(program.segment(computes.at(task)));
-    TaskUses of_task(compute, uses, readers, program);
-    gathers->clear_actor();
-    for (const int actor : of_task.Order()) gathers->add_actor(actor);
+    const std::set<int> through =
+        lane == Lane::kGather ? std::set<int>() : ActorsBetween(task, *lowered);
+    TaskUses of_task(compute, uses, readers, program, through);
+    if (lane == Lane::kGather) {
+      gathers->clear_actor();
+      for (const int actor : of_task.Order()) gathers->add_actor(actor);
+    }
     // All gathers of a chunk must not be over before compute has begun with it: those of the next
     // chunk would follow.
     size_t size = ahead + 1;
     if (chunks && of_task.CountRing() >= 3) size = std::min(size, of_task.CountRing() - 1);
     const std::vector<Use> ring = of_task.Ring(size);
+    const bool update = std::get<1>(task) == Part::kUpdate;
+    if (update && !ring.empty()) WaitForBackward(std::get<0>(task), ring[0].actors[0], lowered);
     // A register has one slot: a use that shares its place with no other waits for itself.
     if (ring.size() <= size) continue;
     for (size_t k = 0; k < ring.size(); ++k) {
       const bool earlier = k < size;
+      if (earlier && update) continue;
       const Use& left = ring[earlier ? ring.size() - size + k : k - size];
       AddCredit(compute[left.last], ring[k].actors[0], earlier ? 1 : 0, lowered);
     }
   }
+}
+
+// The first actor of a use on the compute stream that writes what the use copies; -1: none does.
+int FirstWriter(const std::vector<int>& copies, const std::vector<int>& compute,
+                const proto::Program& program) {
+  for (size_t at = 0; at < compute.size(); ++at) {
+    for (const int output : program.actor(compute[at]).output()) {
+      for (const int copy : copies) {
+        if (program.actor(copy).input(0).register_() == output) return static_cast<int>(at);
+      }
+    }
+  }
+  return -1;
+}
+
+// Compute writes what a use copies out only when the use `ahead` + 1 before it is copied.
+void AddRingsOut(int ahead, Lowered* lowered) {
+  const std::map<TaskKey, int> computes = SegmentsOn(Lane::kCompute, *lowered);
+  for (const auto& [task, id] : SegmentsOn(Lane::kOffloadOut, *lowered)) {
+    const std::vector<int> own = ListActors(lowered->program.segment(id));
+    const auto found = computes.find(task);
+    if (found == computes.end()) continue;
+    const std::vector<int> compute = ListActors(lowered->program.segment(found->second));
+    std::vector<std::pair<int, int>> ring;  // by use: position of its first writer, its last copy
+    for (const std::vector<int>& use : lowered->copies_out) {
+      if (std::find(own.begin(), own.end(), use[0]) == own.end()) continue;
+      const int first = FirstWriter(use, compute, lowered->program);
+      if (first >= 0) ring.emplace_back(first, use.back());
+    }
+    std::sort(ring.begin(), ring.end());
+    const size_t size = ahead + 1;
+    // A register has one slot: a use that shares its place with no other waits for itself.
+    if (ring.size() <= size) continue;
+    for (size_t k = 0; k < ring.size(); ++k) {
+      const bool earlier = k < size;
+      const int copy = ring[earlier ? ring.size() - size + k : k - size].second;
+      AddCredit(copy, compute[ring[k].first], earlier ? 1 : 0, lowered);
+    }
+  }
+}
+
+}  // namespace
+
+void AddPrefetch(int ahead, Lowered* lowered) {
+  AddRings(Lane::kGather, lowered->gather_uses, ahead, lowered);
+}
+
+void BoundCopies(int ahead, Lowered* lowered) {
+  AddRings(Lane::kOffloadIn, lowered->copies_in, ahead, lowered);
+  AddRingsOut(ahead, lowered);
 }
 
 }  // namespace oneflow

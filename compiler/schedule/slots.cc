@@ -36,11 +36,16 @@ class SlotCounter {
   int CountSlots(const NetRegister& r) const {
     const int64_t fills = net_.actors[r.writer].firings / r.fires_per_fill;
     std::vector<Accessor> accessors;  // by stream
-    const auto add = [&](int actor, int64_t firings) {
-      accessors.push_back({net_.actors[actor].stream, actor, firings});
-    };
-    add(r.writer, r.fires_per_fill);
-    for (const NetReader& reader : r.readers) add(reader.actor, reader.fires_per_read);
+    if (IsBetweenCopies(r)) {
+      // Held from the device's writing to its reading: the copies are on streams of their own.
+      AddAccessors(*FindSource(r), 1, &accessors);
+      for (const NetReader& reader : r.readers) {
+        const NetRegister& copy = net_.registers[net_.actor(reader.actor).output(0)];
+        AddAccessors(copy, reader.fires_per_read, &accessors);
+      }
+    } else {
+      AddAccessors(r, 1, &accessors);
+    }
     std::stable_sort(accessors.begin(), accessors.end(),
                      [](const Accessor& a, const Accessor& b) { return a.stream < b.stream; });
     int64_t slots = 1;
@@ -57,6 +62,31 @@ class SlotCounter {
   }
 
  private:
+  // The writer and the readers of a register, of which `times` fills are one.
+  void AddAccessors(const NetRegister& r, int64_t times, std::vector<Accessor>* accessors) const {
+    const auto add = [&](int actor, int64_t firings) {
+      accessors->push_back({net_.actors[actor].stream, actor, times * firings});
+    };
+    add(r.writer, r.fires_per_fill);
+    for (const NetReader& reader : r.readers) add(reader.actor, reader.fires_per_read);
+  }
+
+  // The register that the writer of `r` copies; null: it is no copy of one.
+  const NetRegister* FindSource(const NetRegister& r) const {
+    const proto::Actor& copy = net_.actor(r.writer);
+    if (copy.kernel() != "copy_out" && copy.kernel() != "copy_in") return nullptr;
+    const NetRegister& source = net_.registers[copy.input(0).register_()];
+    return source.writer < 0 ? nullptr : &source;
+  }
+
+  // True if a register of the host's memory stands between the device's memory and itself.
+  bool IsBetweenCopies(const NetRegister& r) const {
+    return r.proto->memory_kind() == proto::HOST && FindSource(r) != nullptr &&
+           !r.readers.empty() && std::all_of(r.readers.begin(), r.readers.end(), [&](const auto& reader) {
+             return net_.actor(reader.actor).kernel() == "copy_in";
+           });
+  }
+
   // The most fills, which begin and end in order, that one stream holds at once.
   int64_t MostHeld(std::span<const Accessor> accessors, int64_t fills) const {
     const auto begins = [&](int64_t fill) {
@@ -85,8 +115,11 @@ class SlotCounter {
   // over, stands between it and the one who is busy.
   bool FetchedAhead(const NetRegister& r, int64_t fills) const {
     if (r.proto->memory_kind() == proto::HOST) return false;
-    const proto::Stream::Kind writer = net_.streams[net_.actors[r.writer].stream].proto->kind();
-    const bool host = writer == proto::Stream::HOST || writer == proto::Stream::COPY;
+    const auto on_host = [&](int actor) {
+      return net_.streams[net_.actors[actor].stream].proto->kind() == proto::Stream::HOST;
+    };
+    const NetRegister* source = FindSource(r);
+    const bool host = on_host(r.writer) || (source != nullptr && on_host(source->writer));
     return host || (fills > 1 && net_.actor(r.writer).kernel() == "receive");
   }
 

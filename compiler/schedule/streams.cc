@@ -18,7 +18,7 @@ struct LaneInfo {
   const char* name;
   proto::Stream::Kind kind;
 };
-constexpr std::array<LaneInfo, 15> kLanes = {{
+constexpr std::array<LaneInfo, 18> kLanes = {{
     {Lane::kCompute, "compute", proto::Stream::COMPUTE},
     {Lane::kCollective, "collective", proto::Stream::EXCHANGE},
     {Lane::kGradient, "gradient", proto::Stream::EXCHANGE},
@@ -34,6 +34,9 @@ constexpr std::array<LaneInfo, 15> kLanes = {{
     {Lane::kCopyOut, "copy.out", proto::Stream::COPY},
     {Lane::kHostIn, "host.in", proto::Stream::HOST},
     {Lane::kHostOut, "host.out", proto::Stream::HOST},
+    {Lane::kOffloadOut, "offload.out", proto::Stream::COPY},
+    {Lane::kOffloadIn, "offload.in", proto::Stream::COPY},
+    {Lane::kHostUpdate, "host.update", proto::Stream::HOST_COMPUTE},
 }};
 
 // A step of a program without a backward: every micro-batch through the chunks, one after another.

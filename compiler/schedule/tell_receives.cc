@@ -157,7 +157,8 @@ absl::Status TellReceives(const proto::Plan& plan, const std::vector<double>& se
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
   Tokens tokens(net, *lowered);
   PlayByClock(
-      net, seconds, [&](int actor) { tokens.Begin(actor); }, [&](int actor) { tokens.End(actor); });
+      net, seconds, [&](int actor, double) { tokens.Begin(actor); },
+      [&](int actor, double) { tokens.End(actor); });
   for (const Token& token : tokens.Found()) {
     const std::string name = absl::StrCat(program.actor(token.send).name(), ".over");
     proto::Register* over = AddControlRegister(lowered, name, program.actor(token.send).stage());

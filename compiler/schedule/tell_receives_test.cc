@@ -46,10 +46,10 @@ std::string Begun(const proto::Plan& plan, const proto::Program& program,
   const absl::StatusOr<PlanNet> net = MakePlanNet(plan, program);
   REQUIRE(net.ok());
   std::string text;
-  const auto begin = [&](int actor) {
+  const auto begin = [&](int actor, double) {
     if (program.actor(actor).has_exchange()) text += program.actor(actor).name() + " ";
   };
-  PlayByClock(*net, seconds, begin, [](int) {});
+  PlayByClock(*net, seconds, begin, [](int, double) {});
   return text;
 }
 

@@ -16,7 +16,7 @@ namespace {
 //  2. A firing that may begin still may until it does: nobody else takes its fills or its slots.
 class TimedGame {
  public:
-  using Listener = absl::FunctionRef<void(int actor)>;
+  using Listener = absl::FunctionRef<void(int actor, double now)>;
   TimedGame(const PlanNet& net, const std::vector<double>& seconds, Listener begin, Listener end)
       : net_(net),
         seconds_(seconds),
@@ -76,7 +76,7 @@ class TimedGame {
 
   void Begin(int actor) {
     busy_[net_.actors[actor].stream] = true;
-    begin_(actor);
+    begin_(actor, now_);
   }
 
   void End(int s) {
@@ -84,8 +84,8 @@ class TimedGame {
     busy_[s] = false;
     if (partner >= 0) busy_[net_.actors[partner].stream] = false;
     marking_.Fire(s);
-    end_(actor);
-    if (partner >= 0) end_(partner);
+    end_(actor, now_);
+    if (partner >= 0) end_(partner, now_);
   }
 
   const PlanNet& net_;
@@ -103,8 +103,8 @@ class TimedGame {
 }  // namespace
 
 double PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
-                   absl::FunctionRef<void(int actor)> begin,
-                   absl::FunctionRef<void(int actor)> end) {
+                   absl::FunctionRef<void(int actor, double now)> begin,
+                   absl::FunctionRef<void(int actor, double now)> end) {
   return TimedGame(net, seconds, begin, end).Play();
 }
 

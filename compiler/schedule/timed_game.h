@@ -3,7 +3,8 @@
 // bytes and no worker threads: it is neither the proof nor the simulator, which drives the
 // runtime's actors.
 //
-//   PlayByClock(net, seconds, [&](int actor) { ... begins }, [&](int actor) { ... ends });
+//   PlayByClock(net, seconds, [&](int actor, double now) { ... begins },
+//               [&](int actor, double now) { ... ends });
 #pragma once
 
 #include <vector>
@@ -13,11 +14,11 @@
 
 namespace oneflow {
 
-// One step. `seconds`: of a firing, by actor. Calls begin(actor) and end(actor) in the order of
+// One step. `seconds`: of a firing, by actor. Calls begin(actor, now) and end(actor, now) in the order of
 // time; at one moment all ends come before anything begins. Returns when the last firing ends. Ends
 // early where the program sticks.
 double PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
-                   absl::FunctionRef<void(int actor)> begin,
-                   absl::FunctionRef<void(int actor)> end);
+                   absl::FunctionRef<void(int actor, double now)> begin,
+                   absl::FunctionRef<void(int actor, double now)> end);
 
 }  // namespace oneflow

@@ -62,6 +62,10 @@ struct Op {
   Phase phase = Phase::kForward;
   std::string recompute;    // ops of one such name are computed again together, in the backward
   bool recomputed = false;  // a clone that recomputes a forward op
+  // Where its outputs are kept, and who computes it (compiler/passes/rest_on_host.h).
+  bool in_host_memory = false;  // devices copy what they read of it, for each use
+  bool copied_once = false;     // or once a step, before the first micro-batch
+  bool on_host = false;         // the host's processors compute it, in their memory
   std::string scope;        // the logical op it came from (itself, for the user's ops)
   std::string why;          // for ops a pass added: the reason, one sentence
   std::string written_at;   // "gpt.textproto:12"; empty: not known

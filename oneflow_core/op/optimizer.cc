@@ -185,7 +185,11 @@ std::vector<OpDef> OptimizerOps() {
        .max_inputs = 6,
        .outputs = 3,
        .updates = 3,
-       .attrs = {{"decay", AttrType::kBool}, {"counted", AttrType::kBool}},
+       .attrs = {{"decay", AttrType::kBool},
+                 {"counted", AttrType::kBool},
+                 // Of w, m, v (0, 1, 2), those that are read and written in different registers:
+                 // their old values are the actor's last inputs.
+                 OwnAttr("apart", AttrType::kInts)},
        .infer = InferAdamw,
        .signatures = AdamwRows,
        .flops = PerElement(14),

@@ -135,17 +135,33 @@ class ActorOp {
   absl::Status Build() {
     Op op{.name = actor_.name(), .kind = actor_.kernel()};
     ASSIGN_OR_RETURN(op.attrs, AttrsFromProto(actor_.attr(), where_));
+    const std::vector<int64_t> apart = Ints(op, "apart");
+    const size_t others = inputs_.size() - std::min(inputs_.size(), apart.size());
     for (const int id : outputs_) {
       ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
       op.outputs.push_back(t);
-      if (static_cast<int>(op.outputs.size()) > def_->updates) continue;
+      const auto index = static_cast<int>(op.outputs.size()) - 1;
+      if (index >= def_->updates) continue;
+      // Updated in place, or the next value beside the old one.
+      const auto read = std::find(apart.begin(), apart.end(), index);
+      if (read != apart.end()) {
+        const size_t input = others + (read - apart.begin());
+        if (input >= inputs_.size() || Reg(id).fill_mode() != proto::Register::FRESH ||
+            Reg(id).slots() != 1 || inputs_[input] == id) {
+          return Bad(where_, absl::StrCat("does not write the next value of ", Reg(id).name(),
+                                          " beside the old one"));
+        }
+        ASSIGN_OR_RETURN(const TensorId old, AddTensor(inputs_[input]));
+        op.inputs.push_back(old);
+        continue;
+      }
       if (Reg(id).fill_mode() != proto::Register::UPDATE) {
         return Bad(where_, absl::StrCat("updates ", Reg(id).name(), ", which is filled afresh"));
       }
       op.inputs.push_back(t);
     }
-    for (const int id : inputs_) {
-      ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
+    for (size_t i = 0; i < others; ++i) {
+      ASSIGN_OR_RETURN(const TensorId t, AddTensor(inputs_[i]));
       op.inputs.push_back(t);
     }
     graph_.ops.push_back(std::move(op));
@@ -313,10 +329,13 @@ class ActorOp {
     return Bad(where_, absl::StrCat("mirrors ", slices, " slices of a sequence"));
   }
 
-  std::vector<int64_t> Axes(std::string_view key) const {
-    const auto it = op().attrs.find(key);
-    return it == op().attrs.end() ? std::vector<int64_t>()
-                                  : std::get<std::vector<int64_t>>(it->second);
+  std::vector<int64_t> Axes(std::string_view key) const { return Ints(op(), key); }
+
+  // Empty where the attribute is missing, or of another type: CheckForm says so.
+  static std::vector<int64_t> Ints(const Op& op, std::string_view key) {
+    const auto it = op.attrs.find(key);
+    const auto* ints = it == op.attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+    return ints == nullptr ? std::vector<int64_t>() : *ints;
   }
 
   // The receiver of reports has a buffer for one a step.
@@ -375,8 +394,10 @@ class ActorOp {
   // The register is one of those that hold the variable of attribute `name`.
   absl::Status CheckVariable() const {
     const std::string name = AttrString(op(), "name");
-    const int id = OnDevice(inputs_.empty() ? outputs_[0] : inputs_[0]);
-    if (holdings_.contains({name, id})) return absl::OkStatus();
+    const int accessed = inputs_.empty() ? outputs_[0] : inputs_[0], id = OnDevice(accessed);
+    if (holdings_.contains({name, accessed}) || holdings_.contains({name, id})) {
+      return absl::OkStatus();
+    }
     return Bad(where_, absl::StrCat(Reg(id).name(), " does not hold variable \"", name, "\""));
   }
 

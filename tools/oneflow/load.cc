@@ -334,6 +334,12 @@ absl::StatusOr<Sharding> ShardFromFlags() {
   return sharding;
 }
 
+absl::StatusOr<Offload> OffloadFromFlags() {
+  ASSIGN_OR_RETURN(Offload offload, ParseOffload("--offload=", FLAGS_offload));
+  ASSIGN_OR_RETURN(offload.update_on_host, ParseUpdateOn("--update_on=", FLAGS_update_on));
+  return offload;
+}
+
 // The source and options of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
@@ -364,6 +370,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.overlap, OverlapFromFlags());
   ASSIGN_OR_RETURN(options.prefetch, PrefetchFromFlags());
   ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
+  ASSIGN_OR_RETURN(options.offload, OffloadFromFlags());
   options.experts = FLAGS_experts;
   options.context_pieces = FLAGS_context_pieces;
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));

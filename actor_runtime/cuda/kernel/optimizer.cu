@@ -219,35 +219,52 @@ __device__ inline AdamState Update(const AdamStep& a, float g, AdamState s) {
 constexpr int64_t kMostAdamBlocks = 2048;
 constexpr int kAdamPack = PackSize<float>();
 
-// `newest` is w itself if w is updated in place. `norm` may be null: then nothing is clipped; so
-// may `count`: then g is no sum over labels.
+struct AdamValues {
+  float *w, *m, *v;
+};
+struct AdamOld {
+  const float *w, *m, *v;
+};
+
+// What a skipped step leaves: values that are not updated in place are the old ones.
+__device__ inline void KeepOld(int64_t n, const AdamValues& out, const AdamOld& in) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = GlobalThread(); i < n; i += step) {
+    if (out.w != in.w) out.w[i] = in.w[i];
+    if (out.m != in.m) out.m[i] = in.m[i];
+    if (out.v != in.v) out.v[i] = in.v[i];
+  }
+}
+
+// An old value is in the place of the new one if it is updated in place. `norm` may be null: then
+// nothing is clipped; so may `count`: then g is no sum over labels.
 __global__ void __launch_bounds__(kThreads)
-    AdamKernel(AdamStep a, int64_t n, float* w, float* m, float* v, const float* newest,
-               const float* g, const double* norm, const double* count) {
+    AdamKernel(AdamStep a, int64_t n, AdamValues out, AdamOld in, const float* g,
+               const double* norm, const double* count) {
   double scale = count == nullptr ? 1.0 : MeanFactor(*count);
   if (norm != nullptr) {
-    if (!isfinite(*norm)) return;
+    if (!isfinite(*norm)) return KeepOld(n, out, in);
     scale *= ClipFactor(a.clip, *norm);
   }
   const float factor = static_cast<float>(scale);
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads * kAdamPack;
   for (int64_t begin = GlobalThread() * kAdamPack; begin < n; begin += step) {
     if (begin + kAdamPack <= n) {
-      const auto grad = LoadPack<kAdamPack>(g + begin), old = LoadPack<kAdamPack>(newest + begin);
-      auto first = LoadPack<kAdamPack>(m + begin), second = LoadPack<kAdamPack>(v + begin);
+      const auto grad = LoadPack<kAdamPack>(g + begin), old = LoadPack<kAdamPack>(in.w + begin);
+      auto first = LoadPack<kAdamPack>(in.m + begin), second = LoadPack<kAdamPack>(in.v + begin);
       Floats<kAdamPack> next;
 #pragma unroll
       for (int i = 0; i < kAdamPack; ++i) {
         const AdamState s = Update(a, grad.at[i] * factor, {old.at[i], first.at[i], second.at[i]});
         next.at[i] = s.w, first.at[i] = s.m, second.at[i] = s.v;
       }
-      StorePack<kAdamPack>(w + begin, next);
-      StorePack<kAdamPack>(m + begin, first);
-      StorePack<kAdamPack>(v + begin, second);
+      StorePack<kAdamPack>(out.w + begin, next);
+      StorePack<kAdamPack>(out.m + begin, first);
+      StorePack<kAdamPack>(out.v + begin, second);
     } else {
       for (int64_t i = begin; i < n; ++i) {
-        const AdamState s = Update(a, g[i] * factor, {newest[i], m[i], v[i]});
-        w[i] = s.w, m[i] = s.m, v[i] = s.v;
+        const AdamState s = Update(a, g[i] * factor, {in.w[i], in.m[i], in.v[i]});
+        out.w[i] = s.w, out.m[i] = s.m, out.v[i] = s.v;
       }
     }
   }
@@ -259,20 +276,26 @@ LaunchShape AdamShape(int64_t n) {
 }
 
 // The actor's inputs are g and, if it waits for it, norm, and if g is a sum over labels, their
-// number; w, m, v are update registers, read and written in place. If the norm is not finite, the
-// step is skipped: values stay, the firing counts.
+// number; w, m, v are update registers, read and written in place, but for those that the attribute
+// `apart` lists: their old values are the last inputs. If the norm is not finite, the step is
+// skipped: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t n = Elements(s.out[0]);
   const bool counted = BoolAttr(s, "counted");
-  const int count = static_cast<int>(s.in.size()) - 1;
-  return Kernel([n, name = s.name, decay = BoolAttr(s, "decay"), counted, count,
+  const std::vector<int64_t> apart = IntsAttr(s, "apart");
+  const int others = static_cast<int>(s.in.size() - apart.size()), count = others - 1;
+  return Kernel([n, name = s.name, decay = BoolAttr(s, "decay"), counted, count, apart, others,
                  with_norm = count > (counted ? 1 : 0)](const KernelCall& call) -> absl::Status {
     if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
     if (n == 0) return absl::OkStatus();
-    float* w = call.output<float>(0);
-    return Launch("adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay), n, w,
-                  call.output<float>(1), call.output<float>(2), w, call.input<float>(0),
+    const AdamValues out{call.output<float>(0), call.output<float>(1), call.output<float>(2)};
+    const float* old[] = {out.w, out.m, out.v};
+    for (size_t i = 0; i < apart.size(); ++i) {
+      old[apart[i]] = call.input<float>(others + static_cast<int>(i));
+    }
+    return Launch("adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay), n,
+                  out, AdamOld{old[0], old[1], old[2]}, call.input<float>(0),
                   with_norm ? call.input<double>(1) : nullptr,
                   counted ? call.input<double>(count) : nullptr);
   });
@@ -287,9 +310,10 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
                  counted = BoolAttr(s, "counted")](const KernelCall& call) -> absl::Status {
     if (!call.run->optimizer) return InputError(name, "this run was given no optimizer");
     if (n == 0) return absl::OkStatus();
+    const AdamValues out{call.output<float>(2), call.output<float>(0), call.output<float>(1)};
     return Launch("next_adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay),
-                  n, call.output<float>(2), call.output<float>(0), call.output<float>(1),
-                  call.input<float>(0), call.input<float>(1), static_cast<const double*>(nullptr),
+                  n, out, AdamOld{call.input<float>(0), out.m, out.v}, call.input<float>(1),
+                  static_cast<const double*>(nullptr),
                   counted ? call.input<double>(2) : nullptr);
   });
 }

@@ -1,0 +1,110 @@
+#include "compiler/passes/rest_on_host.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "compiler/graph/rewrite.h"
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/op/op_def.h"
+
+namespace oneflow {
+namespace {
+
+struct Words {
+  bool states = false, weights = false, update = false;
+};
+
+Words ReadWords(const Op& variable) {
+  Words words;
+  const std::string host = AttrString(variable, "host");
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(host, ','))) {
+    words.states |= word == "states";
+    words.weights |= word == "weights";
+    words.update |= word == "update";
+  }
+  return words;
+}
+
+class HostRest {
+ public:
+  explicit HostRest(Graph* graph) : graph_(*graph), uses_(FindUses(*graph)) {}
+
+  void Run() {
+    for (OpId id = 0; id < static_cast<OpId>(graph_.ops.size()); ++id) {
+      if (!IsVariable(graph_.ops[id])) continue;
+      const Words words = ReadWords(graph_.ops[id]);
+      if (words.states || words.weights || words.update) Mark(id, words);
+    }
+  }
+
+ private:
+  void Mark(OpId variable, const Words& words) {
+    const TensorId w = graph_.ops[variable].outputs[0];
+    MarkMoments(w, words);
+    Op& op = graph_.ops[variable];
+    const bool read = IsReadInMicroBatches(w);
+    const std::vector<OpId> prepared = FindPrepared(w);
+    op.in_host_memory =
+        words.update || (words.weights && read) || (words.states && !read && !prepared.empty());
+    // Else devices keep a copy for the step.
+    op.copied_once = op.in_host_memory && read && !words.weights;
+    for (const OpId id : prepared) {
+      Op& from = graph_.ops[id];
+      from.on_host = words.update && !IsBoxing(from.kind) && from.inputs[0] == w;
+      const bool weight = IsReadInMicroBatches(from.outputs[0]);
+      from.in_host_memory = from.on_host || (words.weights && weight);
+      from.copied_once = from.on_host && !(words.weights && weight);
+    }
+  }
+
+  // Those of the update that reads `w`, and whether the host computes it.
+  void MarkMoments(TensorId w, const Words& words) {
+    if (!words.states && !words.update) return;
+    for (const Use& use : uses_[w]) {
+      Op& update = graph_.ops[use.op];
+      if (use.input != 0 || FindOpDef(update)->updates < 2) continue;
+      for (int i = 1; i < FindOpDef(update)->updates; ++i) {
+        graph_.ops[graph_.tensors[update.inputs[i]].producer].in_host_memory = true;
+      }
+      update.on_host = words.update;
+    }
+  }
+
+  bool IsReadInMicroBatches(TensorId t) const {
+    return std::any_of(uses_[t].begin(), uses_[t].end(), [&](const Use& use) {
+      return !IsOnceAStep(graph_.ops[use.op].phase);
+    });
+  }
+
+  // What is made of `w` before the first micro-batch, in op order.
+  std::vector<OpId> FindPrepared(TensorId w) const {
+    std::vector<OpId> prepared;
+    std::vector<TensorId> open = {w};
+    while (!open.empty()) {
+      const TensorId t = open.back();
+      open.pop_back();
+      for (const Use& use : uses_[t]) {
+        const Op& op = graph_.ops[use.op];
+        if (op.phase != Phase::kPrepare ||
+            std::find(prepared.begin(), prepared.end(), use.op) != prepared.end()) {
+          continue;
+        }
+        prepared.push_back(use.op);
+        open.insert(open.end(), op.outputs.begin(), op.outputs.end());
+      }
+    }
+    std::sort(prepared.begin(), prepared.end());
+    return prepared;
+  }
+
+  Graph& graph_;
+  const std::vector<std::vector<Use>> uses_;
+};
+
+}  // namespace
+
+void RestOnHost(Graph* graph) { HostRest(graph).Run(); }
+
+}  // namespace oneflow

@@ -1,0 +1,237 @@
+#include "compiler/schedule/choose_offload.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compiler/lower/move_to_host.h"
+#include "compiler/lower/task_order.h"
+#include "compiler/schedule/prefetch.h"
+#include "compiler/schedule/slots.h"
+#include "compiler/schedule/streams.h"
+#include "compiler/schedule/timed_game.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/actor_cost.h"
+#include "oneflow_core/net/plan_net.h"
+
+namespace oneflow {
+namespace {
+
+// A step with copies may be longer than one without by this share.
+constexpr double kAsLong = 1.001;
+
+// A candidate.
+struct Kept {
+  int reg = 0, writer = 0;
+  std::vector<int> readers;  // of the backward
+  std::tuple<int, Task, TaskOrder::Use> use;
+  double bytes = 0;         // of the device: of all its slots
+  double gap = 0;           // seconds, the shortest
+  double out = 0, in = 0;   // seconds of its copies
+};
+
+bool IsOfBackward(const Task& task) {
+  return task.part == Part::kBackward || task.part == Part::kWeights;
+}
+
+// The registers that a forward of a device writes and a backward reads, once each a micro-batch.
+std::vector<Kept> FindKept(const Lowered& lowered, const TaskOrder& order) {
+  const proto::Program& program = lowered.program;
+  std::map<int, Kept> kept;
+  std::set<int> refused;
+  for (const proto::Actor& actor : program.actor()) {
+    for (const proto::Input& input : actor.input()) {
+      const int writer = order.FindWriter(input.register_());
+      if (writer < 0 || order.task(writer).part != Part::kForward) continue;
+      if (input.fires_per_read() != 1 || input.initial_fills() != 0) {
+        refused.insert(input.register_());
+      }
+      if (!IsOfBackward(order.task(actor.id()))) continue;
+      Kept& found = kept[input.register_()];
+      found.reg = input.register_();
+      found.writer = writer;
+      found.readers.push_back(actor.id());
+    }
+  }
+  std::vector<Kept> result;
+  for (auto& [id, found] : kept) {
+    const proto::Register& r = program.register_(id - program.register_(0).id());
+    const Lane lane = order.lane(found.writer);
+    const bool data = lane == Lane::kHostIn || lane == Lane::kCopyIn;
+    if (data || refused.contains(id) || r.slot_bytes() == 0 || r.memory_kind() != proto::DEVICE ||
+        r.fill_mode() != proto::Register::FRESH || r.fires_per_fill() != 1) {
+      continue;
+    }
+    found.use = {r.stage(), order.task(found.writer), order.FindUse(found.writer)};
+    result.push_back(std::move(found));
+  }
+  return result;
+}
+
+class Chooser {
+ public:
+  Chooser(const OffloadSetting& setting, const std::vector<double>& seconds, Lowered* lowered)
+      : setting_(setting),
+        seconds_(seconds),
+        lowered_(*lowered),
+        order_(*lowered),
+        kept_(FindKept(*lowered, order_)) {}
+
+  absl::Status Run() {
+    if (kept_.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(PlayWithout());
+    RETURN_IF_ERROR(PriceCopies());
+    Rank();
+    size_t chosen = kept_.size();
+    if (!setting_.activations.all) {
+      Leave();
+      ASSIGN_OR_RETURN(chosen, setting_.activations.share ? CountShare() : CountHidden());
+    }
+    double out = 0;
+    for (size_t i = 0; i < chosen; ++i) {
+      lowered_.to_host.insert(kept_[i].reg);
+      out += kept_[i].bytes;
+    }
+    lowered_.note = absl::StrFormat(
+        "offload: %d of %d tensors that the backward reads, %.0f %% of their bytes, rest in the "
+        "host's memory",
+        chosen, candidates_, all_ > 0 ? 100 * out / all_ : 0.0);
+    return absl::OkStatus();
+  }
+
+ private:
+  // A program of its own, with streams and slots.
+  absl::Status Finish(proto::Program* program, Lowered* lowered) const {
+    AddStreams(lowered, setting_.stages, setting_.schedule);
+    RETURN_IF_ERROR(SetSlots(setting_.plan, &lowered->program));
+    *program = lowered->program;
+    return absl::OkStatus();
+  }
+
+  // How long a step takes without copies; gaps and slots of candidates.
+  absl::Status PlayWithout() {
+    Lowered without = lowered_;
+    proto::Program program;
+    RETURN_IF_ERROR(Finish(&program, &without));
+    ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(setting_.plan, program));
+    std::vector<std::vector<double>> written(net.actors.size()), read(net.actors.size());
+    for (const Kept& kept : kept_) {
+      written[kept.writer].reserve(net.actors[kept.writer].firings);
+    }
+    step_ = PlayByClock(
+        net, seconds_, [&](int actor, double now) { read[actor].push_back(now); },
+        [&](int actor, double now) { written[actor].push_back(now); });
+    const int first = program.register_(0).id();
+    for (Kept& kept : kept_) {
+      kept.gap = std::numeric_limits<double>::infinity();
+      for (const int reader : kept.readers) {
+        const size_t times = std::min(written[kept.writer].size(), read[reader].size());
+        for (size_t n = 0; n < times; ++n) {
+          kept.gap = std::min(kept.gap, read[reader][n] - written[kept.writer][n]);
+        }
+      }
+      const proto::Register& r = program.register_(kept.reg - first);
+      kept.bytes = static_cast<double>(r.slots()) * static_cast<double>(r.slot_bytes());
+      all_ += kept.bytes;
+    }
+    candidates_ = static_cast<int>(kept_.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status PriceCopies() {
+    Lowered with = lowered_;
+    for (const Kept& kept : kept_) with.to_host.insert(kept.reg);
+    MoveToHost(setting_.plan.persistent(), &with);
+    ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                     ActorSeconds(setting_.plan, with.program, with.facts, setting_.cluster));
+    std::map<int, int> host_of;  // by register of the device
+    for (const proto::Actor& actor : with.program.actor()) {
+      if (actor.kernel() == "copy_out") host_of[actor.input(0).register_()] = actor.output(0);
+    }
+    std::map<int, double> in_of, out_of;  // by register of the host
+    for (const proto::Actor& actor : with.program.actor()) {
+      if (actor.kernel() == "copy_in") in_of[actor.input(0).register_()] += seconds[actor.id()];
+      if (actor.kernel() == "copy_out") out_of[actor.output(0)] += seconds[actor.id()];
+    }
+    for (Kept& kept : kept_) {
+      const auto host = host_of.find(kept.reg);
+      if (host == host_of.end()) continue;
+      kept.out = out_of[host->second];
+      kept.in = in_of[host->second];
+    }
+    return absl::OkStatus();
+  }
+
+  void Rank() {
+    const auto worth = [](const Kept& kept) { return kept.bytes / (kept.out + kept.in + 1e-12); };
+    std::stable_sort(kept_.begin(), kept_.end(), [&](const Kept& a, const Kept& b) {
+      // Bytes of equal worth to a hundredth are alike: then the longest gap.
+      const double x = worth(a), y = worth(b);
+      if (x > 1.01 * y || y > 1.01 * x) return x > y;
+      return a.gap > b.gap;
+    });
+  }
+
+  // The candidates that come back too late stay.
+  void Leave() {
+    std::map<std::tuple<int, Task, TaskOrder::Use>, double> trip;
+    for (const Kept& kept : kept_) trip[kept.use] += kept.out + kept.in;
+    std::erase_if(kept_, [&](const Kept& kept) { return kept.gap < trip[kept.use]; });
+  }
+
+  absl::StatusOr<size_t> CountShare() const {
+    double bytes = 0;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      bytes += kept_[i].bytes;
+      if (bytes > *setting_.activations.share * all_ * (1 + 1e-9)) return i;
+    }
+    return kept_.size();
+  }
+
+  // The more go out, the longer the step.
+  absl::StatusOr<size_t> CountHidden() const {
+    size_t good = 0, bad = kept_.size() + 1;
+    while (bad - good > 1 + kept_.size() / 32) {
+      const size_t tried = good == 0 && bad > kept_.size() ? kept_.size() : (good + bad) / 2;
+      ASSIGN_OR_RETURN(const double step, PlayWith(tried));
+      (step <= kAsLong * step_ ? good : bad) = tried;
+    }
+    return good;
+  }
+
+  absl::StatusOr<double> PlayWith(size_t chosen) const {
+    Lowered with = lowered_;
+    for (size_t i = 0; i < chosen; ++i) with.to_host.insert(kept_[i].reg);
+    MoveToHost(setting_.plan.persistent(), &with);
+    BoundCopies(setting_.ahead, &with);
+    ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                     ActorSeconds(setting_.plan, with.program, with.facts, setting_.cluster));
+    proto::Program program;
+    RETURN_IF_ERROR(Finish(&program, &with));
+    ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(setting_.plan, program));
+    return PlayByClock(net, seconds, [](int, double) {}, [](int, double) {});
+  }
+
+  const OffloadSetting& setting_;
+  const std::vector<double>& seconds_;
+  Lowered& lowered_;
+  const TaskOrder order_;
+  std::vector<Kept> kept_;  // once ranked, the first to go first
+  int candidates_ = 0;
+  double all_ = 0;   // bytes of all candidates
+  double step_ = 0;  // seconds without copies
+};
+
+}  // namespace
+
+absl::Status ChooseOffload(const OffloadSetting& setting, const std::vector<double>& seconds,
+                           Lowered* lowered) {
+  return Chooser(setting, seconds, lowered).Run();
+}
+
+}  // namespace oneflow
