@@ -200,8 +200,8 @@ class ProgramTypes {
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
-    RETURN_IF_ERROR(CheckMemoryKinds());
     RETURN_IF_ERROR(VerifyIssue(net_));
+    RETURN_IF_ERROR(CheckMemoryKinds());
     RETURN_IF_ERROR(VerifyRates(net_));
     return CheckBuffers();
   }

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kHost = -1;
 
-// Workers and who waits for whom. A node is a rank's worker, or the host's of a process.
+// Workers and who waits for whom. A node is a rank with all its workers, or the host's worker of a
+// process.
 class Graph {
  public:
   Graph(std::span<const proto::ProcessStall> stalls, int ranks)
@@ -27,14 +28,14 @@ class Graph {
       for (const proto::WorkerStall& worker : stalls[p].worker()) {
         const int node = FindNode(static_cast<int>(p), worker.rank());
         if (node < 0 || FindProcess(node) != static_cast<int>(p)) continue;
-        worker_[node] = &worker;
-        if (!worker.inside().empty() || worker.may_go_on()) continue;
-        for (const int32_t rank : worker.waits_for()) {
-          const int other = FindNode(static_cast<int>(p), rank);
-          if (other < 0 || other == node) continue;
-          waits_[node].push_back(other);
-          awaited_by_[other].push_back(node);
-        }
+        // A rank's first worker is its device's; the others copy and compute for it.
+        const proto::WorkerStall* first = worker_[node];
+        if (first == nullptr || Activity(worker) > Activity(*first)) worker_[node] = &worker;
+      }
+      for (const proto::WorkerStall& worker : stalls[p].worker()) {
+        const int node = FindNode(static_cast<int>(p), worker.rank());
+        if (node < 0 || FindProcess(node) != static_cast<int>(p)) continue;
+        if (Activity(*worker_[node]) == 0) AddWaits(static_cast<int>(p), worker, node);
       }
     }
   }
@@ -60,18 +61,35 @@ class Graph {
   }
 
  private:
+  // A rank waits for all that its workers wait for, unless one of them waits for nobody.
+  void AddWaits(int process, const proto::WorkerStall& worker, int node) {
+    for (const int32_t rank : worker.waits_for()) {
+      const int other = FindNode(process, rank);
+      std::vector<int>& waits = waits_[node];
+      if (other < 0 || other == node) continue;
+      if (std::find(waits.begin(), waits.end(), other) != waits.end()) continue;
+      waits.push_back(other);
+      awaited_by_[other].push_back(node);
+    }
+  }
+
   int FindNode(int process, int rank) const {
     if (rank == kHost) return ranks_ + process;
     return rank >= 0 && rank < ranks_ ? rank : -1;
   }
   int FindProcess(int node) const { return node < ranks_ ? node / each_ : node - ranks_; }
 
+  // Of a worker that waits for nobody: inside a kernel, or able to go on; else 0.
+  static int Activity(const proto::WorkerStall& worker) {
+    if (!worker.inside().empty()) return 3;
+    return worker.may_go_on() ? 2 : 0;
+  }
+
   // Among those that as many wait for: who is inside a kernel, who could go on, who is silent.
   int Weight(int node) const {
     const proto::WorkerStall* worker = worker_[node];
     if (worker == nullptr) return node < ranks_ ? 1 : 0;
-    if (!worker->inside().empty()) return 3;
-    return worker->may_go_on() ? 2 : 0;
+    return Activity(*worker);
   }
 
   int RanksThatWaitFor(int node) const {
@@ -210,7 +228,8 @@ class Graph {
 
   const std::span<const proto::ProcessStall> stalls_;
   const int ranks_, each_;
-  std::vector<const proto::WorkerStall*> worker_;     // by node; null: nothing is known
+  // By node: its worker that waits for nobody, else the device's; null: nothing is known.
+  std::vector<const proto::WorkerStall*> worker_;
   std::vector<std::vector<int>> waits_, awaited_by_;  // by node
 };
 
