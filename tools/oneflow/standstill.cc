@@ -22,15 +22,16 @@ class Graph {
         ranks_(ranks),
         each_(std::max(1, ranks / static_cast<int>(stalls.size()))),
         worker_(ranks + stalls.size()),
+        first_(ranks + stalls.size()),
         waits_(ranks + stalls.size()),
         awaited_by_(ranks + stalls.size()) {
     for (size_t p = 0; p < stalls.size(); ++p) {
       for (const proto::WorkerStall& worker : stalls[p].worker()) {
         const int node = FindNode(static_cast<int>(p), worker.rank());
         if (node < 0 || FindProcess(node) != static_cast<int>(p)) continue;
-        // A rank's first worker is its device's; the others copy and compute for it.
-        const proto::WorkerStall* first = worker_[node];
-        if (first == nullptr || Activity(worker) > Activity(*first)) worker_[node] = &worker;
+        const proto::WorkerStall* most = worker_[node];
+        if (most == nullptr) first_[node] = &worker;
+        if (most == nullptr || Activity(worker) > Activity(*most)) worker_[node] = &worker;
       }
       for (const proto::WorkerStall& worker : stalls[p].worker()) {
         const int node = FindNode(static_cast<int>(p), worker.rank());
@@ -150,7 +151,7 @@ class Graph {
     for (const int32_t rank : entered.missing()) {
       const int other = FindNode(FindProcess(node), rank);
       const bool here = other < 0 || FindProcess(other) == FindProcess(node);
-      if (here || FindEntered(worker_[other], entered.exchange()) == nullptr) return {};
+      if (here || FindEntered(first_[other], entered.exchange()) == nullptr) return {};
       unheard.push_back(other);
     }
     if (entered.missing_size() > 0) return unheard;
@@ -158,15 +159,15 @@ class Graph {
     for (const int32_t rank : entered.far()) {
       const int other = FindNode(FindProcess(node), rank);
       if (other < 0 || worker_[other] == nullptr || !worker_[other]->inside().empty()) continue;
-      if (FindEntered(worker_[other], entered.exchange()) == nullptr) unheard.push_back(other);
+      if (FindEntered(first_[other], entered.exchange()) == nullptr) unheard.push_back(other);
     }
     return unheard;
   }
 
   std::string LostMessages() const {
     for (int node = 0; node < ranks_; ++node) {
-      if (worker_[node] == nullptr) continue;
-      for (const proto::WorkerStall::Entered& entered : worker_[node]->entered()) {
+      if (first_[node] == nullptr) continue;
+      for (const proto::WorkerStall::Entered& entered : first_[node]->entered()) {
         const std::vector<int> unheard = FindUnheard(node, entered);
         if (unheard.empty()) continue;
         const bool several = unheard.size() > 1;
@@ -181,9 +182,9 @@ class Graph {
 
   // Those of a circle have entered one exchange, and know it of each other: empty if they have not.
   std::string LostPieces(const std::vector<int>& circle) const {
-    for (const proto::WorkerStall::Entered& entered : worker_[circle[0]]->entered()) {
+    for (const proto::WorkerStall::Entered& entered : first_[circle[0]]->entered()) {
       const bool all = std::all_of(circle.begin(), circle.end(), [&](int node) {
-        const auto* there = FindEntered(worker_[node], entered.exchange());
+        const auto* there = FindEntered(first_[node], entered.exchange());
         return there != nullptr && there->missing().empty();
       });
       if (!all) continue;
@@ -228,8 +229,9 @@ class Graph {
 
   const std::span<const proto::ProcessStall> stalls_;
   const int ranks_, each_;
-  // By node: its worker that waits for nobody, else the device's; null: nothing is known.
+  // By node: its worker that waits for nobody, else the first; null: nothing is known.
   std::vector<const proto::WorkerStall*> worker_;
+  std::vector<const proto::WorkerStall*> first_;      // the device's, which alone enters exchanges
   std::vector<std::vector<int>> waits_, awaited_by_;  // by node
 };
 
