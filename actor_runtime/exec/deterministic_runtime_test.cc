@@ -32,7 +32,7 @@ TEST_CASE("200 interleavings of each plan end drained, with the same bits") {
           INFO(status);
           REQUIRE(status.ok());
         }
-        results.insert(Persistent(plan, *runtime, RanksOf(plan)));
+        results.insert(Persistent(plan, *runtime, CountRanks(plan)));
       }
     }
     CHECK(results.size() == 1);

@@ -328,7 +328,7 @@ proto::Plan TwoStagesPlan() { return PlanFromText(kTwoStages); }
 proto::Plan HostMemoryPlan() { return PlanFromText(kHostMemory); }
 proto::Plan PrefetchPlan() { return PlanFromText(kPrefetch); }
 
-int RanksOf(const proto::Plan& plan) {
+int CountRanks(const proto::Plan& plan) {
   int ranks = 1;
   for (const auto& axis : plan.mesh().axis()) ranks *= axis.size();
   return ranks;

@@ -29,7 +29,7 @@ proto::Plan HostMemoryPlan();
 // its use, also of a step that has not begun.
 proto::Plan PrefetchPlan();
 
-int RanksOf(const proto::Plan& plan);
+int CountRanks(const proto::Plan& plan);
 
 // Kernels: ones: 1;  count: firing % 5 + rank-like number;  multiply, copy; update: out = out / 2 +
 // in / 8; copy_in and copy_out are the library's. A kernel with attribute `fail_at` fails at that
