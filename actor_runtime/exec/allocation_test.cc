@@ -20,7 +20,8 @@ TEST_CASE("aligned memory counts") {
 
 TEST_CASE("no worker allocates between the first and the last firing") {
   for (const bool trace : {false, true}) {
-    for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
+    for (const proto::Plan& plan :
+         {ChainPlan(), TwoRanksPlan(), TwoStagesPlan(), HostMemoryPlan(), PrefetchPlan()}) {
       constexpr int64_t kSteps = 300;
       const int64_t last = kSteps * plan.program(plan.program_size() - 1).micro_batches() - 1;
       std::atomic<int64_t> at_first{-1}, at_last{-2};

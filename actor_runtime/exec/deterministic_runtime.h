@@ -50,6 +50,7 @@ class DeterministicRuntime {
 
   int64_t firings() const { return firings_; }  // in the last run
   int64_t ArenaBytes(int rank) const { return loaded_->ArenaBytes(rank); }
+  int64_t HostArenaBytes(int rank) const { return loaded_->HostArenaBytes(rank); }
   std::span<std::byte> PersistentBytes(int rank, int register_id, int slot = 0) const {
     return loaded_->PersistentBytes(rank, register_id, slot);
   }

@@ -19,9 +19,8 @@ std::unique_ptr<DeterministicRuntime> Make(const proto::Plan& plan, Deterministi
 }
 
 TEST_CASE("200 interleavings of each plan end drained, with the same bits") {
-  for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
-    const int ranks =
-        plan.memory_size() * (plan.mesh().axis_size() > 0 && plan.stage_axis() < 0 ? 2 : 1);
+  for (const proto::Plan& plan :
+       {ChainPlan(), TwoRanksPlan(), TwoStagesPlan(), HostMemoryPlan(), PrefetchPlan()}) {
     std::set<std::vector<float>> results;
     for (const int launch_queue : {1, 3}) {
       for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -33,7 +32,7 @@ TEST_CASE("200 interleavings of each plan end drained, with the same bits") {
           INFO(status);
           REQUIRE(status.ok());
         }
-        results.insert(Persistent(plan, *runtime, ranks));
+        results.insert(Persistent(plan, *runtime, CountRanks(plan)));
       }
     }
     CHECK(results.size() == 1);

@@ -16,8 +16,9 @@ absl::StatusOr<DeviceMemory> DeviceMemory::Create(const proto::Plan& plan, int s
     if (device != nullptr) {
       ASSIGN_OR_RETURN(block.data, device->Allocate(planned.kind(), block.bytes));
     } else {
-      ASSIGN_OR_RETURN(memory.arena_, Arena::Create(block.bytes));
-      block.data = memory.arena_.data();
+      Arena& owned = memory.owned_[planned.kind()];
+      ASSIGN_OR_RETURN(owned, Arena::Create(block.bytes));
+      block.data = owned.data();
     }
   }
   return memory;

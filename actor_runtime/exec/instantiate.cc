@@ -17,6 +17,36 @@ namespace {
 // True if the streams of a device wait for each other by events, not for messages.
 bool HasEvents(const proto::Plan& plan) { return plan.device_kind() != proto::CPU; }
 
+// False if processors of the host run the stream, also for a GPU.
+bool IsOfDevice(const NetStream& stream) {
+  return stream.proto->kind() != proto::Stream::HOST &&
+         stream.proto->kind() != proto::Stream::HOST_COMPUTE;
+}
+
+// A worker of a device never waits for a copy, or for the host's processors. A GPU copies by
+// itself.
+bool IsAlone(const proto::Plan& plan, const proto::Stream& stream) {
+  return stream.kind() == proto::Stream::HOST_COMPUTE ||
+         (stream.kind() == proto::Stream::COPY && !HasEvents(plan));
+}
+
+// StreamOrder::follows.
+bool Follows(const PlanNet& net, const NetStream& stream) {
+  switch (stream.proto->kind()) {
+    case proto::Stream::COMPUTE: return false;
+    case proto::Stream::COPY:
+    case proto::Stream::HOST_COMPUTE:
+      return std::none_of(stream.runs.begin(), stream.runs.end(), [&](const NetStream::Run& run) {
+        return std::any_of(run.actors.begin(), run.actors.end(), [&](int actor) {
+          const auto& outputs = net.actor(actor).output();
+          return std::any_of(outputs.begin(), outputs.end(),
+                             [&](int id) { return net.registers[id].persistent; });
+        });
+      });
+    default: return true;
+  }
+}
+
 bool IsWaitedFor(const NetRegister& reg, int reader) {
   return reg.writer >= 0 && reg.writer != reader;
 }
@@ -53,8 +83,7 @@ struct SpecMaker {
   NotifyWhen NotifyWhenBetween(int actor, int other) const {
     const int a = net.actors[actor].stream, b = net.actors[other].stream;
     if (a == b) return NotifyWhen::kInOrder;
-    const bool of_device = net.streams[a].proto->kind() != proto::Stream::HOST &&
-                           net.streams[b].proto->kind() != proto::Stream::HOST;
+    const bool of_device = IsOfDevice(net.streams[a]) && IsOfDevice(net.streams[b]);
     return of_device && HasEvents(*net.plan) ? NotifyWhen::kWithEvent : NotifyWhen::kWhenDone;
   }
 
@@ -119,9 +148,13 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   }
   for (const NetStream& stream : plan_net.streams) {
     if (stream.proto->stage() != stage || stream.firings == 0) continue;
-    StreamOrder order{static_cast<uint32_t>(rank), stream.proto->id(),
+    StreamOrder order{static_cast<uint32_t>(rank),
+                      stream.proto->id(),
+                      stream.proto->kind(),
                       stream.proto->kind() == proto::Stream::HOST,
-                      stream.proto->kind() != proto::Stream::COMPUTE, stream.proto->name()};
+                      IsAlone(*plan_net.plan, *stream.proto),
+                      Follows(plan_net, stream),
+                      stream.proto->name()};
     for (const NetStream::Run& run : stream.runs) {
       std::vector<int32_t> indices;
       for (const int actor : run.actors) {

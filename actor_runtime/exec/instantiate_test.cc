@@ -45,6 +45,7 @@ TEST_CASE("both ends of an edge name the same ports") {
   CheckEnds(MakeNet(ChainPlan(), 1));
   CheckEnds(MakeNet(TwoRanksPlan(), 0));
   CheckEnds(MakeNet(TwoStagesPlan(), 1));
+  CheckEnds(MakeNet(HostMemoryPlan(), 2));
 }
 
 // The plan of two ranks on a mesh of `sizes`, with sums along the first and the last axis.
@@ -137,6 +138,35 @@ TEST_CASE("exchanges of the same streams are one group's; other streams are anot
   REQUIRE(apart.groups.size() == 2);
   CHECK(apart.groups[0].ranks == apart.groups[1].ranks);
   CHECK(apart.groups[1].ordinal == 1);
+}
+
+TEST_CASE("streams of copies and of what the host computes have workers of their own") {
+  proto::Plan plan = HostMemoryPlan();
+  const auto stream = [](const ActorNet& net, int s) { return net.streams[s]; };
+  const ActorNet net = MakeNet(plan, 2);
+  REQUIRE(net.streams.size() == 8);
+  for (int s = 0; s < 8; ++s) {
+    INFO(stream(net, s).name);
+    CHECK_FALSE(stream(net, s).host);
+    CHECK(stream(net, s).alone == (stream(net, s).name != "compute"));
+    // copy.in and host.update write what outlives the program, so they begin steps.
+    CHECK(stream(net, s).follows == (stream(net, s).name == "copy.out"));
+  }
+  CHECK(MakeNet(PrefetchPlan(), 1).streams[1].follows);
+  CHECK(net.specs[net.Find(1, 1)].sources[0].when == NotifyWhen::kWhenDone);
+
+  // A GPU copies by itself, and its streams wait for events; the host is told when a copy is done.
+  plan.set_device_kind(proto::CUDA);
+  const ActorNet gpus = MakeNet(plan, 2);
+  CheckEnds(gpus);
+  for (int s = 0; s < 8; ++s) {
+    CHECK(stream(gpus, s).alone == (stream(gpus, s).name == "host.update"));
+  }
+  const auto when = [&](int actor) { return gpus.specs[gpus.Find(1, actor)].sources[0].when; };
+  CHECK(when(1) == NotifyWhen::kWithEvent);  // x to x.out
+  CHECK(when(3) == NotifyWhen::kWithEvent);  // x.in to dw
+  CHECK(when(5) == NotifyWhen::kWhenDone);   // dw.out to m
+  CHECK(when(6) == NotifyWhen::kWhenDone);   // m to w
 }
 
 // A worker sends only MessageTo of peers that its actors complete for.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include <glog/logging.h>
 
@@ -103,15 +104,26 @@ absl::StatusOr<DeviceStream*> LoadedPlan::FindStream(int rank, size_t index) {
   return streams[index].get();
 }
 
+// Programs run one at a time, so they share pools, too. A copy has one thread, and kernels that the
+// host computes for a device have as many as the device's, for which workspaces are sized.
+ThreadPool* LoadedPlan::FindLonePool(int rank, proto::Stream::Kind kind, int index) {
+  std::unique_ptr<ThreadPool>& pool = lone_pools_[{rank, kind, index}];
+  if (pool == nullptr) {
+    pool = std::make_unique<ThreadPool>(kind == proto::Stream::HOST_COMPUTE ? kernel_threads_ : 1);
+  }
+  return pool.get();
+}
+
 absl::Status LoadedPlan::BindProgram(int program, const LoadOptions& options) {
   ASSIGN_OR_RETURN(const PlanNet plan_net, MakePlanNet(plan_, plan_.program(program)));
   const BindContext context{plan_net, mesh_, ranks_, memories_};
   LoadedProgram& loaded = programs_[program];
   const ActorNet& net = loaded.net;
   std::map<uint32_t, size_t> streams;  // streams of a device so far, by rank
+  std::map<std::pair<uint32_t, proto::Stream::Kind>, int> lone;  // with a worker of their own
   for (const StreamOrder& stream : net.streams) {
     const int rank = static_cast<int>(stream.rank);
-    Device* device = stream.host ? nullptr : FindDevice(rank);
+    Device* device = stream.host || stream.alone ? nullptr : FindDevice(rank);
     DeviceStream* own = nullptr;
     KernelFactory make_kernel = options.make_kernel;
     if (device != nullptr) {
@@ -121,6 +133,9 @@ absl::Status LoadedPlan::BindProgram(int program, const LoadOptions& options) {
     }
     loaded.device_streams.push_back(own);
     ThreadPool* pool = stream.host ? pools_.back().get() : pools_[rank - ranks_.begin].get();
+    if (stream.alone) {
+      pool = FindLonePool(rank, stream.kind, lone[{stream.rank, stream.kind}]++);
+    }
     std::vector<BoundActor>& actors = loaded.actors.emplace_back();
     for (const int32_t a : stream.actors) {
       absl::StatusOr<BoundActor> actor =

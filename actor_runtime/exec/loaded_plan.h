@@ -1,5 +1,5 @@
 // LoadedPlan: a proved plan with all that a process needs to run some of its ranks: for each rank
-// its arena and kernel threads, for each program the net and the bound actors of these ranks. The
+// its arenas and kernel threads, for each program the net and the bound actors of these ranks. The
 // drivers share it; it fires nothing itself. Its time and memory do not grow with the ranks of
 // other processes.
 //
@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -78,6 +80,10 @@ class LoadedPlan {
   int64_t ArenaBytes(int rank) const {
     return memories_.empty() ? 0 : memories_[rank - ranks_.begin].bytes();
   }
+  // Of the rank's arena in the host's memory.
+  int64_t HostArenaBytes(int rank) const {
+    return memories_.empty() ? 0 : memories_[rank - ranks_.begin].host_bytes();
+  }
   // Null for a CPU.
   Device* FindDevice(int rank) const {
     return devices_.empty() ? nullptr : devices_[rank - ranks_.begin].get();
@@ -91,6 +97,7 @@ class LoadedPlan {
   absl::Status CheckKind(const LoadOptions& options) const;
   absl::Status MakeDevices(const LoadOptions& options);
   absl::StatusOr<DeviceStream*> FindStream(int rank, size_t index);
+  ThreadPool* FindLonePool(int rank, proto::Stream::Kind kind, int index);
   absl::Status BindProgram(int program, const LoadOptions& options);
   absl::Status BindExchanges(const BindContext& context, const LoadOptions& options,
                              LoadedProgram* loaded);
@@ -110,6 +117,8 @@ class LoadedPlan {
   std::vector<std::vector<std::unique_ptr<DeviceStream>>> streams_;  // by own rank
   std::vector<DeviceMemory> memories_;                               // by own rank
   std::vector<std::unique_ptr<ThreadPool>> pools_;  // by own rank; the last is the host worker's
+  // Of streams that have a worker of their own: by rank, kind, and their number of that kind.
+  std::map<std::tuple<int, proto::Stream::Kind, int>, std::unique_ptr<ThreadPool>> lone_pools_;
   std::vector<LoadedProgram> programs_;
   CommunicatorMaker make_communicator_;
   const DeviceBackend* backend_ = nullptr;

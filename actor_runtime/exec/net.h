@@ -16,6 +16,7 @@
 #include "actor_runtime/actor/actor_table.h"
 #include "actor_runtime/exec/firing_order.h"
 #include "oneflow_core/plan/message.h"
+#include "proto/plan.pb.h"
 
 namespace oneflow {
 
@@ -23,9 +24,12 @@ namespace oneflow {
 struct StreamOrder {
   uint32_t rank = 0;
   int32_t id = 0;  // in the program
-  bool host = false;
-  // True for streams of the host and of exchanges. They follow the compute streams of a step, which
-  // alone begin one.
+  proto::Stream::Kind kind = proto::Stream::COMPUTE;
+  bool host = false;   // of kind HOST: the host's worker drives it
+  bool alone = false;  // a worker of its own drives it; else, if it is not the host's, its device's
+  // True for streams of the host and of exchanges, and for those of kinds COPY and HOST_COMPUTE
+  // that write nothing that outlives the program. They follow the compute streams of a step, and
+  // may go ahead of them; only the others begin a step.
   bool follows = false;
   std::string name;
   std::vector<int32_t> actors;  // concrete, in the order in which they first fire

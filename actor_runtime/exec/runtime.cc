@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/device/spin.h"
+#include "actor_runtime/exec/assignment.h"
 #include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
 #include "actor_runtime/exec/trace.h"
@@ -27,12 +28,6 @@ constexpr int kIdleRounds = 1000;
 // A worker that does not answer for this long is inside a kernel.
 constexpr std::chrono::milliseconds kPatience{250};
 
-// The assignment of streams to workers in one program.
-struct Assignment {
-  std::vector<std::vector<int32_t>> streams_of;  // by worker
-  std::vector<int32_t> worker_of;                // by stream
-};
-
 // "ranks 0 and 4", "ranks 0 to 7", "8 ranks from 0 to 56".
 std::string RanksText(const std::vector<int32_t>& ranks) {
   const auto n = static_cast<int32_t>(ranks.size());
@@ -42,30 +37,18 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
                       " to ", ranks.back());
 }
 
-int32_t FindWorker(uint32_t rank, const RankRange& own) {
-  return static_cast<int32_t>(rank) - own.begin;
-}
-
-// A worker a device drives the streams of it; the last one all host streams.
-Assignment Assign(const ActorNet& net) {
-  Assignment assignment;
-  assignment.streams_of.resize(net.own.size() + 1);
-  for (size_t s = 0; s < net.streams.size(); ++s) {
-    const int32_t worker =
-        net.streams[s].host ? net.own.size() : FindWorker(net.streams[s].rank, net.own);
-    assignment.streams_of[worker].push_back(static_cast<int32_t>(s));
-    assignment.worker_of.push_back(worker);
-  }
-  return assignment;
+// "rank 0", or "host": its streams are named besides.
+std::string WorkersRank(const WorkerReport& report) {
+  return report.rank == WorkerReport::kHost ? "host" : absl::StrCat("rank ", report.rank);
 }
 
 std::vector<int64_t> Capacities(const std::vector<LoadedProgram>& programs,
-                                const std::vector<Assignment>& assignments, int workers) {
-  std::vector<int64_t> capacities(workers, 0);
+                                const WorkerTeam& team) {
+  std::vector<int64_t> capacities(team.size(), 0);
   for (size_t p = 0; p < programs.size(); ++p) {
-    for (int w = 0; w < workers; ++w) {
+    for (int w = 0; w < team.size(); ++w) {
       std::vector<bool> own(programs[p].net.streams.size(), false);
-      for (const int32_t stream : assignments[p].streams_of[w]) own[stream] = true;
+      for (const int32_t stream : team.programs[p].streams_of[w]) own[stream] = true;
       capacities[w] = std::max(capacities[w], MailboxCapacity(programs[p].net, own));
     }
   }
@@ -77,7 +60,7 @@ std::vector<int64_t> Capacities(const std::vector<LoadedProgram>& programs,
 // Members are in the order of construction; threads are last, so that they are joined first.
 struct Runtime::Impl {
   std::unique_ptr<LoadedPlan> loaded;
-  std::vector<Assignment> assignments;           // by program
+  WorkerTeam team;
   std::vector<std::vector<ActorStates>> states;  // by program, stream; initial between runs
   std::optional<Trace> trace;
   // Changed only at rest; empty if the last ones cannot be used any more.
@@ -102,16 +85,16 @@ struct Runtime::Impl {
   }
 
   absl::Status Build(const RuntimeOptions& options) {
+    team = AssignWorkers(loaded->programs(), loaded->ranks());
     for (const LoadedProgram& program : loaded->programs()) {
-      assignments.push_back(Assign(program.net));
       std::vector<ActorStates>& of_program = states.emplace_back();
       for (const StreamOrder& stream : program.net.streams) {
         of_program.push_back(InitialStates(stream.table));
       }
     }
     if (options.trace) trace.emplace(options.trace_events_per_stream);
-    const int n = loaded->ranks().size() + 1;
-    bus.emplace(Capacities(loaded->programs(), assignments, n));
+    const int n = team.size();
+    bus.emplace(Capacities(loaded->programs(), team));
     board.emplace(n, [this](const absl::Status& failure) {
       if (on_failure) on_failure(failure);
       for (const auto& communicator : communicators) communicator->Abort(failure);
@@ -121,11 +104,10 @@ struct Runtime::Impl {
     // A worker that spins while others wait for a core slows them down. Messages of other processes
     // come by another thread, that of the network, which needs a core, too.
     const int least = options.make_communicator ? 2 : 1;
-    const int busy = std::max(least, (n - 1) * loaded->kernel_threads());
+    const int busy = std::max(least, CountKernelThreads());
     const auto spin = options.spin && busy <= Cores() ? kSpin : std::chrono::nanoseconds{0};
     for (int w = 0; w < n; ++w) {
-      const RankRange& own = loaded->ranks();
-      Device* device = w < own.size() ? loaded->FindDevice(own.begin + w) : nullptr;
+      Device* device = team.IsOfDevice(w) ? loaded->FindDevice(team.ranks[w]) : nullptr;
       workers.push_back(std::make_unique<Worker>(w, &*bus, &*board, spin, device));
       if (options.draw_worker) continue;
       threads.emplace_back([this, worker = workers.back().get()] {
@@ -135,13 +117,23 @@ struct Runtime::Impl {
     return absl::OkStatus();
   }
 
+  // Those of all workers but the host's, which mostly sleeps.
+  int CountKernelThreads() const {
+    int threads = 0;
+    for (int w = 0; w < team.size(); ++w) {
+      if (team.ranks[w] == WorkerTeam::kHost) continue;
+      threads += team.computes[w] ? loaded->kernel_threads() : 1;
+    }
+    return threads;
+  }
+
   // Progress of a communicator for a member wakes the worker of that member's device.
   absl::Status MakeCommunicators() {
     if (!communicators.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(communicators, loaded->MakeCommunicators(epoch));
     for (size_t c = 0; c < communicators.size(); ++c) {
       communicators[c]->SetWake([this, &ranks = loaded->groups()[c].ranks](int member) {
-        bus->mailbox(FindWorker(ranks[member], loaded->ranks())).WakeIfParked();
+        bus->mailbox(team.FindWorker(ranks[member])).WakeIfParked();
       });
     }
     return meet ? meet() : absl::OkStatus();
@@ -156,7 +148,8 @@ struct Runtime::Impl {
     if (trace) trace->Begin(of_program.net, context.first_step, steps);
     const ProgramRun run{&of_program,
                          &states[program],
-                         &assignments[program].worker_of,
+                         &team,
+                         &team.programs[program],
                          loaded->pools(),
                          communicators,
                          ++epoch,
@@ -166,7 +159,7 @@ struct Runtime::Impl {
                          synchronous,
                          trace ? &*trace : nullptr};
     for (size_t w = 0; w < workers.size(); ++w) {
-      workers[w]->Prepare(run, assignments[program].streams_of[w]);
+      workers[w]->Prepare(run, team.programs[program].streams_of[w]);
     }
     running = run;
   }
@@ -224,7 +217,7 @@ struct Runtime::Impl {
     };
     for (const WorkerReport& report : AskWorkers(*running, workers, step, {})) {
       for (const std::string& stream : report.streams) {
-        absl::StrAppend(&text, "; ", report.worker, ", ", stream);
+        absl::StrAppend(&text, "; ", WorkersRank(report), ", ", stream);
       }
     }
     return text;
@@ -292,18 +285,17 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   LoadOptions load{.threads = options.threads,
                    .ranks = options.ranks,
                    .make_communicator = options.make_communicator,
-                   .make_kernel = options.make_kernel,
                    .backend = options.backend,
                    .prove = options.prove,
                    .timed = options.trace,
                    .own_kernels = !options.make_kernel};
-  if (!load.make_kernel) {
-    load.make_kernel = [&options](KernelSetup s) {
-      s.isa = options.isa;
-      if (options.on_kernel) options.on_kernel(s);
-      return MakeKernelFor(options.isa, std::move(s));
-    };
-  }
+  load.make_kernel = [&options](KernelSetup s) {
+    s.host_link = options.host_link;
+    if (options.make_kernel) return options.make_kernel(s);
+    s.isa = options.isa;
+    if (options.on_kernel) options.on_kernel(s);
+    return MakeKernelFor(options.isa, std::move(s));
+  };
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->draw_worker = options.draw_worker;
@@ -363,14 +355,15 @@ RankWaits Runtime::Waits() const {
   const ProgramRun& run = *impl_->running;
   const ActorNet& net = run.program->net;
   RankWaits waits{net.program, run.epoch, impl_->board->finished(), {}};
-  for (const StreamOrder& stream : net.streams) {
+  for (size_t s = 0; s < net.streams.size(); ++s) {
+    const StreamOrder& stream = net.streams[s];
     if (stream.host || impl_->loaded->FindDevice(stream.rank) != nullptr) continue;
     std::vector<char> seen(net.groups.size(), 0);
     for (const int32_t actor : stream.actors) {
       if (net.member_of[actor].exchange < 0) continue;
       const int32_t group = net.exchanges[net.member_of[actor].exchange].group;
       if (std::exchange(seen[group], 1) != 0) continue;
-      const int32_t worker = FindWorker(stream.rank, net.own);
+      const int32_t worker = run.assignment->worker_of[s];
       waits.wait.push_back({static_cast<int>(stream.rank),
                             absl::StrCat(stream.name, ", ", RanksText(net.groups[group].ranks)),
                             impl_->workers[worker]->waited(group)});
@@ -388,6 +381,7 @@ void Runtime::WorkedUntil(std::chrono::steady_clock::time_point now,
 }
 
 int64_t Runtime::ArenaBytes(int rank) const { return impl_->loaded->ArenaBytes(rank); }
+int64_t Runtime::HostArenaBytes(int rank) const { return impl_->loaded->HostArenaBytes(rank); }
 int Runtime::ranks() const { return impl_->loaded->ranks().size(); }
 int Runtime::kernel_threads() const { return impl_->loaded->kernel_threads(); }
 const proto::Plan& Runtime::plan() const { return impl_->loaded->plan(); }

@@ -1,6 +1,7 @@
 // Runtime: runs the programs of a plan on the devices of this process. One worker thread a device
-// drives the device's streams, and one more drives the host streams of all devices; there is no
-// scheduler.
+// drives the device's streams, and one more drives the host streams of all devices. Copies of CPU
+// devices to and from the host's memory, and what the host computes for a device, have a thread for
+// each stream (assignment.h). There is no scheduler.
 //
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, {.threads = 2}));
 //   RETURN_IF_ERROR(runtime->Run("init", context, 1));
@@ -51,8 +52,10 @@ struct RuntimeOptions {
   // exchanges that streams have entered ahead are dropped. null: there are no other processes.
   std::function<absl::Status()> meet;
   Isa isa = BestIsa();  // instruction set of the kernels; the processor has it
-  // Makes the kernels; with a backend, only those of the host's actors. null: MakeKernel of
-  // actor_runtime/kernel.
+  // Copies between a CPU device's memory and the host's take at least as long as over this link.
+  HostLinkSpeed host_link;
+  // Makes the kernels; with a backend, only those that the host's processors run. null: MakeKernel
+  // of actor_runtime/kernel.
   KernelFactory make_kernel;
   // Called at load with each kernel that this process makes, if make_kernel is null and devices are
   // CPUs. null: not called.
@@ -140,7 +143,9 @@ class Runtime {
   // may call while a run is in progress; cheap.
   void WorkedUntil(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds) const;
 
+  // Of a rank's device, and of the arena that it has in the host's memory.
   int64_t ArenaBytes(int rank) const;
+  int64_t HostArenaBytes(int rank) const;
   int ranks() const;           // of this process
   int kernel_threads() const;  // of one device
   const proto::Plan& plan() const;

@@ -44,7 +44,8 @@ TEST_CASE(
 }
 
 TEST_CASE("the threaded and the deterministic runtime compute the same bits") {
-  for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
+  for (const proto::Plan& plan :
+       {ChainPlan(), TwoRanksPlan(), TwoStagesPlan(), HostMemoryPlan(), PrefetchPlan()}) {
     const std::unique_ptr<Runtime> threaded = Make(plan);
     auto deterministic = DeterministicRuntime::Create(plan, {.make_kernel = MakeTestKernel});
     REQUIRE(deterministic.ok());

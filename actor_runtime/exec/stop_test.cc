@@ -61,7 +61,8 @@ TEST_CASE("a step may begin that a device has begun, or any while the run is not
 }
 
 TEST_CASE("a long run ends with complete steps, as many on all devices; the next one works") {
-  for (const proto::Plan& plan : {ChainPlan(), TwoRanksPlan(), TwoStagesPlan()}) {
+  for (const proto::Plan& plan :
+       {ChainPlan(), TwoRanksPlan(), TwoStagesPlan(), HostMemoryPlan(), PrefetchPlan()}) {
     for (int64_t at = 0; at < 20; ++at) {
       const std::unique_ptr<Runtime> stopped = Make(plan);
       std::atomic<bool> stop = false;
@@ -80,7 +81,7 @@ TEST_CASE("a long run ends with complete steps, as many on all devices; the next
 TEST_CASE("the step that is begun is finished, and no device begins another") {
   // Firings of each step's first device actor, 4 a step; the other stage cannot be a step ahead.
   const std::vector<std::pair<proto::Plan, std::string>> cases = {
-      {ChainPlan(), "dw"}, {TwoStagesPlan(), "x"}, {TwoStagesPlan(), "dx"}};
+      {ChainPlan(), "dw"}, {TwoStagesPlan(), "x"}, {TwoStagesPlan(), "dx"}, {PrefetchPlan(), "dw"}};
   for (const auto& [plan, actor] : cases) {
     for (const int64_t step : {0, 1, 7}) {
       for (const int64_t firing : {4 * step, 4 * step + 2}) {

@@ -149,6 +149,105 @@ constexpr char kTwoStages[] = R"plan(
     }
   })plan";
 
+constexpr char kHostMemory[] = R"plan(
+  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "host memory"
+  mesh { axis { name: "data" size: 2 } }
+  memory { persistent_bytes: 64 register_bytes: 320 arena_bytes: 384 }
+  memory { kind: HOST persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
+  persistent { id: 0 name: "w" fill_mode: UPDATE }
+  persistent { id: 1 name: "m" fill_mode: UPDATE memory_kind: HOST }
+  program {
+    name: "init" micro_batches: 1 micro_batch_size: 1
+    actor { id: 0 name: "w" kernel: "ones" output: 0 }
+    actor { id: 1 name: "m" kernel: "ones" output: 1 }
+    segment { id: 0 name: "init" actor: 0 actor: 1 }
+    stream { id: 0 name: "host.in" kind: HOST order { segment: 0 repeat: 1 } }
+  }
+  program {
+    name: "restore" micro_batches: 1 micro_batch_size: 1
+    actor {
+      id: 0 name: "w" kernel: "copy_in" output: 0
+      input { register: 1 initial_fills: 1 }
+    }
+    segment { id: 0 name: "w" actor: 0 }
+    stream { id: 0 name: "copy.in" kind: COPY order { segment: 0 repeat: 1 } }
+  }
+  program {
+    name: "train" micro_batches: 4 micro_batch_size: 1
+    register { id: 2 name: "x" slots: 2 offset: 64 }
+    register { id: 3 name: "x.host" slots: 3 offset: 64 memory_kind: HOST }
+    register { id: 4 name: "x.back" slots: 2 offset: 192 }
+    register { id: 5 name: "dw" fill_mode: ACCUMULATE fires_per_fill: 4 offset: 320 }
+    register { id: 6 name: "dw.host" offset: 256 memory_kind: HOST }
+    actor { id: 0 name: "x" kernel: "count" output: 2 }
+    actor { id: 1 name: "x.out" kernel: "copy_out" input { register: 2 } output: 3 }
+    actor { id: 2 name: "x.in" kernel: "copy_in" input { register: 3 } output: 4 }
+    actor {
+      id: 3 name: "dw" kernel: "multiply" output: 5
+      input { register: 4 }
+      input { register: 0 fires_per_read: 4 initial_fills: 1 }
+    }
+    actor { id: 4 name: "dw.out" kernel: "copy_out" input { register: 5 } output: 6 }
+    actor { id: 5 name: "m" kernel: "update" input { register: 6 } output: 1 }
+    actor { id: 6 name: "w" kernel: "copy_in" input { register: 1 } output: 0 }
+    segment { id: 0 name: "F" actor: 0 }
+    segment { id: 1 name: "B" actor: 3 }
+    segment { id: 2 name: "x.out" actor: 1 }
+    segment { id: 3 name: "x.in" actor: 2 }
+    segment { id: 4 name: "dw.out" actor: 4 }
+    segment { id: 5 name: "U" actor: 5 }
+    segment { id: 6 name: "w" actor: 6 }
+    stream {
+      id: 0 name: "compute"
+      order { segment: 0 repeat: 2 }
+      order { segment: 1 segment: 0 repeat: 2 }
+      order { segment: 1 repeat: 2 }
+    }
+    stream {
+      id: 1 name: "copy.out" kind: COPY order { segment: 2 repeat: 4 } order { segment: 4 repeat: 1 }
+    }
+    stream {
+      id: 2 name: "copy.in" kind: COPY order { segment: 3 repeat: 4 } order { segment: 6 repeat: 1 }
+    }
+    stream { id: 3 name: "host.update" kind: HOST_COMPUTE order { segment: 5 repeat: 1 } }
+  })plan";
+
+constexpr char kPrefetch[] = R"plan(
+  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "prefetch"
+  memory { persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
+  memory { kind: HOST persistent_bytes: 64 register_bytes: 0 arena_bytes: 64 }
+  persistent { id: 0 name: "w" fill_mode: UPDATE }
+  persistent { id: 1 name: "v" fill_mode: UPDATE memory_kind: HOST }
+  program {
+    name: "init" micro_batches: 1 micro_batch_size: 1
+    actor { id: 0 name: "w" kernel: "ones" output: 0 }
+    actor { id: 1 name: "v" kernel: "ones" output: 1 }
+    segment { id: 0 name: "init" actor: 0 actor: 1 }
+    stream { id: 0 name: "host.in" kind: HOST order { segment: 0 repeat: 1 } }
+  }
+  program {
+    name: "train" micro_batches: 4 micro_batch_size: 1
+    register { id: 2 name: "v.in" slots: 2 offset: 64 }
+    register { id: 3 name: "x" offset: 192 }
+    register { id: 4 name: "dw" fill_mode: ACCUMULATE fires_per_fill: 4 offset: 256 }
+    actor {
+      id: 0 name: "v.in" kernel: "copy_in" output: 2
+      input { register: 1 fires_per_read: 4 initial_fills: 1 }
+    }
+    actor { id: 1 name: "x" kernel: "count" output: 3 }
+    actor {
+      id: 2 name: "dw" kernel: "multiply" output: 4
+      input { register: 3 }
+      input { register: 2 }
+    }
+    actor { id: 3 name: "w" kernel: "update" input { register: 4 } output: 0 }
+    segment { id: 0 name: "F" actor: 1 actor: 2 }
+    segment { id: 1 name: "U" actor: 3 }
+    segment { id: 2 name: "v.in" actor: 0 }
+    stream { id: 0 name: "compute" order { segment: 0 repeat: 4 } order { segment: 1 repeat: 1 } }
+    stream { id: 1 name: "copy.in" kind: COPY order { segment: 2 repeat: 4 } }
+  })plan";
+
 void FillIn(proto::Register* reg) {
   reg->mutable_layout()->add_dim(kElements);
   reg->set_dtype(proto::F32);
@@ -172,12 +271,20 @@ float Compute(const std::string& kind, const KernelCall& call, int offset, int i
 
 absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup) {
   const std::string kind = setup.kind;
+  const auto fail = setup.attrs.find("fail_at");
+  const int64_t fail_at = fail == setup.attrs.end() ? -1 : std::get<int64_t>(fail->second);
+  if (kind == "copy_in" || kind == "copy_out") {
+    absl::StatusOr<Kernel> copy = MakeKernel(setup);
+    if (!copy.ok()) return copy;
+    return Kernel([fail_at, copy = *std::move(copy)](const KernelCall& call) -> absl::Status {
+      if (call.firing == fail_at) return absl::DataLossError("as asked");
+      return copy(call);
+    });
+  }
   constexpr std::string_view kKinds[] = {"ones", "count", "multiply", "copy", "update"};
   if (std::count(std::begin(kKinds), std::end(kKinds), kind) == 0) {
     return absl::NotFoundError("no kernel " + kind);
   }
-  const auto fail = setup.attrs.find("fail_at");
-  const int64_t fail_at = fail == setup.attrs.end() ? -1 : std::get<int64_t>(fail->second);
   const int offset = std::accumulate(setup.coordinate.begin(), setup.coordinate.end(), 0);
   return Kernel([kind, fail_at, offset](const KernelCall& call) -> absl::Status {
     if (call.firing == fail_at) return absl::DataLossError("as asked");
@@ -218,6 +325,14 @@ proto::Plan PlanFromText(std::string_view text) {
 proto::Plan ChainPlan() { return PlanFromText(kChain); }
 proto::Plan TwoRanksPlan() { return PlanFromText(kTwoRanks); }
 proto::Plan TwoStagesPlan() { return PlanFromText(kTwoStages); }
+proto::Plan HostMemoryPlan() { return PlanFromText(kHostMemory); }
+proto::Plan PrefetchPlan() { return PlanFromText(kPrefetch); }
+
+int CountRanks(const proto::Plan& plan) {
+  int ranks = 1;
+  for (const auto& axis : plan.mesh().axis()) ranks *= axis.size();
+  return ranks;
+}
 
 void SetFailure(proto::Plan* plan, std::string_view program, std::string_view actor,
                 int64_t firing) {

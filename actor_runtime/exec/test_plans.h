@@ -21,9 +21,19 @@ proto::Plan ChainPlan();
 proto::Plan TwoRanksPlan();
 // Two stages, 1F1B with 4 micro-batches: activations go down, gradients come back.
 proto::Plan TwoStagesPlan();
+// Two devices that do not know of each other, each with memory of the host: data of each
+// micro-batch goes there and comes back, and the host updates the weights there. Its rank 0
+// computes as ChainPlan does. Programs "init", "restore" and "train".
+proto::Plan HostMemoryPlan();
+// One device, to which a value in the host's memory is copied for each of 4 micro-batches, ahead of
+// its use, also of a step that has not begun.
+proto::Plan PrefetchPlan();
+
+int CountRanks(const proto::Plan& plan);
 
 // Kernels: ones: 1;  count: firing % 5 + rank-like number;  multiply, copy; update: out = out / 2 +
-// in / 8. A kernel with attribute `fail_at` fails at that firing.
+// in / 8; copy_in and copy_out are the library's. A kernel with attribute `fail_at` fails at that
+// firing.
 absl::StatusOr<Kernel> MakeTestKernel(const KernelSetup& setup);
 
 // The value of ChainPlan's "w" after `steps` steps.

@@ -26,10 +26,13 @@ std::vector<Part> FindParts(const proto::Program& program) {
     for (const int actor : segment.actor()) parts[actor] = FindPart(segment.name());
   }
   for (const proto::Stream& stream : program.stream()) {
-    if (stream.kind() != proto::Stream::HOST) continue;
+    const bool copies = stream.kind() == proto::Stream::COPY;
+    if (stream.kind() != proto::Stream::HOST && !copies) continue;
     for (const proto::OrderRun& run : stream.order()) {
       for (const int s : run.segment()) {
-        for (const int actor : program.segment(s).actor()) parts[actor] = Part::kHost;
+        for (const int actor : program.segment(s).actor()) {
+          parts[actor] = copies ? Part::kCopy : Part::kHost;
+        }
       }
     }
   }
@@ -81,6 +84,7 @@ std::string_view Name(TraceFacts::Part part) {
     case Part::kBackward: return "backward";
     case Part::kUpdate: return "update";
     case Part::kExchange: return "exchange";
+    case Part::kCopy: return "copy";
     case Part::kHost: return "host";
     case Part::kOther: return "other";
   }

@@ -20,7 +20,7 @@
 namespace oneflow {
 
 struct TraceFacts {
-  enum class Part { kForward, kBackward, kUpdate, kExchange, kHost, kOther };
+  enum class Part { kForward, kBackward, kUpdate, kExchange, kCopy, kHost, kOther };
   struct Actor {
     Part part = Part::kOther;
     bool between_stages = false;  // for an exchange

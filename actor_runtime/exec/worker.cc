@@ -45,7 +45,7 @@ void Worker::Prepare(const ProgramRun& run, const std::vector<int32_t>& streams)
       position.on_device = static_cast<int>(positions_.size()) - 1;
       issue_ = &net.issues[stream.rank - net.own.begin];
     }
-    if (!stream.host) position.pool = run.pools[stream.rank - net.own.begin].get();
+    if (!stream.host && !stream.alone) position.pool = run.pools[stream.rank - net.own.begin].get();
     for (const int32_t actor : stream.actors) {
       Exchange& exchange = position.exchanges.emplace_back();
       const ExchangeMember member = net.member_of[actor];
@@ -331,7 +331,7 @@ void Worker::Send(const Position& position, int32_t index, int64_t stamp) {
   const ActorNet& net = run_.program->net;
   for (const int32_t peer : sends_) {
     Message message = MessageTo(position.order->table, *position.states, index, peer);
-    const int32_t worker = (*run_.worker_of)[net.stream_of[net.FindReceiver(message)]];
+    const int32_t worker = run_.assignment->worker_of[net.stream_of[net.FindReceiver(message)]];
     if (worker == id_) {
       Hand(message, stamp);
     } else {

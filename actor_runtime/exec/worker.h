@@ -1,7 +1,7 @@
-// Worker: one thread that fires the streams given to it, in their orders, until each has gone N
-// times through its order. In a stopped run each goes fewer times, all equally often, except that a
-// stream that follows may have gone ahead. It decides nothing: the next actor of a stream fires as
-// soon as it may.
+// Worker: one thread that fires the streams given to it (assignment.h), in their orders, until each
+// has gone N times through its order. In a stopped run each goes fewer times, all equally often,
+// except that a stream that follows may have gone ahead. It decides nothing: the next actor of a
+// stream fires as soon as it may.
 //
 // Invariants:
 //  1. A stream's states and position, and the slots its actors write, belong to one worker. Until
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exec/assignment.h"
 #include "actor_runtime/exec/busy_clock.h"
 #include "actor_runtime/exec/device_queues.h"
 #include "actor_runtime/exec/loaded_plan.h"
@@ -35,8 +36,9 @@ namespace oneflow {
 // The state that all workers share in one run of a program; made by the control thread.
 struct ProgramRun {
   LoadedProgram* program = nullptr;
-  std::vector<ActorStates>* states = nullptr;          // by stream
-  const std::vector<int32_t>* worker_of = nullptr;     // by stream
+  std::vector<ActorStates>* states = nullptr;  // by stream
+  const WorkerTeam* team = nullptr;
+  const Assignment* assignment = nullptr;              // of the program
   std::span<const std::unique_ptr<ThreadPool>> pools;  // by own rank
   std::span<const std::unique_ptr<Communicator>> communicators;
   uint32_t epoch = 0;
@@ -103,7 +105,7 @@ class Worker {
     ActorStates* states = nullptr;
     BoundActor* actors = nullptr;  // by index in the stream
     TraceBuffer* trace = nullptr;
-    ThreadPool* pool = nullptr;       // of the device
+    ThreadPool* pool = nullptr;       // of the device; null: it enters no exchange
     std::vector<Exchange> exchanges;  // by index; without a communicator: no exchange
     FiringOrder::Cursor next = {};
     int64_t step = 0;                   // in which `next` is

@@ -39,7 +39,7 @@ std::string Sentence(const ProgramRun& run, const Snapshot::Stream& at) {
   return head + DescribeWait(net, stream, at.index, at.states);
 }
 
-// Requires another worker than that of `stream`.
+// Adds the workers that the stream waits for, by their ranks: another worker of the same rank, too.
 void AddWaits(const ProgramRun& run, const Snapshot::Stream& at, WorkerReport* report) {
   const ActorNet& net = run.program->net;
   const StreamOrder& stream = net.streams[at.stream];
@@ -81,8 +81,8 @@ void AddWaits(const ProgramRun& run, const Snapshot::Stream& at, WorkerReport* r
   for (const FiringWait& wait : FindWaits(stream.table, at.states, at.index)) {
     const ActorPeer& peer = stream.table.far_ends[wait.peer];
     const int32_t actor = net.Find(static_cast<int32_t>(stream.rank), peer.actor);
-    const bool host = net.streams[net.stream_of[actor]].host;
-    if (host != stream.host) add(host ? WorkerReport::kHost : static_cast<int32_t>(stream.rank));
+    const int32_t worker = run.assignment->worker_of[net.stream_of[actor]];
+    if (worker != run.assignment->worker_of[at.stream]) add(run.team->ranks[worker]);
   }
 }
 
@@ -115,18 +115,16 @@ std::vector<WorkerReport> AskWorkers(const ProgramRun& run,
     Worker& worker = *workers[w];
     const std::optional<Snapshot> snapshot =
         worker.over() ? std::nullopt : worker.desk().Collect(deadline);
-    const RankRange& own = run.program->net.own;
-    const bool host = w == static_cast<size_t>(own.size());
     WorkerReport& report = reports.emplace_back();
-    report.worker = host ? "host" : absl::StrCat("rank ", own.begin + w);
-    report.rank = host ? WorkerReport::kHost : own.begin + static_cast<int>(w);
+    report.worker = run.assignment->names[w];
+    report.rank = run.team->ranks[w];
     report.firings = worker.firings();
     report.streams = Sentences(run, worker, snapshot);
     if (snapshot) {
       for (const Snapshot::Stream& stream : snapshot->streams) AddWaits(run, stream, &report);
     } else if (!worker.over() && worker.last_actor() >= 0) {
       report.inside = run.program->net.names[run.program->net.specs[worker.last_actor()].actor];
-      report.in_host_kernel = host;
+      report.in_host_kernel = !run.team->IsOfDevice(static_cast<int>(w));
     }
   }
   return reports;

@@ -15,14 +15,17 @@
 namespace oneflow {
 
 struct WorkerReport {
-  std::string worker;                // "rank 0", or "host"
+  std::string worker;                // "rank 0", "host", or "rank 0, copy.in" of one stream
   int64_t firings = 0;               // begun in this run
   std::vector<std::string> streams;  // a sentence each: "compute: actor b at rank 0, ..."
-  bool in_host_kernel = false;       // the host's worker gave no answer: it reads or writes, say
-  int rank = kHost;
-  std::string inside;              // name of the actor in whose kernel it is, or its device; empty
-  bool may_go_on = false;          // one of its streams waits for nobody
-  std::vector<int32_t> waits_for;  // ranks, of this process and others; kHost; each once
+  // The worker of the host, or of a stream alone, gave no answer: it reads or writes, say.
+  bool in_host_kernel = false;
+  int rank = kHost;        // a rank may have several workers
+  std::string inside;      // name of the actor in whose kernel it is, or its device; empty
+  bool may_go_on = false;  // one of its streams waits for nobody
+  // Ranks, of this process and others, its own if it waits for another of its workers; kHost; each
+  // once.
+  std::vector<int32_t> waits_for;
   // An exchange that it has entered and that is not over.
   struct Entered {
     std::string exchange;          // "actor h.0.fc.all_reduce at rank 0, firing 12", in all members
@@ -31,7 +34,7 @@ struct WorkerReport {
   };
   std::vector<Entered> entered;
 
-  static constexpr int kHost = -1;  // the worker of the host's streams
+  static constexpr int kHost = WorkerTeam::kHost;  // the worker of the host's streams
 };
 
 // Asks the workers of a run; a worker that gives no answer within `patience` is inside a kernel.

@@ -18,14 +18,14 @@ using Factories = std::map<std::string_view, absl::StatusOr<Kernel> (*)(const Ke
 
 Factories CollectTables() {
   Factories factories;
-  for (const auto table : {AttentionTable,    BatchMatmulTable,    CachedAttentionTable,
-                           CastTable,         CausalSoftmaxTable,  CopySlicesTable,
-                           CrossEntropyTable, DispatchTable,       DropoutTable,
-                           ElementwiseTable,  EmbeddingTable,      ExpertLinearTable,
-                           LayerNormTable,    LinearGradBiasTable, LinearRowStatsTable,
-                           OptimizerTable,    RmsNormTable,        RotaryTable,
-                           RouteTable,        SplitHeadsTable,     SplitQkvTable,
-                           PartsTable,        HostTable,           InitVariableTable}) {
+  for (const auto table :
+       {AttentionTable,     BatchMatmulTable,    CachedAttentionTable, CastTable,
+        CausalSoftmaxTable, CopySlicesTable,     CrossEntropyTable,    DispatchTable,
+        DropoutTable,       ElementwiseTable,    EmbeddingTable,       ExpertLinearTable,
+        LayerNormTable,     LinearGradBiasTable, LinearRowStatsTable,  MemoryCopyTable,
+        OptimizerTable,     RmsNormTable,        RotaryTable,          RouteTable,
+        SplitHeadsTable,    SplitQkvTable,       PartsTable,           HostTable,
+        InitVariableTable}) {
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << entry.kind;
     }

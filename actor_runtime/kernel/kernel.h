@@ -40,6 +40,13 @@ struct Port {
   const Dims& local() const { return slice.size; }
 };
 
+// The link between the memory of a CPU device and its host's, as slow as one that copies are to be
+// measured with.
+struct HostLinkSpeed {
+  double to_host = 0, from_host = 0;  // bytes a second; 0: as fast as memory
+  double latency = 0;                 // seconds a copy
+};
+
 struct KernelSetup {
   std::string kind;  // key of the tables
   std::string name;  // the actor's, for messages
@@ -50,6 +57,7 @@ struct KernelSetup {
   int threads = 1;              // most threads of the pool that calls the kernel
   Isa isa = BestIsa();          // instruction set to compute with; the processor has it
   int64_t workspace_bytes = 0;  // bytes that the plan gives
+  HostLinkSpeed host_link;      // copy_in and copy_out take at least as long as over this link
   // Exchanges and local boxing only (see proto Boxing):
   Mesh mesh;
   Coordinate coordinate;

@@ -25,6 +25,7 @@ KernelTable ExpertLinearTable();     // expert_linear.cc
 KernelTable LayerNormTable();        // layer_norm.cc
 KernelTable LinearGradBiasTable();   // linear_grad_bias.cc
 KernelTable LinearRowStatsTable();   // linear_row_stats.cc
+KernelTable MemoryCopyTable();       // memory_copy.cc
 KernelTable OptimizerTable();        // optimizer.cc
 KernelTable PartsTable();            // parts.cc
 KernelTable RmsNormTable();          // rms_norm.cc

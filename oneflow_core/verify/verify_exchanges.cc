@@ -157,7 +157,7 @@ absl::Status VerifyIssue(const PlanNet& net) {
     const NetActor& actor = net.actors[a];
     const auto kind = net.streams[actor.stream].proto->kind();
     const std::string& name = net.actor(static_cast<int>(a)).name();
-    if (actor.exchange && kind == proto::Stream::HOST) {
+    if (actor.exchange && (kind == proto::Stream::HOST || kind == proto::Stream::HOST_COMPUTE)) {
       return Bad(where, absl::StrCat("exchange ", name, " stands on a stream of the host"));
     }
     if (!actor.exchange && kind == proto::Stream::EXCHANGE &&

@@ -415,6 +415,8 @@ TEST_CASE("streams of exchanges and orders of issue") {
       Summed(),
       {{[](Plan& p) { Str(p, 1).set_kind(proto::Stream::HOST); },
         "exchange x.sum stands on a stream of the host"},
+       {[](Plan& p) { Str(p, 1).set_kind(proto::Stream::HOST_COMPUTE); },
+        "exchange x.sum stands on a stream of the host"},
        {[](Plan& p) { Str(p, 0).set_kind(proto::Stream::EXCHANGE); },
         "actor f is no exchange, but on a stream of them, and not all that read what it writes"},
        {[](Plan& p) { Train(p).clear_issue(); },

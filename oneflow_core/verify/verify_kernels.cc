@@ -279,6 +279,13 @@ class ActorOp {
     return absl::OkStatus();
   }
 
+  // The kind of device whose kernel runs: the host's processors are CPUs, also beside GPUs.
+  proto::DeviceKind KernelDevice() const {
+    const NetStream& stream = net_.streams[net_.actors[actor_.id()].stream];
+    return stream.proto->kind() == proto::Stream::HOST_COMPUTE ? proto::CPU
+                                                               : net_.plan->device_kind();
+  }
+
   absl::Status CheckWorkspaceBytes() const {
     const auto local = [&](const std::vector<TensorId>& tensors) {
       std::vector<Dims> dims;
@@ -291,7 +298,7 @@ class ActorOp {
     LocalOp pieces{op().attrs, local(op().inputs), local(op().outputs)};
     if (!op().inputs.empty()) pieces.dtype = graph_.tensors[op().inputs[0]].dtype;
     const int64_t needed =
-        WorkspaceBytes(net_.plan->device_kind(), def_->kind, pieces, net_.plan->kernel_threads());
+        WorkspaceBytes(KernelDevice(), def_->kind, pieces, net_.plan->kernel_threads());
     const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;
     if (has >= needed) return absl::OkStatus();
     return Bad(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,

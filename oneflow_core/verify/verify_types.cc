@@ -200,8 +200,8 @@ class ProgramTypes {
     }
     for (const proto::Actor& actor : net_.program->actor()) RETURN_IF_ERROR(CheckActor(actor));
     RETURN_IF_ERROR(CheckStreams());
-    RETURN_IF_ERROR(CheckMemoryKinds());
     RETURN_IF_ERROR(VerifyIssue(net_));
+    RETURN_IF_ERROR(CheckMemoryKinds());
     RETURN_IF_ERROR(VerifyRates(net_));
     return CheckBuffers();
   }
@@ -302,20 +302,21 @@ class ProgramTypes {
   }
 
   // Actors of a device access its own memory only, what the host computes for it the host's; copies
-  // connect the two. The host's own actors read and write data: those of a GPU in the host's memory,
-  // those of a CPU device in both.
+  // connect the two. The host's own actors read and write data: those of a GPU in the host's
+  // memory, those of a CPU device in both. A GPU copies on any of its streams; the worker of a CPU
+  // device would be the one that copies, so there copies stand apart.
   absl::Status CheckMemoryKinds() const {
-    if (!HasHostArenas(*net_.plan)) return absl::OkStatus();
+    const bool cpu = net_.plan->device_kind() == proto::CPU;
     for (const proto::Actor& actor : net_.program->actor()) {
       const proto::Stream::Kind stream = net_.streams[net_.actors[actor.id()].stream].proto->kind();
       const std::string where = absl::StrCat(where_, ", actor ", actor.name());
       const bool copies = actor.kernel() == "copy_in" || actor.kernel() == "copy_out";
-      if (copies ? stream != proto::Stream::COPY && stream != proto::Stream::COMPUTE
+      if (copies ? stream != proto::Stream::COPY && (cpu || stream != proto::Stream::COMPUTE)
                  : stream == proto::Stream::COPY && !actor.kernel().empty()) {
         return Bad(where, absl::StrCat("kernel ", actor.kernel(), " stands on a stream of kind ",
                                        proto::Stream::Kind_Name(stream)));
       }
-      if (stream == proto::Stream::HOST && net_.plan->device_kind() == proto::CPU) continue;
+      if (stream == proto::Stream::HOST && cpu) continue;
       const bool host = stream == proto::Stream::HOST || stream == proto::Stream::HOST_COMPUTE;
       const bool reads_host = copies ? actor.kernel() == "copy_in" : host;
       const bool writes_host = copies ? actor.kernel() == "copy_out" : host;

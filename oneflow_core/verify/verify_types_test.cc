@@ -52,6 +52,30 @@ Plan WithVariable() {
   return plan;
 }
 
+// f of F writes h, which goes to the host, where u changes it; what comes back is for g of B.
+Plan ThroughHost() {
+  PlanBuilder b;
+  const int h = b.Register("h"), there = b.Register("h.host"), changed = b.Register("u.host"),
+            back = b.Register("u.back");
+  const int f = b.Segment("F", 0, {b.Actor("f", 0, {}, {h})});
+  const int g = b.Segment("B", 0, {b.Actor("g", 0, {{back}}, {})});
+  const int out = b.Actor("h.out", 0, {{h}}, {there}), u = b.Actor("u", 0, {{there}}, {changed});
+  const int in = b.Actor("u.in", 0, {{changed}}, {back});
+  b.Stream("compute", 0, {{{f, g}, 2}});
+  b.Stream("copy.out", 0, {{{b.Segment("out", 0, {out})}, 2}});
+  b.Stream("update", 0, {{{b.Segment("u", 0, {u})}, 2}});
+  b.Stream("copy.in", 0, {{{b.Segment("in", 0, {in})}, 2}});
+  Plan plan = b.Finish();
+  Act(plan, out).set_kernel("copy_out"), Act(plan, in).set_kernel("copy_in");
+  Act(plan, 0).set_kernel("f"), Act(plan, 1).set_kernel("g"), Act(plan, u).set_kernel("u");
+  Str(plan, 1).set_kind(proto::Stream::COPY), Str(plan, 3).set_kind(proto::Stream::COPY);
+  Str(plan, 2).set_kind(proto::Stream::HOST_COMPUTE);
+  Reg(plan, there).set_memory_kind(proto::HOST), Reg(plan, changed).set_memory_kind(proto::HOST);
+  *plan.add_memory() = plan.memory(0);
+  plan.mutable_memory(1)->set_kind(proto::HOST);
+  return plan;
+}
+
 // Two stages: the second receives h; order, of which there are no bytes, stays on the first.
 Plan TwoStages() {
   PlanBuilder b({{"pipe", 2}, {"tensor", 2}});
@@ -182,6 +206,51 @@ TEST_CASE("actors and what they touch") {
         "its workspace h1 is of another stage"},
        {[](Plan& p) { In(p, 4).set_register_(0); }, "actor g: reads h of another stage"},
        {[](Plan& p) { In(p, 4).set_register_(1); }, "actor g: reads order of another stage"}});
+}
+
+TEST_CASE("memory of the host, and who touches it") {
+  // The segment of an actor moves to another stream.
+  const auto move = [](int from, int segment, int to) {
+    return [=](Plan& p) {
+      Str(p, from).clear_order();
+      Str(p, to).mutable_order(0)->add_segment(segment);
+    };
+  };
+  const auto kind = [](int stream, proto::Stream::Kind kind) {
+    return [=](Plan& p) { Str(p, stream).set_kind(kind); };
+  };
+  const auto memory = [](int reg, proto::MemoryKind kind) {
+    return [=](Plan& p) { Reg(p, reg).set_memory_kind(kind); };
+  };
+  CheckEach(
+      ThroughHost(),
+      {{memory(0, proto::HOST), "actor f: touches h, which is in memory of kind HOST"},
+       {memory(3, proto::HOST), "actor g: touches u.back, which is in memory of kind HOST"},
+       {memory(1, proto::DEVICE), "actor h.out: touches h.host, which is in memory of kind DEVICE"},
+       {memory(2, proto::DEVICE), "actor u: touches u.host, which is in memory of kind DEVICE"},
+       {kind(2, proto::Stream::COMPUTE),
+        "actor u: touches h.host, which is in memory of kind HOST"},
+       {kind(0, proto::Stream::HOST_COMPUTE),
+        "actor f: touches h, which is in memory of kind DEVICE"},
+       {kind(2, proto::Stream::COPY), "kernel u stands on a stream of kind COPY"},
+       {kind(1, proto::Stream::COMPUTE), "kernel copy_out stands on a stream of kind COMPUTE"},
+       {kind(3, proto::Stream::HOST), "kernel copy_in stands on a stream of kind HOST"},
+       {move(1, 2, 0), "kernel copy_out stands on a stream of kind COMPUTE"},
+       {[](Plan& p) { Act(p, 2).set_kernel("copy_in"); },
+        "actor h.out: touches h, which is in memory of kind DEVICE"},
+       {[](Plan& p) { Act(p, 3).set_kernel("copy_out"); },
+        "kernel copy_out stands on a stream of kind HOST_COMPUTE"},
+       {[](Plan& p) { p.mutable_memory()->RemoveLast(); },
+        "register h.host is in memory of kind 1, of which there is no arena"}});
+  // A GPU copies on any of its streams, and what the host reads and writes is the host's.
+  Plan gpu = ThroughHost();
+  gpu.set_device_kind(proto::CUDA);
+  CHECK(Verdict(gpu) == "good");
+  Str(gpu, 1).set_kind(proto::Stream::COMPUTE);
+  CHECK(Verdict(gpu) == "good");
+  // Also without memory of the host.
+  CheckEach(ForwardBackward(), {{kind(0, proto::Stream::HOST_COMPUTE),
+                                 "actor f: touches h, which is in memory of kind DEVICE"}});
 }
 
 TEST_CASE("rates") {

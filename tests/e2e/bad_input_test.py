@@ -100,7 +100,9 @@ class BadInputTest(BadInputCase):
                 "--keep=0": "use 1 or more, or leave it out; the default: all", "--eval_every=0": "the default: only at the end",
                 "--checkpoint_every=0": "the default: only at the end", "--processes=0": "use 1 or more",
                 "--process_index=-1": "use 0 or more", "--stall_seconds=-1": "must not be negative; use e.g. 60",
-                "--stall_seconds=nan": "must not be negative", "--eval_fraction=nan": "must be at least 0 and below 1"}.items():
+                "--stall_seconds=nan": "must not be negative", "--eval_fraction=nan": "must be at least 0 and below 1",
+                "--host_link=2GB": "is not two rates", "--host_link=2GB:0": "is not two rates",
+                "--host_link=fast:2GB": "is not two rates"}.items():
             with self.subTest(flag):
                 self.train([flag + ": ", words], "--data=text.txt", flag)
         self.train(["--eval_batches: there is nothing to validate on", "--eval_data"], "--data=text.txt", "--eval_batches=2")

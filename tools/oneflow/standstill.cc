@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kHost = -1;
 
-// Workers and who waits for whom. A node is a rank's worker, or the host's of a process.
+// Workers and who waits for whom. A node is a rank with all its workers, or the host's worker of a
+// process.
 class Graph {
  public:
   Graph(std::span<const proto::ProcessStall> stalls, int ranks)
@@ -21,20 +22,21 @@ class Graph {
         ranks_(ranks),
         each_(std::max(1, ranks / static_cast<int>(stalls.size()))),
         worker_(ranks + stalls.size()),
+        first_(ranks + stalls.size()),
         waits_(ranks + stalls.size()),
         awaited_by_(ranks + stalls.size()) {
     for (size_t p = 0; p < stalls.size(); ++p) {
       for (const proto::WorkerStall& worker : stalls[p].worker()) {
         const int node = FindNode(static_cast<int>(p), worker.rank());
         if (node < 0 || FindProcess(node) != static_cast<int>(p)) continue;
-        worker_[node] = &worker;
-        if (!worker.inside().empty() || worker.may_go_on()) continue;
-        for (const int32_t rank : worker.waits_for()) {
-          const int other = FindNode(static_cast<int>(p), rank);
-          if (other < 0 || other == node) continue;
-          waits_[node].push_back(other);
-          awaited_by_[other].push_back(node);
-        }
+        const proto::WorkerStall* most = worker_[node];
+        if (most == nullptr) first_[node] = &worker;
+        if (most == nullptr || Activity(worker) > Activity(*most)) worker_[node] = &worker;
+      }
+      for (const proto::WorkerStall& worker : stalls[p].worker()) {
+        const int node = FindNode(static_cast<int>(p), worker.rank());
+        if (node < 0 || FindProcess(node) != static_cast<int>(p)) continue;
+        if (Activity(*worker_[node]) == 0) AddWaits(static_cast<int>(p), worker, node);
       }
     }
   }
@@ -60,18 +62,35 @@ class Graph {
   }
 
  private:
+  // A rank waits for all that its workers wait for, unless one of them waits for nobody.
+  void AddWaits(int process, const proto::WorkerStall& worker, int node) {
+    for (const int32_t rank : worker.waits_for()) {
+      const int other = FindNode(process, rank);
+      std::vector<int>& waits = waits_[node];
+      if (other < 0 || other == node) continue;
+      if (std::find(waits.begin(), waits.end(), other) != waits.end()) continue;
+      waits.push_back(other);
+      awaited_by_[other].push_back(node);
+    }
+  }
+
   int FindNode(int process, int rank) const {
     if (rank == kHost) return ranks_ + process;
     return rank >= 0 && rank < ranks_ ? rank : -1;
   }
   int FindProcess(int node) const { return node < ranks_ ? node / each_ : node - ranks_; }
 
+  // Of a worker that waits for nobody: inside a kernel, or able to go on; else 0.
+  static int Activity(const proto::WorkerStall& worker) {
+    if (!worker.inside().empty()) return 3;
+    return worker.may_go_on() ? 2 : 0;
+  }
+
   // Among those that as many wait for: who is inside a kernel, who could go on, who is silent.
   int Weight(int node) const {
     const proto::WorkerStall* worker = worker_[node];
     if (worker == nullptr) return node < ranks_ ? 1 : 0;
-    if (!worker->inside().empty()) return 3;
-    return worker->may_go_on() ? 2 : 0;
+    return Activity(*worker);
   }
 
   int RanksThatWaitFor(int node) const {
@@ -132,7 +151,7 @@ class Graph {
     for (const int32_t rank : entered.missing()) {
       const int other = FindNode(FindProcess(node), rank);
       const bool here = other < 0 || FindProcess(other) == FindProcess(node);
-      if (here || FindEntered(worker_[other], entered.exchange()) == nullptr) return {};
+      if (here || FindEntered(first_[other], entered.exchange()) == nullptr) return {};
       unheard.push_back(other);
     }
     if (entered.missing_size() > 0) return unheard;
@@ -140,15 +159,15 @@ class Graph {
     for (const int32_t rank : entered.far()) {
       const int other = FindNode(FindProcess(node), rank);
       if (other < 0 || worker_[other] == nullptr || !worker_[other]->inside().empty()) continue;
-      if (FindEntered(worker_[other], entered.exchange()) == nullptr) unheard.push_back(other);
+      if (FindEntered(first_[other], entered.exchange()) == nullptr) unheard.push_back(other);
     }
     return unheard;
   }
 
   std::string LostMessages() const {
     for (int node = 0; node < ranks_; ++node) {
-      if (worker_[node] == nullptr) continue;
-      for (const proto::WorkerStall::Entered& entered : worker_[node]->entered()) {
+      if (first_[node] == nullptr) continue;
+      for (const proto::WorkerStall::Entered& entered : first_[node]->entered()) {
         const std::vector<int> unheard = FindUnheard(node, entered);
         if (unheard.empty()) continue;
         const bool several = unheard.size() > 1;
@@ -163,9 +182,9 @@ class Graph {
 
   // Those of a circle have entered one exchange, and know it of each other: empty if they have not.
   std::string LostPieces(const std::vector<int>& circle) const {
-    for (const proto::WorkerStall::Entered& entered : worker_[circle[0]]->entered()) {
+    for (const proto::WorkerStall::Entered& entered : first_[circle[0]]->entered()) {
       const bool all = std::all_of(circle.begin(), circle.end(), [&](int node) {
-        const auto* there = FindEntered(worker_[node], entered.exchange());
+        const auto* there = FindEntered(first_[node], entered.exchange());
         return there != nullptr && there->missing().empty();
       });
       if (!all) continue;
@@ -210,7 +229,9 @@ class Graph {
 
   const std::span<const proto::ProcessStall> stalls_;
   const int ranks_, each_;
-  std::vector<const proto::WorkerStall*> worker_;     // by node; null: nothing is known
+  // By node: its worker that waits for nobody, else the first; null: nothing is known.
+  std::vector<const proto::WorkerStall*> worker_;
+  std::vector<const proto::WorkerStall*> first_;      // the device's, which alone enters exchanges
   std::vector<std::vector<int>> waits_, awaited_by_;  // by node
 };
 

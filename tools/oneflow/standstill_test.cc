@@ -71,6 +71,20 @@ TEST_CASE("the host's worker of a process may be the one") {
         "wait for it");
 }
 
+TEST_CASE("a rank with several workers waits unless one of them waits for nobody") {
+  Stalls stalls = Standing(2);  // of a rank each, with a worker that copies
+  Add(&stalls[0], 0, {0, 1});
+  proto::WorkerStall* copies = Add(&stalls[0], 0, {0});
+  proto::WorkerStall* device = Add(&stalls[1], 1, {1});
+  Add(&stalls[1], 1, {1});
+  CHECK(DescribeStandstill(stalls, 2) ==
+        "rank 1 on host b is at rest (rank 1 waits); 1 rank waits for it");
+  PutInside(copies, "x.out", 9);
+  device->add_waits_for(0);
+  CHECK(DescribeStandstill(stalls, 2) ==
+        "rank 0 on host a is inside the kernel of x.out since 9 s; 1 rank waits for it");
+}
+
 TEST_CASE("of a process that says nothing the rank is named that others wait for") {
   Stalls stalls = Standing(2);
   stalls[1].Clear();

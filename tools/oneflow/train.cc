@@ -347,6 +347,7 @@ absl::Status TrainPrepared(const Attempt& attempt, const PreparedTraining& prepa
                     .report = &attempt.report};
   ASSIGN_OR_RETURN(training.runtime.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(training.runtime.isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(training.runtime.host_link, HostLinkFromFlags());
   training.runtime.trace = !FLAGS_trace.empty();
   training.runtime.synchronous = FLAGS_synchronous;
   training.log.on_step = [&attempt, tokens = training.log.tokens_a_step](
@@ -408,6 +409,7 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobRe
   std::optional<PreparedTraining> prepared;
   if (!PlanIsElsewhere(placement)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
+    RETURN_IF_ERROR(CheckHostLink(plan));
     ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
   }
   int ranks = 0;

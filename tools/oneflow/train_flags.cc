@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -12,6 +14,7 @@
 #include "actor_runtime/job/member_options.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
+#include "tools/oneflow/load.h"
 
 namespace oneflow {
 namespace {
@@ -21,6 +24,12 @@ absl::Status CheckSteps(const std::string& flag, int64_t steps) {
   if (steps >= 1 && steps <= TokenSource::kMost) return absl::OkStatus();
   return InputError(flag + std::to_string(steps), "is out of range",
                     "use at least 1 and at most " + std::to_string(TokenSource::kMost));
+}
+
+bool HasCopies(const proto::Program& program) {
+  return std::any_of(program.actor().begin(), program.actor().end(), [](const proto::Actor& actor) {
+    return actor.kernel() == "copy_in" || actor.kernel() == "copy_out";
+  });
 }
 
 }  // namespace
@@ -38,6 +47,7 @@ absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir) {
     return InputError(absl::StrCat("--stall_seconds=", FLAGS_stall_seconds), "must not be negative",
                       "use e.g. 60, or 0 for never");
   }
+  RETURN_IF_ERROR(HostLinkFromFlags().status());
   RETURN_IF_ERROR(CheckJoinSeconds(FLAGS_join_seconds));
   RETURN_IF_ERROR(CheckSilenceSeconds(FLAGS_silence_seconds));
   RETURN_IF_ERROR(CheckSteps("--eval_batches=", FLAGS_eval_batches));
@@ -54,6 +64,39 @@ absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir) {
     return InputError(absl::StrCat("--eval_fraction=", FLAGS_eval_fraction),
                       "must be at least 0 and below 1", "use a number such as 0.1");
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HostLinkSpeed> HostLinkFromFlags() {
+  HostLinkSpeed speed;
+  const std::string& text = FLAGS_host_link;
+  if (text.empty()) return speed;
+  const size_t colon = text.find(':');
+  const auto to = ParseBytes("--host_link", text.substr(0, colon));
+  const auto from = ParseBytes("--host_link", colon == text.npos ? "" : text.substr(colon + 1));
+  if (!to.ok() || !from.ok()) {
+    return InputError("--host_link=" + text, "is not two rates",
+                      "write bytes a second to the host and from it, 1 or more each: e.g. 2GB:2GB");
+  }
+  speed.to_host = static_cast<double>(*to);
+  speed.from_host = static_cast<double>(*from);
+  return speed;
+}
+
+absl::Status CheckHostLink(const proto::Plan& plan) {
+  if (FLAGS_host_link.empty()) return absl::OkStatus();
+  if (plan.device_kind() != proto::CPU) {
+    return InputError("--host_link", "is of CPU devices, and the plan is for GPUs",
+                      "leave it out: a GPU has its own link");
+  }
+  if (std::any_of(plan.program().begin(), plan.program().end(), HasCopies)) {
+    return absl::OkStatus();
+  }
+  std::fprintf(
+      stderr,
+      "oneflow: warning: --host_link=%s acts on nothing in this plan: it copies nothing to "
+      "the memory of the host\n",
+      FLAGS_host_link.c_str());
   return absl::OkStatus();
 }
 

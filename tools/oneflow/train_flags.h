@@ -4,6 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/kernel/kernel.h"
+#include "proto/plan.pb.h"
 #include "tools/oneflow/resume.h"
 #include "tools/oneflow/verb.h"
 
@@ -12,6 +14,13 @@ namespace oneflow {
 // Refuses numbers that are out of range or do not fit together. `has_checkpoint_dir`: false where
 // checkpoints have no folder to go to.
 absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir);
+
+// --host_link, "2GB:2GB": bytes a second to the host and from it; as fast as memory without the
+// flag.
+absl::StatusOr<HostLinkSpeed> HostLinkFromFlags();
+// Refuses --host_link for a plan of GPUs, whose links are as they are; warns where it acts on
+// nothing.
+absl::Status CheckHostLink(const proto::Plan& plan);
 
 // Refuses a --job_dir that is no folder that can be written to: the outcome goes there at the end,
 // and a run must not find out then.

@@ -128,9 +128,9 @@ absl::StatusOr<int64_t> LargestHostBytes(const proto::Plan& plan, int64_t groups
     int64_t bytes = 0;
     for (int64_t rank = group * ranks; rank < (group + 1) * ranks; ++rank) {
       const int stage = mesh.RankToStage(static_cast<int>(rank));
-      bytes += HasHostArenas(plan)
-                   ? HostArenaBytes(plan, stage)
-                   : plan.memory(ArenaIndex(proto::DEVICE, stage, stages)).arena_bytes();
+      bytes += HostArenaBytes(plan, stage);
+      if (plan.device_kind() != proto::CPU) continue;
+      bytes += plan.memory(ArenaIndex(proto::DEVICE, stage, stages)).arena_bytes();
     }
     largest = std::max(largest, bytes);
   }

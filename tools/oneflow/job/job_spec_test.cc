@@ -203,7 +203,12 @@ TEST_CASE("job_spec: the memory of a node is that of its ranks' stages") {
   // On GPUs a host has what is pinned.
   proto::Plan cuda = MakePlan({{"pipe", 2}, {"data", 4}}, {100, 7, 20, 30});
   cuda.set_device_kind(proto::CUDA);
+  for (const int arena : {2, 3}) cuda.mutable_memory(arena)->set_kind(proto::HOST);
   CHECK(*LargestHostBytes(cuda, 2) == 120);
+  // CPU devices have theirs beside it.
+  proto::Plan both = cuda;
+  both.set_device_kind(proto::CPU);
+  CHECK(*LargestHostBytes(both, 2) == 4 * (100 + 20));
 }
 
 TEST_CASE("job_spec: engines have names") {
