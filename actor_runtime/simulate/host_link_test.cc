@@ -197,8 +197,9 @@ TEST_CASE("activations go out and come back as fast as the slower of link and co
       const SimulateOptions options = {.steps = 1,
                                        .actor_seconds = {t.forward, t.out, t.in, t.backward},
                                        .worker_a_device = shared};
-      // With two slots a copy and a kernel take turns; with one the next forward waits for both.
-      const double forwards = t.forward + (kBatches - 1) * std::max(t.forward, t.out);
+      // With two slots a forward waits for the copy of the one before the last; with one, for that
+      // of the last.
+      const double forwards = 2 * t.forward + (kBatches - 2) * std::max(t.forward, t.out);
       const double of_one = t.forward + (kBatches - 1) * (t.forward + t.out);
       // The last to go out comes back last, when it has long been there.
       const double backwards = t.in + (kBatches - 1) * std::max(t.in, t.backward) + t.backward;
