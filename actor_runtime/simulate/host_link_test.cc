@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "actor_runtime/simulate/simulate.h"
+#include "actor_runtime/simulate/summary.h"
 #include "actor_runtime/simulate/utilization.h"
 #include "oneflow_core/net/plan_for_test.h"
 
@@ -240,6 +241,31 @@ TEST_CASE("copies are exposed where nothing else of the device goes on; the host
   CHECK(hidden.seconds() == 16);
   CHECK(FindUtilization(hidden).devices ==
         std::vector<DeviceTime>{{.compute = 15, .exposed_copy = 1, .hidden_copy = 4}});
+}
+
+TEST_CASE("the summary says how long copies are exposed and hidden, and how busy the link is") {
+  const SimulateOptions options{.steps = 3, .actor_seconds = {4, 1, 3, 1, 1, 3, 1}};
+  proto::Plan plan = UpdatePlan(2);
+  const SimulationSummary summary = Summarize(plan, "a cluster", Run(plan, options));
+  REQUIRE(summary.stages.size() == 1);
+  CHECK(summary.stages[0].to_host_seconds == 2);
+  CHECK(summary.stages[0].from_host_seconds == 2);
+  CHECK_THAT(SummaryText(summary),
+             Catch::Contains("exposed copy 4.000 s (33.3 %), idle 4.000 s (33.3 %)") &&
+                 Catch::Contains("hidden copy 0 s; the link to the host is busy 16.7 % of a step, "
+                                 "from it 16.7 %") &&
+                 Catch::Contains("host.update 6.000 s"));
+  CHECK_THAT(SummaryJson(summary), Catch::Contains("\"exposed_copy_seconds\":4.0") &&
+                                       Catch::Contains("\"to_host_seconds\":2.0"));
+
+  // If all that is copied is the host's data, nothing is said of it.
+  for (proto::Stream& stream : *plan.mutable_program(0)->mutable_stream()) {
+    if (stream.name() == "offload.out") stream.set_name("copy.out");
+    if (stream.name() == "offload.in") stream.set_name("copy.in");
+  }
+  const std::string data = SummaryText(Summarize(plan, "a cluster", Run(plan, options)));
+  CHECK_THAT(data, Catch::Contains("idle 8.000 s (66.7 %); hidden exchange") &&
+                       !Catch::Contains("exposed copy") && !Catch::Contains("hidden copy"));
 }
 
 TEST_CASE("random programs of copies take the time of their own play, to the bit") {
