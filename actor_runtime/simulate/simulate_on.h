@@ -41,8 +41,9 @@ CoreSharing FindCoreSharing(const proto::Cluster& cluster, const proto::Plan& pl
 // host has no limit; neither has a cluster with a level without a size.
 absl::Status CheckDevices(const proto::Cluster& cluster, const Mesh& mesh);
 
-// On CPU devices one worker drives all streams of a device and messages between workers take the
-// first level's latency, as in the threaded runtime. On other devices streams run independently,
+// On CPU devices one worker drives all streams of kernels and exchanges of a device, copies between
+// device and host and the host's kernels have others (SimulateOptions::worker_a_device), and
+// messages between workers take the first level's latency, as in the threaded runtime. On other devices streams run independently,
 // and primitives have their own latencies. Data between processes takes the time of its link. If
 // kernel threads share cores, all work takes CoreSharing::slowdown() times as long, as if all
 // devices were busy all of the time. If exchanges occupy a part u of the processors

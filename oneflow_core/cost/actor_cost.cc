@@ -76,8 +76,8 @@ class Costing {
       return BoxingTime(work, mesh_, cluster, kernels, far);
     }
     ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
-    return ActorTime{firing + (on_host ? HostComputeSeconds(call, cluster, kernels)
-                                       : kernels.Seconds(call))};
+    return ActorTime{
+        firing + (on_host ? HostComputeSeconds(call, cluster, kernels) : kernels.Seconds(call))};
   }
 
  private:

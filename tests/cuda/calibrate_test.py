@@ -58,6 +58,7 @@ class CalibrateGpusTest(unittest.TestCase):
         with open(self.dir + "/gpu.textproto", encoding="utf-8") as file:
             text = file.read()
         self.assertIn("# The link between GPUs was not measured: there is one GPU.", text)
+        self.assertIn("# host_link: of one GPU that copies alone.", text)
         lines = err.splitlines()
         self.assertEqual([line.split(" ")[0] for line in lines], [f"{i + 1}/{len(lines)}" for i in range(len(lines))])
 

@@ -44,9 +44,8 @@ std::string GpuFileText(const proto::Cluster& cluster, const std::string& fields
         "# 1 us and 10 GB/s; a level, as in examples/clusters/, says otherwise.\n";
   }
   text +=
-      "# host_link: one GPU copied alone. GPUs that share a switch divide its bandwidth "
-      "(sharing),\n"
-      "# and what the host's processors reach in its memory (host_bandwidth) was not measured.\n";
+      "# host_link: of one GPU that copies alone. Add `sharing` where GPUs share a switch, and\n"
+      "# `host_bandwidth`, which the host's processors reach in its memory: else it is 10 GB/s.\n";
   return text + fields;
 }
 
