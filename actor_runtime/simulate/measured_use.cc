@@ -15,8 +15,8 @@ constexpr char kProgram[] = "train";
 
 // The events of a device.
 struct Seen {
-  Spans compute, exchange;
-  Spans with_stage;  // compute and exchanges within the stage
+  Spans compute, exchange, copy;
+  Spans with_stage;  // compute, copies and exchanges within the stage
 };
 
 // Nanoseconds of [from, to] that the spans cover together.
@@ -79,9 +79,11 @@ class Measurement {
       begin->second = std::min(begin->second, of.begin(i));
       end_ = std::max(end_, of.end(i));
       const TraceFacts::Actor* known = facts_.Find(kProgram, trace_.name(of.name(i)));
+      if (known != nullptr && known->part == Part::kHost) continue;
       const bool exchanges = known != nullptr && known->part == Part::kExchange;
+      const bool copies = known != nullptr && known->copies;
       const int64_t ready = exchanges && i < of.ready_size() ? of.ready(i) : of.begin(i);
-      (exchanges ? seen.exchange : seen.compute).push_back({ready, of.end(i)});
+      (exchanges ? seen.exchange : copies ? seen.copy : seen.compute).push_back({ready, of.end(i)});
       if (!exchanges || !known->between_stages) seen.with_stage.push_back({ready, of.end(i)});
     }
   }
@@ -93,10 +95,15 @@ class Measurement {
     for (const auto& [rank, seen] : seen_) {
       const auto compute = static_cast<double>(Covered(seen.compute, from, to));
       const auto exchange = static_cast<double>(Covered(seen.exchange, from, to));
-      const auto all = static_cast<double>(Covered(Joined(seen.compute, seen.exchange), from, to));
+      const auto copy = static_cast<double>(Covered(seen.copy, from, to));
+      const Spans carried = Joined(seen.compute, seen.exchange);
+      const auto both = static_cast<double>(Covered(carried, from, to));
+      const auto all = static_cast<double>(Covered(Joined(carried, seen.copy), from, to));
       use->mean.compute += compute * scale;
-      use->mean.exposed += (all - compute) * scale;
-      use->mean.hidden += (compute + exchange - all) * scale;
+      use->mean.exposed += (both - compute) * scale;
+      use->mean.hidden += (compute + exchange - both) * scale;
+      use->mean.exposed_copy += (all - both) * scale;
+      use->mean.hidden_copy += (both + copy - all) * scale;
       use->mean.idle += (window - all) * scale;
       busy += static_cast<double>(Covered(seen.with_stage, from, to));
     }

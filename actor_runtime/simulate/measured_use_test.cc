@@ -68,6 +68,36 @@ TEST_CASE("time of steps is compute, exposed exchange and idle; what waits for o
   CHECK(use->bubble == Approx(.5));
 }
 
+TEST_CASE("copies are a part of their own, and what the host computes for a device is none") {
+  proto::ProcessTrace trace = Trace(6);
+  TraceFacts facts = Facts();
+  facts.actors["train"]["out"].copies = true;
+  facts.actors["train"]["update"] = {TraceFacts::Part::kHost};
+  trace.add_name("out");
+  trace.add_name("update");
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const int name : {3, 4}) {
+      proto::ProcessTrace::Track* track = trace.add_track();
+      track->set_rank(rank);
+      proto::ProcessTrace::Firings* to = trace.add_firings();
+      to->set_track(trace.track_size() - 1);
+      to->set_program("train");
+      // From 3 to 6 of the step the device computes and exchanges until 5.
+      for (int64_t s = 0; s < 6; ++s) {
+        const int64_t at = 10 * s;
+        name == 3 ? Fire(3, s, at + 3, at + 3, at + 6, to) : Fire(4, s, at, at, at + 10, to);
+      }
+    }
+  }
+  const auto use = MeasureUse(trace, facts);
+  REQUIRE(use.has_value());
+  CHECK(use->mean.compute == Approx(4));
+  CHECK(use->mean.exposed == Approx(2));
+  CHECK(use->mean.exposed_copy == Approx(1));
+  CHECK(use->mean.hidden_copy == Approx(2));
+  CHECK(use->mean.idle == Approx(3));
+}
+
 TEST_CASE("few steps count all") {
   const auto use = MeasureUse(Trace(1), Facts());
   REQUIRE(use.has_value());

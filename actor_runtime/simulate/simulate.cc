@@ -75,11 +75,14 @@ class Clock {
 
   void AssignWorkers() {
     const bool shared = run_.options.worker_a_device;
-    at_.workers.resize(shared ? net_.own.size() + 1 : net_.streams.size());
+    at_.workers.resize(shared ? net_.own.size() + 1 : 0);
     for (size_t s = 0; s < net_.streams.size(); ++s) {
-      const StreamOrder& stream = net_.streams[s];
-      const size_t of_device = stream.host ? net_.own.size() : stream.rank;
-      const size_t worker = shared ? of_device : s;
+      const proto::Stream::Kind kind = run_.kind_of[s];
+      size_t worker = kind == proto::Stream::HOST ? net_.own.size() : net_.streams[s].rank;
+      if (!shared || kind == proto::Stream::COPY || kind == proto::Stream::HOST_COMPUTE) {
+        worker = at_.workers.size();
+        at_.workers.emplace_back();
+      }
       run_.worker_of.push_back(static_cast<int32_t>(worker));
       at_.workers[worker].streams.push_back(static_cast<int32_t>(s));
     }
@@ -304,12 +307,26 @@ class Clock {
   std::vector<int32_t> sends_;
 };
 
-std::vector<Doing> ClassifyActors(const ActorNet& net, const proto::Program& program) {
+std::vector<proto::Stream::Kind> ListKinds(const ActorNet& net, const proto::Program& program) {
+  std::vector<proto::Stream::Kind> kinds;
+  for (const StreamOrder& stream : net.streams) {
+    kinds.push_back(program.stream(stream.id).kind());
+  }
+  return kinds;
+}
+
+// A copy that is issued among kernels is one, too.
+std::vector<Doing> ClassifyActors(const SimulatedRun& run, const proto::Program& program) {
+  const ActorNet& net = run.net;
   std::vector<Doing> doing;
   for (size_t a = 0; a < net.specs.size(); ++a) {
     const proto::Actor& actor = program.actor(static_cast<int>(net.specs[a].actor));
-    if (net.streams[net.stream_of[a]].host) {
+    const proto::Stream::Kind kind = run.kind_of[net.stream_of[a]];
+    if (kind == proto::Stream::HOST || kind == proto::Stream::HOST_COMPUTE) {
       doing.push_back(Doing::kHost);
+    } else if (kind == proto::Stream::COPY || actor.kernel() == "copy_in" ||
+               actor.kernel() == "copy_out") {
+      doing.push_back(Doing::kCopying);
     } else if (!actor.has_exchange()) {
       doing.push_back(Doing::kComputing);
     } else {
@@ -437,7 +454,8 @@ absl::StatusOr<SimulatedRun> Simulate(const proto::Plan& plan, std::string_view 
     RETURN_IF_ERROR(CheckFirings(run.net, options));
     run.options = options;
     RoundSeconds(run.net, &run.options);
-    run.doing = ClassifyActors(run.net, plan.program(p));
+    run.kind_of = ListKinds(run.net, plan.program(p));
+    run.doing = ClassifyActors(run, plan.program(p));
     run.steps_a_round = std::max<int64_t>(1, plan.program(p).steps_a_round());
     RETURN_IF_ERROR(Clock(&run).Run());
     return run;

@@ -43,8 +43,10 @@ struct SimulateOptions {
   std::vector<double> actor_seconds;  // of one firing, by actor of the program
   std::vector<double> link_seconds;   // the same, of exchanges between processes; empty: none are
   double message_seconds = 0;         // from the end of a firing to a worker other than its own
-  // If true, one worker drives all streams of a device, and one all host streams, one firing after
-  // the other, as the threaded runtime on CPU does. If false, streams run independently.
+  // If true, one worker drives all streams of kernels and exchanges of a device, and one all host
+  // streams, one firing after the other, as the threaded runtime on CPU does; each stream of copies
+  // between device and host, and each of what the host computes for a device, has its own. If
+  // false, streams run independently.
   bool worker_a_device = false;
   // Periods are skipped after this many firings; a shorter run is stored firing by firing.
   int64_t skip_after = kNeverSkip;
@@ -56,8 +58,15 @@ struct SimulateOptions {
   static constexpr int64_t kMostFirings = int64_t{1} << 27;
 };
 
-// The activity of an actor while it fires.
-enum class Doing : uint8_t { kHost, kComputing, kExchangingWithinStage, kExchangingBetweenStages };
+// The activity of an actor while it fires. kHost: of the host, also where it computes for a device;
+// kCopying: between the memories of device and host.
+enum class Doing : uint8_t {
+  kHost,
+  kCopying,
+  kComputing,
+  kExchangingWithinStage,
+  kExchangingBetweenStages
+};
 
 struct SimulatedRun {
   struct Span {
@@ -87,13 +96,14 @@ struct SimulatedRun {
                           // repeats[repeats] it is in
   };
 
-  ActorNet net;                    // one device a stage: rank = stage
-  SimulateOptions options;         // seconds as they were rounded
-  std::vector<int32_t> worker_of;  // by stream
-  std::vector<Doing> doing;        // by concrete actor
-  std::vector<int64_t> first;      // by concrete actor: its first in `spans`; and the end
-  std::vector<Span> spans;         // of stored firings
-  std::vector<int32_t> order;      // concrete actors, as their stored firings began
+  ActorNet net;                              // one device a stage: rank = stage
+  SimulateOptions options;                   // seconds as they were rounded
+  std::vector<proto::Stream::Kind> kind_of;  // by stream
+  std::vector<int32_t> worker_of;            // by stream
+  std::vector<Doing> doing;                  // by concrete actor
+  std::vector<int64_t> first;                // by concrete actor: its first in `spans`; and the end
+  std::vector<Span> spans;                   // of stored firings
+  std::vector<int32_t> order;                // concrete actors, as their stored firings began
   // By element of `order`: 1 if the firing occupied its worker, so that its other streams waited; 0
   // for exchanges between processes, which occupy it for a part of their span.
   std::vector<char> occupies;

@@ -41,15 +41,17 @@ CoreSharing FindCoreSharing(const proto::Cluster& cluster, const proto::Plan& pl
 // host has no limit; neither has a cluster with a level without a size.
 absl::Status CheckDevices(const proto::Cluster& cluster, const Mesh& mesh);
 
-// On CPU devices one worker drives all streams of a device and messages between workers take the
-// first level's latency, as in the threaded runtime. On other devices streams run independently,
-// and primitives have their own latencies. Data between processes takes the time of its link. If
-// kernel threads share cores, all work takes CoreSharing::slowdown() times as long, as if all
-// devices were busy all of the time. If exchanges occupy a part u of the processors
-// (Level.processor_usage), a kernel that runs beside one for s seconds takes u s longer, on average
-// over its firings; the run is first simulated without this, to find these kernels. Proves the plan
-// first, because a file may have been edited, and calls CheckDevices. Periods are skipped after
-// `skip_after` firings; analyses of single firings pass SimulateOptions::kNeverSkip.
+// On CPU devices one worker drives all streams of kernels and exchanges of a device, copies between
+// device and host and the host's kernels have others (SimulateOptions::worker_a_device), and
+// messages between workers take the first level's latency, as in the threaded runtime. On other
+// devices streams run independently, and primitives have their own latencies. Data between
+// processes takes the time of its link. If kernel threads share cores, all work takes
+// CoreSharing::slowdown() times as long, as if all devices were busy all of the time. If exchanges
+// occupy a part u of the processors (Level.processor_usage), a kernel that runs beside one for s
+// seconds takes u s longer, on average over its firings; the run is first simulated without this,
+// to find these kernels. Proves the plan first, because a file may have been edited, and calls
+// CheckDevices. Periods are skipped after `skip_after` firings; analyses of single firings pass
+// SimulateOptions::kNeverSkip.
 inline constexpr int64_t kSkipAfter = int64_t{1} << 18;
 absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const proto::Plan& plan,
                                         std::string_view program, int64_t steps,

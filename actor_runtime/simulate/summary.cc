@@ -1,8 +1,10 @@
 #include "actor_runtime/simulate/summary.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "actor_runtime/simulate/critical_path.h"
+#include "oneflow_core/cost/host_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -29,6 +31,7 @@ class Summarizer {
     const Utilization use = FindUtilization(run_);
     summary->bubble = use.bubble;
     summary->bubble_over_busy = use.bubble_over_busy;
+    summary->moves_to_host = MovesToHost(run_);
     for (int stage = 0; stage < run_.net.own.size(); ++stage) {
       SimulationSummary::Device& device = summary->stages.emplace_back();
       device.stage = stage;
@@ -45,8 +48,9 @@ class Summarizer {
     for (size_t s = 0; s < run_.net.streams.size(); ++s) {
       const StreamOrder& stream = run_.net.streams[s];
       summary->stages[stream.rank].streams.push_back(
-          {stream.name, stream.host, use.stream_busy[s], FindBlocks(s)});
+          {stream.name, run_.kind_of[s] == proto::Stream::HOST, use.stream_busy[s], FindBlocks(s)});
     }
+    AddCopies(summary);
   }
 
   void AddActors(const CriticalPath& path, SimulationSummary* summary) const {
@@ -100,6 +104,20 @@ class Summarizer {
   }
 
  private:
+  void AddCopies(SimulationSummary* summary) const {
+    for (size_t a = 0; a < run_.net.specs.size(); ++a) {
+      const ActorSpec& spec = run_.net.specs[a];
+      const std::optional<HostCopy> copy =
+          FindHostCopy(program_.actor(static_cast<int>(spec.actor)).kernel());
+      if (!copy) continue;
+      SimulationSummary::Device& device = summary->stages[spec.rank];
+      const double a_step =
+          static_cast<double>(run_.net.firings[a]) / static_cast<double>(run_.steps_a_round);
+      (*copy == HostCopy::kToHost ? device.to_host_seconds : device.from_host_seconds) +=
+          a_step * run_.FiringSeconds(static_cast<int32_t>(a));
+    }
+  }
+
   std::string KernelName(size_t actor) const {
     return FormName(program_.actor(static_cast<int>(run_.net.specs[actor].actor)));
   }

@@ -41,8 +41,9 @@ struct SimulationSummary {
   };
   struct Device {
     int stage = 0;
-    int devices = 0;  // that do the same
-    DeviceTime time;  // of a step
+    int devices = 0;                                    // that do the same
+    DeviceTime time;                                    // of a step
+    double to_host_seconds = 0, from_host_seconds = 0;  // of a step, of copies in each direction
     std::vector<Stream> streams;
     int64_t arena_bytes = 0, persistent_bytes = 0;  // as planned
     int64_t peak_bytes = 0;                         // registers in use at once, at most
@@ -77,6 +78,7 @@ struct SimulationSummary {
   int64_t steps_a_round = 1;
   double step_seconds = 0, seconds = 0;
   double bubble = 0, bubble_over_busy = 0;  // Utilization
+  bool moves_to_host = false;               // MovesToHost
   std::optional<double> imbalance;          // of a mixture of experts: 1 is even routing
   double flops_a_device_second = 0;         // all that is computed, on average over the stages
   std::optional<ModelRates> rates;          // the caller's to give

@@ -13,14 +13,24 @@ constexpr size_t kStages = 8;  // of a long list, its first and last
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// The parts of a step, and what is hidden beside them.
-std::string PartsText(const DeviceTime& time, double step) {
+// The parts of a step, and what is hidden beside them. Where only the host's data is copied, which
+// takes next to nothing, exposed copies count as idle.
+std::string PartsText(const SimulationSummary& summary, const SimulationSummary::Device& device) {
+  const DeviceTime& time = device.time;
+  const double step = summary.step_seconds;
   const auto part = [&](const char* what, double seconds) {
     return absl::StrCat(what, " ", TimeText(seconds), " (", PercentText(seconds / step), ")");
   };
-  return absl::StrCat("    ", part("compute", time.compute), ", ",
-                      part("exposed exchange", time.exposed), ", ", part("idle", time.idle),
-                      "; hidden exchange ", TimeText(time.hidden), "\n");
+  const bool copies = summary.moves_to_host;
+  std::string text = absl::StrCat("    ", part("compute", time.compute), ", ",
+                                  part("exposed exchange", time.exposed), ", ",
+                                  copies ? part("exposed copy", time.exposed_copy) + ", " : "",
+                                  part("idle", time.idle + (copies ? 0 : time.exposed_copy)),
+                                  "; hidden exchange ", TimeText(time.hidden), "\n");
+  if (!copies) return text;
+  return absl::StrCat(text, "    hidden copy ", TimeText(time.hidden_copy),
+                      "; the link to the host is busy ", PercentText(device.to_host_seconds / step),
+                      " of a step, from it ", PercentText(device.from_host_seconds / step), "\n");
 }
 
 std::string DeviceText(const SimulationSummary& summary, const SimulationSummary::Device& device) {
@@ -29,7 +39,7 @@ std::string DeviceText(const SimulationSummary& summary, const SimulationSummary
       device.stage, device.devices, device.devices == 1 ? "" : "s", MiB(device.arena_bytes),
       MiB(device.peak_bytes));
   if (summary.step_seconds == 0) return text;
-  text += PartsText(device.time, summary.step_seconds);
+  text += PartsText(summary, device);
   std::string streams;
   for (const SimulationSummary::Stream& stream : device.streams) {
     if (stream.host || stream.seconds_a_step == 0) continue;

@@ -1,6 +1,7 @@
 #include "actor_runtime/simulate/utilization.h"
 
 #include <algorithm>
+#include <string>
 
 namespace oneflow {
 namespace {
@@ -27,14 +28,17 @@ class Together {
 
 // The covered time of a device over the full run.
 struct Covered {
-  Together compute, exchange;
-  Together with_stage;  // compute and exchanges within the stage
-  Together with_all;    // compute and exchanges
+  Together compute, exchange, copy;
+  Together with_stage;     // compute, copies and exchanges within the stage
+  Together with_exchange;  // compute and exchanges
+  Together with_all;       // these and copies
 
   void Repeat(const Covered& period, int64_t times, double seconds) {
     compute.Repeat(period.compute, times, seconds);
     exchange.Repeat(period.exchange, times, seconds);
+    copy.Repeat(period.copy, times, seconds);
     with_stage.Repeat(period.with_stage, times, seconds);
+    with_exchange.Repeat(period.with_exchange, times, seconds);
     with_all.Repeat(period.with_all, times, seconds);
   }
 };
@@ -58,10 +62,11 @@ std::vector<Covered> FindCovered(const SimulatedRun& run, int64_t first_step) {
     if (doing == Doing::kHost) continue;
     const SimulatedRun::Span span = run.FindSpan(actor, firing);
     Covered& device = covered[run.net.specs[actor].rank];
-    const bool computes = doing == Doing::kComputing;
+    const bool computes = doing == Doing::kComputing, copies = doing == Doing::kCopying;
     if (!computes && firing < first_step * run.net.firings[actor]) continue;
-    (computes ? device.compute : device.exchange).Add(span);
+    (computes ? device.compute : copies ? device.copy : device.exchange).Add(span);
     device.with_all.Add(span);
+    if (!copies) device.with_exchange.Add(span);
     if (doing != Doing::kExchangingBetweenStages) device.with_stage.Add(span);
   }
   return covered;
@@ -98,23 +103,36 @@ Utilization FindUtilization(const SimulatedRun& run) {
   const std::vector<Covered> covered = FindCovered(run, first_step);
   double busy = 0;  // of all devices
   for (int32_t rank = 0; rank < run.net.own.size(); ++rank) {
-    const auto& [compute, exchange, with_stage, with_all] = covered[rank];
+    const auto& [compute, exchange, copy, with_stage, with_exchange, with_all] = covered[rank];
     DeviceTime& device = result.devices[rank];
     if (beside[rank]) {
       device.compute = compute.length() / (static_cast<double>(run.options.steps) * round);
     }
     // In the last step, work that would overlap the next step overlaps nothing.
-    device.exposed = std::min((with_all.length() - compute.length()) / steps,
+    device.exposed = std::min((with_exchange.length() - compute.length()) / steps,
                               AtLeastNone(step - device.compute, step));
     device.hidden = AtLeastNone(exchange.length() / steps - device.exposed, step);
-    device.idle = AtLeastNone(step - device.compute - device.exposed, step);
-    busy +=
-        device.compute + std::min((with_stage.length() - compute.length()) / steps, device.exposed);
+    device.exposed_copy = std::min((with_all.length() - with_exchange.length()) / steps,
+                                   AtLeastNone(step - device.compute - device.exposed, step));
+    device.hidden_copy = AtLeastNone(copy.length() / steps - device.exposed_copy, step);
+    device.idle = AtLeastNone(step - device.compute - device.exposed - device.exposed_copy, step);
+    busy += device.compute + std::min((with_stage.length() - compute.length()) / steps,
+                                      device.exposed + device.exposed_copy);
   }
   const double mean = busy / run.net.own.size(), waits = AtLeastNone(step - mean, step);
   if (step > 0) result.bubble = waits / step;
   if (mean > 0) result.bubble_over_busy = waits / mean;
   return result;
+}
+
+bool MovesToHost(const SimulatedRun& run) {
+  for (size_t s = 0; s < run.kind_of.size(); ++s) {
+    const std::string& name = run.net.streams[s].name;
+    if (run.kind_of[s] == proto::Stream::COPY && name != "copy.in" && name != "copy.out") {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace oneflow

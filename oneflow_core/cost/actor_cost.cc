@@ -1,12 +1,14 @@
 #include "oneflow_core/cost/actor_cost.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
+#include "oneflow_core/cost/host_cost.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -64,16 +66,32 @@ class Costing {
       if (IsBetweenProcesses(work, mesh_, cluster)) time.worker = firing;
       return time;
     }
-    if (actor.has_boxing() || actor.has_exchange()) {
+    if (const std::optional<HostCopy> copy = FindHostCopy(actor.kernel())) {
+      ASSIGN_OR_RETURN(const double bytes, BytesWrittenBy(actor));
+      return ActorTime{firing + HostCopySeconds(*copy, bytes, cluster)};
+    }
+    const bool on_host = IsOnHost(actor);
+    if ((actor.has_boxing() && !on_host) || actor.has_exchange()) {
       ASSIGN_OR_RETURN(const BoxingWork work, FindBoxingWork(actor));
       return BoxingTime(work, mesh_, cluster, kernels, far);
     }
     ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
-    return ActorTime{firing + kernels.Seconds(call)};
+    return ActorTime{
+        firing + (on_host ? HostComputeSeconds(call, cluster, kernels) : kernels.Seconds(call))};
   }
 
  private:
   const proto::Register& Reg(int id) const { return *FindRegister(plan_, program_, id); }
+
+  // True if all data that the actor reads and writes, some at least, is in the host's memory.
+  bool IsOnHost(const proto::Actor& actor) const {
+    std::vector<int> data = DataInputs(plan_, program_, actor);
+    const std::vector<int> written = DataOutputs(plan_, program_, actor);
+    data.insert(data.end(), written.begin(), written.end());
+    return !data.empty() && std::all_of(data.begin(), data.end(), [this](int id) {
+      return Reg(id).memory_kind() == proto::HOST;
+    });
+  }
 
   // Of the largest part.
   absl::StatusOr<double> CountBytes(int id) const {

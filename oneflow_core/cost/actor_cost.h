@@ -1,5 +1,5 @@
 // How long the actors of a program take on a cluster: kernels by kernel_cost.h, boxing by
-// boxing_cost.h.
+// boxing_cost.h, copies between device and host, and what the host computes, by host_cost.h.
 //
 //   ASSIGN_OR_RETURN(std::vector<double> seconds, ActorSeconds(plan, program, facts, cluster));
 //
@@ -9,6 +9,9 @@
 //
 // Boxing takes what boxing_cost.h says, the same function that the compiler's prices come from. A
 // firing costs the device's firing_seconds beside its kernel.
+//
+// The host computes what reads and writes data in its memory only: a program that is priced before
+// its streams are written says so by the memory of its registers alone.
 #pragma once
 
 #include <vector>

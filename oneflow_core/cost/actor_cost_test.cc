@@ -182,6 +182,72 @@ TEST_CASE("on accelerators boxing goes over links, on CPUs through memory") {
   CHECK((*Seconds(local, apart))[1] == Approx(1e-6 + 2048e-9));
 }
 
+// Gradients go to the host, which updates a weight of 16 x 32 in its memory, split over two
+// devices; the weight comes back.
+proto::Plan HostUpdatePlan() {
+  constexpr char kPlan[] = R"plan(
+    version: 4 stage_axis: -1 kernel_threads: 1
+    mesh { axis { name: "tensor" size: 2 } }
+    program {
+      name: "train" micro_batches: 1 micro_batch_size: 1
+      register { id: 0 name: "g" }
+      register { id: 1 name: "g.host" memory_kind: HOST }
+      register { id: 2 name: "w.host" memory_kind: HOST fill_mode: UPDATE }
+      register { id: 3 name: "m" memory_kind: HOST fill_mode: UPDATE }
+      register { id: 4 name: "v" memory_kind: HOST fill_mode: UPDATE }
+      register { id: 5 name: "w" }
+      actor { id: 0 name: "g.out" kernel: "copy_out" input { register: 0 } output: 1 }
+      actor {
+        id: 1 name: "w.update" kernel: "adamw" input { register: 1 }
+        output: 2 output: 3 output: 4
+      }
+      actor { id: 2 name: "w.in" kernel: "copy_in" input { register: 2 } output: 5 }
+    })plan";
+  proto::Plan plan;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(kPlan, &plan));
+  for (proto::Register& r : *plan.mutable_program(0)->mutable_register_()) {
+    r.set_dtype(proto::F32);
+    r.set_slot_bytes(1024);
+    r.mutable_layout()->add_dim(16);
+    r.mutable_layout()->add_dim(32);
+    auto* split = r.mutable_layout()->add_split();
+    split->set_dim(1);
+    split->set_axis(0);
+  }
+  plan.mutable_facts()->add_program();
+  return plan;
+}
+
+TEST_CASE("copies take the link to the host, and what is in its memory alone the host computes") {
+  const proto::Plan plan = HostUpdatePlan();
+  proto::Cluster gpus = Machines(proto::Device::CUDA);
+  proto::HostLink* link = gpus.mutable_host_link();
+  link->set_to_host(1e8);
+  link->set_from_host(2e8);
+  link->set_latency(1e-4);
+  link->set_sharing(4);
+  link->set_host_bandwidth(1e7);
+  const auto of_gpu = *Seconds(plan, gpus);
+  CHECK(of_gpu[0] == Approx(1e-6 + 1e-4 + 1024 * 4 / 1e8).epsilon(1e-12));
+  // It reads four values of each parameter, three of which it updates in place.
+  const double bytes = 28 * 16 * 16;
+  CHECK(Call(plan, 1).bytes == bytes);
+  CHECK(of_gpu[1] == Approx(1e-6 + bytes / 1e7).epsilon(1e-12));
+  CHECK(of_gpu[2] == Approx(1e-6 + 1e-4 + 1024 * 4 / 2e8).epsilon(1e-12));
+
+  // A measured copy of old files says nothing: the link does.
+  proto::KernelTime* measured = gpus.mutable_device()->add_kernel_time();
+  measured->set_kernel("copy_out");
+  measured->set_bytes(2048);
+  measured->set_seconds(7);
+  CHECK((*Seconds(plan, gpus))[0] == of_gpu[0]);
+
+  const auto of_cpu = *Seconds(plan, Machines(proto::Device::CPU));
+  CHECK(of_cpu[0] == Approx(1e-6 + 1024 / 0.5e9).epsilon(1e-12));
+  CHECK(of_cpu[1] == Approx(1e-6 + bytes / 1e9).epsilon(1e-12));
+  CHECK(of_cpu[2] == of_cpu[0]);
+}
+
 TEST_CASE("between processes of CPUs the link comes first, then the worker's part") {
   const proto::Plan plan = SmallPlan();
   const auto times = [&](const proto::Cluster& cluster, const std::vector<FarTraffic>& far) {

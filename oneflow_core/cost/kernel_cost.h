@@ -14,7 +14,8 @@
 // each weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs what
 // was measured, and shapes between two measured ones are interpolated. A kernel that was not
 // measured takes the share of all that were: those near it in size and intensity. Copies between
-// the host and the device (copy_in, copy_out) say nothing of other kernels.
+// the host and the device (copy_in, copy_out) say nothing of other kernels, and are priced by
+// host_cost.h.
 //
 // A device that says nothing has 100 GFLOP/s and 10 GB/s.
 #pragma once

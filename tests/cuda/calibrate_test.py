@@ -52,10 +52,13 @@ class CalibrateGpusTest(unittest.TestCase):
         out, err = on_gpu(*QUICK, "--devices=1", "--format=json", "--out=gpu.textproto", cwd=self.dir)
         cluster = json.loads(out)
         self.check_device(cluster["device"])
+        for name in ["to_host", "from_host", "latency"]:
+            self.assertTrue(math.isfinite(cluster["host_link"][name]) and cluster["host_link"][name] > 0, name)
         self.assertNotIn("level", cluster)
         with open(self.dir + "/gpu.textproto", encoding="utf-8") as file:
             text = file.read()
         self.assertIn("# The link between GPUs was not measured: there is one GPU.", text)
+        self.assertIn("# host_link: of one GPU that copies alone.", text)
         lines = err.splitlines()
         self.assertEqual([line.split(" ")[0] for line in lines], [f"{i + 1}/{len(lines)}" for i in range(len(lines))])
 

@@ -212,6 +212,10 @@ class BadInputTest(BadInputCase):
                               (b"level { bandwidth: 0.5 }", ["level[0].bandwidth is 0.5 a second"]),
                               (b"level { latency: 1e308 }", ["level[0].latency is 1e+308 seconds", "at most 3600"]),
                               (b"device { firing_seconds: 1e5 }", ["device.firing_seconds is 100000 seconds"]),
+                              (b"host_link { to_host: 1e-3 }", ["host_link.to_host is 0.001 a second", "leave it out"]),
+                              (b"host_link { from_host: 1e30 }", ["host_link.from_host is 1e+30 a second"]),
+                              (b"host_link { host_bandwidth: 0.5 }", ["host_link.host_bandwidth is 0.5 a second"]),
+                              (b"host_link { latency: 1e4 }", ["host_link.latency is 10000 seconds", "at most 3600"]),
                               (b'device { kernel_time { kernel: "lineer" seconds: 1 } }', ["device.kernel_time[0].kernel is \"lineer\"", '"linear"'])]:
             with self.subTest(fields):
                 self.write("endless.textproto", fields)
@@ -231,6 +235,12 @@ class BadInputTest(BadInputCase):
                                b'level { protocol { name: "Simple" ring_share: 1 tree_share: 1 } }',
                                ['level[1].protocol[0] is "Simple", level[0]\'s is "LL"']),
                               (b"cores: -1", ["cores is -1"]),
+                              (b"host_link { to_host: -1 }", ["host_link.to_host is -1", "leave it out"]),
+                              (b"host_link { from_host: nan }", ["host_link.from_host is nan"]),
+                              (b"host_link { latency: -1 }", ["host_link.latency is -1"]),
+                              (b"host_link { sharing: -2 }", ["host_link.sharing is -2"]),
+                              (b"host_link { sharing: 2000 }", ["host_link.sharing is 2000 devices", "at most 1024"]),
+                              (b"host_link { host_bandwidth: inf }", ["host_link.host_bandwidth is inf"]),
                               (b"level { processor_usage: 1 }", ["level[0].processor_usage is 1", "0 to 0.9"]),
                               (b"level { sleeping_latency: inf }", ["level[0].sleeping_latency is inf"]),
                               (b"level { size: -2 }", ["level[0].size is -2"]),

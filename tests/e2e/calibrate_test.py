@@ -36,6 +36,8 @@ class CalibrateTest(unittest.TestCase):
                 self.assertIn(name, device)
             for name in ["latency", "sleeping_latency", "bandwidth"]:
                 self.assertIn(name, level)
+            for name in ["to_host", "from_host"]:
+                self.assertIn(name, cluster["host_link"])
             kernels = {(k["kernel"], k["dtype"]) for k in device["kernel_time"]}
             for kernel in ["linear", "linear_grad_weight", "attention", "layer_norm", "gelu", "add", "adamw"]:
                 self.assertIn((kernel, "F32"), kernels)

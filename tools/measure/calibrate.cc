@@ -42,8 +42,9 @@ class Calibration {
   explicit Calibration(const CalibrateOptions& options)
       : options_(options),
         ladders_(CallsToTime(proto::CPU)),
-        // Memory, a transfer, a firing, two kinds of message; two kinds of message over two links.
-        total_(CountCalls() + 5 + (options.processes > 1 ? 4 : 0)),
+        // Memory, a transfer, copies to the host's arena, a firing, two kinds of message; two kinds
+        // of message over two links.
+        total_(CountCalls() + 6 + (options.processes > 1 ? 4 : 0)),
         budget_(options.seconds / total_) {}
 
   absl::StatusOr<proto::Cluster> Measure() {
@@ -112,6 +113,18 @@ class Calibration {
                      TimeKernel({kCopyKernel, {{{kTransferElements}}}, {}}, options_.threads,
                                 budget_, options_.devices));
     level_.set_bandwidth(transfer.bytes / 2 / transfer.seconds);
+    return MeasureHostLink();
+  }
+
+  // A CPU device's arena in host memory is memory like its own: both directions are the same copy,
+  // by one thread of each device, all at the same time.
+  absl::Status MeasureHostLink() {
+    Next("copies to the host's arena");
+    ASSIGN_OR_RETURN(const MemoryRate memory,
+                     MeasureMemory(options_.devices, kMemoryBytes, budget_));
+    const double copied = memory.copy / 2 / options_.devices;
+    cluster_.mutable_host_link()->set_to_host(copied);
+    cluster_.mutable_host_link()->set_from_host(copied);
     return absl::OkStatus();
   }
 

@@ -102,9 +102,25 @@ class Calibration {
           TimeHostCopy(backend_, kind, bytes, budget_ / static_cast<double>(std::size(kCopies)));
       RETURN_IF_ERROR(Annotate(time.status(), kind));
       Add(kind, DType::kU8, absl::StrCat("[", bytes, "]"), *time);
+      SetHostLink(kind, static_cast<double>(bytes), time->seconds);
       if (time->host_seconds > kLongest * budget_) break;
     }
     return absl::OkStatus();
+  }
+
+  // The smallest copies are nothing but latency, and the larger ones say the bandwidth. One GPU
+  // copies alone: how many share a link is not measured.
+  void SetHostLink(const std::string& kind, double bytes, double seconds) {
+    proto::HostLink& link = *cluster_.mutable_host_link();
+    if (bytes == static_cast<double>(kCopies[0])) {
+      link.set_latency(std::max(link.latency(), seconds));
+    }
+    const double moving = std::max(seconds - link.latency(), seconds / 2);
+    if (kind == "copy_in") {
+      link.set_from_host(std::max(link.from_host(), bytes / moving));
+    } else {
+      link.set_to_host(std::max(link.to_host(), bytes / moving));
+    }
   }
 
   absl::Status MeasureLink() {

@@ -9,11 +9,13 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/cost/boxing_cost.h"
+#include "oneflow_core/cost/host_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/actor_plans.h"
 #include "tools/measure/actor_time.h"
 #include "tools/measure/kernel_time.h"
+#include "tools/measure/memory_rate.h"
 
 namespace oneflow {
 namespace {
@@ -21,6 +23,7 @@ namespace {
 constexpr int kChain = 64;
 constexpr double kActorSeconds = 0.01;  // to spend on each of two kinds of plan
 constexpr int64_t kCopyElements = int64_t{1} << 16;
+constexpr int64_t kHostBytes = int64_t{1} << 25;
 
 bool HasOneSourceEach(const KernelSetup& setup) {
   return std::all_of(setup.in.begin(), setup.in.end(),
@@ -50,7 +53,7 @@ absl::StatusOr<std::vector<Call>> FindCalls(const proto::Plan& plan, const proto
                                             const KernelSetups& setups, const KernelCost& cost) {
   std::map<std::tuple<std::string, DType, double, double>, Call> calls;
   for (const proto::Actor& actor : program.actor()) {
-    if (actor.has_boxing() || actor.has_exchange()) continue;
+    if (actor.has_boxing() || actor.has_exchange() || FindHostCopy(actor.kernel())) continue;
     const KernelSetup* setup = setups.Find(actor.name(), actor.kernel());
     if (setup == nullptr) continue;
     ASSIGN_OR_RETURN(const CallWork work,
@@ -87,6 +90,20 @@ absl::Status MeasureCopies(int threads, const Turns& turns, double budget, proto
   return absl::OkStatus();
 }
 
+// One thread of each device copies to the host's arena, and back.
+absl::Status MeasureHostLink(const Turns& turns, double budget, proto::HostLink* link) {
+  ASSIGN_OR_RETURN(const MemoryRate memory, MeasureMemory(turns.devices, kHostBytes, budget));
+  const double copied = memory.copy / 2 / turns.devices / turns.longer;
+  link->set_to_host(copied);
+  link->set_from_host(copied);
+  return absl::OkStatus();
+}
+
+bool CopiesToHost(const proto::Program& program) {
+  return std::any_of(program.actor().begin(), program.actor().end(),
+                     [](const proto::Actor& a) { return FindHostCopy(a.kernel()).has_value(); });
+}
+
 }  // namespace
 
 void KernelSetups::Add(const KernelSetup& setup) {
@@ -111,6 +128,9 @@ absl::StatusOr<proto::Cluster> MeasurePlan(const proto::Plan& plan, const Kernel
   const double budget = options.seconds / static_cast<double>(calls.size() + 2);
   const Turns turns = MakeTurns(options);
   RETURN_IF_ERROR(MeasureCopies(options.threads, turns, budget, &device));
+  if (CopiesToHost(*program)) {
+    RETURN_IF_ERROR(MeasureHostLink(turns, budget, cluster.mutable_host_link()));
+  }
   for (const Call& call : calls) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (spent.count() > options.seconds) break;

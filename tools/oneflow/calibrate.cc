@@ -43,6 +43,9 @@ std::string GpuFileText(const proto::Cluster& cluster, const std::string& fields
         "# The link between GPUs was not measured: there is one GPU. A plan for more is priced at\n"
         "# 1 us and 10 GB/s; a level, as in examples/clusters/, says otherwise.\n";
   }
+  text +=
+      "# host_link: of one GPU that copies alone. Add `sharing` where GPUs share a switch, and\n"
+      "# `host_bandwidth`, which the host's processors reach in its memory: else it is 10 GB/s.\n";
   return text + fields;
 }
 
@@ -65,6 +68,13 @@ std::string KernelLines(const proto::Device& device) {
   return text;
 }
 
+std::string HostLine(const proto::HostLink& link) {
+  std::string text = absl::StrFormat("to the host's memory: %.1f GB/s, from it %.1f GB/s",
+                                     link.to_host() / 1e9, link.from_host() / 1e9);
+  if (link.latency() > 0) absl::StrAppendFormat(&text, "; a copy %.1f us", link.latency() * 1e6);
+  return text + "\n";
+}
+
 std::string GpuSummary(const proto::Cluster& cluster) {
   const proto::Device& device = cluster.device();
   std::string text = absl::StrCat(cluster.name(), "\n", KernelLines(device));
@@ -73,6 +83,7 @@ std::string GpuSummary(const proto::Cluster& cluster) {
   absl::StrAppendFormat(&text, "memory: copies %.1f GB/s, reads %.1f GB/s; a launch: %.2f us\n",
                         device.memory_bandwidth() / 1e9, device.read_bandwidth() / 1e9,
                         device.firing_seconds() * 1e6);
+  text += HostLine(cluster.host_link());
   if (cluster.level_size() == 0) return text + "between GPUs: not measured, there is one\n";
   const proto::Level& level = cluster.level(0);
   absl::StrAppendFormat(&text, "between %d GPUs: %.1f us, %.1f GB/s\n", level.size(),
@@ -88,6 +99,7 @@ std::string Summary(const proto::Cluster& cluster) {
   text += KernelLines(device);
   absl::StrAppendFormat(&text, "memory: copies %.1f GB/s, reads %.1f GB/s\n",
                         device.memory_bandwidth() / 1e9, device.read_bandwidth() / 1e9);
+  text += HostLine(cluster.host_link());
   absl::StrAppendFormat(&text, "a firing: %.1f ns\n", device.firing_seconds() * 1e9);
   for (int l = 1; l < cluster.level_size(); ++l) {
     const proto::Level& far = cluster.level(l);

@@ -92,7 +92,8 @@ class Numbers {
   static bool IsUsage(const FieldDescriptor& field) { return field.name() == "processor_usage"; }
 
   static bool IsRate(const FieldDescriptor& field) {
-    return field.name().starts_with("peak_flops") || field.name().ends_with("bandwidth");
+    return field.name().starts_with("peak_flops") || field.name().ends_with("bandwidth") ||
+           field.name() == "to_host" || field.name() == "from_host";
   }
 
   // 0 of what is no number.
@@ -152,6 +153,15 @@ absl::Status CheckLevels(const proto::Cluster& cluster, std::string_view where) 
   return absl::OkStatus();
 }
 
+// A bandwidth is divided by the devices that share it, and all of a node may.
+absl::Status CheckHostLink(const proto::HostLink& link, std::string_view where) {
+  constexpr int kMost = 1024;
+  if (link.sharing() <= kMost) return absl::OkStatus();
+  return InputError(
+      where, absl::StrCat("host_link.sharing is ", link.sharing(), " devices of one host"),
+      absl::StrCat("use at most ", kMost, ", or leave it out: each device has its own link"));
+}
+
 // A measurement of a kernel that does not exist would count for all kernels that were not measured.
 absl::Status CheckKernels(const proto::Device& device, std::string_view where) {
   for (int k = 0; k < device.kernel_time_size(); ++k) {
@@ -173,6 +183,7 @@ absl::Status CheckKernels(const proto::Device& device, std::string_view where) {
 absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where) {
   RETURN_IF_ERROR(Numbers(where).Check(cluster, ""));
   RETURN_IF_ERROR(CheckLevels(cluster, where));
+  RETURN_IF_ERROR(CheckHostLink(cluster.host_link(), where));
   RETURN_IF_ERROR(CheckKernels(cluster.device(), where));
   const proto::Device& device = cluster.device();
   if (device.kernel_threads() > kMaxKernelThreads) {

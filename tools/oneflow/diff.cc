@@ -56,6 +56,10 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
     add("compute", &DeviceTime::compute);
     add("exposed exchange", &DeviceTime::exposed);
     add("hidden exchange", &DeviceTime::hidden);
+    if (MovesToHost(of_a.run) || MovesToHost(of_b.run)) {
+      add("exposed copy", &DeviceTime::exposed_copy);
+      add("hidden copy", &DeviceTime::hidden_copy);
+    }
     add("idle", &DeviceTime::idle);
   }
   return differs ? "" : absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s, both\n");

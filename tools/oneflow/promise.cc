@@ -41,6 +41,8 @@ DeviceTime Mean(const std::vector<DeviceTime>& devices) {
     mean.exposed += device.exposed / n;
     mean.hidden += device.hidden / n;
     mean.idle += device.idle / n;
+    mean.exposed_copy += device.exposed_copy / n;
+    mean.hidden_copy += device.hidden_copy / n;
   }
   return mean;
 }
@@ -49,6 +51,8 @@ void AddTimes(const DeviceTime& time, double bubble, Json* json) {
   (*json)["compute_seconds"] = time.compute;
   (*json)["exposed_exchange_seconds"] = time.exposed;
   (*json)["hidden_exchange_seconds"] = time.hidden;
+  (*json)["exposed_copy_seconds"] = time.exposed_copy;
+  (*json)["hidden_copy_seconds"] = time.hidden_copy;
   (*json)["idle_seconds"] = time.idle;
   (*json)["bubble"] = bubble;
 }
@@ -125,7 +129,16 @@ std::string TookText(const Promise& promise, const Took& took) {
     text += Row("  compute", TimeText(promise.mean.compute), TimeText(use.mean.compute),
                 Off(promise.mean.compute, use.mean.compute));
     text += Row("  exposed exchange", TimeText(promise.mean.exposed), TimeText(use.mean.exposed));
-    text += Row("  idle", TimeText(promise.mean.idle), TimeText(use.mean.idle));
+    // Copies of the host's data alone take next to nothing.
+    const bool copies = MovesToHost(promise.run);
+    const auto idle = [&](const DeviceTime& time) {
+      return TimeText(time.idle + (copies ? 0 : time.exposed_copy));
+    };
+    if (copies) {
+      text += Row("  exposed copy", TimeText(promise.mean.exposed_copy),
+                  TimeText(use.mean.exposed_copy));
+    }
+    text += Row("  idle", idle(promise.mean), idle(use.mean));
     text += Row("bubble", PercentText(promise.bubble), PercentText(use.bubble));
   }
   text += Row("memory of a device", Bytes(promise.device_bytes), Bytes(took.device_bytes));
