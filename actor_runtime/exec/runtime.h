@@ -40,7 +40,8 @@ namespace oneflow {
 
 struct RuntimeOptions {
   // Kernel threads in total: each device's kernels get threads / devices of them, at least 1, at
-  // most the plan's kernel_threads. Results do not depend on it.
+  // most the plan's kernel_threads. What the host computes for a device has as many besides.
+  // Results do not depend on it.
   int threads = 1;
   RankRange ranks;  // the devices of this process; empty: all
   // Makes communicators for groups with members in other processes. It makes new ones after an

@@ -17,7 +17,7 @@ namespace oneflow {
 //  5. a report fires once a step;
 //  6. a sum over devices is of what its table lets be parts of a sum, a maximum likewise;
 //  7. the slots it touches have the bytes of their largest part, rounded up to 64, and the
-//     workspace is enough for plan.kernel_threads.
+//     workspace is enough for plan.kernel_threads, on a HOST_COMPUTE stream of a CPU's kernel.
 // An actor without a kernel touches control registers only.
 absl::Status VerifyKernels(const PlanNet& net);
 

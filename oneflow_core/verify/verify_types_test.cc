@@ -6,7 +6,9 @@
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/net/plan_for_test.h"
+#include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/verify/edited_plans.h"
+#include "oneflow_core/verify/verify_kernels.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
@@ -251,6 +253,25 @@ TEST_CASE("memory of the host, and who touches it") {
   // Also without memory of the host.
   CheckEach(ForwardBackward(), {{kind(0, proto::Stream::HOST_COMPUTE),
                                  "actor f: touches h, which is in memory of kind DEVICE"}});
+}
+
+TEST_CASE("a kernel that the host computes for a GPU has the workspace of a CPU's") {
+  PlanBuilder b;
+  const int x = b.Register("x"), sum = b.Register("sum", 0, 1, 1);
+  b.At(sum).set_dtype(proto::F64), b.At(sum).mutable_layout()->clear_dim();
+  b.Stream("squares", 0, {{{b.Segment("U", 0, {b.Actor("squares", 0, {{x}}, {sum})})}, 1}});
+  Plan plan = b.Finish();
+  Act(plan, 0).set_kernel("sum_squares");
+  const auto verdict = [&plan] {
+    const absl::StatusOr<PlanNet> net = MakePlanNet(plan, plan.program(0));
+    REQUIRE(net.ok());
+    return std::string(ToStd(VerifyKernels(*net).message()));
+  };
+  CHECK(verdict().empty());
+  plan.set_device_kind(proto::CUDA);
+  CHECK_THAT(verdict(), Catch::Contains("has 0 bytes of workspace, kernel sum_squares needs"));
+  Str(plan, 0).set_kind(proto::Stream::HOST_COMPUTE);
+  CHECK(verdict().empty());
 }
 
 TEST_CASE("rates") {

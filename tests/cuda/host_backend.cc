@@ -81,17 +81,17 @@ class HostKernel {
 
 }  // namespace
 
-DeviceBackend HostBackend(int gpus) {
+DeviceBackend HostBackend(int gpus, const KernelFactory& make_kernel) {
   DeviceBackend backend;
   backend.kind = proto::CUDA;
   backend.make_device = [gpus](int rank) { return cuda::MakeCudaDevice(rank % gpus); };
-  backend.make_kernel = [shared = std::make_shared<Shared>()](
+  backend.make_kernel = [make_kernel, shared = std::make_shared<Shared>()](
                             Device&, const KernelSetup& s) -> absl::StatusOr<Kernel> {
     if (cuda::IsCopy(s)) return cuda::MakeCopy(s);
     KernelSetup setup = s;
     setup.threads = 1;
     setup.workspace_bytes = kWorkspace;
-    ASSIGN_OR_RETURN(Kernel kernel, MakeKernel(setup));
+    ASSIGN_OR_RETURN(Kernel kernel, make_kernel(setup));
     return Kernel(HostKernel(std::move(kernel), shared));
   };
   return backend;

@@ -6,7 +6,7 @@
 
 namespace oneflow {
 
-// Ranks share `gpus` GPUs in turn.
-DeviceBackend HostBackend(int gpus);
+// Ranks share `gpus` GPUs in turn. `make_kernel`: makes the CPU's kernels.
+DeviceBackend HostBackend(int gpus, const KernelFactory& make_kernel = MakeKernel);
 
 }  // namespace oneflow
