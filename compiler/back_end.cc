@@ -118,6 +118,9 @@ constexpr BackEndStep kSteps[] = {
     {"bound_copies", [](const BackEndState& s) { return !s.draft.lower.offload.empty(); },
      [](BackEndState* s) {
        BoundCopies(CopiesAhead(*s), &s->lowered);
+       // What keeps an order costs a firing.
+       s->seconds.resize(s->lowered.program.actor_size(),
+                         s->draft.lower.cluster.device().firing_seconds());
        return absl::OkStatus();
      }},
     {"schedule", nullptr,
