@@ -18,8 +18,10 @@ namespace {
 // Variables of an update that are copied together take up to this share of the bytes of the largest.
 constexpr double kSmall = 0.25;
 
+// The host's own actors, and the copies of a GPU for them, access what they need as they are.
 bool IsHost(Lane lane) {
-  return lane == Lane::kHostIn || lane == Lane::kHostOut || lane == Lane::kHostUpdate;
+  return lane == Lane::kHostIn || lane == Lane::kHostOut || lane == Lane::kCopyIn ||
+         lane == Lane::kCopyOut || lane == Lane::kHostUpdate;
 }
 
 class HostMover {
