@@ -73,9 +73,8 @@ class HostRest {
   }
 
   bool IsReadInMicroBatches(TensorId t) const {
-    return std::any_of(uses_[t].begin(), uses_[t].end(), [&](const Use& use) {
-      return !IsOnceAStep(graph_.ops[use.op].phase);
-    });
+    return std::any_of(uses_[t].begin(), uses_[t].end(),
+                       [&](const Use& use) { return !IsOnceAStep(graph_.ops[use.op].phase); });
   }
 
   // What is made of `w` before the first micro-batch, in op order.

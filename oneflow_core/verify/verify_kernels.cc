@@ -341,7 +341,8 @@ class ActorOp {
   // Empty where the attribute is missing, or of another type: CheckForm says so.
   static std::vector<int64_t> Ints(const Op& op, std::string_view key) {
     const auto it = op.attrs.find(key);
-    const auto* ints = it == op.attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+    const auto* ints =
+        it == op.attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
     return ints == nullptr ? std::vector<int64_t>() : *ints;
   }
 
