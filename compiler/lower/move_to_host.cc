@@ -184,6 +184,14 @@ class HostMover {
     copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, {Part::kPrepare}, position, {}});
   }
 
+  // Where in the order of its micro-batch's compute a register is complete; what an update makes
+  // comes after all that.
+  int ReadyAt(int id) const {
+    const int writer = order_.FindWriter(id);
+    if (writer < 0 || order_.task(writer).part == Part::kUpdate) return TaskOrder::kNowhere;
+    return order_.Position(writer);
+  }
+
   // A host's actor reads what devices write by way of copies; several such actors share one.
   void CopyInputsOut(int a) {
     for (int i = 0; i < lowered_.program.actor(a).input_size(); ++i) {
@@ -196,7 +204,8 @@ class HostMover {
         host->second = AddRegister(before.register_(), ".host", proto::HOST);
         const int copy = AddCopy(Lane::kOffloadOut, before.register_(), host->second, a);
         *MutableActor(copy)->mutable_input(0) = before;
-        copies_.push_back({copy, r.stage(), Lane::kOffloadOut, task, order_.Position(a), {}});
+        copies_.push_back({copy, r.stage(), Lane::kOffloadOut, task,
+                           ReadyAt(before.register_()), {before.register_(), -1}});
       }
       Redirect({a, i}, host->second, 1);
     }
