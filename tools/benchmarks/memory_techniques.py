@@ -90,7 +90,7 @@ CASES += [
          "--batch=8 --loss_pieces=auto", "", (
              Plan("recompute", "--recompute=full", memory=UNLIMITED),
              Plan("all offloaded", "--recompute=full " + ONE_CARD),
-             Plan("all offloaded", "--recompute=selective " + ONE_CARD))),
+             Plan("all offloaded", "--recompute=selective --prefetch=1 " + ONE_CARD))),
     llama_70b("8 A100-80G", "a100"),
     llama_70b("8 H100-80G", "h100"),
 ]
