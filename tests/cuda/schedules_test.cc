@@ -110,7 +110,7 @@ TEST_CASE("so do registers that rest in the host's memory, and updates of the ho
       for (const char* what : {"activations:all", "states", "weights", "none",
                                "activations:all,states,weights", "activations:all,weights"}) {
         ++turn;
-        if (std::getenv("ONEFLOW_TEST_FULL") == nullptr && turn % 5 != 0) continue;
+        if (std::getenv("ONEFLOW_TEST_FULL") == nullptr && turn % 7 != 0) continue;
         SmallRun run = Small(mesh);
         run.schedule = schedule;
         run.offload = *ParseOffload("--offload=", what);

@@ -150,8 +150,7 @@ TEST_CASE("offloading changes no bit, and the update of the host next to none") 
       run.offload.update_on_host = true;
       const double apart = MostApart(Train(OnGpu(run, &*other)), expected);
       INFO((narrow ? "bf16, " : "f32, ") << what << ": " << apart);
-      WARN((narrow ? "bf16, " : "f32, ") << what << ": " << apart);
-      CHECK(apart <= 1e-6);
+      CHECK(apart <= 1e-6);  // 8e-8 in f32, 2e-9 in bf16
       CHECK(emulated::Diagnostics().empty());
     }
   }

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/model/offload.h"
 #include "oneflow_core/plan/arenas.h"
+#include "oneflow_core/verify/verify_plan.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -267,6 +269,87 @@ TEST_CASE("A plan goes on with the checkpoint of another") {
       CHECK(trained.result.norms == expected.result.norms);
       CHECK(trained.variables == expected.variables);
     }
+  }
+}
+
+// Of a program, that `is` of; null: none is.
+proto::Actor* FindActor(proto::Program* program,
+                        const std::function<bool(const proto::Actor&)>& is) {
+  for (proto::Actor& actor : *program->mutable_actor()) {
+    if (is(actor)) return &actor;
+  }
+  return nullptr;
+}
+
+proto::Register* MutableRegister(proto::Plan* plan, proto::Program* program, int id) {
+  const int own = id - plan->persistent_size();
+  return own < 0 ? plan->mutable_persistent(id) : program->mutable_register_(own);
+}
+
+// The last input that holds data: an old value, where some are read apart.
+int FindOld(proto::Plan* plan, proto::Program* program, const proto::Actor& update) {
+  int i = update.input_size() - 1;
+  while (MutableRegister(plan, program, update.input(i).register_())->slot_bytes() == 0) --i;
+  return i;
+}
+
+TEST_CASE("Updates and copies that were edited are refused") {
+  SmallRun run = MakeRun({"data=2", "states", proto::F32, false, "1f1b", ""});
+  const proto::Plan good = PlanWith(run, Parse("activations:all,states"));
+  REQUIRE(VerifyPlan(good).ok());
+  const auto updates = [](const proto::Actor& actor) { return actor.kernel() == "adamw"; };
+  const auto copies = [](const proto::Actor& actor) { return actor.kernel() == "copy_out"; };
+  using Ints = google::protobuf::RepeatedField<int64_t>;
+  struct Edit {
+    std::function<void(proto::Plan*, proto::Program*, proto::Actor* update, Ints* apart)> make;
+    std::string refusal;
+  };
+  const std::vector<Edit> edits = {
+      {[](auto*, auto*, auto*, Ints* apart) { apart->Set(0, 3); }, "updates no output 3"},
+      {[](auto*, auto*, auto*, Ints* apart) { apart->Set(0, -1); }, "updates no output -1"},
+      {[](auto*, auto*, auto*, Ints* apart) { apart->Set(1, apart->Get(0)); }, "twice"},
+      {[](proto::Plan* plan, proto::Program* train, proto::Actor* update, auto*) {
+         update->mutable_input()->DeleteSubrange(FindOld(plan, train, *update), 1);
+       },
+       "actor "},
+      {[](auto*, auto*, auto*, Ints* apart) { apart->Clear(); }, "which is filled afresh"},
+      {[](auto*, auto*, auto*, Ints* apart) { apart->Add(0), apart->Add(1), apart->Add(2); },
+       "twice"},
+      {[](auto*, auto*, proto::Actor* update, auto*) {
+         (*update->mutable_attr())["apart"].set_i(1);
+       },
+       "apart"},
+      {[](proto::Plan* plan, proto::Program* train, proto::Actor* update, Ints* apart) {
+         const int old = update->input(FindOld(plan, train, *update)).register_();
+         update->set_output(static_cast<int>(apart->Get(1)), old);
+       },
+       "two writers"},
+      {[&](auto*, proto::Program* train, auto*, auto*) {
+         FindActor(train, copies)->set_kernel("copy_in");
+       },
+       "in memory of kind"},
+      {[&](proto::Plan* plan, proto::Program* train, auto*, auto*) {
+         const int to = FindActor(train, copies)->output(0);
+         MutableRegister(plan, train, to)->set_memory_kind(proto::DEVICE);
+       },
+       ""},
+      {[&](proto::Plan* plan, proto::Program* train, auto*, auto*) {
+         const int to = FindActor(train, copies)->output(0);
+         MutableRegister(plan, train, to)->mutable_layout()->clear_split();
+       },
+       ""}};
+  for (size_t i = 0; i < edits.size(); ++i) {
+    proto::Plan plan = good;
+    proto::Program* train = plan.mutable_program(1);
+    proto::Actor* update = FindActor(train, updates);
+    REQUIRE(update != nullptr);
+    REQUIRE(update->attr().at("apart").ints().value_size() == 2);
+    edits[i].make(&plan, train, update,
+                  (*update->mutable_attr())["apart"].mutable_ints()->mutable_value());
+    const std::string why(VerifyPlan(plan).message());
+    WARN("edit " << i << ": " << why);
+    CHECK_THAT(why, Catch::Contains(edits[i].refusal));
+    CHECK(why != "");
   }
 }
 
