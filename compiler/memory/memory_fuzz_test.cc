@@ -227,7 +227,7 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
 
 TEST_CASE("so it is where registers rest in the host's memory") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  const int programs = full ? 10'000 : 200;
+  const int programs = full ? 10'000 : 400;
   Counts counts;
   int with_copies = 0;
   for (int seed = 0; seed < programs; ++seed) {
