@@ -13,6 +13,7 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
@@ -63,6 +64,19 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
   return prediction;
 }
 
+void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+                   Headline* headline) {
+  if (!RestsOnHost(plan)) return;
+  for (const proto::StageMemory& memory : plan.memory()) {
+    if (memory.kind() != proto::HOST) continue;
+    headline->host_bytes_a_device = std::max(headline->host_bytes_a_device, memory.arena_bytes());
+  }
+  if (!cluster.ok() || !KnowsNodes(*cluster)) return;
+  const NodeMemory node = FindNodeMemory(plan, *cluster);
+  headline->host_bytes_a_node = node.bytes;
+  headline->devices_of_node = node.devices;
+}
+
 }  // namespace
 
 Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
@@ -81,6 +95,7 @@ Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Clust
     if (memory.kind() != proto::DEVICE) continue;
     headline.bytes_a_device = std::max(headline.bytes_a_device, memory.arena_bytes());
   }
+  AddHostMemory(plan, cluster, &headline);
   if (cluster.ok()) {
     headline.cluster = cluster->name();
     headline.capacity = cluster->device().memory_bytes();
@@ -104,6 +119,14 @@ std::string HeadlineText(const Headline& headline) {
     absl::StrAppendFormat(&text, " of %s, %.1f %%", BytesText(headline.capacity),
                           100.0 * static_cast<double>(headline.bytes_a_device) /
                               static_cast<double>(headline.capacity));
+  }
+  if (headline.host_bytes_a_device > 0) {
+    absl::StrAppend(&text, "\nmemory of the host: ", BytesText(headline.host_bytes_a_device), " a ",
+                    device);
+    if (headline.devices_of_node > 0) {
+      absl::StrAppend(&text, ", ", BytesText(headline.host_bytes_a_node), " a node of ",
+                      headline.devices_of_node);
+    }
   }
   text += "\npredicted: ";
   if (headline.prediction) {
@@ -129,6 +152,10 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
                  {"bytes_a_device", headline.bytes_a_device},
                  {"device_capacity_bytes", headline.capacity},
                  {"cluster", headline.cluster}};
+  if (headline.host_bytes_a_device > 0) {
+    member["host_bytes_a_device"] = headline.host_bytes_a_device;
+  }
+  if (headline.host_bytes_a_node > 0) member["host_bytes_a_node"] = headline.host_bytes_a_node;
   if (headline.prediction) {
     member["step_seconds"] = headline.prediction->step_seconds;
     member["tokens_a_second"] = headline.prediction->tokens_a_second;
