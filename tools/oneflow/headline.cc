@@ -13,6 +13,7 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/cost/host_cost.h"
 #include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -71,7 +72,15 @@ void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>
     if (memory.kind() != proto::HOST) continue;
     headline->host_bytes_a_device = std::max(headline->host_bytes_a_device, memory.arena_bytes());
   }
-  if (!cluster.ok() || !KnowsNodes(*cluster)) return;
+  if (!cluster.ok()) return;
+  const proto::Program* train = FindProgram(plan, "train");
+  const bool computes =
+      train != nullptr &&
+      std::any_of(train->stream().begin(), train->stream().end(), [](const proto::Stream& stream) {
+        return stream.kind() == proto::Stream::HOST_COMPUTE;
+      });
+  headline->assumed_of_host = AssumedOfHost(*cluster, computes);
+  if (!KnowsNodes(*cluster)) return;
   const NodeMemory node = FindNodeMemory(plan, *cluster);
   headline->host_bytes_a_node = node.bytes;
   headline->devices_of_node = node.devices;
@@ -137,6 +146,10 @@ std::string HeadlineText(const Headline& headline) {
     }
     if (p.mfu) absl::StrAppendFormat(&text, ", MFU %s", PercentText(*p.mfu));
     absl::StrAppendFormat(&text, ", bubble %s, on %s", PercentText(p.bubble), headline.cluster);
+    if (!headline.assumed_of_host.empty()) {
+      absl::StrAppend(&text, "; it says nothing of the link to the host, which is taken to have ",
+                      headline.assumed_of_host);
+    }
   } else {
     text += "no time of a step: " + headline.why_none;
   }
@@ -156,6 +169,7 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
     member["host_bytes_a_device"] = headline.host_bytes_a_device;
   }
   if (headline.host_bytes_a_node > 0) member["host_bytes_a_node"] = headline.host_bytes_a_node;
+  if (!headline.assumed_of_host.empty()) member["assumed_of_host"] = headline.assumed_of_host;
   if (headline.prediction) {
     member["step_seconds"] = headline.prediction->step_seconds;
     member["tokens_a_second"] = headline.prediction->tokens_a_second;

@@ -35,7 +35,8 @@ struct Headline {
   int64_t host_bytes_a_device = 0;  // of the stage that needs most
   int64_t host_bytes_a_node = 0;    // of the node that needs most; 0: the cluster has no such level
   int64_t devices_of_node = 0;      // that node's
-  std::string cluster;         // its name; "" without one
+  std::string assumed_of_host;      // of which the cluster says nothing (cost/host_cost.h)
+  std::string cluster;              // its name; "" without one
   std::optional<Prediction> prediction;
   std::string why_none;  // of no prediction
   std::string proof;
