@@ -93,7 +93,7 @@ absl::Status CheckPieces(const CompileOptions& options) {
 }
 
 // With what the attribute `host` of a variable says (passes/rest_on_host.h).
-Offload OffloadOf(const Graph& graph, Offload offload) {
+Offload FindOffload(const Graph& graph, Offload offload) {
   for (const Op& op : graph.ops) {
     if (op.kind != "variable") continue;
     const std::string host = AttrString(op, "host");
@@ -113,10 +113,10 @@ absl::Status CheckOffload(const Offload& offload, const UpdateRule& rule) {
   const std::string flag = offload.update_on_host
                                ? "--update_on=host"
                                : absl::StrCat("--offload=", offload.states ? "states" : "weights");
-  return InputError(flag,
-                    "is not for weights that lag: all of their versions are in the device's memory",
-                    "use a schedule whose steps do not overlap, as --schedule=1f1b, or leave it out; "
-                    "--offload=activations is for every schedule");
+  return InputError(
+      flag, "is not for weights that lag: all of their versions are in the device's memory",
+      "use a schedule whose steps do not overlap, as --schedule=1f1b, or leave it out; "
+      "--offload=activations is for every schedule");
 }
 
 absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const UpdateRule& rule,
@@ -254,7 +254,7 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const CompileOptions& given,
                                                         const UpdateRule& rule) {
   CompileOptions options = given;
-  options.offload = OffloadOf(graph, given.offload);
+  options.offload = FindOffload(graph, given.offload);
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
   RETURN_IF_ERROR(CheckPrecision(options.train));
   RETURN_IF_ERROR(CheckPrefetch(options));

@@ -11,8 +11,8 @@ namespace oneflow {
 namespace {
 
 // A plan with host arenas of so many bytes, by stage.
-proto::Plan PlanOf(const std::vector<std::pair<std::string, int>>& axes, int stage_axis,
-                   const std::vector<int64_t>& bytes) {
+proto::Plan MakePlan(const std::vector<std::pair<std::string, int>>& axes, int stage_axis,
+                     const std::vector<int64_t>& bytes) {
   proto::Plan plan;
   for (const auto& [name, size] : axes) {
     auto* axis = plan.mutable_mesh()->add_axis();
@@ -31,7 +31,7 @@ proto::Plan PlanOf(const std::vector<std::pair<std::string, int>>& axes, int sta
   return plan;
 }
 
-proto::Cluster NodesOf(int devices) {
+proto::Cluster MakeNodes(int devices) {
   proto::Cluster cluster;
   cluster.add_level()->set_name("node");
   cluster.mutable_level(0)->set_size(devices);
@@ -57,48 +57,47 @@ int64_t MostByRank(const std::vector<std::pair<std::string, int>>& axes, int sta
 }  // namespace
 
 TEST_CASE("without a level \"node\" all devices are in one") {
-  const proto::Plan plan = PlanOf({{"pipe", 2}, {"data", 3}}, 0, {10, 1});
+  const proto::Plan plan = MakePlan({{"pipe", 2}, {"data", 3}}, 0, {10, 1});
   const NodeMemory most = FindNodeMemory(plan, {});
   CHECK(most.devices == 6);
   CHECK(most.bytes == 33);
   CHECK(std::pair(most.first_stage, most.last_stage) == std::pair(0, 1));
   CHECK(!KnowsNodes({}));
-  CHECK(FindNodeMemory(PlanOf({}, -1, {7}), {}).bytes == 7);
+  CHECK(FindNodeMemory(MakePlan({}, -1, {7}), {}).bytes == 7);
 }
 
 TEST_CASE("the node that takes most is found, wherever the stages stand") {
-  const std::vector<std::pair<std::string, int>> meshes[] = {{{"pipe", 3}, {"data", 8}},
-                                                             {{"data", 8}, {"pipe", 3}},
-                                                             {{"data", 5}, {"pipe", 3}, {"t", 2}}};
+  const std::vector<std::pair<std::string, int>> meshes[] = {
+      {{"pipe", 3}, {"data", 8}}, {{"data", 8}, {"pipe", 3}}, {{"data", 5}, {"pipe", 3}, {"t", 2}}};
   const std::vector<int64_t> bytes = {3, 1, 5};
   for (const auto& axes : meshes) {
     const int stage_axis = axes[0].first == "pipe" ? 0 : 1;
-    const proto::Plan plan = PlanOf(axes, stage_axis, bytes);
+    const proto::Plan plan = MakePlan(axes, stage_axis, bytes);
     for (int size = 1; size < 30; ++size) {
       const int64_t most = MostByRank(axes, stage_axis, bytes, size);
-      CHECK(FindNodeMemory(plan, NodesOf(size)).bytes == most);
+      CHECK(FindNodeMemory(plan, MakeNodes(size)).bytes == most);
     }
   }
-  const NodeMemory last = FindNodeMemory(PlanOf(meshes[0], 0, bytes), NodesOf(4));
+  const NodeMemory last = FindNodeMemory(MakePlan(meshes[0], 0, bytes), MakeNodes(4));
   CHECK(last.node == 4);
   CHECK(last.devices == 4);
   CHECK(std::pair(last.first_stage, last.last_stage) == std::pair(2, 2));
 }
 
 TEST_CASE("levels inside a node multiply") {
-  proto::Cluster cluster = NodesOf(4);
+  proto::Cluster cluster = MakeNodes(4);
   cluster.mutable_level(0)->set_name("process");
   cluster.mutable_level(1)->set_name("node");
   cluster.mutable_level(1)->set_size(2);
-  CHECK(FindNodeMemory(PlanOf({{"data", 16}}, -1, {3}), cluster).bytes == 24);
+  CHECK(FindNodeMemory(MakePlan({{"data", 16}}, -1, {3}), cluster).bytes == 24);
 }
 
 TEST_CASE("a plan that was edited is counted as far as it can be") {
   const int64_t many = int64_t{1} << 62;
-  CHECK(FindNodeMemory(PlanOf({{"data", 4}}, -1, {many}), {}).bytes ==
+  CHECK(FindNodeMemory(MakePlan({{"data", 4}}, -1, {many}), {}).bytes ==
         std::numeric_limits<int64_t>::max());
-  CHECK(FindNodeMemory(PlanOf({{"data", 0}}, -1, {3}), {}).devices == 0);
-  CHECK(FindNodeMemory(PlanOf({{"pipe", 3}}, 0, {3}), {}).devices == 0);
+  CHECK(FindNodeMemory(MakePlan({{"data", 0}}, -1, {3}), {}).devices == 0);
+  CHECK(FindNodeMemory(MakePlan({{"pipe", 3}}, 0, {3}), {}).devices == 0);
 }
 
 }  // namespace oneflow
