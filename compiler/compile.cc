@@ -183,6 +183,7 @@ absl::StatusOr<proto::Plan> WithPrograms(const Boxed& boxed, const CompileOption
   }
   RETURN_IF_ERROR(AddPrograms(drafts, ids, schedule, stages, &plan));
   RETURN_IF_ERROR(CheckCapacity(plan, capacity));
+  RETURN_IF_ERROR(CheckHostCapacity(plan, options.cluster, options.host_memory));
 
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "the compiler made a plan that fails its proof"));
   plan.set_fingerprint(Fingerprint(plan));
