@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/passes/count_choices.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
@@ -89,6 +90,33 @@ absl::Status CheckPieces(const CompileOptions& options) {
   if (pieces >= 1 && pieces <= kMostContextPieces) return absl::OkStatus();
   return InputError(absl::StrCat("context pieces ", pieces), "is no number of pieces of heads",
                     absl::StrCat("use 1 to ", kMostContextPieces));
+}
+
+// With what the attribute `host` of a variable says (passes/rest_on_host.h).
+Offload FindOffload(const Graph& graph, Offload offload) {
+  for (const Op& op : graph.ops) {
+    if (op.kind != "variable") continue;
+    const std::string host = AttrString(op, "host");
+    for (const absl::string_view word : absl::StrSplit(host, ',')) {
+      offload.states |= word == "states";
+      offload.weights |= word == "weights";
+      offload.update_on_host |= word == "update";
+    }
+  }
+  return offload;
+}
+
+// Where weights lag, a device updates into another version of them in its memory.
+absl::Status CheckOffload(const Offload& offload, const UpdateRule& rule) {
+  const bool moves_variables = offload.states || offload.weights || offload.update_on_host;
+  if (rule.synchronous() || !moves_variables) return absl::OkStatus();
+  const std::string flag = offload.update_on_host
+                               ? "--update_on=host"
+                               : absl::StrCat("--offload=", offload.states ? "states" : "weights");
+  return InputError(
+      flag, "is not for weights that lag: all of their versions are in the device's memory",
+      "use a schedule whose steps do not overlap, as --schedule=1f1b, or leave it out; "
+      "--offload=activations is for every schedule");
 }
 
 absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const UpdateRule& rule,
@@ -223,12 +251,15 @@ int64_t DataDegree(const Graph& graph) {
 }
 
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
-                                                        const CompileOptions& options,
+                                                        const CompileOptions& given,
                                                         const UpdateRule& rule) {
+  CompileOptions options = given;
+  options.offload = FindOffload(graph, given.offload);
   RETURN_IF_ERROR(CheckTrain(graph, options.train));
   RETURN_IF_ERROR(CheckPrecision(options.train));
   RETURN_IF_ERROR(CheckPrefetch(options));
   RETURN_IF_ERROR(CheckPieces(options));
+  RETURN_IF_ERROR(CheckOffload(options.offload, rule));
   RETURN_IF_ERROR(CheckStageCount(graph));
   if (options.generate) return DraftGeneration(graph, options);
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;

@@ -35,9 +35,10 @@ struct ProgramDraft {
 // split.
 int64_t DataDegree(const Graph& graph);
 
-// The programs with a graph of their own, "train" first. Checks batch, micro-batches and mesh.
+// The programs with a graph of their own, "train" first. Checks batch, micro-batches, mesh and what
+// is offloaded: what the options say, and the attribute `host` of variables.
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
-                                                        const CompileOptions& options,
+                                                        const CompileOptions& given,
                                                         const UpdateRule& rule);
 
 // What leaves a boxed program for the host: the loss, and its outputs. `names`: of the outputs;

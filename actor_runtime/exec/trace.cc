@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actor_runtime/exec/trace_memory.h"
+#include "oneflow_core/plan/arenas.h"
 
 namespace oneflow {
 
@@ -49,7 +50,8 @@ class TraceCopier {
       if (buffer.dropped() == 0) continue;
       known = std::min(known, buffer.events().empty() ? 0 : buffer.events().back().end_ns);
     }
-    CopyMemory(net, ends, known);
+    CopyMemory(net, ends, known, proto::DEVICE);
+    if (RestsOnHost(plan_)) CopyMemory(net, ends, known, proto::HOST);
     for (size_t s = 0; s < run.buffers.size(); ++s) {
       if (run.buffers[s].events().empty()) continue;
       const int32_t track = Track(net.streams[s]);
@@ -82,10 +84,12 @@ class TraceCopier {
     return std::min(ready, event.end_ns);
   }
 
-  void CopyMemory(const ActorNet& net, const TracedFirings& ends, int64_t known) {
-    for (const auto& [rank, curve] : TracedMemory(plan_, net, ends, known)) {
+  void CopyMemory(const ActorNet& net, const TracedFirings& ends, int64_t known,
+                  proto::MemoryKind kind) {
+    for (const auto& [rank, curve] : TracedMemory(plan_, net, ends, known, kind)) {
       proto::ProcessTrace::Memory* memory = to_.add_memory();
       memory->set_rank(rank);
+      memory->set_host(kind == proto::HOST);
       for (const auto& [time, bytes] : curve) {
         memory->add_time(time);
         memory->add_bytes(bytes);

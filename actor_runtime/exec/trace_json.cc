@@ -183,8 +183,9 @@ class TraceWriter {
   void WriteMemory(const Part& part) {
     for (const Part::Memory& memory : part.memory()) {
       for (int i = 0; i < Rows(memory.time(), memory.bytes()); ++i) {
-        Event(absl::StrCat("\"ph\":\"C\",\"name\":\"bytes of registers in use\",\"pid\":",
-                           Process(part, memory.rank()),
+        Event(absl::StrCat("\"ph\":\"C\",\"name\":\"bytes of registers in use",
+                           memory.host() ? " in the host's memory" : "",
+                           "\",\"pid\":", Process(part, memory.rank()),
                            ",\"ts\":", Time(memory.time(i) + part.clock_offset()),
                            ",\"args\":{\"bytes\":", memory.bytes(i), "}"));
       }

@@ -70,7 +70,8 @@ Curve Accumulated(Curve changes, int64_t known) {
 }  // namespace
 
 std::map<int32_t, Curve> TracedMemory(const proto::Plan& plan, const ActorNet& net,
-                                      const TracedFirings& firings, int64_t known) {
+                                      const TracedFirings& firings, int64_t known,
+                                      proto::MemoryKind kind) {
   const proto::Program& program = plan.program(static_cast<int>(net.program_index));
   std::map<int32_t, Curve> changes;
   for (const auto& [key, event] : firings) {
@@ -79,7 +80,7 @@ std::map<int32_t, Curve> TracedMemory(const proto::Plan& plan, const ActorNet& n
     for (int i = 0; i < actor.output_size(); ++i) {
       if (actor.output(i) < plan.persistent_size()) continue;
       const proto::Register* r = FindRegister(plan, program, actor.output(i));
-      if (r == nullptr || r->slot_bytes() == 0 || r->memory_kind() != proto::DEVICE) continue;
+      if (r == nullptr || r->slot_bytes() == 0 || r->memory_kind() != kind) continue;
       AddFill(net, firings, *event, spec.outputs[i], r->slot_bytes(),
               &changes[static_cast<int32_t>(spec.rank)]);
     }

@@ -101,7 +101,8 @@ LiveMemory Accumulated(const SimulatedRun& run, std::vector<Change> changes) {
 
 }  // namespace
 
-std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run) {
+std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run,
+                                       proto::MemoryKind kind) {
   const proto::Program& program = plan.program(static_cast<int>(run.net.program_index));
   std::vector<std::vector<Change>> changes(run.net.own.size());
   for (size_t a = 0; a < run.net.specs.size(); ++a) {
@@ -110,7 +111,7 @@ std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedR
     for (int i = 0; i < actor.output_size(); ++i) {
       if (actor.output(i) < plan.persistent_size()) continue;
       const proto::Register& r = *FindRegister(plan, program, actor.output(i));
-      if (r.slot_bytes() == 0 || r.memory_kind() != proto::DEVICE) continue;
+      if (r.slot_bytes() == 0 || r.memory_kind() != kind) continue;
       AddChanges(run, static_cast<int32_t>(a), spec.outputs[i], r.slot_bytes(),
                  &changes[spec.rank]);
     }

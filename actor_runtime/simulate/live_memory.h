@@ -22,8 +22,10 @@ struct LiveMemory {
   int64_t peak_bytes = 0;
 };
 
-// The memory of the device of each stage, by rank of the run. Requires the plan that was simulated.
-std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run);
+// The memory of the device of each stage, or what the device holds of its host's, by rank of the
+// run. Requires the plan that was simulated.
+std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run,
+                                       proto::MemoryKind kind = proto::DEVICE);
 
 // The same curve with at most `points` points: the maximum of each of that many equal pieces of
 // time. The peak stays.

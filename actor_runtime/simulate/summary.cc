@@ -5,6 +5,7 @@
 
 #include "actor_runtime/simulate/critical_path.h"
 #include "oneflow_core/cost/host_cost.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -45,12 +46,25 @@ class Summarizer {
         device.persistent_bytes += planned.persistent_bytes();
       }
     }
+    if (RestsOnHost(plan_)) AddHostMemory(summary);
     for (size_t s = 0; s < run_.net.streams.size(); ++s) {
       const StreamOrder& stream = run_.net.streams[s];
       summary->stages[stream.rank].streams.push_back(
           {stream.name, run_.kind_of[s] == proto::Stream::HOST, use.stream_busy[s], FindBlocks(s)});
     }
     AddCopies(summary);
+  }
+
+  void AddHostMemory(SimulationSummary* summary) const {
+    const std::vector<LiveMemory> memory = FindLiveMemory(plan_, run_, proto::HOST);
+    for (SimulationSummary::Device& device : summary->stages) {
+      const proto::StageMemory& planned =
+          plan_.memory(ArenaIndex(proto::HOST, device.stage, StageCount(plan_)));
+      device.host_arena_bytes = planned.arena_bytes();
+      device.host_persistent_bytes = planned.persistent_bytes();
+      device.host_peak_bytes = memory[device.stage].peak_bytes;
+      device.host_memory = Coarsened(memory[device.stage], kMemoryPoints);
+    }
   }
 
   void AddActors(const CriticalPath& path, SimulationSummary* summary) const {

@@ -48,6 +48,9 @@ struct SimulationSummary {
     int64_t arena_bytes = 0, persistent_bytes = 0;  // as planned
     int64_t peak_bytes = 0;                         // registers in use at once, at most
     std::vector<LiveMemory::Point> memory;          // registers in use, coarse
+    // The same of the host's memory; 0 and empty where only the host's data pass through it.
+    int64_t host_arena_bytes = 0, host_persistent_bytes = 0, host_peak_bytes = 0;
+    std::vector<LiveMemory::Point> host_memory;
   };
   struct Actor {
     std::string name, kernel, why;

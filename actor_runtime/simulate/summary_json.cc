@@ -37,13 +37,18 @@ Json StreamJson(const SimulationSummary::Stream& stream) {
           {"blocks", std::move(blocks)}};
 }
 
+Json MemoryJson(const std::vector<LiveMemory::Point>& memory) {
+  Json json = Json::array();
+  for (const LiveMemory::Point& point : memory) {
+    json.push_back(Json::array({point.time, point.bytes}));
+  }
+  return json;
+}
+
 Json DeviceJson(const SimulationSummary::Device& device) {
-  Json streams = Json::array(), memory = Json::array();
+  Json streams = Json::array();
   for (const SimulationSummary::Stream& stream : device.streams) {
     streams.push_back(StreamJson(stream));
-  }
-  for (const LiveMemory::Point& point : device.memory) {
-    memory.push_back(Json::array({point.time, point.bytes}));
   }
   return {{"stage", device.stage},
           {"devices", device.devices},
@@ -58,8 +63,12 @@ Json DeviceJson(const SimulationSummary::Device& device) {
           {"arena_bytes", device.arena_bytes},
           {"persistent_bytes", device.persistent_bytes},
           {"peak_register_bytes", device.peak_bytes},
+          {"host_arena_bytes", device.host_arena_bytes},
+          {"host_persistent_bytes", device.host_persistent_bytes},
+          {"host_peak_register_bytes", device.host_peak_bytes},
           {"streams", std::move(streams)},
-          {"memory", std::move(memory)}};
+          {"memory", MemoryJson(device.memory)},
+          {"host_memory", MemoryJson(device.host_memory)}};
 }
 
 Json ActorJson(const SimulationSummary::Actor& actor) {

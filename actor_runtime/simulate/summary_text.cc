@@ -38,6 +38,11 @@ std::string DeviceText(const SimulationSummary& summary, const SimulationSummary
       "stage %d, %d device%s: memory %.1f MiB planned, registers in use at most %.1f MiB\n",
       device.stage, device.devices, device.devices == 1 ? "" : "s", MiB(device.arena_bytes),
       MiB(device.peak_bytes));
+  if (device.host_arena_bytes > 0) {
+    absl::StrAppendFormat(
+        &text, "    memory of the host %.1f MiB planned, registers in use at most %.1f MiB\n",
+        MiB(device.host_arena_bytes), MiB(device.host_peak_bytes));
+  }
   if (summary.step_seconds == 0) return text;
   text += PartsText(summary, device);
   std::string streams;

@@ -204,8 +204,12 @@ class HostMover {
         host->second = AddRegister(before.register_(), ".host", proto::HOST);
         const int copy = AddCopy(Lane::kOffloadOut, before.register_(), host->second, a);
         *MutableActor(copy)->mutable_input(0) = before;
-        copies_.push_back({copy, r.stage(), Lane::kOffloadOut, task,
-                           ReadyAt(before.register_()), {before.register_(), -1}});
+        copies_.push_back({copy,
+                           r.stage(),
+                           Lane::kOffloadOut,
+                           task,
+                           ReadyAt(before.register_()),
+                           {before.register_(), -1}});
       }
       Redirect({a, i}, host->second, 1);
     }

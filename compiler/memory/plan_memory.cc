@@ -14,6 +14,7 @@
 #include "compiler/memory/lower_bound.h"
 #include "compiler/memory/pack.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/print/plan_text.h"
@@ -199,13 +200,11 @@ absl::Status AssignProgram(int stages, proto::Plan* plan, proto::Program* progra
 
 }  // namespace
 
-std::string LargestRegisters(const proto::Plan& plan, int stage) {
+std::string LargestRegisters(const proto::Plan& plan, int stage, proto::MemoryKind kind) {
   std::vector<std::pair<int64_t, const proto::Register*>> sizes;
   std::set<int> workspaces;
   const auto add = [&](const proto::Register& r) {
-    if (r.stage() != stage || r.memory_kind() != proto::DEVICE || workspaces.contains(r.id())) {
-      return;
-    }
+    if (r.stage() != stage || r.memory_kind() != kind || workspaces.contains(r.id())) return;
     sizes.emplace_back(r.slots() * r.slot_bytes(), &r);
   };
   for (const proto::Register& r : plan.persistent()) add(r);
@@ -252,6 +251,28 @@ absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity) {
         "); the largest: ", LargestRegisters(plan, memory.stage())));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckHostCapacity(const proto::Plan& plan, const proto::Cluster& cluster,
+                               int64_t capacity) {
+  if (capacity <= 0 || !HasHostArenas(plan)) return absl::OkStatus();
+  const NodeMemory node = FindNodeMemory(plan, cluster);
+  if (node.bytes <= capacity) return absl::OkStatus();
+  int stage = node.first_stage;  // of which a device takes most
+  for (int s = stage; s <= node.last_stage; ++s) {
+    if (HostArenaBytes(plan, s) > HostArenaBytes(plan, stage)) stage = s;
+  }
+  const proto::StageMemory& memory =
+      plan.memory(ArenaIndex(proto::HOST, stage, StageCount(plan)));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memory of the host: node ", node.node, " needs ", BytesText(node.bytes), " for its ",
+      node.devices, node.devices == 1 ? " device" : " devices", ", and may take ",
+      BytesText(capacity), ": ", BytesText(node.bytes - capacity), " too many (a device of stage ",
+      stage, ": weights and optimizer ", BytesText(memory.persistent_bytes()), ", registers ",
+      BytesText(memory.register_bytes()),
+      "); the largest: ", LargestRegisters(plan, stage, proto::HOST),
+      "; offload less, of activations a smaller share as in --offload=activations:0.5, or use "
+      "more nodes"));
 }
 
 }  // namespace oneflow

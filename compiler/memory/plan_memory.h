@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -17,10 +18,16 @@ absl::Status PlanMemory(int stages, proto::Plan* plan);
 
 // The registers of a stage that take most, at most five, in one line: "wte (1 x 65,536 bytes
 // (64.0 KiB)), ...". Workspaces, which come and go, aside.
-std::string LargestRegisters(const proto::Plan& plan, int stage);
+std::string LargestRegisters(const proto::Plan& plan, int stage,
+                             proto::MemoryKind kind = proto::DEVICE);
 
 // An input error (code RESOURCE_EXHAUSTED) when an arena is larger than `capacity` bytes (0: no
 // limit): by how much, and the registers that take most.
 absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity);
+
+// The same where the devices of a node of the cluster (oneflow_core/cost/host_memory.h) take more
+// than `capacity` bytes of the host's memory together.
+absl::Status CheckHostCapacity(const proto::Plan& plan, const proto::Cluster& cluster,
+                               int64_t capacity);
 
 }  // namespace oneflow

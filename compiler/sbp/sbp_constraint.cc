@@ -81,6 +81,19 @@ absl::Status CheckSharding(const Graph& graph, const Op& variable) {
                     "dims count from 0");
 }
 
+// What of a variable rests in the host's memory (compiler/passes/rest_on_host.h).
+absl::Status CheckHost(const Op& variable) {
+  const std::vector<std::string> words = absl::StrSplit(AttrString(variable, "host"), ',');
+  for (const std::string& word : words) {
+    if (word == "states" || word == "weights" || word == "update") continue;
+    if (word.empty() && words.size() == 1) return absl::OkStatus();
+    return InputError(Where(variable),
+                      "host says \"" + word + "\", which cannot rest in the host's memory",
+                      "use some of states, weights and update, joined by commas");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis) {
@@ -93,7 +106,9 @@ std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis
 
 absl::Status CheckConstraints(const Graph& graph) {
   for (const Op& op : graph.ops) {
-    if (IsVariable(op)) RETURN_IF_ERROR(CheckSharding(graph, op));
+    if (!IsVariable(op)) continue;
+    RETURN_IF_ERROR(CheckSharding(graph, op));
+    RETURN_IF_ERROR(CheckHost(op));
   }
   for (const Tensor& tensor : graph.tensors) {
     const Op& op = graph.ops[tensor.producer];

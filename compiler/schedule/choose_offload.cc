@@ -120,7 +120,7 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  // How long a step takes without copies; gaps and slots of candidates.
+  // The step without copies; gaps and slots of candidates.
   absl::Status PlayWithout() {
     Lowered without = lowered_;
     proto::Program program;
@@ -216,13 +216,14 @@ class Chooser {
 
   // As much of each link as costs no time: the more of a step it is busy, the longer the step.
   absl::StatusOr<std::vector<const Kept*>> SelectHidden() const {
+    ASSIGN_OR_RETURN(const double without, PlayWith({}));  // but with copies of other things
     std::vector<const Kept*> best;
     double good = 0, bad = 1;
     for (int i = 0; i < kPlays; ++i) {
       const double tried = i == 0 ? bad : (good + bad) / 2;
       std::vector<const Kept*> selected = Select({.link = tried * step_});
       ASSIGN_OR_RETURN(const double step, PlayWith(selected));
-      if (step <= kAsLong * step_) {
+      if (step <= kAsLong * without) {
         good = tried;
         best = std::move(selected);
         if (i == 0) break;
@@ -252,7 +253,7 @@ class Chooser {
   Lowered& lowered_;
   const TaskOrder order_;
   std::vector<Kept> kept_;  // once ranked, the first to go first
-  double step_ = 0;         // seconds without copies
+  double step_ = 0;         // seconds without any copies
 };
 
 }  // namespace

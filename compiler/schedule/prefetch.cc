@@ -227,9 +227,9 @@ int FirstWriter(const std::vector<int>& copies, const std::vector<int>& compute,
   return -1;
 }
 
-// The positions of a ring: those of the task's own compute; of the update's copies, where a step has
-// one micro-batch, those of the backward, which writes gradients. With more, a gradient adds up on
-// the device, and no firing but the last could wait.
+// The positions of a ring: those of the task's own compute; of the update's copies, where a step
+// has one micro-batch, those of the backward, which writes gradients. With more, a gradient adds up
+// on the device, and no firing but the last could wait.
 std::vector<int> ListWriters(const TaskKey& task, const std::map<TaskKey, int>& computes,
                              const Lowered& lowered) {
   const auto& [stage, part, chunk] = task;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "oneflow_core/cost/kernel_cost.h"
@@ -32,6 +33,10 @@ std::optional<HostCopy> FindHostCopy(std::string_view kernel);
 
 // Of one copy of `bytes` bytes, which are counted once.
 double HostCopySeconds(HostCopy direction, double bytes, const proto::Cluster& cluster);
+
+// What of these the cluster does not say, in words: "20 GB/s to the host, 20 GB/s from it, 10 us a
+// copy"; "" if it says all. `host_computes`: kernels run on the host.
+std::string AssumedOfHost(const proto::Cluster& cluster, bool host_computes);
 
 // Of one call of a kernel on the host. `kernels`: of the cluster's device.
 double HostComputeSeconds(const CallWork& call, const proto::Cluster& cluster,

@@ -34,6 +34,18 @@ TEST_CASE("a copy takes a latency, and its bytes over its part of the link in it
   CHECK(FromHost(1e9, cluster) == Approx(1e-5 + 0.05).epsilon(1e-12));
 }
 
+TEST_CASE("what is assumed of a link is said") {
+  CHECK(AssumedOfHost(Gpus(), false) == "20 GB/s to the host, 20 GB/s from it, 10 us a copy");
+  CHECK(AssumedOfHost(Gpus(), true) ==
+        "20 GB/s to the host, 20 GB/s from it, 10 us a copy, 10 GB/s of its memory");
+  CHECK(AssumedOfHost({}, true) == "5 GB/s to the host, 5 GB/s from it");
+  proto::Cluster cluster = Gpus();
+  cluster.mutable_host_link()->set_to_host(2e10);
+  CHECK(AssumedOfHost(cluster, false) == "20 GB/s from it");
+  cluster.mutable_host_link()->set_from_host(2e10);
+  CHECK(AssumedOfHost(cluster, false).empty());
+}
+
 TEST_CASE("the directions of copies") {
   CHECK(FindHostCopy("copy_out") == HostCopy::kToHost);
   CHECK(FindHostCopy("copy_in") == HostCopy::kFromHost);

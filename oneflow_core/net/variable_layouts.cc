@@ -27,6 +27,12 @@ bool IsAlike(const proto::Register& a, const proto::Register& b) {
                     });
 }
 
+bool AnyOnHost(const std::vector<const proto::Register*>& registers) {
+  return std::any_of(registers.begin(), registers.end(), [](const proto::Register* r) {
+    return r->memory_kind() == proto::HOST;
+  });
+}
+
 void Add(const proto::Register& r, std::vector<const proto::Register*>* registers) {
   const bool known = std::any_of(registers->begin(), registers->end(),
                                  [&](const proto::Register* other) { return IsAlike(*other, r); });
@@ -42,23 +48,47 @@ class Finder {
     seen_.clear();
     for (const int id : variable.register_()) {
       if (id < 0 || id >= net_.plan->persistent_size()) continue;
-      gathers_ = 0;
+      gathers_ = copies_ = 0;
       FollowWeight(id);
       found_.gathers_a_micro_batch = std::max(found_.gathers_a_micro_batch, gathers_);
-      const int update = net_.registers[id].writer;
-      if (update < 0) continue;
-      // The update writes the weight and its moments.
-      for (const int out : Data(net_.outputs_of(update))) {
-        if (net_.registers[out].persistent) Add(*net_.registers[out].proto, &found_.states);
-      }
-      for (const NetInput& in : net_.inputs_of(update)) {
-        if (!net_.registers[in.reg].persistent && HasItsShape(in.reg)) FollowGradient(in.reg);
-      }
+      found_.copies_a_micro_batch = std::max(found_.copies_a_micro_batch, copies_);
+      const int update = FindUpdate(id);
+      if (update >= 0) AddUpdate(update);
     }
     return found_;
   }
 
  private:
+  // The writer of the variable; if a copy to the host's memory writes it, the writer before that.
+  int FindUpdate(int id) const {
+    const int writer = net_.registers[id].writer;
+    if (writer < 0 || net_.actor(writer).kernel() != "copy_out") return writer;
+    const std::vector<int> from = Inputs(writer);
+    return from.empty() ? -1 : net_.registers[from[0]].writer;
+  }
+
+  // The update writes the weight and its moments.
+  void AddUpdate(int update) {
+    const int stream = net_.actors[update].stream;
+    found_.host_updates |=
+        stream >= 0 && net_.streams[stream].proto->kind() == proto::Stream::HOST_COMPUTE;
+    for (const int out : Data(net_.outputs_of(update))) {
+      if (net_.registers[out].persistent) Add(*net_.registers[out].proto, &found_.states);
+      for (const NetReader& reader : net_.registers[out].readers) {
+        if (net_.actor(reader.actor).kernel() != "copy_out") continue;
+        for (const int rests : Data(net_.outputs_of(reader.actor))) {
+          if (net_.registers[rests].persistent) Add(*net_.registers[rests].proto, &found_.states);
+        }
+      }
+    }
+    for (const NetInput& in : net_.inputs_of(update)) {
+      const NetRegister& r = net_.registers[in.reg];
+      // The old values of what rests in the host's memory are copied in.
+      const bool old = r.writer >= 0 && net_.actor(r.writer).kernel() == "copy_in";
+      if (!r.persistent && !old && HasItsShape(in.reg)) FollowGradient(in.reg);
+    }
+  }
+
   // 'F' of "F" and "F0"; 0 of a segment with another name.
   char Part(int actor) const {
     const std::string& name = net_.program->segment(net_.actors[actor].segment).name();
@@ -117,6 +147,10 @@ class Finder {
     if (rests && (r.persistent || Part(r.writer) == 'P')) Add(*r.proto, &found_.weights);
     for (const NetReader& reader : r.readers) {
       const char part = Part(reader.actor);
+      if (net_.actor(reader.actor).kernel() == "copy_in") {
+        found_.copied_once |= part == 'P';
+        copies_ += part == 'P' || part == 'U' ? 0 : 1;
+      }
       const bool follows = IsBoxing(reader.actor) || IsMadeForExchanges(reader.actor);
       if (part != 'P' && (part == 'U' || !follows)) continue;
       const std::vector<int> in = Inputs(reader.actor), out = Data(net_.outputs_of(reader.actor));
@@ -219,10 +253,13 @@ class Finder {
   std::map<int, int> ahead_;  // by segment
   std::set<int> seen_;        // registers of the variable: a plan may be edited
   VariableLayouts found_;
-  int gathers_ = 0;
+  int gathers_ = 0, copies_ = 0;
 };
 
 }  // namespace
+
+bool VariableLayouts::StatesOnHost() const { return AnyOnHost(states); }
+bool VariableLayouts::WeightsOnHost() const { return AnyOnHost(weights); }
 
 std::vector<VariableLayouts> FindVariableLayouts(const proto::Plan& plan) {
   const proto::Program* train = FindProgram(plan, "train");

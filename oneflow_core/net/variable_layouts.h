@@ -11,6 +11,7 @@
 //   gradients  what adds up over the micro-batches
 //   reductions of a gradient before it is added up, with every micro-batch; behind that, once a
 //   step
+//   copies     of what rests in the host's memory into the device's, as gathers
 #pragma once
 
 #include <set>
@@ -31,6 +32,13 @@ struct VariableLayouts {
   int gathers_a_micro_batch = 0;  // of the stage that gathers most
   // Exchanges of its stream that a gather may be ahead of the compute that reads it; 0: none.
   int ahead = 0;
+  // The weight is copied in once a step, or with every micro-batch so often: as of gathers.
+  bool copied_once = false;
+  int copies_a_micro_batch = 0;
+  bool host_updates = false;  // the host's processors compute the update
+
+  bool StatesOnHost() const;
+  bool WeightsOnHost() const;
 };
 
 // By variable of the plan; moments are part of their weight's. Empty if the plan has no program

@@ -4,6 +4,7 @@
 // lists the device arenas of all stages first, then those of the host.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "proto/plan.pb.h"
@@ -32,6 +33,20 @@ inline int StageCount(const proto::Plan& plan) {
 inline int64_t HostArenaBytes(const proto::Plan& plan, int stage) {
   const int arena = ArenaIndex(proto::HOST, stage, StageCount(plan));
   return HasHostArenas(plan) ? plan.memory(arena).arena_bytes() : 0;
+}
+
+// Whether something that a device's kernels compute with rests in the host's memory. Not so of what
+// only the host's data pass through. Requires planned memory.
+inline bool RestsOnHost(const proto::Plan& plan) {
+  if (plan.device_kind() == proto::CPU) return HasHostArenas(plan);
+  const auto on_host = [](const proto::Register& r) { return r.memory_kind() == proto::HOST; };
+  const auto offloads = [](const proto::Stream& stream) {
+    return stream.name() == "offload.out" || stream.name() == "offload.in";
+  };
+  return std::any_of(plan.persistent().begin(), plan.persistent().end(), on_host) ||
+         std::any_of(plan.program().begin(), plan.program().end(), [&](const auto& program) {
+           return std::any_of(program.stream().begin(), program.stream().end(), offloads);
+         });
 }
 
 }  // namespace oneflow

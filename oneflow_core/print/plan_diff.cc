@@ -54,7 +54,11 @@ Numbers CountMemory(const proto::Plan& plan) {
   Numbers bytes;
   for (const proto::StageMemory& m : plan.memory()) {
     if (m.kind() == proto::HOST) {
-      bytes[{"pinned memory of the host", m.stage()}] += static_cast<double>(m.arena_bytes());
+      bytes[{"memory of the host", m.stage()}] += static_cast<double>(m.arena_bytes());
+      bytes[{"memory of the host, weights and optimizer", m.stage()}] +=
+          static_cast<double>(m.persistent_bytes());
+      bytes[{"memory of the host, registers", m.stage()}] +=
+          static_cast<double>(m.register_bytes());
       continue;
     }
     bytes[{"memory", m.stage()}] += static_cast<double>(m.arena_bytes());

@@ -43,6 +43,7 @@ class Drawing {
       : plan_(plan), program_(program), facts_(FindFacts(plan, program)) {
     MakeBoxes(full);
     ChooseActors();
+    FindHostActors();
   }
 
   std::string Text() const {
@@ -98,11 +99,29 @@ class Drawing {
     }
   }
 
+  void FindHostActors() {
+    for (const proto::Stream& stream : program_.stream()) {
+      if (stream.kind() != proto::Stream::HOST_COMPUTE) continue;
+      for (const proto::OrderRun& run : stream.order()) {
+        for (const int segment : run.segment()) {
+          const auto& actors = program_.segment(segment).actor();
+          on_host_.insert(actors.begin(), actors.end());
+        }
+      }
+    }
+  }
+
+  // True of what the host's processors compute for a device.
+  bool ComputesOnHost(int a) const { return on_host_.contains(a); }
+
   std::string Node(int a) const {
     const proto::Actor& actor = program_.actor(a);
     std::string line = absl::StrCat(
         "      a", a, " [label=", Quoted(Folded(names_.at(a)) + "\n" + FormName(actor)));
+    const bool copies = actor.kernel() == "copy_in" || actor.kernel() == "copy_out";
     if (actor.has_boxing()) line += ", style=filled, fillcolor=lightyellow";
+    if (copies) line += ", style=filled, fillcolor=lightblue";
+    if (ComputesOnHost(a)) line += ", shape=ellipse";
     if (actor.has_exchange()) line += ", color=red";
     return line + "];\n";
   }
@@ -187,6 +206,7 @@ class Drawing {
   std::vector<Box> boxes_;
   std::map<std::pair<int, int>, size_t> box_of_;   // by stage and layer
   std::vector<int> drawn_as_;                      // by actor
+  std::set<int> on_host_;                          // actors that the host's processors compute
   std::map<int, std::vector<std::string>> names_;  // of the actors that are drawn as one
 };
 

@@ -86,6 +86,11 @@ Json ProgramJson(const proto::Plan& plan, const proto::Program& program) {
           {"actors", std::move(actors)}};
 }
 
+int64_t HostPersistentBytes(const proto::Plan& plan, int stage) {
+  if (!HasHostArenas(plan)) return 0;
+  return plan.memory(ArenaIndex(proto::HOST, stage, StageCount(plan))).persistent_bytes();
+}
+
 Json MemoryJson(const proto::Plan& plan, int stage, int devices) {
   const proto::StageMemory& m = plan.memory(stage);
   return {{"stage", m.stage()},
@@ -93,7 +98,8 @@ Json MemoryJson(const proto::Plan& plan, int stage, int devices) {
           {"arena_bytes", m.arena_bytes()},
           {"persistent_bytes", m.persistent_bytes()},
           {"register_bytes", m.register_bytes()},
-          {"host_pinned_bytes", HostArenaBytes(plan, stage)},
+          {"host_bytes", HostArenaBytes(plan, stage)},
+          {"host_persistent_bytes", HostPersistentBytes(plan, stage)},
           {"lower_bound_bytes", LowerBoundBytes(plan, stage)}};
 }
 

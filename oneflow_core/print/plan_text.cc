@@ -206,8 +206,11 @@ std::string MemoryText(const proto::Plan& plan) {
   for (int arena = 0; arena < plan.memory_size(); ++arena) {
     const proto::StageMemory& m = plan.memory(arena);
     if (m.kind() == proto::HOST) {
-      absl::StrAppend(&text, "pinned memory of the host for a GPU of stage ", m.stage(), ": ",
-                      BytesText(m.arena_bytes()), "\n");
+      const bool cpu = plan.device_kind() == proto::CPU;
+      absl::StrAppend(&text, cpu ? "memory" : "pinned memory", " of the host for a ",
+                      DeviceWord(plan), " of stage ", m.stage(), ": ", BytesText(m.arena_bytes()),
+                      " = weights and optimizer ", BytesText(m.persistent_bytes()),
+                      " + registers ", BytesText(m.register_bytes()), "\n");
       continue;
     }
     absl::StrAppend(&text, "memory of a ", DeviceWord(plan), " of stage ", m.stage(), ": ",

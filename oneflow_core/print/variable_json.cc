@@ -38,7 +38,13 @@ Json VariableJson(const proto::Plan& plan, const VariableLayouts& v) {
             {"ahead", v.ahead}}},
           {"reduced",
            {{"once", AxesJson(plan, v.reduced_once)},
-            {"each_micro_batch", AxesJson(plan, v.reduced_each_micro_batch)}}}};
+            {"each_micro_batch", AxesJson(plan, v.reduced_each_micro_batch)}}},
+          {"host",
+           {{"states", v.StatesOnHost()},
+            {"weights", v.WeightsOnHost()},
+            {"updates", v.host_updates},
+            {"copied_once", v.copied_once},
+            {"copies_a_micro_batch", v.copies_a_micro_batch}}}};
 }
 
 }  // namespace oneflow

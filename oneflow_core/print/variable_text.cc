@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 
@@ -51,6 +52,21 @@ std::string TimesText(const proto::Plan& plan, const std::set<int>& once,
   return texts.empty() ? "-" : absl::StrJoin(texts, ", ");
 }
 
+std::string HostText(const VariableLayouts& v) {
+  std::vector<std::string> texts;
+  if (v.host_updates) {
+    texts.emplace_back("states and update");
+  } else if (v.StatesOnHost()) {
+    texts.emplace_back("states in the update");
+  }
+  if (v.copies_a_micro_batch > 0) {
+    texts.push_back(absl::StrCat("weights ", v.copies_a_micro_batch, " a micro-batch"));
+  } else if (v.copied_once) {
+    texts.emplace_back("weights once a step");
+  }
+  return texts.empty() ? "-" : absl::StrJoin(texts, ", ");
+}
+
 VariableGroup Describe(const proto::Plan& plan, const VariableLayouts& v) {
   const std::string ahead = v.ahead > 0 ? absl::StrCat(" (", v.ahead, " ahead)") : "";
   return {
@@ -62,7 +78,8 @@ VariableGroup Describe(const proto::Plan& plan, const VariableLayouts& v) {
       .gathered =
           TimesText(plan, v.gathered_once, absl::StrCat(v.gathers_a_micro_batch, " a micro-batch"),
                     v.gathered_each_micro_batch, ahead),
-      .reduced = TimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch)};
+      .reduced = TimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch),
+      .host = HostText(v)};
 }
 
 // Of --shard and --reduce: axes that split tokens (oneflow_core/model/sharding.h).
@@ -130,6 +147,38 @@ std::string ReduceFlag(const proto::Plan& plan, const std::set<int>& axes) {
   return absl::StrCat("--reduce=each_micro_batch", all ? "" : ":" + AxesText(plan, axes));
 }
 
+// What --shard and --reduce do to the bits.
+std::string SumsBitsText(const proto::Plan& plan, const Sums& sums) {
+  const std::string plain = sums.split ? "the plan without --shard" : "the plan without --reduce";
+  if (!sums.by_factors.empty()) {
+    return absl::StrCat("within rounding of ", plain, ": gradients are summed over ",
+                        AxesText(plan, sums.by_factors), " axis by axis");
+  }
+  std::string text = "equal to those of " + plain;
+  if (!sums.each_micro_batch.empty() && plan.train().micro_batches() > 1) {
+    text = absl::StrCat("gradients are reduced over ", AxesText(plan, sums.each_micro_batch),
+                        " with every micro-batch, so sums have another order than once a step");
+    if (sums.split) {
+      absl::StrAppend(&text, "; equal to those of ", plain, " and with ",
+                      ReduceFlag(plan, sums.each_micro_batch));
+    }
+  }
+  if (plan.device_kind() == proto::CUDA && sums.largest > 2) {
+    text += "; NCCL sums more than two values in its own order, so GPUs agree within rounding";
+  }
+  return text;
+}
+
+// What --offload and --update_on do. Copies move no bit; a host's processors and a GPU's may round
+// an update differently.
+std::string HostBitsText(const proto::Plan& plan, bool host_updates) {
+  if (!RestsOnHost(plan)) return "";
+  if (!host_updates) return "equal to those of the plan without --offload";
+  if (plan.device_kind() == proto::CPU) return "equal to those of the plan without --update_on=host";
+  return "within rounding of the plan without --update_on=host: the host's processors round updates "
+         "on their own";
+}
+
 }  // namespace
 
 std::vector<VariableGroup> GroupVariables(const proto::Plan& plan,
@@ -139,7 +188,8 @@ std::vector<VariableGroup> GroupVariables(const proto::Plan& plan,
   for (const VariableLayouts& v : layouts) {
     VariableGroup group = Describe(plan, v);
     const std::string key = absl::StrJoin({WithoutNumbers(group.name), group.states, group.gradient,
-                                           group.weight, group.gathered, group.reduced},
+                                           group.weight, group.gathered, group.reduced,
+                                           group.host},
                                           "\n");
     const auto [at, is_new] = known.emplace(key, groups.size());
     if (is_new) {
@@ -161,13 +211,17 @@ std::string VariableTable(const proto::Plan& plan) {
   const std::vector<VariableGroup> groups = GroupVariables(plan, layouts);
   const bool alone = std::all_of(plan.mesh().axis().begin(), plan.mesh().axis().end(),
                                  [](const auto& axis) { return axis.size() == 1; });
-  if (groups.empty() || alone) return "";
+  const bool host = std::any_of(groups.begin(), groups.end(),
+                                [](const VariableGroup& g) { return g.host != "-"; });
+  if (groups.empty() || (alone && !host)) return "";
   std::vector<std::vector<std::string>> rows = {
       {"", "states", "gradient", "weight", "gathered", "reduced"}};
+  if (host) rows[0].emplace_back("host");
   for (const VariableGroup& g : groups) {
     const size_t n = g.variables.size();
-    rows.push_back({g.name, g.states, g.gradient, g.weight, g.gathered,
-                    n > 1 ? absl::StrCat(g.reduced, "; ", n, " times") : g.reduced});
+    rows.push_back({g.name, g.states, g.gradient, g.weight, g.gathered, g.reduced});
+    if (host) rows.back().push_back(g.host);
+    if (n > 1) absl::StrAppend(&rows.back().back(), "; ", n, " times");
   }
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& row : rows) {
@@ -183,26 +237,15 @@ std::string VariableTable(const proto::Plan& plan) {
 
 std::string BitsText(const proto::Plan& plan) {
   Sums sums(plan, {});
-  for (const VariableLayouts& v : FindVariableLayouts(plan)) sums.Join(Sums(plan, v));
-  if (!sums.split && sums.each_micro_batch.empty()) return "";
-  const std::string plain = sums.split ? "the plan without --shard" : "the plan without --reduce";
-  if (!sums.by_factors.empty()) {
-    return absl::StrCat("within rounding of ", plain, ": gradients are summed over ",
-                        AxesText(plan, sums.by_factors), " axis by axis");
+  bool host_updates = false;
+  for (const VariableLayouts& v : FindVariableLayouts(plan)) {
+    sums.Join(Sums(plan, v));
+    host_updates |= v.host_updates;
   }
-  std::string text = "equal to those of " + plain;
-  if (!sums.each_micro_batch.empty() && plan.train().micro_batches() > 1) {
-    text = absl::StrCat("gradients are reduced over ", AxesText(plan, sums.each_micro_batch),
-                        " with every micro-batch, so sums have another order than once a step");
-    if (sums.split) {
-      absl::StrAppend(&text, "; equal to those of ", plain, " and with ",
-                      ReduceFlag(plan, sums.each_micro_batch));
-    }
-  }
-  if (plan.device_kind() == proto::CUDA && sums.largest > 2) {
-    text += "; NCCL sums more than two values in its own order, so GPUs agree within rounding";
-  }
-  return text;
+  const std::string of_host = HostBitsText(plan, host_updates);
+  if (!sums.split && sums.each_micro_batch.empty()) return of_host;
+  const std::string of_sums = SumsBitsText(plan, sums);
+  return of_host.empty() ? of_sums : absl::StrCat(of_sums, "; ", of_host);
 }
 
 }  // namespace oneflow

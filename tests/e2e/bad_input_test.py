@@ -39,6 +39,7 @@ GRAPHS = {
     "gradients": (HEAD + WEIGHT % 'attr { key: "gradients" value { s: "data" } }' + MATMUL, ["w", "gradients", "add it to states"]),
     "split_dim": (HEAD + WEIGHT % 'attr { key: "split_dim" value { i: 2 } }' + MATMUL, ["w", "split_dim is 2"]),
     "gather_once": (HEAD + WEIGHT % 'attr { key: "gather_once" value { s: "tensor,tensr" } }' + MATMUL, ["w", "gather_once", "tensr", "axes tensor"]),
+    "host": (HEAD + WEIGHT % 'attr { key: "host" value { s: "states,moments" } }' + MATMUL, ["w", 'host says "moments"', "states, weights and update"]),
     "dropout_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" attr { key: "rate" value { f: 1.5 } } }\noutput: "y"\n',
                      ["y", "rate", "1.5"]),
     "dropout_without_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" }\noutput: "y"\n', ["y", "rate"]),

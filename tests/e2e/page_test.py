@@ -59,7 +59,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(rows["h.*.mlp.fc.weight"]["variables"], 2)
         self.assertEqual(rows["h.*.mlp.fc.weight"]["states"], [{"dtype": "f32", "split": {"tensor": 1}}])
         self.assertEqual(rows["h.*.mlp.fc.weight"]["text"],
-                         {"states": "tensor", "gradients": "tensor", "weights": "tensor", "gathered": "-", "reduced": "-"})
+                         {"states": "tensor", "gradients": "tensor", "weights": "tensor", "gathered": "-", "reduced": "-", "host": "-"})
         explained = json.loads(run("explain", "--plan=gpt.plan", "--format=json", cwd=self.dir)[0])
         [fc] = [v for v in explained["variables"] if v["name"] == "h.1.mlp.fc.weight"]
         for member in ["states", "gradients", "weights", "gathered", "reduced"]:

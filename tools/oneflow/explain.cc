@@ -10,6 +10,7 @@
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/boxing_text.h"
@@ -104,9 +105,10 @@ absl::Status Explain(const Arguments& args) {
   } else if (format == "memory") {
     ASSIGN_OR_RETURN(text, ModelMemoryText(plan));
     for (const proto::StageMemory& stage : plan.memory()) {
-      if (stage.kind() != proto::DEVICE) continue;
-      text += absl::StrCat("largest of stage ", stage.stage(), ": ",
-                           LargestRegisters(plan, stage.stage()), "\n");
+      const bool host = stage.kind() == proto::HOST;
+      if (host && !RestsOnHost(plan)) continue;
+      text += absl::StrCat("largest of stage ", stage.stage(), host ? ", host" : "", ": ",
+                           LargestRegisters(plan, stage.stage(), stage.kind()), "\n");
     }
   } else if (format == "html") {
     ASSIGN_OR_RETURN(text, MakePage(args, plan));

@@ -127,11 +127,9 @@ Json VariablesJson(const proto::Plan& plan) {
     Json row = VariableJson(plan, *group.variables[0]);
     row["name"] = group.name;
     row["variables"] = group.variables.size();
-    row["text"] = {{"states", group.states},
-                   {"gradients", group.gradient},
-                   {"weights", group.weight},
-                   {"gathered", group.gathered},
-                   {"reduced", group.reduced}};
+    row["text"] = {{"states", group.states},   {"gradients", group.gradient},
+                   {"weights", group.weight},  {"gathered", group.gathered},
+                   {"reduced", group.reduced}, {"host", group.host}};
     rows.push_back(std::move(row));
   }
   return rows;

@@ -10,15 +10,21 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "actor_runtime/simulate/simulate_on.h"
+#include "compiler/schedule/schedule.h"
+#include "oneflow_core/model/offload.h"
 #include "oneflow_core/model/sharding.h"
 
 namespace oneflow {
 namespace {
 
+constexpr char kSums[] = "sums in another order";
+constexpr char kRounding[] = "updates rounded by the host";
+
 struct Change {
   std::string flags;
-  bool moves_bits = false;
+  std::string bits;  // how they change, for people; empty: not at all
   std::function<void(CompileOptions*)> apply;
 };
 
@@ -37,30 +43,92 @@ TokenParts CountParts(const Mesh& mesh) {
   return parts;
 }
 
-std::vector<Change> ListChanges(const CompileOptions& given) {
-  std::vector<Change> changes;
-  const TokenParts parts = CountParts(given.mesh);
-  const bool several = given.train.micro_batches() > 1;
+// True if a step's update is applied before the next step reads the weights.
+bool IsSynchronous(const CompileOptions& given) {
+  const absl::StatusOr<Schedule> schedule =
+      given.order ? *given.order : MakeSchedule(given.train, given.mesh.stages());
+  return schedule.ok() && schedule->rule.synchronous();
+}
+
+// `more` of what is offloaded, as the flag says it.
+Change OffloadChange(const CompileOptions& given, const std::function<void(Offload*)>& more) {
+  Offload offload = given.offload;
+  more(&offload);
+  return {absl::StrCat("--offload=", ToString(offload)), "",
+          [more](CompileOptions* options) { more(&options->offload); }};
+}
+
+void AddShards(const CompileOptions& given, std::vector<Change>* changes) {
+  if (CountParts(given.mesh).all < 2) return;
   for (const auto& [name, shard] :
        {std::pair("states", ShardStates()), std::pair("gradients", ShardGradients()),
         std::pair("weights", ShardWeights())}) {
     const bool more =
         shard.states.size() + shard.gradients.size() + shard.weights.size() >
         given.shard.states.size() + given.shard.gradients.size() + given.shard.weights.size();
-    if (parts.all < 2 || !more) continue;
-    changes.push_back({absl::StrCat("--shard=", name), several && !shard.gradients.empty(),
-                       [shard = shard](CompileOptions* options) { options->shard = shard; }});
+    if (!more) continue;
+    changes->push_back({absl::StrCat("--shard=", name),
+                        given.train.micro_batches() > 1 && !shard.gradients.empty() ? kSums : "",
+                        [shard = shard](CompileOptions* options) { options->shard = shard; }});
+  }
+}
+
+// In the order of what they usually cost.
+std::vector<Change> ListChanges(const GraphSource& source, const CompileOptions& given) {
+  std::vector<Change> changes;
+  const bool trains = !source.graph.loss().empty();
+  const bool moves_states = trains && IsSynchronous(given);
+  const auto& activations = given.offload.activations;
+  if (given.host_memory > 0 && activations && activations->share.value_or(1) > 0.5) {
+    changes.push_back(OffloadChange(given, [](Offload* offload) {
+      offload->activations = Offload::Activations{.share = 0.5};
+    }));
+  }
+  if (trains && given.train.loss_pieces() == 0) {
+    changes.push_back({"--loss_pieces=auto", "",
+                       [](CompileOptions* options) { options->train.set_loss_pieces(-1); }});
+  }
+  if (trains && !activations) {
+    changes.push_back(
+        OffloadChange(given, [](Offload* offload) { offload->activations.emplace(); }));
+  }
+  AddShards(given, &changes);
+  if (moves_states && !given.offload.states && !given.offload.update_on_host) {
+    changes.push_back(OffloadChange(given, [](Offload* offload) { offload->states = true; }));
   }
   if (!given.train.recompute().starts_with("full")) {
-    changes.push_back({"--recompute=full", false,
+    changes.push_back({"--recompute=full", "",
                        [](CompileOptions* options) { options->train.set_recompute("full"); }});
   }
+  if (moves_states && !given.offload.update_on_host) {
+    changes.push_back({"--update_on=host", given.device_kind == proto::CUDA ? kRounding : "",
+                       [](CompileOptions* options) { options->offload.update_on_host = true; }});
+  }
   const int64_t m = 2 * given.train.micro_batches();
-  if (given.train.batch() % m == 0 && given.train.batch() / m >= parts.batch) {
-    changes.push_back({absl::StrCat("--micro_batches=", m), true,
+  if (given.train.batch() % m == 0 && given.train.batch() / m >= CountParts(given.mesh).batch) {
+    changes.push_back({absl::StrCat("--micro_batches=", m), kSums,
                        [m](CompileOptions* options) { options->train.set_micro_batches(m); }});
   }
   return changes;
+}
+
+// All of them, of a flag that several name the last.
+Change JoinChanges(const std::vector<Change>& changes, const CompileOptions& given) {
+  CompileOptions options = given;
+  std::vector<std::string> flags;
+  Change all;
+  for (const Change& change : changes) {
+    change.apply(&options);
+    if (all.bits.empty() || change.bits == kSums) all.bits = change.bits;
+    const std::string name = change.flags.substr(0, change.flags.find('='));
+    std::erase_if(flags, [&](const std::string& flag) { return flag.starts_with(name + "="); });
+    // What --offload names adds up.
+    flags.push_back(name == "--offload" ? absl::StrCat("--offload=", ToString(options.offload))
+                                        : change.flags);
+  }
+  all.flags = absl::StrJoin(flags, " ");
+  all.apply = [options](CompileOptions* to) { *to = options; };
+  return all;
 }
 
 // The most that a device takes.
@@ -73,16 +141,16 @@ int64_t CountBytes(const proto::Plan& plan) {
 }
 
 // The line of a change; empty where the plan does not fit with it.
-std::string TryChange(const std::string& flags, bool moves_bits, const GraphSource& source,
-                      const CompileOptions& options) {
-  std::fprintf(stderr, "oneflow: it does not fit; trying %s\n", flags.c_str());
+std::string TryChange(const Change& change, const GraphSource& source, CompileOptions options) {
+  change.apply(&options);
+  std::fprintf(stderr, "oneflow: it does not fit; trying %s\n", change.flags.c_str());
   const absl::StatusOr<proto::Plan> plan = Compile(source, options);
   if (!plan.ok()) return "";
-  std::string line = absl::StrFormat("\n  %s: %.2f GiB", flags,
+  std::string line = absl::StrFormat("\n  %s: %.2f GiB", change.flags,
                                      static_cast<double>(CountBytes(*plan)) / (1 << 30));
   const absl::StatusOr<SimulatedRun> run = SimulateOn(options.cluster, *plan, "train", 2);
   if (run.ok()) absl::StrAppendFormat(&line, ", a step of %.3g s", run->StepSeconds());
-  if (moves_bits) line += " (sums in another order)";
+  if (!change.bits.empty()) absl::StrAppend(&line, " (", change.bits, ")");
   return line;
 }
 
@@ -90,25 +158,11 @@ std::string TryChange(const std::string& flags, bool moves_bits, const GraphSour
 
 absl::Status WithFlagsThatFit(const absl::Status& refused, const GraphSource& source,
                               const CompileOptions& given) {
-  const std::vector<Change> changes = ListChanges(given);
+  const std::vector<Change> changes = ListChanges(source, given);
   std::string lines;
-  for (const Change& change : changes) {
-    CompileOptions options = given;
-    change.apply(&options);
-    lines += TryChange(change.flags, change.moves_bits, source, options);
-  }
+  for (const Change& change : changes) lines += TryChange(change, source, given);
   if (lines.empty() && changes.size() > 1) {
-    CompileOptions options = given;
-    std::string flags;
-    bool moves_bits = false;
-    for (const Change& change : changes) {
-      change.apply(&options);
-      // Of the names of --shard the last holds.
-      if (change.flags.starts_with("--shard") && change.flags != "--shard=weights") continue;
-      absl::StrAppend(&flags, flags.empty() ? "" : " ", change.flags);
-      moves_bits |= change.moves_bits;
-    }
-    lines = TryChange(flags, moves_bits, source, options);
+    lines = TryChange(JoinChanges(changes, given), source, given);
   }
   const std::string tried = lines.empty()
                                 ? "\nno flag that was tried makes it fit; use more devices"

@@ -13,6 +13,8 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/cost/host_cost.h"
+#include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
@@ -63,6 +65,27 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
   return prediction;
 }
 
+void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+                   Headline* headline) {
+  if (!RestsOnHost(plan)) return;
+  for (const proto::StageMemory& memory : plan.memory()) {
+    if (memory.kind() != proto::HOST) continue;
+    headline->host_bytes_a_device = std::max(headline->host_bytes_a_device, memory.arena_bytes());
+  }
+  if (!cluster.ok()) return;
+  const proto::Program* train = FindProgram(plan, "train");
+  const bool computes =
+      train != nullptr &&
+      std::any_of(train->stream().begin(), train->stream().end(), [](const proto::Stream& stream) {
+        return stream.kind() == proto::Stream::HOST_COMPUTE;
+      });
+  headline->assumed_of_host = AssumedOfHost(*cluster, computes);
+  if (!KnowsNodes(*cluster)) return;
+  const NodeMemory node = FindNodeMemory(plan, *cluster);
+  headline->host_bytes_a_node = node.bytes;
+  headline->devices_of_node = node.devices;
+}
+
 }  // namespace
 
 Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
@@ -81,6 +104,7 @@ Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Clust
     if (memory.kind() != proto::DEVICE) continue;
     headline.bytes_a_device = std::max(headline.bytes_a_device, memory.arena_bytes());
   }
+  AddHostMemory(plan, cluster, &headline);
   if (cluster.ok()) {
     headline.cluster = cluster->name();
     headline.capacity = cluster->device().memory_bytes();
@@ -105,6 +129,14 @@ std::string HeadlineText(const Headline& headline) {
                           100.0 * static_cast<double>(headline.bytes_a_device) /
                               static_cast<double>(headline.capacity));
   }
+  if (headline.host_bytes_a_device > 0) {
+    absl::StrAppend(&text, "\nmemory of the host: ", BytesText(headline.host_bytes_a_device), " a ",
+                    device);
+    if (headline.devices_of_node > 0) {
+      absl::StrAppend(&text, ", ", BytesText(headline.host_bytes_a_node), " a node of ",
+                      headline.devices_of_node);
+    }
+  }
   text += "\npredicted: ";
   if (headline.prediction) {
     const Headline::Prediction& p = *headline.prediction;
@@ -114,6 +146,10 @@ std::string HeadlineText(const Headline& headline) {
     }
     if (p.mfu) absl::StrAppendFormat(&text, ", MFU %s", PercentText(*p.mfu));
     absl::StrAppendFormat(&text, ", bubble %s, on %s", PercentText(p.bubble), headline.cluster);
+    if (!headline.assumed_of_host.empty()) {
+      absl::StrAppend(&text, "; it says nothing of the link to the host, which is taken to have ",
+                      headline.assumed_of_host);
+    }
   } else {
     text += "no time of a step: " + headline.why_none;
   }
@@ -129,6 +165,11 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
                  {"bytes_a_device", headline.bytes_a_device},
                  {"device_capacity_bytes", headline.capacity},
                  {"cluster", headline.cluster}};
+  if (headline.host_bytes_a_device > 0) {
+    member["host_bytes_a_device"] = headline.host_bytes_a_device;
+  }
+  if (headline.host_bytes_a_node > 0) member["host_bytes_a_node"] = headline.host_bytes_a_node;
+  if (!headline.assumed_of_host.empty()) member["assumed_of_host"] = headline.assumed_of_host;
   if (headline.prediction) {
     member["step_seconds"] = headline.prediction->step_seconds;
     member["tokens_a_second"] = headline.prediction->tokens_a_second;

@@ -31,7 +31,12 @@ struct Headline {
   bool gpus = false;
   int64_t bytes_a_device = 0;  // of the stage that needs most
   int64_t capacity = 0;        // of a device of the cluster; 0: not known
-  std::string cluster;         // its name; "" without one
+  // Of the host's memory, where something rests there that devices compute with; else 0.
+  int64_t host_bytes_a_device = 0;  // of the stage that needs most
+  int64_t host_bytes_a_node = 0;    // of the node that needs most; 0: the cluster has no such level
+  int64_t devices_of_node = 0;      // that node's
+  std::string assumed_of_host;      // of which the cluster says nothing (cost/host_cost.h)
+  std::string cluster;              // its name; "" without one
   std::optional<Prediction> prediction;
   std::string why_none;  // of no prediction
   std::string proof;
@@ -42,7 +47,8 @@ struct Headline {
 Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
                       const std::string& proof);
 
-// Four lines: model, memory, prediction and proof; a fifth on bits where data axes split something.
+// Four lines: model, memory, prediction and proof; one more on the host's memory where something
+// rests there, and one on bits where that is so or data axes split something.
 std::string HeadlineText(const Headline& headline);
 
 // The object `json`, which PlanJson made, with the member "headline".

@@ -24,9 +24,20 @@ bool HasAxis(const Mesh& mesh, std::string_view name) {
   });
 }
 
+bool HasVariable(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(),
+                     [](const proto::Op& op) { return op.kind() == "variable"; });
+}
+
+// True if the graph itself says that a variable rests in the host's memory.
+bool MovesVariables(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(),
+                     [](const proto::Op& op) { return op.attr().contains("host"); });
+}
+
 }  // namespace
 
-void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
+void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh, const proto::Graph& graph) {
   const auto warn = [&](const char* flag, bool idle, const char* why) {
     if (!idle || !args.Given(flag)) return;
     const std::string given = std::string(flag) + "=" + args.Repeated(flag)[0];
@@ -57,6 +68,15 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh) {
   warn("prefetch", !one && !overlaps, "weights are gathered ahead only with --overlap=true");
   warn("recompute", FLAGS_recompute.ends_with("gather") && !tokens && !tensor,
        "without an axis data, context or tensor of 2 or more devices the forward gathers nothing");
+  const bool trains = !graph.loss().empty() && HasVariable(graph);
+  const bool weights = FLAGS_offload.find("weights") != std::string::npos && HasVariable(graph);
+  warn("offload", FLAGS_offload != "none" && !trains && !weights,
+       "the graph has no loss of variables, so nothing is kept for a backward or an update");
+  warn("update_on", FLAGS_update_on == "host" && !trains,
+       "the graph has no loss of variables, so nothing is updated");
+  const bool rests = FLAGS_offload != "none" || FLAGS_update_on == "host" || MovesVariables(graph);
+  warn("host_memory", FLAGS_device == "cpu" && !rests,
+       "without --offload or --update_on=host nothing of a CPU device rests in the host's memory");
 }
 
 }  // namespace oneflow

@@ -340,6 +340,12 @@ absl::StatusOr<Offload> OffloadFromFlags() {
   return offload;
 }
 
+// 0 without --host_memory.
+absl::StatusOr<int64_t> HostMemoryFromFlags() {
+  if (FLAGS_host_memory.empty()) return 0;
+  return ParseBytes("--host_memory", FLAGS_host_memory);
+}
+
 // The source and options of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
@@ -358,7 +364,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
     ASSIGN_OR_RETURN(options.mesh, MeshFromProto(graph.mesh()));
   }
   WarnOfAxes(graph, options.mesh);
-  WarnOfIdleFlags(args, options.mesh);
+  WarnOfIdleFlags(args, options.mesh, graph);
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
   ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
   options.fill_memory = FLAGS_fill_memory;
@@ -371,6 +377,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(options.prefetch, PrefetchFromFlags());
   ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
   ASSIGN_OR_RETURN(options.offload, OffloadFromFlags());
+  ASSIGN_OR_RETURN(options.host_memory, HostMemoryFromFlags());
   options.experts = FLAGS_experts;
   options.context_pieces = FLAGS_context_pieces;
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
@@ -468,6 +475,14 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReade
   if (!FLAGS_memory.empty()) {
     ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
     RETURN_IF_ERROR(Annotate(CheckCapacity(plan, bytes), FLAGS_plan));
+  }
+  if (!FLAGS_host_memory.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, HostMemoryFromFlags());
+    proto::Cluster cluster;
+    if (!FLAGS_cluster.empty()) {
+      ASSIGN_OR_RETURN(cluster, ReadCluster());
+    }
+    RETURN_IF_ERROR(Annotate(CheckHostCapacity(plan, cluster, bytes), FLAGS_plan));
   }
   return plan;
 }

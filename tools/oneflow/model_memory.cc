@@ -83,6 +83,39 @@ bool IsPrepared(const PlanNet& net, int actor) {
   return net.program->segment(net.actors[actor].segment).name() == "P";
 }
 
+// The register that `id` is a copy of, in the device's memory or the host's; else itself.
+int FindOriginal(const PlanNet& net, int id) {
+  const int writer = net.registers[id].writer;
+  if (writer < 0 || net.inputs_of(writer).empty()) return id;
+  const std::string& kernel = net.actor(writer).kernel();
+  const bool copy = (kernel == "copy_in" || kernel == "copy_out") && !net.registers[id].persistent;
+  return copy ? net.inputs_of(writer)[0].reg : id;
+}
+
+// The register of the host's memory that `id` is copied out to; else itself.
+int FindResting(const PlanNet& net, int id) {
+  for (const NetReader& reader : net.registers[id].readers) {
+    const proto::Actor& actor = net.actor(reader.actor);
+    if (actor.kernel() == "copy_out" && !actor.output().empty()) return actor.output(0);
+  }
+  return id;
+}
+
+// What goes out in the forward and comes back in the backward.
+int64_t CountHostKept(const PlanNet& net, int stage) {
+  int64_t bytes = 0;
+  for (const NetRegister& r : net.registers) {
+    if (r.persistent || r.proto->stage() != stage || r.proto->memory_kind() != proto::HOST)
+      continue;
+    const bool out = r.writer >= 0 && net.actor(r.writer).kernel() == "copy_out";
+    const bool in = std::any_of(r.readers.begin(), r.readers.end(), [&](const NetReader& reader) {
+      return net.actor(reader.actor).kernel() == "copy_in";
+    });
+    if (out && in) bytes += r.proto->slot_bytes() * r.proto->slots();
+  }
+  return bytes;
+}
+
 // States of the variables, and of matrices in blocks alone.
 void AddStates(const PlanNet& net, int stage, ModelMemory* memory) {
   std::map<int, bool> is_matrix;  // by register
@@ -94,7 +127,9 @@ void AddStates(const PlanNet& net, int stage, ModelMemory* memory) {
   const auto add = [&](int id, bool matrix) {
     const proto::Register& r = *net.registers[id].proto;
     if (r.stage() != stage) return;
-    (matrix ? memory->matrices_of_blocks : memory->other_states) += r.slot_bytes() * r.slots();
+    const bool host = r.memory_kind() == proto::HOST;
+    int64_t& of_device = matrix ? memory->matrices_of_blocks : memory->other_states;
+    (host ? memory->host_states : of_device) += r.slot_bytes() * r.slots();
   };
   for (const auto& [id, matrix] : is_matrix) add(id, matrix);
   for (const proto::Actor& actor : net.program->actor()) {
@@ -105,8 +140,8 @@ void AddStates(const PlanNet& net, int stage, ModelMemory* memory) {
     // Inputs of adamw: the gradient, the norm; of next_adamw: the newest weights, the gradient.
     const int read = kernel == "next_adamw" ? 1 : 0;
     if (actor.input_size() <= read || actor.output().empty()) continue;  // VerifyKernels refuses it
-    const int in = actor.input(read).register_(), out = actor.output(0);
-    const auto variable = is_matrix.find(cast ? in : out);
+    const int in = FindOriginal(net, actor.input(read).register_()), out = actor.output(0);
+    const auto variable = is_matrix.find(cast ? in : FindResting(net, out));
     if (variable != is_matrix.end()) add(cast ? out : in, variable->second);
   }
 }
@@ -156,23 +191,29 @@ absl::StatusOr<ModelMemory> MemoryOfStage(const proto::Plan& plan, int stage) {
   }
   memory.kept_statistics = most([](const KeptRegister& r) { return r.block >= 0 && r.statistics; });
   memory.kept_elsewhere = most([](const KeptRegister& r) { return r.block < 0; });
+  memory.host_kept = CountHostKept(net, stage);
   return memory;
 }
 
 absl::StatusOr<std::string> ModelMemoryText(const proto::Plan& plan) {
   std::string text =
       "stage  matrices_of_blocks    other_states  kept_in_blocks  slots_in_blocks  kept_statistics"
-      "  kept_elsewhere\n";
+      "  kept_elsewhere";
+  const bool host = RestsOnHost(plan);
+  text += host ? "     host_states       host_kept\n" : "\n";
   for (int stage = 0; stage < StageCount(plan); ++stage) {
     ASSIGN_OR_RETURN(const ModelMemory m, MemoryOfStage(plan, stage));
-    absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%17d%16d\n", stage, m.matrices_of_blocks,
+    absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%17d%16d", stage, m.matrices_of_blocks,
                           m.other_states, m.kept_in_blocks, m.slots_in_blocks, m.kept_statistics,
                           m.kept_elsewhere);
+    if (host) absl::StrAppendFormat(&text, "%16d%16d", m.host_states, m.host_kept);
+    text += "\n";
   }
   return text +
          "bytes of a device; matrices, states: weights with moments, gradients and bf16 copies\n"
          "kept: from forward to backward, at most at once; slots_in_blocks: all slots of what "
-         "blocks keep (docs/activations.md)\n";
+         "blocks keep (docs/activations.md)\n" +
+         (host ? "host: in the host's memory, not counted in the others\n" : "");
 }
 
 }  // namespace oneflow

@@ -31,6 +31,8 @@ struct ModelMemory {
   int64_t slots_in_blocks = 0;
   int64_t kept_statistics = 0;  // numbers a row, in blocks: of norms and of fused attention
   int64_t kept_elsewhere = 0;   // tokens, embeddings, the last norm, the head, the loss
+  // In the host's memory, and not counted above: states, and all slots of what is kept there.
+  int64_t host_states = 0, host_kept = 0;
 };
 
 // The memory of program "train". Errors: no such program; a stage that the plan does not have.
@@ -47,7 +49,7 @@ struct KeptRegister {
 // In order of ids. `net`: of program "train".
 std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage);
 
-// A line for each stage, numbers in bytes.
+// A line for each stage, numbers in bytes; those of the host where something rests in its memory.
 absl::StatusOr<std::string> ModelMemoryText(const proto::Plan& plan);
 
 }  // namespace oneflow

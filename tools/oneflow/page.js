@@ -71,6 +71,20 @@ function pageTitle(data, plan) {
   return `${data.model}, ${mesh}, ${plan.schedule}, batch ${plan.batch}: ${seconds(data.step_seconds)} a step`;
 }
 
+// Whether something that devices compute with rests in the host's memory.
+function restsOnHost(data) { return data.stages.some(s => s.host_arena_bytes > 0); }
+
+// The strips of a stage in the drawing of memory: its device's, and what it holds of its host's.
+function memoryStrips(stage) {
+  const strips = [{ title: `stage ${stage.stage}`, host: false, planned: stage.arena_bytes, held: stage.persistent_bytes,
+                    peak: stage.peak_register_bytes, curve: stage.memory }];
+  if (stage.host_arena_bytes > 0) {
+    strips.push({ title: `stage ${stage.stage}, host`, host: true, planned: stage.host_arena_bytes, held: stage.host_persistent_bytes,
+                  peak: stage.host_peak_register_bytes, curve: stage.host_memory });
+  }
+  return strips;
+}
+
 function planFacts(data, plan) {
   const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   return [
@@ -78,6 +92,7 @@ function planFacts(data, plan) {
     ["bubble", percent(data.bubble)],
     ["a device computes", (data.flops_a_device_second / 1e12).toPrecision(3) + " TFLOP/s"],
     ["memory of the largest device", bytes(Math.max(...data.stages.map(s => s.arena_bytes)))],
+    ...(restsOnHost(data) ? [["memory of the host for a device", bytes(Math.max(...data.stages.map(s => s.host_arena_bytes)))]] : []),
     ["mesh", `${plan.mesh}: ${many(data.devices, "device")}, ${many(data.stages.length, "stage")}`],
     ["batch", `${many(plan.batch, "sequence")} in ${many(plan.micro_batches, "micro-batch").replace(/hs$/, "hes")}`],
     ["schedule", plan.schedule],
@@ -293,29 +308,29 @@ function repeats(c, bottom) {
 function memory() {
   const most = 8;  // of many stages the first ones and the last
   const stages = data.stages.length <= most ? data.stages : [...data.stages.slice(0, most - 1), data.stages[data.stages.length - 1]];
-  const height = 84, top = Math.max(...stages.map(s => s.arena_bytes), 1), bottom = stages.length * height;
-  const c = chart("memory", bottom + 18, "memory over time: a strip for each stage");
+  const strips = stages.flatMap(memoryStrips), height = 84, bottom = strips.length * height;
+  const top = host => Math.max(...strips.filter(s => s.host === host).map(s => s.planned), 1);
+  const c = chart("memory", bottom + 18, "memory over time: a strip for each stage" + (restsOnHost(data) ? ", and one for its host" : ""));
   const scale = timeScale(c), x = t => c.left + (Math.min(Math.max(t, view.from), view.to) - view.from) * scale;
   axis(c, bottom);
-  stages.forEach((stage, i) => {
-    const base = (i + 1) * height - 4, up = (height - 26) / top;
+  strips.forEach((strip, i) => {
+    const base = (i + 1) * height - 4, up = (height - 26) / top(strip.host);
     const y = n => (base - n * up).toFixed(2);
-    let path = `M${c.left} ${y(stage.persistent_bytes)}`, before = 0;
-    for (const [time, used] of stage.memory) {
+    let path = `M${c.left} ${y(strip.held)}`, before = 0;
+    for (const [time, used] of strip.curve) {
       if (time <= view.from) before = used;
     }
-    path += `V${y(stage.persistent_bytes + before)}`;
-    for (const [time, used] of stage.memory) {
-      if (time > view.from && time < view.to) path += `H${x(time).toFixed(2)}V${y(stage.persistent_bytes + used)}`;
+    path += `V${y(strip.held + before)}`;
+    for (const [time, used] of strip.curve) {
+      if (time > view.from && time < view.to) path += `H${x(time).toFixed(2)}V${y(strip.held + used)}`;
     }
     path += `H${c.width - c.right}V${base}H${c.left}Z`;
     node(c.svg, "path", { d: path, class: "used" });
-    node(c.svg, "rect", { class: "held", x: c.left, y: y(stage.persistent_bytes), width: c.width - c.left - c.right,
-                          height: stage.persistent_bytes * up });
-    node(c.svg, "line", { class: "limit", x1: c.left, x2: c.width - c.right, y1: y(stage.arena_bytes), y2: y(stage.arena_bytes) });
-    const held = c.left < 100 ? "" : `, of it always ${bytes(stage.persistent_bytes)}`;
+    node(c.svg, "rect", { class: "held", x: c.left, y: y(strip.held), width: c.width - c.left - c.right, height: strip.held * up });
+    node(c.svg, "line", { class: "limit", x1: c.left, x2: c.width - c.right, y1: y(strip.planned), y2: y(strip.planned) });
+    const held = c.left < 100 ? "" : `, of it always ${bytes(strip.held)}`;
     node(c.svg, "text", { x: 6, y: base - height + 17 },
-         `stage ${stage.stage}: planned ${bytes(stage.arena_bytes)}${held}; registers up to ${bytes(stage.peak_register_bytes)}`);
+         `${strip.title}: planned ${bytes(strip.planned)}${held}; registers up to ${bytes(strip.peak)}`);
   });
 }
 
@@ -472,7 +487,7 @@ function variables() {
   table("variables", plan.variables,
         [["variable", v => v.name], ["variables", v => v.variables, "number"], heldColumn("states", "states"),
          heldColumn("gradient", "gradients"), heldColumn("weight", "weights"), ["gathered", v => v.text.gathered],
-         ["reduced", v => v.text.reduced]]);
+         ["reduced", v => v.text.reduced], ...(restsOnHost(data) ? [["in the host's memory", v => v.text.host]] : [])]);
 }
 
 header();
@@ -483,7 +498,9 @@ path();
 steps();
 variables();
 ["timeline", "memory"].forEach(interact);
-table("times", data.stages, [["stage", s => s.stage, "number"], ...["compute", "exposed_exchange", "idle", "hidden_exchange"].map(part)]);
+const PARTS = restsOnHost(data) ? ["compute", "exposed_exchange", "exposed_copy", "idle", "hidden_exchange", "hidden_copy"]
+                                : ["compute", "exposed_exchange", "idle", "hidden_exchange"];
+table("times", data.stages, [["stage", s => s.stage, "number"], ...PARTS.map(part)]);
 table("actors", plan.rows.filter(r => !r.boxing).slice(0, 20), COLUMNS, r => r.members);
 table("boxing", plan.rows.filter(r => r.boxing).slice(0, 20),
       [...COLUMNS, ["received", a => bytes(a.bytes_moved), "number"], ["why", a => a.why, "why"]], r => r.members);
