@@ -148,11 +148,11 @@ TEST_CASE("what rests in the host's memory takes, and copies, the bytes of the t
         Offload offload = *ParseOffload("--offload=", what);
         offload.update_on_host = on_host;
         const Bytes found = CountBytes(CompileOffloaded(what, on_host, narrow));
-        const Bytes told = Predict(offload, narrow);
-        CHECK(found.device == Approx(told.device).epsilon(0.02));
-        CHECK(found.host == Approx(told.host).epsilon(0.02).margin(1));
-        CHECK(found.out == Approx(told.out).epsilon(0.02).margin(1));
-        CHECK(found.in == Approx(told.in).epsilon(0.02).margin(1));
+        const Bytes predicted = Predict(offload, narrow);
+        CHECK(found.device == Approx(predicted.device).epsilon(0.02));
+        CHECK(found.host == Approx(predicted.host).epsilon(0.02).margin(1));
+        CHECK(found.out == Approx(predicted.out).epsilon(0.02).margin(1));
+        CHECK(found.in == Approx(predicted.in).epsilon(0.02).margin(1));
       }
     }
   }

@@ -65,7 +65,8 @@ def gpt3(where, sequence, memory, pipe, batch, flags, all_on):
     mesh = f"--mesh=pipe={pipe},tensor=8 --batch={batch} --micro_batches={batch} --sequence_parallel"
     data = f"--mesh=data={8 * pipe} --batch={batch} --micro_batches={all_on}"
     return Case(f"GPT-3 175B, {where}, batch {batch:,}", ("gpt", "--preset=gpt3-175b", f"--sequence={sequence}"), "a100", memory,
-                mesh, "", (Plan("states", flags + STATES), Plan("host updates", flags + UPDATE), Plan("all on", ALL_ON, data)))
+                mesh, "", (Plan("states", flags + STATES), Plan("host updates", flags + UPDATE),
+                            Plan("activations, too", flags + STATES + ",activations"), Plan("all on", ALL_ON, data)))
 
 
 def llama_70b(cards, cluster):
@@ -98,7 +99,7 @@ CASES += [
 
 def add_flags(parser):
     parser.add_argument("--only", help="only cases whose names contain this")
-    parser.add_argument("--rows", help="only rows whose names contain this, and the first one of each case")
+    parser.add_argument("--rows", nargs="+", help="only rows of these names, and the first one of each case")
 
 
 def cluster_file(folder, name):
@@ -130,7 +131,7 @@ def simulate_row(oneflow, folder, case, name, flags):
                           "--out=" + plan, "--format=json")
     if printed is None:
         return row | {"refused": error.splitlines()[-1] if error else "compile ended without a message"}
-    host = max(stage.get("host_pinned_bytes", 0) for stage in json.loads(printed)["stages"])
+    host = max(stage["host_bytes"] for stage in json.loads(printed)["stages"])
     printed, error = call(oneflow, "simulate", "--plan=" + plan, "--cluster=" + cluster, "--format=json")
     if printed is None:
         sys.exit(f"tools/bench memory_techniques: simulate failed: {error}")
@@ -156,7 +157,7 @@ def simulate_case(oneflow, folder, case, args):
         sys.exit(f"tools/bench memory_techniques: {error}")
     if args.format == "text":
         print(f"\n{case.name}\n\n| | flags | GiB | of the host | step, s | ratio | exposed | waits | link |\n|{9 * '---|'}", flush=True)
-    plans = [Plan("unlimited", case.free), *(plan for plan in case.plans if not args.rows or args.rows in plan.name)]
+    plans = [Plan("unlimited", case.free), *(plan for plan in case.plans if not args.rows or plan.name in args.rows)]
     rows = []
     for plan in plans:
         memory = UNLIMITED if plan.name == "unlimited" else plan.memory or "--memory=" + case.memory
