@@ -56,7 +56,7 @@ std::string HostText(const VariableLayouts& v) {
   std::vector<std::string> texts;
   if (v.host_updates) {
     texts.emplace_back("states and update");
-  } else if (v.StatesOnHost()) {
+  } else if (v.states_on_host) {
     texts.emplace_back("states in the update");
   }
   if (v.copies_a_micro_batch > 0) {
