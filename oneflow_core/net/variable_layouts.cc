@@ -65,7 +65,10 @@ class Finder {
     const NetRegister& r = net_.registers[id];
     if (!r.persistent) return;
     Add(*r.proto, &found_.states);
-    found_.states_on_host |= r.proto->memory_kind() == proto::HOST;
+    // With the weight alone its moments do not rest there.
+    const auto& own = found_.variable->register_();
+    const bool moment = std::find(own.begin(), own.end(), id) == own.end();
+    found_.states_on_host |= moment && r.proto->memory_kind() == proto::HOST;
   }
 
   // The update writes the weight and its moments.
