@@ -198,6 +198,13 @@ bool GathersAhead(const std::vector<ProgramDraft>& drafts) {
   });
 }
 
+// True if uses of what rests in the host's memory are copied ahead.
+bool CopiesAhead(const std::vector<ProgramDraft>& drafts) {
+  return std::any_of(drafts.begin(), drafts.end(), [](const ProgramDraft& draft) {
+    return draft.lower.prefetch > 1 && !draft.lower.offload.empty();
+  });
+}
+
 absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
                                           const Schedule& schedule, const Mesh& written) {
   ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule));
@@ -206,13 +213,13 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
   absl::StatusOr<proto::Plan> made = WithPrograms(boxed, options, schedule);
-  if (options.prefetch || !GathersAhead(drafts)) return made;
+  if (options.prefetch || (!GathersAhead(drafts) && !CopiesAhead(drafts))) return made;
   for (int ahead = kUsualPrefetch; ahead > 0 && absl::IsResourceExhausted(made.status());) {
     --ahead;
     for (ProgramDraft& draft : drafts) draft.lower.prefetch = ahead;
     Boxed fewer = boxed;
     fewer.plan.mutable_facts()->add_note(
-        absl::StrCat("--prefetch=", ahead, ": more gathered weights do not fit a device"));
+        absl::StrCat("--prefetch=", ahead, ": more uses ahead do not fit a device"));
     made = WithPrograms(fewer, options, schedule);
   }
   return made;

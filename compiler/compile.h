@@ -66,10 +66,10 @@ struct CompileOptions {
   // Whether infer_sbp may split positions of a sequence where no constraint says so, and the
   // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
   bool split_positions = false;
-  Sharding shard = {};  // of variables, over data axes
-  Offload offload = {};  // what rests in the host's memory
+  Sharding shard = {};      // of variables, over data axes
+  Offload offload = {};     // what rests in the host's memory
   int64_t host_memory = 0;  // bytes that a node's devices may take of the host's; 0: unlimited
-  std::string experts;  // the axis that splits experts (AnnotateOptions::experts)
+  std::string experts;      // the axis that splits experts (AnnotateOptions::experts)
   // True: the axes of `mesh` keep their order. False: on a cluster of several levels, the axes that
   // exchange most become the innermost (order_axes.h), and the plan's mesh has that order. The
   // order of those other than the stages' is one of bits: it depends on graph, cluster, sizes of

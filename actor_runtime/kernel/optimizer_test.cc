@@ -103,6 +103,48 @@ TEST_CASE("a norm that is not finite skips the step") {
   }
 }
 
+TEST_CASE("adamw out of place has the bits of adamw in place, a skipped step the old ones") {
+  constexpr int64_t kN = 5000;
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    const Port x = FullPort({kN}, dtype), scalar = FullPort({});
+    const std::vector<Values> old = {RandomValues(kN, 1), RandomValues(kN, 2),
+                                     RandomValues(kN, 3, 0, 1)};
+    for (const double norm : {4.0, inf}) {
+      for (const bool counted : {false, true}) {
+        const auto make = [&](const std::vector<int64_t>& apart) {
+          AttrMap attrs = {{"decay", true}, {"counted", counted}};
+          std::vector<std::vector<Port>> in = {{x}, {scalar}};
+          if (counted) in.push_back({scalar});
+          const auto others = static_cast<int>(in.size());
+          if (!apart.empty()) attrs["apart"] = apart;
+          in.insert(in.end(), apart.size(), {x});
+          KernelHarness h("adamw", attrs, std::move(in), {x, x, x}, 2);
+          h.run().optimizer = TestStepNumbers;
+          h.SetInput(0, RandomValues(kN, 4));
+          h.SetInput(1, {norm});
+          if (counted) h.SetInput(2, {7});
+          for (int i = 0; i < 3; ++i) h.SetOutput(i, old[i]);
+          for (size_t i = 0; i < apart.size(); ++i) {
+            h.SetOutput(static_cast<int>(apart[i]), RandomValues(kN, 9));
+            h.SetInput(others + static_cast<int>(i), old[apart[i]]);
+          }
+          REQUIRE(h.Make() == absl::OkStatus());
+          REQUIRE(h.Call(false, 3) == absl::OkStatus());
+          return h;
+        };
+        const KernelHarness in_place = make({});
+        if (dtype == DType::kF64) CHECK((in_place.Output(0) == old[0]) == (norm == inf));
+        for (const std::vector<int64_t>& apart : std::vector<std::vector<int64_t>>{
+                 {0}, {1}, {2}, {1, 2}, {2, 0}, {0, 1, 2}, {2, 1, 0}}) {
+          const KernelHarness next = make(apart);
+          for (int i = 0; i < 3; ++i) CHECK(next.OutputBytes(i) == in_place.OutputBytes(i));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("sum_squares adds blocks of 4096 in order") {
   constexpr int64_t kN = 4096 * 600 + 123;  // more than one batch of blocks
   const Values g = RandomValues(kN, 3);

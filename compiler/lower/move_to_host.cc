@@ -15,17 +15,19 @@
 namespace oneflow {
 namespace {
 
-// Variables of an update that are copied together take up to this share of the bytes of the largest.
+// Variables of an update that are copied together take up to this share of the bytes of the
+// largest.
 constexpr double kSmall = 0.25;
 
+// The host's own actors, and the copies of a GPU for them, access what they need as they are.
 bool IsHost(Lane lane) {
-  return lane == Lane::kHostIn || lane == Lane::kHostOut || lane == Lane::kHostUpdate;
+  return lane == Lane::kHostIn || lane == Lane::kHostOut || lane == Lane::kCopyIn ||
+         lane == Lane::kCopyOut || lane == Lane::kHostUpdate;
 }
 
 class HostMover {
  public:
-  HostMover(const google::protobuf::RepeatedPtrField<proto::Register>& persistent,
-            Lowered* lowered)
+  HostMover(const google::protobuf::RepeatedPtrField<proto::Register>& persistent, Lowered* lowered)
       : persistent_(persistent), lowered_(*lowered), order_(*lowered) {}
 
   void Run() {
@@ -96,9 +98,8 @@ class HostMover {
   int AddCopy(Lane lane, int from, int to, int like) {
     const bool in = lane == Lane::kOffloadIn;
     const char* kernel = in ? "copy_in" : "copy_out";
-    proto::Actor* copy =
-        AddOrderOnlyActor(&lowered_, absl::StrCat(Reg(in ? to : from).name(), ".", kernel),
-                          Reg(from).stage());
+    proto::Actor* copy = AddOrderOnlyActor(
+        &lowered_, absl::StrCat(Reg(in ? to : from).name(), ".", kernel), Reg(from).stage());
     copy->set_kernel(kernel);
     AddControlInput(from, copy);  // a fill a firing, unless the caller says otherwise
     copy->add_output(to);
@@ -155,8 +156,7 @@ class HostMover {
 
   void AddCopyIn(int host, const Task& task, const TaskOrder::Use& use,
                  const std::vector<Read>& reads) {
-    const proto::Input before =
-        lowered_.program.actor(reads[0].actor).input(reads[0].input);
+    const proto::Input before = lowered_.program.actor(reads[0].actor).input(reads[0].input);
     const int device = AddRegister(host, ".copy", proto::DEVICE);
     const int copy = AddCopy(Lane::kOffloadIn, host, device, reads[0].actor);
     *MutableActor(copy)->mutable_input(0) = before;
@@ -178,12 +178,18 @@ class HostMover {
     int position = std::numeric_limits<int>::max();
     for (const Read& read : reads) {
       position = std::min(position, order_.Position(read.actor));
-      const int rate =
-          lowered_.program.actor(read.actor).input(read.input).fires_per_read();
+      const int rate = lowered_.program.actor(read.actor).input(read.input).fires_per_read();
       Redirect(read, device, rate);
     }
-    copies_.push_back(
-        {copy, Reg(host).stage(), Lane::kOffloadIn, {Part::kPrepare}, position, {}});
+    copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, {Part::kPrepare}, position, {}});
+  }
+
+  // Where in the order of its micro-batch's compute a register is complete; what an update makes
+  // comes after all that.
+  int ReadyAt(int id) const {
+    const int writer = order_.FindWriter(id);
+    if (writer < 0 || order_.task(writer).part == Part::kUpdate) return TaskOrder::kNowhere;
+    return order_.Position(writer);
   }
 
   // A host's actor reads what devices write by way of copies; several such actors share one.
@@ -198,7 +204,12 @@ class HostMover {
         host->second = AddRegister(before.register_(), ".host", proto::HOST);
         const int copy = AddCopy(Lane::kOffloadOut, before.register_(), host->second, a);
         *MutableActor(copy)->mutable_input(0) = before;
-        copies_.push_back({copy, r.stage(), Lane::kOffloadOut, task, order_.Position(a), {}});
+        copies_.push_back({copy,
+                           r.stage(),
+                           Lane::kOffloadOut,
+                           task,
+                           ReadyAt(before.register_()),
+                           {before.register_(), -1}});
       }
       Redirect({a, i}, host->second, 1);
     }
@@ -222,8 +233,7 @@ class HostMover {
       update->set_output(o, next);
       (*update->mutable_attr())["apart"].mutable_ints()->add_value(o);
       copies_.push_back({in, Reg(host).stage(), Lane::kOffloadIn, task, order_.Position(a), use});
-      copies_.push_back(
-          {out, Reg(host).stage(), Lane::kOffloadOut, task, order_.Position(a), use});
+      copies_.push_back({out, Reg(host).stage(), Lane::kOffloadOut, task, order_.Position(a), use});
     }
   }
 
@@ -232,9 +242,8 @@ class HostMover {
     for (const Copy& copy : copies_) lanes[{copy.stage, copy.lane, copy.task}].push_back(copy);
     for (auto& [key, copies] : lanes) {
       const auto& [stage, lane, task] = key;
-      std::stable_sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
-        return a.position < b.position;
-      });
+      std::stable_sort(copies.begin(), copies.end(),
+                       [](const Copy& a, const Copy& b) { return a.position < b.position; });
       proto::Segment* segment = lowered_.program.add_segment();
       segment->set_id(lowered_.program.segment_size() - 1);
       segment->set_name(order_.Name(stage, task));
@@ -282,7 +291,8 @@ class HostMover {
     std::vector<int> use;
     int64_t bytes = 0;
     for (const auto& [actors, more] : of_variable) {
-      if (!use.empty() && static_cast<double>(bytes + more) > kSmall * static_cast<double>(largest)) {
+      if (!use.empty() &&
+          static_cast<double>(bytes + more) > kSmall * static_cast<double>(largest)) {
         Uses(copies[0].lane)->push_back(std::exchange(use, {}));
         bytes = 0;
       }
@@ -294,8 +304,8 @@ class HostMover {
 
   const google::protobuf::RepeatedPtrField<proto::Register>& persistent_;
   Lowered& lowered_;
-  const TaskOrder order_;  // of the program before copies
-  std::map<int, std::vector<Read>> reads_;  // of devices, by register
+  const TaskOrder order_;                           // of the program before copies
+  std::map<int, std::vector<Read>> reads_;          // of devices, by register
   std::map<std::pair<int, Task>, int> copied_out_;  // the host's copy of a register, for a task
   std::vector<Copy> copies_;
 };

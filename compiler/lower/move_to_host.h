@@ -3,14 +3,15 @@
 // Each actor computes on one side and each register is on one side; where an actor accesses a
 // register of the other side, a copy goes between:
 //
-//   to_host: x, written in F, read in B      x -> copy_out -> x.host -> copy_in -> x.copy -> readers
-//   a variable in the host's memory, read    w -> copy_in -> w.copy -> readers
-//   one that a device updates in place       m -> copy_in -> m.copy -> adamw -> m.next -> copy_out -> m
-//   a host's actor that reads of a device    dw -> copy_out -> dw.host -> adamw (host)
+//   to_host: x, written in F, read in B      x -> copy_out -> x.host -> copy_in -> x.copy ->
+//   readers a variable in the host's memory, read    w -> copy_in -> w.copy -> readers one that a
+//   device updates in place       m -> copy_in -> m.copy -> adamw -> m.next -> copy_out -> m a
+//   host's actor that reads of a device    dw -> copy_out -> dw.host -> adamw (host)
 //
 // A copy into the device's memory is for one use: a block of the model in a task (an update: some
-// variables one after the other); or, of registers in Lowered::copied_once, for a step, in P. Copies
-// have a lane for each direction, on which they stand in the order in which compute needs them.
+// variables one after the other); or, of registers in Lowered::copied_once, for a step, in P.
+// Copies have a lane for each direction, on which they stand in the order in which compute needs
+// them.
 //
 // An op that updates in place what is elsewhere gets the old values as further inputs, behind all
 // others, and writes the new ones into other registers; the attribute `apart` lists which.

@@ -15,6 +15,7 @@
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/random_program.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/verify/frames.h"
 #include "oneflow_core/verify/skip_game.h"
 #include "oneflow_core/verify/verify_liveness.h"
@@ -64,7 +65,7 @@ absl::Status Proof(const proto::Plan& plan, SkipCounts* skips) {
 }
 
 proto::Plan Planned(proto::Plan plan) {
-  const int stages = plan.memory_size();
+  const int stages = StageCount(plan);
   plan.clear_memory();
   REQUIRE(PlanMemory(stages, &plan).ok());
   return plan;
@@ -129,8 +130,7 @@ void CountProgram(const proto::Plan& plan, Counts* counts) {
   counts->with_workspaces += workspaces;
 }
 
-void Fuzz(uint32_t seed, Counts* counts) {
-  proto::Plan apart = RandomProgram(seed);
+void Fuzz(uint32_t seed, proto::Plan apart, Counts* counts) {
   if (apart.program(0).register__size() < 2 || !IsLegal(apart)) return;
   CountProgram(apart, counts);
   proto::Plan planned = Planned(apart);
@@ -195,7 +195,7 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
   Counts counts;
   for (int seed = 0; seed < programs; ++seed) {
     INFO("seed " << seed);
-    Fuzz(seed, &counts);
+    Fuzz(seed, RandomProgram(seed), &counts);
   }
   const int played = counts.overlap + counts.unsure;
   std::cout << counts.programs << " programs, " << counts.with_sums << " with sums, "
@@ -223,6 +223,28 @@ TEST_CASE("what the memory proof lets pass has no two live fills that overlap") 
   CHECK(played > 2 * counts.programs);
   // A proof that is stricter than it need be refuses what never overlaps.
   CHECK(counts.overlap * 100 >= played * 96);
+}
+
+TEST_CASE("so it is where registers rest in the host's memory") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const int programs = full ? 10'000 : 400;
+  Counts counts;
+  int with_copies = 0;
+  for (int seed = 0; seed < programs; ++seed) {
+    INFO("seed " << seed);
+    proto::Plan plan = RandomProgramWithCopies(seed);
+    if (!HasHostArenas(plan) || !IsLegal(plan)) continue;
+    ++with_copies;
+    Fuzz(seed, std::move(plan), &counts);
+  }
+  const int played = counts.overlap + counts.unsure;
+  std::cout << with_copies << " programs with copies; " << counts.accepted << " moves accepted, "
+            << counts.refused << " refused, of which " << counts.overlap << " of " << played
+            << " overlap\n";
+  CHECK(with_copies * 5 > programs);
+  CHECK(counts.accepted > 50 * with_copies);
+  CHECK(counts.refused > 42 * with_copies);
+  CHECK(counts.overlap * 100 >= played * 90);
 }
 
 }  // namespace oneflow

@@ -151,9 +151,8 @@ Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
 // A GPU's host arena may be empty; a CPU device has one where something is in it.
 bool NeedsHostArenas(const proto::Plan& plan) {
   const auto of_host = [](const auto& registers) {
-    return std::any_of(registers.begin(), registers.end(), [](const proto::Register& r) {
-      return r.memory_kind() == proto::HOST;
-    });
+    return std::any_of(registers.begin(), registers.end(),
+                       [](const proto::Register& r) { return r.memory_kind() == proto::HOST; });
   };
   return plan.device_kind() != proto::CPU || of_host(plan.persistent()) ||
          std::any_of(plan.program().begin(), plan.program().end(),

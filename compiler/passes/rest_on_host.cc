@@ -37,6 +37,9 @@ class HostRest {
       const Words words = ReadWords(graph_.ops[id]);
       if (words.states || words.weights || words.update) Mark(id, words);
     }
+    for (Op& op : graph_.ops) {
+      if (NeedsHostAlone(op)) op.on_host = op.in_host_memory = true;
+    }
   }
 
  private:
@@ -72,10 +75,27 @@ class HostRest {
     }
   }
 
-  bool IsReadInMicroBatches(TensorId t) const {
-    return std::any_of(uses_[t].begin(), uses_[t].end(), [&](const Use& use) {
-      return !IsOnceAStep(graph_.ops[use.op].phase);
+  // An op of the update that reads a gradient which the host's update reads, or only what the host
+  // has computed of such: norms. So a gradient leaves the device as soon as it is there.
+  bool NeedsHostAlone(const Op& op) const {
+    if (op.phase != Phase::kUpdate || op.on_host || IsVariable(op) || IsExchange(op.kind) ||
+        IsBoxing(op.kind) || op.inputs.empty()) {
+      return false;
+    }
+    return std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId t) {
+      const Op& producer = graph_.Producer(t);
+      if (producer.on_host) return true;
+      return std::any_of(uses_[t].begin(), uses_[t].end(), [&](const Use& use) {
+        const Op& reader = graph_.ops[use.op];
+        return reader.on_host && FindOpDef(reader)->updates > 1 &&
+               use.input == FindOpDef(reader)->updates;
+      });
     });
+  }
+
+  bool IsReadInMicroBatches(TensorId t) const {
+    return std::any_of(uses_[t].begin(), uses_[t].end(),
+                       [&](const Use& use) { return !IsOnceAStep(graph_.ops[use.op].phase); });
   }
 
   // What is made of `w` before the first micro-batch, in op order.

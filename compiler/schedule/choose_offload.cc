@@ -23,16 +23,19 @@ namespace oneflow {
 namespace {
 
 // A step with copies may be longer than one without by this share.
-constexpr double kAsLong = 1.001;
+constexpr double kAsLong = 1.002;
+constexpr int kPlays = 7;
 
 // A candidate.
 struct Kept {
   int reg = 0, writer = 0;
   std::vector<int> readers;  // of the backward
   std::tuple<int, Task, TaskOrder::Use> use;
-  double bytes = 0;         // of the device: of all its slots
-  double gap = 0;           // seconds, the shortest
-  double out = 0, in = 0;   // seconds of its copies
+  double times = 0;        // a step
+  double bytes = 0;        // of the device: of all its slots
+  double gap = 0;          // seconds, the shortest
+  double out = 0, in = 0;  // seconds of its copies
+  int index = 0;           // among those of its use
 };
 
 bool IsOfBackward(const Task& task) {
@@ -87,20 +90,24 @@ class Chooser {
     RETURN_IF_ERROR(PlayWithout());
     RETURN_IF_ERROR(PriceCopies());
     Rank();
-    size_t chosen = kept_.size();
-    if (!setting_.activations.all) {
-      Leave();
-      ASSIGN_OR_RETURN(chosen, setting_.activations.share ? CountShare() : CountHidden());
+    std::vector<const Kept*> chosen;
+    if (setting_.activations.all) {
+      for (const Kept& kept : kept_) chosen.push_back(&kept);
+    } else if (setting_.activations.share) {
+      chosen = Select({.share = *setting_.activations.share});
+    } else {
+      ASSIGN_OR_RETURN(chosen, SelectHidden());
     }
-    double out = 0;
-    for (size_t i = 0; i < chosen; ++i) {
-      lowered_.to_host.insert(kept_[i].reg);
-      out += kept_[i].bytes;
+    double out = 0, all = 0;
+    for (const Kept& kept : kept_) all += kept.bytes;
+    for (const Kept* kept : chosen) {
+      lowered_.to_host.insert(kept->reg);
+      out += kept->bytes;
     }
     lowered_.note = absl::StrFormat(
         "offload: %d of %d tensors that the backward reads, %.0f %% of their bytes, rest in the "
         "host's memory",
-        chosen, candidates_, all_ > 0 ? 100 * out / all_ : 0.0);
+        chosen.size(), kept_.size(), all > 0 ? 100 * out / all : 0.0);
     return absl::OkStatus();
   }
 
@@ -113,16 +120,13 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  // How long a step takes without copies; gaps and slots of candidates.
+  // The step without copies; gaps and slots of candidates.
   absl::Status PlayWithout() {
     Lowered without = lowered_;
     proto::Program program;
     RETURN_IF_ERROR(Finish(&program, &without));
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(setting_.plan, program));
     std::vector<std::vector<double>> written(net.actors.size()), read(net.actors.size());
-    for (const Kept& kept : kept_) {
-      written[kept.writer].reserve(net.actors[kept.writer].firings);
-    }
     step_ = PlayByClock(
         net, seconds_, [&](int actor, double now) { read[actor].push_back(now); },
         [&](int actor, double now) { written[actor].push_back(now); });
@@ -136,10 +140,9 @@ class Chooser {
         }
       }
       const proto::Register& r = program.register_(kept.reg - first);
+      kept.times = static_cast<double>(net.actors[kept.writer].firings);
       kept.bytes = static_cast<double>(r.slots()) * static_cast<double>(r.slot_bytes());
-      all_ += kept.bytes;
     }
-    candidates_ = static_cast<int>(kept_.size());
     return absl::OkStatus();
   }
 
@@ -167,46 +170,73 @@ class Chooser {
     return absl::OkStatus();
   }
 
+  // The first tensors of all blocks, then the second ones, and so on: so that no block has more to
+  // copy than others, and compute, which runs at most `ahead` blocks before the link, does not wait
+  // in one block for what it could copy in the next. Within a block those come first of which a
+  // second of the link saves most bytes; among blocks those with the longest time between uses.
   void Rank() {
     const auto worth = [](const Kept& kept) { return kept.bytes / (kept.out + kept.in + 1e-12); };
-    std::stable_sort(kept_.begin(), kept_.end(), [&](const Kept& a, const Kept& b) {
-      // Bytes of equal worth to a hundredth are alike: then the longest gap.
-      const double x = worth(a), y = worth(b);
-      if (x > 1.01 * y || y > 1.01 * x) return x > y;
-      return a.gap > b.gap;
+    std::stable_sort(kept_.begin(), kept_.end(),
+                     [&](const Kept& a, const Kept& b) { return worth(a) > worth(b); });
+    std::map<std::tuple<int, Task, TaskOrder::Use>, int> of_use;
+    for (Kept& kept : kept_) kept.index = of_use[kept.use]++;
+    std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) {
+      return a.index != b.index ? a.index < b.index : a.gap > b.gap;
     });
   }
 
-  // The candidates that come back too late stay.
-  void Leave() {
+  // What a stage may copy.
+  struct Limit {
+    double share = 1;    // of the bytes of its candidates
+    double link = 1e30;  // seconds of a step, each way
+  };
+
+  // The first candidates within the limit, but those whose use would come back too late.
+  std::vector<const Kept*> Select(const Limit& limit) const {
+    std::map<int, double> all, bytes, out, in;  // by stage
+    for (const Kept& kept : kept_) all[std::get<0>(kept.use)] += kept.bytes;
     std::map<std::tuple<int, Task, TaskOrder::Use>, double> trip;
-    for (const Kept& kept : kept_) trip[kept.use] += kept.out + kept.in;
-    std::erase_if(kept_, [&](const Kept& kept) { return kept.gap < trip[kept.use]; });
-  }
-
-  absl::StatusOr<size_t> CountShare() const {
-    double bytes = 0;
-    for (size_t i = 0; i < kept_.size(); ++i) {
-      bytes += kept_[i].bytes;
-      if (bytes > *setting_.activations.share * all_ * (1 + 1e-9)) return i;
+    std::vector<const Kept*> selected;
+    for (const Kept& kept : kept_) {
+      const int stage = std::get<0>(kept.use);
+      const double more_out = kept.times * kept.out, more_in = kept.times * kept.in;
+      if (kept.gap < trip[kept.use] + kept.out + kept.in ||
+          bytes[stage] + kept.bytes > limit.share * all[stage] * (1 + 1e-9) ||
+          out[stage] + more_out > limit.link || in[stage] + more_in > limit.link) {
+        continue;
+      }
+      trip[kept.use] += kept.out + kept.in;
+      bytes[stage] += kept.bytes;
+      out[stage] += more_out;
+      in[stage] += more_in;
+      selected.push_back(&kept);
     }
-    return kept_.size();
+    return selected;
   }
 
-  // The more go out, the longer the step.
-  absl::StatusOr<size_t> CountHidden() const {
-    size_t good = 0, bad = kept_.size() + 1;
-    while (bad - good > 1 + kept_.size() / 32) {
-      const size_t tried = good == 0 && bad > kept_.size() ? kept_.size() : (good + bad) / 2;
-      ASSIGN_OR_RETURN(const double step, PlayWith(tried));
-      (step <= kAsLong * step_ ? good : bad) = tried;
+  // As much of each link as costs no time: the more of a step it is busy, the longer the step.
+  absl::StatusOr<std::vector<const Kept*>> SelectHidden() const {
+    ASSIGN_OR_RETURN(const double without, PlayWith({}));  // but with copies of other things
+    std::vector<const Kept*> best;
+    double good = 0, bad = 1;
+    for (int i = 0; i < kPlays; ++i) {
+      const double tried = i == 0 ? bad : (good + bad) / 2;
+      std::vector<const Kept*> selected = Select({.link = tried * step_});
+      ASSIGN_OR_RETURN(const double step, PlayWith(selected));
+      if (step <= kAsLong * without) {
+        good = tried;
+        best = std::move(selected);
+        if (i == 0) break;
+      } else {
+        bad = tried;
+      }
     }
-    return good;
+    return best;
   }
 
-  absl::StatusOr<double> PlayWith(size_t chosen) const {
+  absl::StatusOr<double> PlayWith(const std::vector<const Kept*>& chosen) const {
     Lowered with = lowered_;
-    for (size_t i = 0; i < chosen; ++i) with.to_host.insert(kept_[i].reg);
+    for (const Kept* kept : chosen) with.to_host.insert(kept->reg);
     MoveToHost(setting_.plan.persistent(), &with);
     BoundCopies(setting_.ahead, &with);
     ASSIGN_OR_RETURN(const std::vector<double> seconds,
@@ -214,7 +244,8 @@ class Chooser {
     proto::Program program;
     RETURN_IF_ERROR(Finish(&program, &with));
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(setting_.plan, program));
-    return PlayByClock(net, seconds, [](int, double) {}, [](int, double) {});
+    return PlayByClock(
+        net, seconds, [](int, double) {}, [](int, double) {});
   }
 
   const OffloadSetting& setting_;
@@ -222,9 +253,7 @@ class Chooser {
   Lowered& lowered_;
   const TaskOrder order_;
   std::vector<Kept> kept_;  // once ranked, the first to go first
-  int candidates_ = 0;
-  double all_ = 0;   // bytes of all candidates
-  double step_ = 0;  // seconds without copies
+  double step_ = 0;         // seconds without any copies
 };
 
 }  // namespace

@@ -1,13 +1,14 @@
 // Chooses which activations rest in the host's memory between forward and backward.
 //
-// Candidates are registers that a forward writes and its backward reads. They rank by bytes of the
-// device that a second of the link saves, those with the longest time between the two first. A
-// candidate whose time, from its writing to the first reader of the backward, is shorter than the
-// copies of its use take, out and in, stays: the backward would wait for it.
+// Candidates are registers that a forward writes and its backward reads. A stage takes one of each
+// block, then a second one, and so on: in a block those first of which a second of the link saves
+// most bytes of the device, among blocks those with the longest time between the two uses. One
+// stays where the time from its writing to its first reader in the backward is shorter than the
+// copies of its block take, out and in: the backward would wait for it.
 //
-//   :SHARE   the first ones, up to this share of the bytes of all candidates
+//   :SHARE   the first ones, up to this share of the bytes of a stage's candidates
 //   :all     all of them, also those that come back too late
-//   neither  as many of the first ones as do not make the step longer, by a play of the program
+//   neither  the first ones, as far as the step does not become longer, by a play of the program
 //            with copies on the clock of the cost model
 //
 // The choice moves no bit: only copies are added.

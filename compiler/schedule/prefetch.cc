@@ -227,14 +227,32 @@ int FirstWriter(const std::vector<int>& copies, const std::vector<int>& compute,
   return -1;
 }
 
+// The positions of a ring: those of the task's own compute; of the update's copies, where a step
+// has one micro-batch, those of the backward, which writes gradients. With more, a gradient adds up
+// on the device, and no firing but the last could wait.
+std::vector<int> ListWriters(const TaskKey& task, const std::map<TaskKey, int>& computes,
+                             const Lowered& lowered) {
+  const auto& [stage, part, chunk] = task;
+  std::vector<int> actors;
+  const auto add = [&](const TaskKey& key) {
+    const auto found = computes.find(key);
+    if (found == computes.end()) return;
+    const std::vector<int> of_task = ListActors(lowered.program.segment(found->second));
+    actors.insert(actors.end(), of_task.begin(), of_task.end());
+  };
+  if (part == Part::kUpdate && lowered.program.micro_batches() == 1) {
+    add({stage, Part::kBackward, 0});
+  }
+  add(task);
+  return actors;
+}
+
 // Compute writes what a use copies out only when the use `ahead` + 1 before it is copied.
 void AddRingsOut(int ahead, Lowered* lowered) {
   const std::map<TaskKey, int> computes = SegmentsOn(Lane::kCompute, *lowered);
   for (const auto& [task, id] : SegmentsOn(Lane::kOffloadOut, *lowered)) {
     const std::vector<int> own = ListActors(lowered->program.segment(id));
-    const auto found = computes.find(task);
-    if (found == computes.end()) continue;
-    const std::vector<int> compute = ListActors(lowered->program.segment(found->second));
+    const std::vector<int> compute = ListWriters(task, computes, *lowered);
     std::vector<std::pair<int, int>> ring;  // by use: position of its first writer, its last copy
     for (const std::vector<int>& use : lowered->copies_out) {
       if (std::find(own.begin(), own.end(), use[0]) == own.end()) continue;

@@ -82,7 +82,8 @@ class SlotCounter {
   // True if a register of the host's memory stands between the device's memory and itself.
   bool IsBetweenCopies(const NetRegister& r) const {
     return r.proto->memory_kind() == proto::HOST && FindSource(r) != nullptr &&
-           !r.readers.empty() && std::all_of(r.readers.begin(), r.readers.end(), [&](const auto& reader) {
+           !r.readers.empty() &&
+           std::all_of(r.readers.begin(), r.readers.end(), [&](const auto& reader) {
              return net_.actor(reader.actor).kernel() == "copy_in";
            });
   }

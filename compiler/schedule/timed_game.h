@@ -14,9 +14,9 @@
 
 namespace oneflow {
 
-// One step. `seconds`: of a firing, by actor. Calls begin(actor, now) and end(actor, now) in the order of
-// time; at one moment all ends come before anything begins. Returns when the last firing ends. Ends
-// early where the program sticks.
+// One step. `seconds`: of a firing, by actor. Calls begin(actor, now) and end(actor, now) in the
+// order of time; at one moment all ends come before anything begins. Returns when the last firing
+// ends. Ends early where the program sticks.
 double PlayByClock(const PlanNet& net, const std::vector<double>& seconds,
                    absl::FunctionRef<void(int actor, double now)> begin,
                    absl::FunctionRef<void(int actor, double now)> end);

@@ -66,9 +66,9 @@ struct Op {
   bool in_host_memory = false;  // devices copy what they read of it, for each use
   bool copied_once = false;     // or once a step, before the first micro-batch
   bool on_host = false;         // the host's processors compute it, in their memory
-  std::string scope;        // the logical op it came from (itself, for the user's ops)
-  std::string why;          // for ops a pass added: the reason, one sentence
-  std::string written_at;   // "gpt.textproto:12"; empty: not known
+  std::string scope;            // the logical op it came from (itself, for the user's ops)
+  std::string why;              // for ops a pass added: the reason, one sentence
+  std::string written_at;       // "gpt.textproto:12"; empty: not known
 };
 
 // Begins an error about an op: "gpt.textproto:12: op fc", or "op fc".

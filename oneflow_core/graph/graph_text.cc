@@ -68,6 +68,9 @@ std::string RestText(const Graph& graph, const Op& op, bool staged) {
   if (op.phase == Phase::kPrepare) Append(&text, "phase=P");
   if (op.phase == Phase::kBackward) Append(&text, "phase=B");
   if (op.phase == Phase::kUpdate) Append(&text, "phase=U");
+  if (op.on_host) Append(&text, "computed=host");
+  if (op.in_host_memory) Append(&text, "memory=host");
+  if (op.copied_once) Append(&text, "copied=once");
   for (const TensorId t : op.outputs) {
     const Tensor& tensor = graph.tensors[t];
     if (tensor.sbp.empty() && !tensor.constraint.empty()) Append(&text, ConstraintText(tensor));

@@ -6,8 +6,8 @@
 //                 that is made once a step; they stream through the device in the update
 //   weights       what the model reads: copied in for each use, ahead of it
 //
-// With update_on_host the host's processors update: gradients are copied out, and states stay in the
-// host's memory. The weights that devices read are copied in once a step.
+// With update_on_host the host's processors update: gradients are copied out, and states stay in
+// the host's memory. The weights that devices read are copied in once a step.
 #pragma once
 
 #include <optional>

@@ -7,6 +7,7 @@
 #include "oneflow_core/base/runs.h"
 #include "oneflow_core/net/marking.h"
 #include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/buffers.h"
 #include "oneflow_core/plan/plan_format.h"
 
@@ -168,6 +169,7 @@ void PlanBuilder::Stream(const std::string& name, int stage, const Order& segmen
   }
   if (exchanges) stream->set_kind(proto::Stream::EXCHANGE);
   if (absl::StartsWith(name, "host")) stream->set_kind(proto::Stream::HOST);
+  if (absl::StartsWith(name, "offload")) stream->set_kind(proto::Stream::COPY);
 }
 
 void PlanBuilder::Issue(int stage, const Order& actors) {
@@ -203,8 +205,18 @@ void PlanBuilder::AddIssues() {
 }
 
 proto::Plan PlanBuilder::Finish() {
+  const int stages = plan_.memory_size();
+  const auto& registers = program().register_();
+  const bool host = std::any_of(registers.begin(), registers.end(), [](const proto::Register& r) {
+    return r.memory_kind() == proto::HOST;
+  });
+  for (int stage = 0; host && stage < stages; ++stage) {
+    proto::StageMemory* memory = plan_.add_memory();
+    memory->set_stage(stage);
+    memory->set_kind(proto::HOST);
+  }
   for (proto::Register& r : *program().mutable_register_()) {
-    proto::StageMemory& memory = *plan_.mutable_memory(r.stage());
+    proto::StageMemory& memory = *plan_.mutable_memory(ArenaIndex(r, stages));
     if (r.offset() < 0) r.set_offset(memory.register_bytes());
     memory.set_register_bytes(std::max(memory.register_bytes(), BuffersEnd(r)));
   }

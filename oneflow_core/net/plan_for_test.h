@@ -41,13 +41,14 @@ class PlanBuilder {
   Pair SendReceive(const std::string& name, const In& from, int to);
   int Segment(const std::string& name, int stage, const std::vector<int>& actors);
   using Order = std::vector<std::pair<std::vector<int>, int>>;  // {segments or actors, repeat}
-  // Of kind HOST if the name begins with "host"; EXCHANGE if it begins with "copy", "send" or
-  // "receive" and all its actors are exchanges; else COMPUTE.
+  // Of kind HOST if the name begins with "host"; COPY if with "offload"; EXCHANGE if it begins with
+  // "copy", "send" or "receive" and all its actors are exchanges; else COMPUTE.
   void Stream(const std::string& name, int stage, const Order& segments);
   // In place of the order of issue that Finish() would give to the stage.
   void Issue(int stage, const Order& actors);
 
-  // Registers one after the other, unless they were given an offset; arenas as large as needed.
+  // Registers one after the other, unless they were given an offset; arenas as large as needed, of
+  // the host where a register is in its memory.
   // Stages with exchanges whose order of issue was not stated issue them in the order in which a
   // game without orders of issue fires them; where it stops, the rest follows as streams order it.
   proto::Plan Finish();

@@ -27,8 +27,9 @@ std::vector<std::pair<std::string, int>> MakeMesh(bool pipe, bool data) {
 
 class ProgramDraw {
  public:
-  explicit ProgramDraw(uint32_t seed)
+  ProgramDraw(uint32_t seed, bool copies)
       : random_(seed),
+        copies_(copies),
         pipe_(OneIn(2)),
         data_(OneIn(2)),
         large_(OneIn(3)),
@@ -40,6 +41,7 @@ class ProgramDraw {
     DrawActors();
     for (int a = 0; a < count(); ++a) DrawOutputs(a);
     for (int a = 0; a < count(); ++a) DrawInputs(a);
+    if (copies_) DrawCopies();
     for (int a = 0; a < count(); ++a) AddActor(a);
     for (int a = 0; a < count(); ++a) DrawWorkspace(a);
     DrawStreams();
@@ -57,6 +59,7 @@ class ProgramDraw {
     int id = -1;                               // in the program
     std::vector<PlanBuilder::In> inputs = {};  // of a sum or a send that with data first
     std::vector<int> outputs = {};
+    const char* kernel = nullptr;  // of a copy
   };
   struct Output {
     int reg = 0, writer = 0;
@@ -201,6 +204,57 @@ class ProgramDraw {
     });
   }
 
+  struct Copy {
+    int first = 0;  // the actor before or behind which it has its turn
+    Actor actor;
+  };
+
+  void DrawCopies() {
+    std::vector<Copy> copies;
+    for (const Output& output : outputs_) {
+      if (OneIn(2)) MoveToHost(output, &copies);
+    }
+    std::stable_sort(copies.begin(), copies.end(),
+                     [](const Copy& a, const Copy& b) { return a.first < b.first; });
+    // At times out of turn.
+    if (copies.size() > 1 && OneIn(4)) std::swap(copies[0], copies[1 + Below(copies.size() - 1)]);
+    for (const Copy& copy : copies) actors_.push_back(copy.actor);
+  }
+
+  // Some readers, the first in the order of actors among them, read a copy of a copy of it.
+  void MoveToHost(const Output& output, std::vector<Copy>* copies) {
+    const proto::Register of = builder_.At(output.reg);
+    if (of.slot_bytes() == 0 || of.fires_per_fill() != 1) return;
+    std::vector<PlanBuilder::In*> reads;
+    int first = -1;
+    for (int actor = 0; actor < count(); ++actor) {
+      for (PlanBuilder::In& in : actors_[actor].inputs) {
+        if (in.reg != output.reg || in.fires_per_read != 1) continue;
+        if (!reads.empty() && OneIn(3)) continue;
+        if (first < 0) first = actor;
+        reads.push_back(&in);
+      }
+    }
+    if (reads.empty()) return;
+    const auto add = [&](const char* name, proto::MemoryKind kind) {
+      const int id = NewRegister(name, output.writer, 1 + Below(std::min(output.fills + 1, 6)));
+      proto::Register& r = builder_.At(id);
+      *r.mutable_layout() = of.layout();
+      r.set_slot_bytes(of.slot_bytes());
+      r.set_memory_kind(kind);
+      return id;
+    };
+    const int host = add("host", proto::HOST), back = add("back", proto::DEVICE);
+    const auto copy = [&](int at, const char* stream, const char* kernel, int from, int to) {
+      const Actor& like = actors_[at];
+      return Copy{at,
+                  {like.phase, like.stage, stream, Kind::kPlain, -1, -1, {{from}}, {to}, kernel}};
+    };
+    copies->push_back(copy(output.writer, "offload.out", "copy_out", output.reg, host));
+    copies->push_back(copy(first, "offload.in", "copy_in", host, back));
+    for (PlanBuilder::In* in : reads) in->reg = back;
+  }
+
   void AddActor(int actor) {
     Actor& a = actors_[actor];
     const std::string name = "a" + std::to_string(actor);
@@ -223,10 +277,11 @@ class ProgramDraw {
       case Kind::kReceive: break;  // came with its send
     }
     for (; has < a.inputs.size(); ++has) builder_.AddInput(a.id, a.inputs[has]);
+    if (a.kernel != nullptr) builder_.program().mutable_actor(a.id)->set_kernel(a.kernel);
   }
 
   void DrawWorkspace(int actor) {
-    if (!OneIn(3)) return;
+    if (!OneIn(3) || actors_[actor].kernel != nullptr) return;
     const int scratch = NewRegister("workspace", actor, 1);
     builder_.program().mutable_actor(actors_[actor].id)->set_workspace(scratch);
   }
@@ -273,6 +328,7 @@ class ProgramDraw {
   }
 
   std::mt19937 random_;
+  const bool copies_;
   const bool pipe_, data_, large_, one_stream_;
   const int micro_batches_;
   PlanBuilder builder_;
@@ -282,7 +338,11 @@ class ProgramDraw {
 
 }  // namespace
 
-proto::Plan RandomProgram(uint32_t seed) { return ProgramDraw(seed).Draw(); }
+proto::Plan RandomProgram(uint32_t seed) { return ProgramDraw(seed, /*copies=*/false).Draw(); }
+
+proto::Plan RandomProgramWithCopies(uint32_t seed) {
+  return ProgramDraw(seed, /*copies=*/true).Draw();
+}
 
 void MoveExchange(std::mt19937& random, proto::Program* program) {
   if (program->issue().empty()) return;

@@ -22,6 +22,11 @@ namespace oneflow {
 // types: ask the proofs.
 proto::Plan RandomProgram(uint32_t seed);
 
+// The same, but half of the registers that may do so rest in the host's memory between the writer
+// and some of the readers: copies on streams "offload.out" and "offload.in", of kind COPY, go there
+// and back.
+proto::Plan RandomProgramWithCopies(uint32_t seed);
+
 // Swaps two runs, or two actors of a run, in the order of issue of a stage, where one has two.
 void MoveExchange(std::mt19937& random, proto::Program* program);
 

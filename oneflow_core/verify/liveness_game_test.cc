@@ -11,6 +11,7 @@
 
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/random_program.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/verify/verify_liveness.h"
 #include "oneflow_core/verify/verify_types.h"
 
@@ -89,6 +90,24 @@ TEST_CASE("a game on all devices stands still where the proof of liveness says s
   CHECK(counts.live > programs);
   CHECK(counts.dead * 10 > programs);
   CHECK(counts.dead_in_order_only * 20 > programs);
+}
+
+TEST_CASE("so does one of programs with copies to the host's memory and back") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const int programs = full ? 10'000 : 500;
+  Counts counts;
+  int with_copies = 0;
+  for (int seed = 0; seed < programs; ++seed) {
+    INFO("seed " << seed);
+    const proto::Plan plan = RandomProgramWithCopies(seed);
+    with_copies += HasHostArenas(plan);
+    Compare(plan, seed, &counts);
+  }
+  std::cout << with_copies << " programs with copies; " << counts.live << " plans live, "
+            << counts.dead << " not\n";
+  CHECK(with_copies * 3 > programs);
+  CHECK(counts.live * 3 > programs);
+  CHECK(counts.dead * 20 > programs);
 }
 
 }  // namespace oneflow

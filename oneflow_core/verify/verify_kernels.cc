@@ -132,10 +132,27 @@ class ActorOp {
     return static_cast<TensorId>(graph_.tensors.size()) - 1;
   }
 
+  // Each of the outputs that are updated, at most once.
+  absl::Status CheckApart(const std::vector<int64_t>& apart) const {
+    for (size_t i = 0; i < apart.size(); ++i) {
+      const bool updated =
+          apart[i] >= 0 && apart[i] < std::min<int64_t>(def_->updates, std::ssize(outputs_));
+      if (!updated) {
+        return Bad(where_, absl::StrCat("updates no output ", apart[i], " of attribute \"apart\""));
+      }
+      if (std::find(apart.begin(), apart.begin() + static_cast<int64_t>(i), apart[i]) !=
+          apart.begin() + static_cast<int64_t>(i)) {
+        return Bad(where_, absl::StrCat("attribute \"apart\" names output ", apart[i], " twice"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Build() {
     Op op{.name = actor_.name(), .kind = actor_.kernel()};
     ASSIGN_OR_RETURN(op.attrs, AttrsFromProto(actor_.attr(), where_));
     const std::vector<int64_t> apart = Ints(op, "apart");
+    RETURN_IF_ERROR(CheckApart(apart));
     const size_t others = inputs_.size() - std::min(inputs_.size(), apart.size());
     for (const int id : outputs_) {
       ASSIGN_OR_RETURN(const TensorId t, AddTensor(id));
@@ -341,7 +358,8 @@ class ActorOp {
   // Empty where the attribute is missing, or of another type: CheckForm says so.
   static std::vector<int64_t> Ints(const Op& op, std::string_view key) {
     const auto it = op.attrs.find(key);
-    const auto* ints = it == op.attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+    const auto* ints =
+        it == op.attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
     return ints == nullptr ? std::vector<int64_t>() : *ints;
   }
 

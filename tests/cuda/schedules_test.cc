@@ -27,7 +27,9 @@ int Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 50 : 5; }
 // The runs of one plan under `seeds` schedules, with a bound on launches and a model of three each;
 // the next plan goes on with the next model.
 void CheckBits(SmallRun run, int seeds) {
-  const SmallResult on_cpu = Train(run);
+  SmallRun plain = run;
+  plain.offload = {};
+  const SmallResult on_cpu = Train(plain);
   const DeviceBackend backend = HostBackend(1);
   run.device = proto::CUDA;
   run.backend = &backend;
@@ -97,6 +99,28 @@ TEST_CASE("so do weights that are gathered ahead of compute") {
       }
       run.synchronous = run.schedule == "zero_bubble";
       CheckBits(run, 3);
+    }
+  }
+}
+
+TEST_CASE("so do registers that rest in the host's memory, and updates of the host") {
+  int turn = 0;
+  for (const char* mesh : Meshes()) {
+    for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"}) {
+      for (const char* what : {"activations:all", "states", "weights", "none",
+                               "activations:all,states,weights", "activations:all,weights"}) {
+        ++turn;
+        if (std::getenv("ONEFLOW_TEST_FULL") == nullptr && turn % 7 != 0) continue;
+        SmallRun run = Small(mesh);
+        run.schedule = schedule;
+        run.offload = *ParseOffload("--offload=", what);
+        run.offload.update_on_host = turn % 6 == 4 || turn % 6 == 0;
+        run.overlap = turn % 2 == 0;
+        run.synchronous = turn % 3 == 0;
+        INFO(mesh << ", " << schedule << ", " << what
+                  << (run.offload.update_on_host ? ", updated by the host" : ""));
+        CheckBits(run, 3);
+      }
     }
   }
 }

@@ -37,6 +37,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
   options.overlap = run.overlap;
   options.prefetch = run.prefetch;
   options.shard = run.shard;
+  options.offload = run.offload;
   options.experts = run.experts;
   options.context_pieces = run.context_pieces;
   if (run.split_positions) {

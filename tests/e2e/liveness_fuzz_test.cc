@@ -142,5 +142,26 @@ TEST_CASE("so it is where gathers run ahead of compute, and where a credit comes
   CHECK(late * 10 >= mutants);
 }
 
+TEST_CASE("so it is where registers rest in the host's memory") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const int mutants = full ? 2000 : 60;
+  const std::vector<Base> bases = BasesWithOffload(proto::CPU);
+  for (const Base& base : bases) {
+    const Judgement judgement = Judge(base.plan);
+    INFO(judgement.why);
+    REQUIRE(judgement.verdict == Verdict::kLive);
+  }
+  Counts counts;
+  for (int i = 0; i < mutants; ++i) {
+    const CreditMutant mutant = MakeCreditMutant(bases, i);
+    INFO("mutant " << i << ", its credit " << mutant.late << " uses late");
+    Check(mutant.plan, Judge(mutant.plan), &counts);
+  }
+  INFO("live " << counts.live << ", stuck " << counts.stuck << ", inconsistent "
+               << counts.inconsistent);
+  CHECK(counts.live * 5 >= mutants);
+  CHECK(counts.stuck * 8 >= mutants);
+}
+
 }  // namespace
 }  // namespace oneflow

@@ -110,6 +110,24 @@ std::vector<Base> BasesWithGathersAhead() {
   return bases;
 }
 
+std::vector<Base> BasesWithOffload(proto::DeviceKind device) {
+  std::vector<Base> bases;
+  const auto add = [&](int layers, const std::string& mesh, const char* offload,
+                       bool update_on_host) {
+    SmallRun run = MakeRun(layers, mesh, "1f1b");
+    run.device = device;
+    run.overlap = true;
+    run.prefetch = 1;
+    run.offload = *ParseOffload("--offload=", offload);
+    run.offload.update_on_host = update_on_host;
+    bases.push_back(MakeBase(run));
+  };
+  add(6, "pipe=2", "activations:all,states", false);
+  add(3, "data=2", "activations:all,weights", true);
+  add(4, "", "activations:all,states,weights", false);
+  return bases;
+}
+
 Judgement Judge(const proto::Plan& plan) {
   const auto inconsistent = [](const absl::Status& s) {
     return Judgement{Verdict::kInconsistent, s.ToString()};

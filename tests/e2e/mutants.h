@@ -22,6 +22,9 @@ std::vector<Base> Bases(proto::DeviceKind device);
 // Plans whose gathers of weights run ahead of compute, all live.
 std::vector<Base> BasesWithGathersAhead();
 
+// Plans of which registers rest in the host's memory, all live.
+std::vector<Base> BasesWithOffload(proto::DeviceKind device);
+
 enum class Verdict { kLive, kStuck, kInconsistent };
 
 struct Judgement {
@@ -39,8 +42,8 @@ struct Mutant {
 };
 Mutant MakeMutant(const std::vector<Base>& bases, int number);
 
-// Mutant `number` of a plan whose gathers run ahead: edited, or with a credit that is given so many
-// uses too late (below 0: too early).
+// Mutant `number` of a plan whose gathers or copies run ahead: edited, or with a credit that is
+// given so many uses too late (below 0: too early).
 struct CreditMutant {
   proto::Plan plan;
   int late = 0;  // 0: edited

@@ -35,7 +35,16 @@
 namespace oneflow {
 namespace {
 
-constexpr const char* kMeshes[] = {"", "data=2,tensor=2", "pipe=2,tensor=2"};
+struct Kind {
+  const char* mesh;
+  const char* offload;
+  bool update_on_host;
+};
+constexpr Kind kKinds[] = {{"", "none", false},
+                           {"data=2,tensor=2", "none", false},
+                           {"pipe=2,tensor=2", "none", false},
+                           {"", "activations:all,states", false},
+                           {"data=2", "weights", true}};
 constexpr int kMutantsOfEach = 100;
 constexpr uint64_t kTextMutantsOfEach = 16, kTextMutantsOfEachInFull = 500;
 
@@ -107,7 +116,8 @@ class Mutator {
   }
 
   std::string AnyAttrName(const proto::Actor& a) {
-    std::vector<std::string> names = {"contract", "lead", "axis", "scale", "replicated_axes"};
+    std::vector<std::string> names = {"contract", "lead",  "axis",
+                                      "scale",    "apart", "replicated_axes"};
     for (const auto& [name, value] : a.attr()) names.push_back(name);
     std::sort(names.begin(), names.end());
     return names[Below(names.size())];
@@ -259,6 +269,14 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
   return text.size() + SummaryText(summary).size() + ExplainPage(plan, "", summary).size();
 }
 
+SmallRun MakeRun(const Kind& kind) {
+  SmallRun run;
+  run.mesh = kind.mesh;
+  run.offload = *ParseOffload("--offload=", kind.offload);
+  run.offload.update_on_host = kind.update_on_host;
+  return run;
+}
+
 class Counting : public TokenSource {
  public:
   absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
@@ -305,15 +323,14 @@ absl::Status RunAll(const proto::Plan& plan, DeterministicRuntime* runtime) {
 
 TEST_CASE("A plan edited by hand is refused, or it runs") {
   int refused = 0, ran = 0;
-  for (const char* mesh : kMeshes) {
-    SmallRun run;
-    run.mesh = mesh;
+  for (const Kind& kind : kKinds) {
+    SmallRun run = MakeRun(kind);
     run.model.layers = 2;
     const proto::Plan good = CompileSmall(run);
     for (uint64_t seed = 0; seed < kMutantsOfEach; ++seed) {
       proto::Plan plan = good;
       Mutator(&plan, seed).Edit();
-      INFO("mesh " << mesh << ", seed " << seed);
+      INFO("mesh " << kind.mesh << ", offload " << kind.offload << ", seed " << seed);
       DeterministicOptions options;
       options.make_kernel = MakeKernel;
       options.own_kernels = true;
@@ -338,14 +355,13 @@ TEST_CASE("Whatever a plan's text says, it is shown or refused") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   const uint64_t mutants = full ? kTextMutantsOfEachInFull : kTextMutantsOfEach;
   int refused = 0, well_formed = 0;
-  for (const char* mesh : kMeshes) {
-    SmallRun run;
-    run.mesh = mesh;
-    run.model.layers = mesh[0] == 'p' ? 2 : 1;
+  for (const Kind& kind : kKinds) {
+    SmallRun run = MakeRun(kind);
+    run.model.layers = kind.mesh[0] == 'p' ? 2 : 1;
     const proto::Plan good = CompileSmall(run);
     const TextMutator mutator(good);
     for (uint64_t seed = 0; seed < mutants; ++seed) {
-      INFO("mesh " << mesh << ", seed " << seed);
+      INFO("mesh " << kind.mesh << ", offload " << kind.offload << ", seed " << seed);
       const absl::StatusOr<proto::Plan> plan = mutator.Edited(seed);
       if (!plan.ok()) continue;
       const bool fits = VerifyTypes(*plan).ok();
@@ -353,7 +369,7 @@ TEST_CASE("Whatever a plan's text says, it is shown or refused") {
       CHECK(Shown(*plan, good, fits) > 0);
     }
   }
-  const auto plans = static_cast<int>(std::size(kMeshes) * mutants);
+  const auto plans = static_cast<int>(std::size(kKinds) * mutants);
   CHECK(refused * 5 > plans);
   CHECK(well_formed * 5 > plans);
 }

@@ -80,6 +80,10 @@ std::string RecordKey(const SmallRun& run) {
   if (run.documents) absl::StrAppend(&key, ";documents");
   if (run.context_pieces > 1) absl::StrAppend(&key, ";pieces ", run.context_pieces);
   if (run.loss_pieces != 0) absl::StrAppend(&key, ";loss_pieces ", run.loss_pieces);
+  if (!run.offload.empty()) {
+    absl::StrAppend(&key, ";offload ", ToString(run.offload),
+                    run.offload.update_on_host ? ",update" : "");
+  }
   if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
   return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
                       run.device == proto::CPU ? "" : ";on GPUs");
@@ -87,17 +91,14 @@ std::string RecordKey(const SmallRun& run) {
 
 namespace {
 
-// Runs init and train through `run_program(name, context, steps)`.
-template <typename RunProgram>
-SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram run_program) {
-  const Chain tokens(run.model.vocab);
-  SmallResult result;
+// Training of a plan with `tokens`, which reports to `result`. All outlive it.
+RunContext ContextToTrain(const SmallRun& run, const proto::Plan& plan, const TokenSource& tokens,
+                          SmallResult* result) {
   const int64_t reports = run.steps * StepsARound(plan);
-  result.losses.resize(reports);
-  result.norms.resize(reports);
+  result->losses.resize(reports);
+  result->norms.resize(reports);
   RunContext context;
   context.seed = run.seed;
-  Check(run_program("init", context, 1));
   context.micro_batches = run.micro_batches;
   context.micro_batch_size = run.batch / run.micro_batches;
   context.tokens = &tokens;
@@ -112,12 +113,22 @@ SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram r
                        o.clip(),
                        step};
   };
-  context.report = [&](int64_t step, std::span<const double> values) {
-    result.losses[step] = values[0];
-    if (values.size() > 1) result.norms[step] = values[1];
-    if (values.size() > 2) result.choices.emplace_back(values.begin() + 2, values.end());
+  context.report = [&run, result](int64_t step, std::span<const double> values) {
+    result->losses[step] = values[0];
+    if (values.size() > 1) result->norms[step] = values[1];
+    if (values.size() > 2) result->choices.emplace_back(values.begin() + 2, values.end());
     if (run.on_report) run.on_report(step);
   };
+  return context;
+}
+
+// Runs init and train through `run_program(name, context, steps)`.
+template <typename RunProgram>
+SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram run_program) {
+  const Chain tokens(run.model.vocab);
+  SmallResult result;
+  const RunContext context = ContextToTrain(run, plan, tokens, &result);
+  Check(run_program("init", {.seed = run.seed}, 1));
   Check(run_program("train", context, run.steps));
   return result;
 }
@@ -164,15 +175,17 @@ SmallResult Train(const SmallRun& run, const proto::Plan& plan) {
   return TrainOn(run, Started(run, plan).get());
 }
 
-Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan) {
-  const auto runtime = Started(run, plan);
-  Trained trained{TrainOn(run, runtime.get()), {}};
+namespace {
+
+// Variables that are trained, in full.
+std::map<std::string, std::vector<std::byte>> Save(Runtime* runtime) {
+  std::map<std::string, std::vector<std::byte>> variables;
   std::mutex mutex;
   RunContext context;
   context.save = [&](const Piece& piece) {
     const std::scoped_lock lock(mutex);
     const size_t bytes = ElementBytes(piece.dtype);
-    std::vector<std::byte>& full = trained.variables[*piece.name];
+    std::vector<std::byte>& full = variables[*piece.name];
     full.resize(Product(*piece.dims) * bytes);
     ForRuns(*piece.dims, *piece.slice, 0, piece.slice->elements(),
             [&](int64_t element, int64_t index, int64_t count) {
@@ -182,6 +195,52 @@ Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan) {
     return absl::OkStatus();
   };
   Check(runtime->Run("save", context, 1));
+  return variables;
+}
+
+// The folder of a checkpoint of what the runtime holds, under `directory`.
+std::string SaveCheckpoint(const std::string& directory, Runtime* runtime) {
+  Check(BeginAttempt(directory, 0));
+  const auto writer = Value(CheckpointWriter::Create(directory, runtime->plan(), {}, {}));
+  RunContext context;
+  context.save = [&](const Piece& piece) { return writer->Write(piece); };
+  Check(runtime->Run("save", context, 1));
+  const std::vector<std::string> parts = {Value(writer->Finish())};
+  return Value(CommitParts(directory, runtime->plan(), {}, {}, parts));
+}
+
+}  // namespace
+
+Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan) {
+  const auto runtime = Started(run, plan);
+  Trained trained{TrainOn(run, runtime.get()), {}};
+  trained.variables = Save(runtime.get());
+  return trained;
+}
+
+Trained TrainInTurns(const SmallRun& run, int64_t first, const proto::Plan& plan,
+                     const proto::Plan& other) {
+  const Chain tokens(run.model.vocab);
+  const TemporaryDirectory directory;
+  Trained trained;
+  std::string folder;
+  {
+    const auto runtime = Started(run, plan);
+    Check(runtime->Run("init", {.seed = run.seed}, 1));
+    const RunContext context = ContextToTrain(run, plan, tokens, &trained.result);
+    Check(runtime->Run("train", context, first));
+    folder = SaveCheckpoint(directory.path(), runtime.get());
+  }
+  const auto runtime = Started(run, other);
+  const auto reader = Value(CheckpointReader::Open(folder));
+  Check(reader->VerifyPieces(other, {}));
+  RunContext load;
+  load.load = [&](const Piece& piece) { return reader->Load(piece); };
+  Check(runtime->Run("load", load, 1));
+  RunContext context = ContextToTrain(run, other, tokens, &trained.result);
+  context.first_step = first;
+  Check(runtime->Run("train", context, run.steps - first));
+  trained.variables = Save(runtime.get());
   return trained;
 }
 
@@ -198,7 +257,7 @@ SecondResult TrainAfterFailure(const SmallRun& run, const proto::Plan& plan) {
   return second;
 }
 
-void RunEveryProgram(const SmallRun& run) {
+Given RunEveryProgram(const SmallRun& run) {
   const proto::Plan plan = CompileSmall(run);
   const auto runtime = Started(run, plan);
   const Chain tokens(run.model.vocab);
@@ -207,22 +266,35 @@ void RunEveryProgram(const SmallRun& run) {
   const auto writer = Value(CheckpointWriter::Create(directory.path(), plan, {}, {}));
   std::unique_ptr<CheckpointReader> reader;
   RunContext zeros, eval, save, load;
+  Given given;
+  std::mutex mutex;
+  std::string running;
   zeros.load = [](const Piece& piece) {
     std::fill_n(reinterpret_cast<int32_t*>(piece.data), piece.slice->elements(), 0);
     return absl::OkStatus();
   };
-  zeros.save = [](const Piece&) { return absl::OkStatus(); };
+  zeros.save = [&](const Piece& piece) {
+    const std::scoped_lock lock(mutex);
+    std::vector<std::byte>& bytes = given.fetched[absl::StrCat(
+        running, " ", *piece.name, piece.as_produced ? " as produced, " : ", ", piece.rank)];
+    const auto size = static_cast<int64_t>(piece.slice->elements() * ElementBytes(piece.dtype));
+    bytes.insert(bytes.end(), piece.data, piece.data + size);
+    return absl::OkStatus();
+  };
   eval.micro_batch_size = run.batch / run.micro_batches;
   eval.tokens = &tokens;
   if (run.documents) eval.end_of_text = 0;
+  eval.report = [&](int64_t, std::span<const double> values) { given.losses.push_back(values[0]); };
   save.save = [&](const Piece& piece) { return writer->Write(piece); };
   load.load = [&](const Piece& piece) { return reader->Load(piece); };
   const std::map<std::string, const RunContext*> contexts = {
-      {"eval", &eval},    {"generate", &zeros}, {"prefill", &zeros},
+      {"eval", &eval},    {"generate", &zeros}, {"run", &zeros}, {"prefill", &zeros},
       {"decode", &zeros}, {"save", &save},      {"load", &load}};
+  const bool trains = plan.program(1).name() == "train";
   for (const proto::Program& program : plan.program()) {
     const std::string& name = program.name();
-    if (name == "init" && !run.generate) continue;  // comes with train
+    if (name == "init" && trains) continue;  // comes with it
+    running = name;
     if (name == "train") {
       TrainOn(run, runtime.get());
     } else if (name == "init") {
@@ -237,6 +309,7 @@ void RunEveryProgram(const SmallRun& run) {
       Check(RunWatched(run, runtime.get(), name, *contexts.at(name), 2));
     }
   }
+  return given;
 }
 
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving) {

@@ -12,6 +12,7 @@
 #include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/offload.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
@@ -47,6 +48,7 @@ struct SmallRun {
   bool split_positions = false;  // and nothing that messages cost, so that it is done
   bool overlap = false;
   Sharding shard = {};
+  Offload offload = {};
   std::string experts;  // the axis that splits experts
   int context_pieces = 1;
   bool documents = false;  // samples are documents, each of which ends with token 0
@@ -80,6 +82,9 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan);
+// The same, but after `first` steps another plan of the model loads what the first one saves.
+Trained TrainInTurns(const SmallRun& run, int64_t first, const proto::Plan& plan,
+                     const proto::Plan& other);
 // Trains twice with one runtime, of which the first is to fail: the second, and what the first
 // said.
 struct SecondResult {
@@ -90,8 +95,14 @@ SecondResult TrainAfterFailure(const SmallRun& run, const proto::Plan& plan);
 // The same on the deterministic runtime, in the order of `interleaving`.
 SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving);
 
+// What programs give: losses of eval, and by program, name and rank the bytes of what is fetched.
+struct Given {
+  std::vector<double> losses;
+  std::map<std::string, std::vector<std::byte>> fetched;
+  bool operator==(const Given&) const = default;
+};
 // All programs of the plan in order. Those that do not train take two steps (so that what is
 // fetched ahead has filled both slots): on zeros, save to a checkpoint, load of it.
-void RunEveryProgram(const SmallRun& run);
+Given RunEveryProgram(const SmallRun& run);
 
 }  // namespace oneflow

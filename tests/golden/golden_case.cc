@@ -40,10 +40,12 @@ std::vector<std::string> Passes() {
   return names;
 }
 
-// Those that stand in no range: they are for programs that do not train, or for overlap.
+// Those that stand in no range: they are for programs that do not train, for overlap, or for what
+// rests in the host's memory.
 constexpr std::string_view kAlone[] = {
-    "remove_dropout",     "give_positions", "join_positions", "omit_logits", "cache_attention",
-    "check_cuda_kernels", "order_update",   "hide_exchanges", "delay_sums",  "prefetch"};
+    "remove_dropout", "give_positions",     "join_positions", "omit_logits",    "cache_attention",
+    "rest_on_host",   "check_cuda_kernels", "order_update",   "choose_offload", "move_to_host",
+    "hide_exchanges", "delay_sums",         "prefetch",       "bound_copies"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> FindPass(const std::string& file, const std::string& pass) {
@@ -100,6 +102,7 @@ struct State {
     draft.lower.overlap = golden.overlap;
     draft.lower.bucket_bytes = golden.bucket_bytes;
     draft.lower.prefetch = golden.prefetch;
+    draft.lower.offload = golden.offload;
     draft.positions = golden.positions;
     draft.context_pieces = golden.context_pieces;
     plan.set_version(kPlanVersion);
@@ -196,6 +199,16 @@ std::string PrintGraph(const Graph& graph, const Graph& before, const GoldenCase
   return removed.empty() ? text : WrapLines(text + "  removed:" + removed + "\n");
 }
 
+// What choose_offload says, and what it chose.
+std::string PrintChosen(const State& state) {
+  const Lowered& lowered = state.back.lowered;
+  std::string text = WrapLines(lowered.note + "\n");
+  for (const proto::Register& r : lowered.program.register_()) {
+    if (lowered.to_host.contains(r.id())) text += "  " + r.name() + "\n";
+  }
+  return text;
+}
+
 // What a line of PlanText tells of, in the words of `show`.
 std::string_view FindKind(const std::string& line) {
   if (line.rfind("memory ", 0) == 0) return "memory";
@@ -273,6 +286,8 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.context_pieces = std::stoi(value);
     } else if (key == "prefetch") {
       golden.prefetch = std::stoi(value);
+    } else if (key == "offload") {
+      ASSIGN_OR_RETURN(golden.offload, ParseOffload("offload: ", value));
     } else if (key == "chunks") {
       golden.chunks = std::stoi(value);
     } else if (key == "precision") {
@@ -310,6 +325,7 @@ absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden) {
     before = graph;
     RETURN_IF_ERROR(RunPass(pass, &state));
   }
+  if (golden.passes.back() == "choose_offload") return PrintChosen(state);
   if (state.plan.program_size() > 0) return PrintPlan(state.plan, golden);
   return PrintGraph(graph, before, golden);
 }
@@ -334,6 +350,7 @@ absl::Status RunDry(const GoldenCase& golden) {
   options.train.set_chunks(golden.chunks);
   if (golden.precision == "bf16") options.train.set_precision(proto::BF16);
   options.train.set_loss_pieces(golden.loss_pieces);
+  options.offload = golden.offload;
   if (golden.residual == "bf16") options.train.set_residual(proto::BF16);
   ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, options));
   ASSIGN_OR_RETURN(const auto runtime, DeterministicRuntime::Create(plan, {}));

@@ -15,6 +15,8 @@
 //   context_pieces: 2        (optional; of piece_attention)
 //   overlap: 1000            (optional; exchanges on streams of their own, in buckets of so many
 //                            bytes)
+//   offload: activations:all (optional; what rests in the host's memory; of variables also their
+//                            attribute `host`)
 //   show: boxing             (optional; see below)
 //   names: fc1 fc1.dw        (optional, on one line or several; see below)
 //   segments: F B            (optional; see below)
@@ -27,8 +29,9 @@
 // case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
 // of programs that do not train (remove_dropout, cache_attention) or are fed (join_positions), of
 // positions as data (give_positions), of logits in pieces (omit_logits) and of overlap
-// (order_update, hide_exchanges) are always named. A file named fail_* expects an error, any other
-// none. The results of insert_boxing and plan_memory are verified, too.
+// (order_update, hide_exchanges) and of what rests in the host's memory (rest_on_host,
+// choose_offload, move_to_host, bound_copies) are always named. A file named fail_* expects an
+// error, any other none. The results of insert_boxing and plan_memory are verified, too.
 //
 // Up to insert_boxing the graph is printed. `show: boxing` keeps the lines of boxing ops, with
 // their reasons; `show: changed` keeps ops that the last pass made or changed, and names those that
@@ -49,6 +52,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "oneflow_core/model/offload.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -65,6 +69,7 @@ struct GoldenCase {
   int64_t bucket_bytes = 0;
   int prefetch = 0;
   int context_pieces = 1;
+  Offload offload;
   bool documents = false;
   std::vector<std::string> show, names, segments;  // empty: all
   std::string graph;

@@ -1,5 +1,6 @@
 // Cases beyond the samples of kernel_test.cc: pieces of tensors, masks, many inputs, NaN and
 // infinity, ids that repeat, heads and rows of other widths.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -61,6 +62,47 @@ TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as
     }
   }
   CHECK(pieces > 1000);
+}
+
+TEST_CASE("adamw out of place has the bits of adamw in place, a skipped step the old ones") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const int64_t n : {1, 37, 5000}) {
+    const Port x = FullPort({n}, DType::kF32), scalar = FullPort({});
+    const std::vector<Values> old = {RandomValues(n, 1), RandomValues(n, 2),
+                                     RandomValues(n, 3, 0, 1)};
+    for (const double norm : {4.0, inf, std::numeric_limits<double>::quiet_NaN()}) {
+      const auto make = [&](const std::vector<int64_t>& apart) {
+        AttrMap attrs = {{"decay", true}};
+        if (!apart.empty()) attrs["apart"] = apart;
+        std::vector<std::vector<Port>> in = {{x}, {scalar}};
+        in.insert(in.end(), apart.size(), {x});
+        CudaHarness h(KernelHarness("adamw", attrs, std::move(in), {x, x, x}).setup());
+        h.run().optimizer = TestStepNumbers;
+        h.SetInput(0, RandomValues(n, 4));
+        h.SetInput(1, {norm});
+        for (int i = 0; i < 3; ++i) {
+          if (std::find(apart.begin(), apart.end(), i) == apart.end()) h.SetOutput(i, old[i]);
+        }
+        for (size_t i = 0; i < apart.size(); ++i) {
+          h.SetInput(2 + static_cast<int>(i), old[apart[i]]);
+        }
+        REQUIRE(h.Make() == absl::OkStatus());
+        REQUIRE(h.Call(false, 3) == absl::OkStatus());
+        CHECK(h.IsTidy());
+        return h;
+      };
+      const CudaHarness in_place = make({});
+      for (const std::vector<int64_t>& apart :
+           std::vector<std::vector<int64_t>>{{0}, {1}, {2}, {1, 2}, {2, 0}, {0, 1, 2}, {2, 1, 0}}) {
+        const CudaHarness next = make(apart);
+        for (int i = 0; i < 3; ++i) CHECK(next.OutputBytes(i) == in_place.OutputBytes(i));
+      }
+      // In f32, in which they were set.
+      CudaHarness none(KernelHarness("adamw", {}, {{x}, {scalar}}, {x, x, x}).setup());
+      none.SetOutput(0, old[0]);
+      CHECK((in_place.OutputBytes(0) == none.OutputBytes(0)) == !std::isfinite(norm));
+    }
+  }
 }
 
 TEST_CASE("dropout's masks are the CPU's, of any slice, step and micro-batch") {

@@ -313,8 +313,7 @@ absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
     const AdamValues out{call.output<float>(2), call.output<float>(0), call.output<float>(1)};
     return Launch("next_adamw", &AdamKernel, AdamShape(n), FindStream(call), MakeStep(call, decay),
                   n, out, AdamOld{call.input<float>(0), out.m, out.v}, call.input<float>(1),
-                  static_cast<const double*>(nullptr),
-                  counted ? call.input<double>(2) : nullptr);
+                  static_cast<const double*>(nullptr), counted ? call.input<double>(2) : nullptr);
   });
 }
 
