@@ -145,6 +145,17 @@ class HostMemoryTest(unittest.TestCase):
         self.assertIn(f"memory of the host: 0 bytes -> {stage['host_bytes']:,} bytes", diff)
         self.assertIn("memory of the host, weights and optimizer: 0 bytes -> ", diff)
 
+    def test_weights_that_are_copied_once_a_step_are_states(self):
+        def columns(*flags):
+            self.compile("--precision=bf16", *flags)
+            lines = self.explain("--format=memory").splitlines()
+            return dict(zip(lines[0].split(), map(int, lines[1].split())))
+
+        host, plain = columns("--update_on=host"), columns()
+        self.assertEqual(host["kept_in_blocks"], plain["kept_in_blocks"])
+        # Of 4 + 8 + 4 + 2 bytes an element the gradient and what products read are left to the device.
+        self.assertEqual(host["matrices_of_blocks"] * 18, plain["matrices_of_blocks"] * 6)
+
     def rows(self, *flags):
         """The table of variables: {name: what its column host says}."""
         told = {v["name"]: v for v in self.told(*flags)["variables"]}
