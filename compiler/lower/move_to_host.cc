@@ -219,7 +219,10 @@ class HostMover {
       position = std::min(position, NeededAt(read.actor));
       Redirect(read, device, 1);
     }
-    copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, task, position, use});
+    // What the host computes for exchanges of an update, such as sums of squares, is small.
+    const bool update = task.part == Part::kUpdate;
+    copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, task, position,
+                       update ? TaskOrder::Use() : use});
   }
 
   // Before the first micro-batch.
