@@ -1,8 +1,8 @@
 """Models that are larger than the memory of their cards: what --offload and --update_on cost, simulated.
 
 Each case is a model, cards, a mesh and a batch. Its first row has unlimited memory and moves nothing to the host; the
-others must fit, and `compile` refuses those that do not. No GPU has run them. Rows of `all on` are the techniques
-together on data axes: ZeRO 3, all three offloaded, all blocks recomputed. The columns:
+others must fit, and `compile` refuses those that do not. No GPU has run them. `all on` is every technique at once, on an
+axis data: ZeRO 3, all three offloaded, all blocks recomputed. The columns:
 
 * GiB       of the largest device, and of the host for it.
 * step      seconds, simulated; and in relation to the first row of the case.
@@ -26,7 +26,6 @@ TARGETS = []
 GIB = 2 ** 30
 FLAGS = ("--device=cuda", "--precision=bf16", "--residual=bf16")
 UNLIMITED = "--memory=1000TB"
-MUST = 1.15
 # Fields of examples/clusters/a100.textproto that differ.
 # RTX 3070, RTX 4090: NVIDIA's whitepapers of GA102 and of Ada, bf16 with sums in f32, dense. A host of two channels, of
 # DDR4-3200 and of DDR5-5600. The link is a gen4 x16, as the A100's, which one card has alone.
@@ -42,8 +41,8 @@ CARDS = {
 class Plan:
     name: str
     flags: str = ""
-    mesh: str = ""  # if another than the case's; its flags have no effect then
-    must: bool = True
+    mesh: str = ""    # if another than the case's
+    memory: str = ""  # if another than the case's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,40 +57,49 @@ class Case:
 
 
 ALL_ON = "--shard=weights --recompute=full --offload=activations,states,weights"
-GPT3, GPT3_LONG = (("gpt", "--preset=gpt3-175b", f"--sequence={sequence}") for sequence in (2048, 8192))
 STATES, UPDATE = "--offload=states", "--update_on=host"
 
 
-def gpt3_case(name, model, memory, pipe, batch, plans, all_on):
+def gpt3(where, sequence, memory, pipe, batch, flags, all_on):
+    """`all_on`: micro-batches of the row of that name."""
     mesh = f"--mesh=pipe={pipe},tensor=8 --batch={batch} --micro_batches={batch} --sequence_parallel"
     data = f"--mesh=data={8 * pipe} --batch={batch} --micro_batches={all_on}"
-    return Case(f"GPT-3 175B, {name}, batch {batch}", model, "a100", memory, mesh, "",
-                (*plans, Plan("all on", ALL_ON, data, must=False)))
+    return Case(f"GPT-3 175B, {where}, batch {batch:,}", ("gpt", "--preset=gpt3-175b", f"--sequence={sequence}"), "a100", memory,
+                mesh, "", (Plan("states", flags + STATES), Plan("host updates", flags + UPDATE),
+                            Plan("activations, too", flags + STATES + ",activations"), Plan("all on", ALL_ON, data)))
 
 
-CASES = []
-for batch in (64, 1536):
-    CASES += [
-        gpt3_case("32 A100-80G", GPT3, "80GB", 4, batch, (Plan("states", STATES), Plan("update on host", UPDATE)),
-                  2 if batch == 64 else 12),
-        gpt3_case("64 A100-40G", GPT3, "40GB", 8, batch, (
-            Plan("states", "--recompute=attention " + STATES), Plan("update on host", "--recompute=attention " + UPDATE)),
-                  1 if batch == 64 else 24),
-        gpt3_case("64 A100-80G, sequence 8,192", GPT3_LONG, "80GB", 8, batch, (
-            Plan("states", "--recompute=none,gather " + STATES), Plan("update on host", "--recompute=none,gather " + UPDATE)),
-                  1 if batch == 64 else 24),
-    ]
+def llama_70b(cards, cluster):
+    return Case(f"Llama 3 70B, {cards}, batch 128", ("llama", "--preset=llama3-70b", "--sequence=8192"), cluster, "80GB",
+                "--mesh=tensor=8 --batch=128 --micro_batches=128 --sequence_parallel", "",
+                (Plan("states", "--recompute=none,gather " + STATES), Plan("host updates", "--recompute=none,gather " + UPDATE)))
+
+
+ONE_CARD = "--offload=activations:all,weights --update_on=host"
+CASES = [case for batch in (64, 1536) for case in (
+    gpt3("32 A100-80G", 2048, "80GB", 4, batch, "", 2 if batch == 64 else 12),
+    gpt3("64 A100-40G", 2048, "40GB", 8, batch, "", 1 if batch == 64 else 24),
+    gpt3("64 A100-80G, sequence 8,192", 8192, "80GB", 8, batch, "--recompute=none,gather ", 1 if batch == 64 else 24))]
 CASES += [
-    Case("GPT-2 1.5B, one RTX 3070 of 8 GB, batch 64", ("gpt", "--preset=gpt2-1.5b"), "rtx3070", "8GB",
-         "--batch=64 --micro_batches=16 --loss_pieces=auto", "", ()),
+    Case("GPT-2 1.5B, one RTX 3070 of 8 GB, batch 32", ("gpt", "--preset=gpt2-1.5b"), "rtx3070", "8GB",
+         "--batch=32 --loss_pieces=auto", "", (
+             Plan("recompute", "--recompute=full", memory=UNLIMITED),
+             Plan("all offloaded", "--recompute=full " + ONE_CARD),
+             Plan("all offloaded", "--recompute=selective " + ONE_CARD),
+             Plan("weights stay", "--recompute=full --offload=activations:all --update_on=host"))),
     Case("Llama 3 8B, one RTX 4090 of 24 GB, batch 8", ("llama", "--preset=llama3-8b", "--sequence=8192"), "rtx4090", "24GB",
-         "--batch=8 --micro_batches=1 --loss_pieces=auto", "", ()),
+         "--batch=8 --loss_pieces=auto", "", (
+             Plan("recompute", "--recompute=full", memory=UNLIMITED),
+             Plan("all offloaded", "--recompute=full " + ONE_CARD),
+             Plan("all offloaded", "--recompute=selective --prefetch=1 " + ONE_CARD))),
+    llama_70b("8 A100-80G", "a100"),
+    llama_70b("8 H100-80G", "h100"),
 ]
 
 
 def add_flags(parser):
     parser.add_argument("--only", help="only cases whose names contain this")
-    parser.add_argument("--rows", help="only rows whose names contain this, and the first one of each case")
+    parser.add_argument("--rows", nargs="+", help="only rows of these names, and the first one of each case")
 
 
 def cluster_file(folder, name):
@@ -123,7 +131,7 @@ def simulate_row(oneflow, folder, case, name, flags):
                           "--out=" + plan, "--format=json")
     if printed is None:
         return row | {"refused": error.splitlines()[-1] if error else "compile ended without a message"}
-    host = max(stage.get("host_pinned_bytes", 0) for stage in json.loads(printed)["stages"])
+    host = max(stage["host_bytes"] for stage in json.loads(printed)["stages"])
     printed, error = call(oneflow, "simulate", "--plan=" + plan, "--cluster=" + cluster, "--format=json")
     if printed is None:
         sys.exit(f"tools/bench memory_techniques: simulate failed: {error}")
@@ -149,10 +157,10 @@ def simulate_case(oneflow, folder, case, args):
         sys.exit(f"tools/bench memory_techniques: {error}")
     if args.format == "text":
         print(f"\n{case.name}\n\n| | flags | GiB | of the host | step, s | ratio | exposed | waits | link |\n|{9 * '---|'}", flush=True)
-    plans = [Plan("unlimited", case.free), *(plan for plan in case.plans if not args.rows or args.rows in plan.name)]
+    plans = [Plan("unlimited", case.free), *(plan for plan in case.plans if not args.rows or plan.name in args.rows)]
     rows = []
     for plan in plans:
-        memory = UNLIMITED if plan.name == "unlimited" else "--memory=" + case.memory
+        memory = UNLIMITED if plan.name == "unlimited" else plan.memory or "--memory=" + case.memory
         row = simulate_row(oneflow, folder, case, plan.name, " ".join([plan.mesh or case.mesh, plan.flags, memory]))
         row["flags"] = " ".join(row["flags"].split()) if not rows or plan.mesh else " ".join(f"{plan.flags} {memory}".split())
         if "refused" not in row:
