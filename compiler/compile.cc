@@ -28,6 +28,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/model/annotate_model.h"
+#include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/fingerprint.h"
@@ -48,11 +49,11 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
   RETURN_IF_ERROR(AnnotateModel(&logical, options.mesh,
                                 {.split_positions = options.split_positions,
                                  .shard = options.shard,
-                                 .offload = options.offload,
                                  .experts = options.experts,
                                  .chunks = chunks,
                                  .stage_layers = options.stage_layers}));
   RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));
+  AnnotateOffload(options.offload, &logical);
   RETURN_IF_ERROR(FoldStages(&logical, chunks));
   return logical;
 }

@@ -219,7 +219,7 @@ TEST_CASE("a trace calls copies so") {
   REQUIRE(runtime->Run("train", {}, 1).ok());
   const TraceFacts facts = MakeTraceFacts(runtime->plan());
   CHECK(facts.Find("train", "x.out")->part == TraceFacts::Part::kCopy);
-  CHECK(facts.Find("train", "m")->part == TraceFacts::Part::kUpdate);
+  CHECK(facts.Find("train", "m")->part == TraceFacts::Part::kHost);
   CHECK_THAT(runtime->TraceJson(), Catch::Contains("\"cat\":\"copy\",\"name\":\"x.in\"") &&
                                        Catch::Contains("host.update"));
 }

@@ -26,15 +26,12 @@ std::vector<Part> FindParts(const proto::Program& program) {
     for (const int actor : segment.actor()) parts[actor] = FindPart(segment.name());
   }
   for (const proto::Stream& stream : program.stream()) {
-    const bool copies = stream.kind() == proto::Stream::COPY;
     const bool of_host =
         stream.kind() == proto::Stream::HOST || stream.kind() == proto::Stream::HOST_COMPUTE;
-    if (!of_host && !copies) continue;
+    if (!of_host) continue;
     for (const proto::OrderRun& run : stream.order()) {
       for (const int s : run.segment()) {
-        for (const int actor : program.segment(s).actor()) {
-          parts[actor] = copies ? Part::kCopy : Part::kHost;
-        }
+        for (const int actor : program.segment(s).actor()) parts[actor] = Part::kHost;
       }
     }
   }
@@ -46,7 +43,7 @@ TraceFacts::Actor FactsOfActor(const proto::Plan& plan, const proto::Program& pr
                                Part part) {
   TraceFacts::Actor facts{actor.has_exchange() ? Part::kExchange : part};
   facts.between_stages = actor.has_exchange() && actor.exchange().has_partner();
-  facts.copies = actor.kernel() == "copy_in" || actor.kernel() == "copy_out";
+  if (actor.kernel() == "copy_in" || actor.kernel() == "copy_out") facts.part = Part::kCopy;
   facts.received_bytes = known.bytes_moved();
   for (const int id : actor.output()) {
     facts.written_bytes += static_cast<double>(FindRegister(plan, program, id)->slot_bytes());

@@ -24,7 +24,6 @@ struct TraceFacts {
   struct Actor {
     Part part = Part::kOther;
     bool between_stages = false;  // for an exchange
-    bool copies = false;          // between the memories of device and host
     double written_bytes = 0;     // by one firing on the device with the largest part
     double received_bytes = 0;    // from other devices, by one firing
   };

@@ -81,7 +81,7 @@ class Measurement {
       const TraceFacts::Actor* known = facts_.Find(kProgram, trace_.name(of.name(i)));
       if (known != nullptr && known->part == Part::kHost) continue;
       const bool exchanges = known != nullptr && known->part == Part::kExchange;
-      const bool copies = known != nullptr && known->copies;
+      const bool copies = known != nullptr && known->part == TraceFacts::Part::kCopy;
       const int64_t ready = exchanges && i < of.ready_size() ? of.ready(i) : of.begin(i);
       (exchanges ? seen.exchange : copies ? seen.copy : seen.compute).push_back({ready, of.end(i)});
       if (!exchanges || !known->between_stages) seen.with_stage.push_back({ready, of.end(i)});

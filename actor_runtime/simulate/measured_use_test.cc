@@ -71,7 +71,7 @@ TEST_CASE("time of steps is compute, exposed exchange and idle; what waits for o
 TEST_CASE("copies are a part of their own, and what the host computes for a device is none") {
   proto::ProcessTrace trace = Trace(6);
   TraceFacts facts = Facts();
-  facts.actors["train"]["out"].copies = true;
+  facts.actors["train"]["out"].part = TraceFacts::Part::kCopy;
   facts.actors["train"]["update"] = {TraceFacts::Part::kHost};
   trace.add_name("out");
   trace.add_name("update");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,10 +26,62 @@ bool IsHost(Lane lane) {
          lane == Lane::kCopyOut || lane == Lane::kHostUpdate;
 }
 
+// The turns of actors of updates in an order in which they may fire: each after those that it reads
+// of, and after those before it in its lane. Copies in another order could deadlock.
+std::vector<int> UpdateTurns(const Lowered& lowered) {
+  const proto::Program& program = lowered.program;
+  std::map<int, int> writer;  // by register
+  std::vector<bool> updates(program.actor_size());
+  std::vector<std::vector<int>> next(program.actor_size());
+  std::vector<int> waits_for(program.actor_size()), turn(program.actor_size());
+  const auto add = [&](int before, int after) {
+    next[before].push_back(after);
+    ++waits_for[after];
+  };
+  std::map<std::tuple<int, Lane, int>, int> last;  // by stage, lane, partner
+  for (const proto::Segment& segment : program.segment()) {
+    const SegmentInfo& info = lowered.segments[segment.id()];
+    if (info.task.part != Part::kUpdate) continue;
+    for (const int actor : segment.actor()) {
+      updates[actor] = true;
+      for (const int output : program.actor(actor).output()) writer[output] = actor;
+      const auto [before, first] =
+          last.try_emplace({segment.stage(), info.lane, info.partner}, actor);
+      if (!first) add(std::exchange(before->second, actor), actor);
+    }
+  }
+  for (const proto::Actor& actor : program.actor()) {
+    if (!updates[actor.id()]) continue;
+    for (const proto::Input& input : actor.input()) {
+      const auto of = writer.find(input.register_());
+      if (of != writer.end() && input.initial_fills() == 0) add(of->second, actor.id());
+    }
+    if (actor.kernel() == "receive" && updates[actor.exchange().partner()]) {
+      add(actor.exchange().partner(), actor.id());
+    }
+  }
+  std::set<int> ready;
+  for (int a = 0; a < program.actor_size(); ++a) {
+    if (updates[a] && waits_for[a] == 0) ready.insert(a);
+  }
+  for (int turns = 0; !ready.empty();) {
+    const int actor = *ready.begin();
+    ready.erase(ready.begin());
+    turn[actor] = turns++;
+    for (const int after : next[actor]) {
+      if (--waits_for[after] == 0) ready.insert(after);
+    }
+  }
+  return turn;
+}
+
 class HostMover {
  public:
   HostMover(const google::protobuf::RepeatedPtrField<proto::Register>& persistent, Lowered* lowered)
-      : persistent_(persistent), lowered_(*lowered), order_(*lowered) {}
+      : persistent_(persistent),
+        lowered_(*lowered),
+        order_(*lowered),
+        turn_(UpdateTurns(*lowered)) {}
 
   void Run() {
     const int actors = lowered_.program.actor_size();
@@ -163,10 +216,13 @@ class HostMover {
     MutableActor(copy)->mutable_input(0)->set_register_(host);
     int position = std::numeric_limits<int>::max();
     for (const Read& read : reads) {
-      position = std::min(position, order_.Position(read.actor));
+      position = std::min(position, NeededAt(read.actor));
       Redirect(read, device, 1);
     }
-    copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, task, position, use});
+    // What the host computes for exchanges of an update, such as sums of squares, is small.
+    const bool update = task.part == Part::kUpdate;
+    copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, task, position,
+                       update ? TaskOrder::Use() : use});
   }
 
   // Before the first micro-batch.
@@ -184,12 +240,17 @@ class HostMover {
     copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, {Part::kPrepare}, position, {}});
   }
 
-  // Where in the order of its micro-batch's compute a register is complete; what an update makes
-  // comes after all that.
+  // Where a register is complete that is copied out for the update: behind what its micro-batch
+  // makes comes what the update makes.
   int ReadyAt(int id) const {
-    const int writer = order_.FindWriter(id);
-    if (writer < 0 || order_.task(writer).part == Part::kUpdate) return TaskOrder::kNowhere;
-    return order_.Position(writer);
+    const int writer = order_.FindWriter(id), actors = lowered_.program.actor_size();
+    if (writer >= 0 && order_.task(writer).part == Part::kUpdate) return actors + turn_[writer];
+    return writer < 0 ? 0 : std::min(order_.Position(writer), actors - 1);
+  }
+
+  // Where a device needs what is copied in.
+  int NeededAt(int a) const {
+    return order_.task(a).part == Part::kUpdate ? turn_[a] : order_.Position(a);
   }
 
   // A host's actor reads what devices write by way of copies; several such actors share one.
@@ -232,8 +293,9 @@ class HostMover {
       AddControlInput(old, update);
       update->set_output(o, next);
       (*update->mutable_attr())["apart"].mutable_ints()->add_value(o);
-      copies_.push_back({in, Reg(host).stage(), Lane::kOffloadIn, task, order_.Position(a), use});
-      copies_.push_back({out, Reg(host).stage(), Lane::kOffloadOut, task, order_.Position(a), use});
+      copies_.push_back({in, Reg(host).stage(), Lane::kOffloadIn, task, NeededAt(a), use});
+      copies_.push_back({out, Reg(host).stage(), Lane::kOffloadOut, task,
+                         lowered_.program.actor_size() + turn_[a], use});
     }
   }
 
@@ -305,6 +367,7 @@ class HostMover {
   const google::protobuf::RepeatedPtrField<proto::Register>& persistent_;
   Lowered& lowered_;
   const TaskOrder order_;                           // of the program before copies
+  const std::vector<int> turn_;                     // by actor
   std::map<int, std::vector<Read>> reads_;          // of devices, by register
   std::map<std::pair<int, Task>, int> copied_out_;  // the host's copy of a register, for a task
   std::vector<Copy> copies_;

@@ -3,10 +3,10 @@
 // Each actor computes on one side and each register is on one side; where an actor accesses a
 // register of the other side, a copy goes between:
 //
-//   to_host: x, written in F, read in B      x -> copy_out -> x.host -> copy_in -> x.copy ->
-//   readers a variable in the host's memory, read    w -> copy_in -> w.copy -> readers one that a
-//   device updates in place       m -> copy_in -> m.copy -> adamw -> m.next -> copy_out -> m a
-//   host's actor that reads of a device    dw -> copy_out -> dw.host -> adamw (host)
+//   written in F, read in B (to_host)   x -> copy_out -> x.host -> copy_in -> x.copy -> readers
+//   a variable of the host, read        w -> copy_in -> w.copy -> readers
+//   one that a device updates in place  m -> copy_in -> m.copy -> adamw -> m.next -> copy_out -> m
+//   what a host's actor reads           dw -> copy_out -> dw.host -> adamw (host)
 //
 // A copy into the device's memory is for one use: a block of the model in a task (an update: some
 // variables one after the other); or, of registers in Lowered::copied_once, for a step, in P.

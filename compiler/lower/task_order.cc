@@ -26,12 +26,14 @@ TaskOrder::TaskOrder(const Lowered& lowered)
     }
     if (info.lane != Lane::kCompute) continue;
     name_[{segment.stage(), info.task}] = segment.name();
-    int run = 0, block = -1;
-    for (int i = 0; i < segment.actor_size(); ++i) {
-      const int actor = segment.actor(i), of_actor = block_of(actor);
+    // An update may have several segments.
+    std::vector<int>& run_of = runs[{segment.stage(), info.task}];
+    int run = run_of.empty() ? 0 : run_of.back() + 1, block = -1;
+    for (const int actor : segment.actor()) {
+      const int of_actor = block_of(actor);
       if (of_actor >= 0 && of_actor != block) ++run, block = of_actor;
-      position_[actor] = i;
-      runs[{segment.stage(), info.task}].push_back(run);
+      position_[actor] = static_cast<int>(run_of.size());
+      run_of.push_back(run);
     }
   }
   for (const proto::Actor& actor : program.actor()) {

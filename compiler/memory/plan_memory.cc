@@ -262,8 +262,7 @@ absl::Status CheckHostCapacity(const proto::Plan& plan, const proto::Cluster& cl
   for (int s = stage; s <= node.last_stage; ++s) {
     if (HostArenaBytes(plan, s) > HostArenaBytes(plan, stage)) stage = s;
   }
-  const proto::StageMemory& memory =
-      plan.memory(ArenaIndex(proto::HOST, stage, StageCount(plan)));
+  const proto::StageMemory& memory = plan.memory(ArenaIndex(proto::HOST, stage, StageCount(plan)));
   return absl::ResourceExhaustedError(absl::StrCat(
       "memory of the host: node ", node.node, " needs ", BytesText(node.bytes), " for its ",
       node.devices, node.devices == 1 ? " device" : " devices", ", and may take ",

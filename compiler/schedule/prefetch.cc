@@ -128,6 +128,18 @@ std::vector<int> ListActors(const proto::Segment& segment) {
   return {segment.actor().begin(), segment.actor().end()};
 }
 
+// The actors of tasks on a lane, in order. An update may have several segments on one.
+std::map<TaskKey, std::vector<int>> ActorsOn(Lane lane, const Lowered& lowered) {
+  std::map<TaskKey, std::vector<int>> found;
+  for (const proto::Segment& segment : lowered.program.segment()) {
+    const SegmentInfo& info = lowered.segments[segment.id()];
+    if (info.lane != lane) continue;
+    std::vector<int>& actors = found[{segment.stage(), info.task.part, info.task.chunk}];
+    actors.insert(actors.end(), segment.actor().begin(), segment.actor().end());
+  }
+  return found;
+}
+
 // The first copy for the update waits for the stage's backward: what it brings would take memory
 // that the backward needs.
 void WaitForBackward(int stage, int copy, Lowered* lowered) {
@@ -160,11 +172,9 @@ void AddCredit(int reader, int gather, int lag, Lowered* lowered) {
 std::set<int> ActorsBetween(const TaskKey& task, const Lowered& lowered) {
   std::set<int> between;
   for (const Lane lane : {Lane::kGather, Lane::kCollective, Lane::kGradient}) {
-    const std::map<TaskKey, int> segments = SegmentsOn(lane, lowered);
-    const auto found = segments.find(task);
-    if (found == segments.end()) continue;
-    const std::vector<int> actors = ListActors(lowered.program.segment(found->second));
-    between.insert(actors.begin(), actors.end());
+    const std::map<TaskKey, std::vector<int>> actors = ActorsOn(lane, lowered);
+    const auto found = actors.find(task);
+    if (found != actors.end()) between.insert(found->second.begin(), found->second.end());
   }
   return between;
 }
@@ -174,7 +184,7 @@ void AddRings(Lane lane, const std::vector<std::vector<int>>& all_uses, int ahea
               Lowered* lowered) {
   proto::Program& program = lowered->program;
   const std::vector<std::vector<int>> readers = Readers(program);
-  const std::map<TaskKey, int> computes = SegmentsOn(Lane::kCompute, *lowered);
+  const std::map<TaskKey, std::vector<int>> computes = ActorsOn(Lane::kCompute, *lowered);
   const std::map<TaskKey, int> all_gathers = SegmentsOn(lane, *lowered);
   const bool chunks = std::any_of(all_gathers.begin(), all_gathers.end(), [](const auto& gathers) {
     return std::get<2>(gathers.first) > 0;
@@ -188,7 +198,7 @@ void AddRings(Lane lane, const std::vector<std::vector<int>>& all_uses, int ahea
     }
     if (uses.empty()) continue;
     // What is gathered is read in its task.
-    const std::vector<int> compute = ListActors(program.segment(computes.at(task)));
+    const std::vector<int>& compute = computes.at(task);
     const std::set<int> through =
         lane == Lane::kGather ? std::set<int>() : ActorsBetween(task, *lowered);
     TaskUses of_task(compute, uses, readers, program, through);
@@ -230,15 +240,15 @@ int FirstWriter(const std::vector<int>& copies, const std::vector<int>& compute,
 // The positions of a ring: those of the task's own compute; of the update's copies, where a step
 // has one micro-batch, those of the backward, which writes gradients. With more, a gradient adds up
 // on the device, and no firing but the last could wait.
-std::vector<int> ListWriters(const TaskKey& task, const std::map<TaskKey, int>& computes,
+std::vector<int> ListWriters(const TaskKey& task,
+                             const std::map<TaskKey, std::vector<int>>& computes,
                              const Lowered& lowered) {
   const auto& [stage, part, chunk] = task;
   std::vector<int> actors;
   const auto add = [&](const TaskKey& key) {
     const auto found = computes.find(key);
     if (found == computes.end()) return;
-    const std::vector<int> of_task = ListActors(lowered.program.segment(found->second));
-    actors.insert(actors.end(), of_task.begin(), of_task.end());
+    actors.insert(actors.end(), found->second.begin(), found->second.end());
   };
   if (part == Part::kUpdate && lowered.program.micro_batches() == 1) {
     add({stage, Part::kBackward, 0});
@@ -249,7 +259,7 @@ std::vector<int> ListWriters(const TaskKey& task, const std::map<TaskKey, int>& 
 
 // Compute writes what a use copies out only when the use `ahead` + 1 before it is copied.
 void AddRingsOut(int ahead, Lowered* lowered) {
-  const std::map<TaskKey, int> computes = SegmentsOn(Lane::kCompute, *lowered);
+  const std::map<TaskKey, std::vector<int>> computes = ActorsOn(Lane::kCompute, *lowered);
   for (const auto& [task, id] : SegmentsOn(Lane::kOffloadOut, *lowered)) {
     const std::vector<int> own = ListActors(lowered->program.segment(id));
     const std::vector<int> compute = ListWriters(task, computes, *lowered);

@@ -367,25 +367,6 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
   }
 }
 
-// Writes the attribute `host` of all variables that have states.
-void MoveVariables(const Offload& offload, Graph* graph) {
-  std::vector<std::string> words;
-  if (offload.states) words.emplace_back("states");
-  if (offload.weights) words.emplace_back("weights");
-  if (offload.update_on_host) words.emplace_back("update");
-  if (words.empty()) return;
-  std::set<OpId> moved;  // by a rule, without states
-  for (const Op& op : graph->ops) {
-    if (const TensorId bias = FindMovedBias(op); bias >= 0) {
-      moved.insert(graph->tensors[bias].producer);
-    }
-  }
-  for (Op& op : graph->ops) {
-    if (op.kind != "variable" || moved.contains(graph->tensors[op.outputs[0]].producer)) continue;
-    op.attrs.emplace("host", absl::StrJoin(words, ","));
-  }
-}
-
 // What reads the weight of a mixture of experts is computed where its experts lie.
 void ConstrainReaders(Graph* graph, TensorId weight, const std::vector<std::string>& axes,
                       Sbp sbp) {
@@ -511,7 +492,6 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions
   }
   ASSIGN_OR_RETURN(const Sharding shard, OnMesh(options.shard, mesh));
   ShardVariables(mesh, tokens.Both(), shard, graph);
-  MoveVariables(options.offload, graph);
   return absl::OkStatus();
 }
 

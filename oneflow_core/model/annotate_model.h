@@ -27,15 +27,13 @@
 // A variable gets the attributes of its sharding (sharding.h): `split_dim`, the dimension that the
 // data axes together split as evenly as can be and no tensor axis splits, whether or not anything
 // is split along it; `states`, `gradients`, `reduced` and `gather_once`, axes; `gather_shared`. One
-// that has no such dimension stays replicated. `host` says what of it rests in the host's memory
-// (offload.h).
+// that has no such dimension stays replicated.
 #pragma once
 
 #include <vector>
 
 #include "absl/status/status.h"
 #include "oneflow_core/graph/graph.h"
-#include "oneflow_core/model/offload.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/mesh.h"
 
@@ -46,7 +44,6 @@ struct AnnotateOptions {
   // dearer.
   bool split_positions = false;
   Sharding shard = {};   // of variables, over data axes: attributes of their ops
-  Offload offload = {};  // of variables: the attribute `host` of their ops
   std::string experts;   // axis that splits experts: "data.1"; empty: "expert", where there is one
   int chunks = 1;        // a stage
   // The number of blocks of each chunk along the pipe, in order; empty: balanced. Only the first

@@ -27,12 +27,6 @@ bool IsAlike(const proto::Register& a, const proto::Register& b) {
                     });
 }
 
-bool AnyOnHost(const std::vector<const proto::Register*>& registers) {
-  return std::any_of(registers.begin(), registers.end(), [](const proto::Register* r) {
-    return r->memory_kind() == proto::HOST;
-  });
-}
-
 void Add(const proto::Register& r, std::vector<const proto::Register*>* registers) {
   const bool known = std::any_of(registers->begin(), registers->end(),
                                  [&](const proto::Register* other) { return IsAlike(*other, r); });
@@ -67,18 +61,26 @@ class Finder {
     return from.empty() ? -1 : net_.registers[from[0]].writer;
   }
 
+  void AddState(int id) {
+    const NetRegister& r = net_.registers[id];
+    if (!r.persistent) return;
+    Add(*r.proto, &found_.states);
+    // With the weight alone its moments do not rest there.
+    const auto& own = found_.variable->register_();
+    const bool moment = std::find(own.begin(), own.end(), id) == own.end();
+    found_.states_on_host |= moment && r.proto->memory_kind() == proto::HOST;
+  }
+
   // The update writes the weight and its moments.
   void AddUpdate(int update) {
     const int stream = net_.actors[update].stream;
     found_.host_updates |=
         stream >= 0 && net_.streams[stream].proto->kind() == proto::Stream::HOST_COMPUTE;
     for (const int out : Data(net_.outputs_of(update))) {
-      if (net_.registers[out].persistent) Add(*net_.registers[out].proto, &found_.states);
+      AddState(out);
       for (const NetReader& reader : net_.registers[out].readers) {
         if (net_.actor(reader.actor).kernel() != "copy_out") continue;
-        for (const int rests : Data(net_.outputs_of(reader.actor))) {
-          if (net_.registers[rests].persistent) Add(*net_.registers[rests].proto, &found_.states);
-        }
+        for (const int rests : Data(net_.outputs_of(reader.actor))) AddState(rests);
       }
     }
     for (const NetInput& in : net_.inputs_of(update)) {
@@ -257,9 +259,6 @@ class Finder {
 };
 
 }  // namespace
-
-bool VariableLayouts::StatesOnHost() const { return AnyOnHost(states); }
-bool VariableLayouts::WeightsOnHost() const { return AnyOnHost(weights); }
 
 std::vector<VariableLayouts> FindVariableLayouts(const proto::Plan& plan) {
   const proto::Program* train = FindProgram(plan, "train");

@@ -32,13 +32,11 @@ struct VariableLayouts {
   int gathers_a_micro_batch = 0;  // of the stage that gathers most
   // Exchanges of its stream that a gather may be ahead of the compute that reads it; 0: none.
   int ahead = 0;
-  // The weight is copied in once a step, or with every micro-batch so often: as of gathers.
+  bool states_on_host = false;  // moments rest in the host's memory
+  bool host_updates = false;    // the host's processors compute the update
+  // The weight is copied in once a step, or with every micro-batch so often, as of gathers.
   bool copied_once = false;
   int copies_a_micro_batch = 0;
-  bool host_updates = false;  // the host's processors compute the update
-
-  bool StatesOnHost() const;
-  bool WeightsOnHost() const;
 };
 
 // By variable of the plan; moments are part of their weight's. Empty if the plan has no program

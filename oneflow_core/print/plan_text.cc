@@ -209,8 +209,8 @@ std::string MemoryText(const proto::Plan& plan) {
       const bool cpu = plan.device_kind() == proto::CPU;
       absl::StrAppend(&text, cpu ? "memory" : "pinned memory", " of the host for a ",
                       DeviceWord(plan), " of stage ", m.stage(), ": ", BytesText(m.arena_bytes()),
-                      " = weights and optimizer ", BytesText(m.persistent_bytes()),
-                      " + registers ", BytesText(m.register_bytes()), "\n");
+                      " = weights and optimizer ", BytesText(m.persistent_bytes()), " + registers ",
+                      BytesText(m.register_bytes()), "\n");
       continue;
     }
     absl::StrAppend(&text, "memory of a ", DeviceWord(plan), " of stage ", m.stage(), ": ",

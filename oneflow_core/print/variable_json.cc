@@ -40,8 +40,8 @@ Json VariableJson(const proto::Plan& plan, const VariableLayouts& v) {
            {{"once", AxesJson(plan, v.reduced_once)},
             {"each_micro_batch", AxesJson(plan, v.reduced_each_micro_batch)}}},
           {"host",
-           {{"states", v.StatesOnHost()},
-            {"weights", v.WeightsOnHost()},
+           {{"states", v.states_on_host},
+            {"weights", v.copies_a_micro_batch > 0},
             {"updates", v.host_updates},
             {"copied_once", v.copied_once},
             {"copies_a_micro_batch", v.copies_a_micro_batch}}}};

@@ -56,7 +56,7 @@ std::string HostText(const VariableLayouts& v) {
   std::vector<std::string> texts;
   if (v.host_updates) {
     texts.emplace_back("states and update");
-  } else if (v.StatesOnHost()) {
+  } else if (v.states_on_host) {
     texts.emplace_back("states in the update");
   }
   if (v.copies_a_micro_batch > 0) {
@@ -174,8 +174,10 @@ std::string SumsBitsText(const proto::Plan& plan, const Sums& sums) {
 std::string HostBitsText(const proto::Plan& plan, bool host_updates) {
   if (!RestsOnHost(plan)) return "";
   if (!host_updates) return "equal to those of the plan without --offload";
-  if (plan.device_kind() == proto::CPU) return "equal to those of the plan without --update_on=host";
-  return "within rounding of the plan without --update_on=host: the host's processors round updates "
+  if (plan.device_kind() == proto::CPU)
+    return "equal to those of the plan without --update_on=host";
+  return "within rounding of the plan without --update_on=host: the host's processors round "
+         "updates "
          "on their own";
 }
 
@@ -188,8 +190,7 @@ std::vector<VariableGroup> GroupVariables(const proto::Plan& plan,
   for (const VariableLayouts& v : layouts) {
     VariableGroup group = Describe(plan, v);
     const std::string key = absl::StrJoin({WithoutNumbers(group.name), group.states, group.gradient,
-                                           group.weight, group.gathered, group.reduced,
-                                           group.host},
+                                           group.weight, group.gathered, group.reduced, group.host},
                                           "\n");
     const auto [at, is_new] = known.emplace(key, groups.size());
     if (is_new) {

@@ -15,11 +15,12 @@
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/op/workspace.h"
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/verify/host_kernels.h"
+#include "oneflow_core/verify/origin.h"
+#include "oneflow_core/verify/verify_windows.h"
 
 namespace oneflow {
 namespace {
@@ -438,49 +439,6 @@ class ActorOp {
   std::vector<Layout> layouts_;  // by tensor
 };
 
-// A member lands what it receives in its outputs and in the window that the plan gives it.
-absl::Status CheckWindow(const PlanNet& net, const Mesh& mesh, const proto::Actor& actor,
-                         const std::string& where) {
-  const proto::Plan& plan = *net.plan;
-  const std::vector<int> out = DataOutputs(plan, *net.program, actor);
-  const bool transfer = actor.exchange().has_partner();
-  const std::vector<int> in =
-      DataInputs(plan, *net.program, transfer ? net.actor(actor.exchange().partner()) : actor);
-  int64_t needed = 0;
-  for (size_t i = 0; i < out.size(); ++i) {
-    ASSIGN_OR_RETURN(
-        const int64_t window,
-        WindowBytes(plan.device_kind(), plan.group(actor.exchange().group()), actor.boxing(),
-                    *net.registers[in[i]].proto, *net.registers[out[i]].proto, mesh));
-    needed = JoinWindows(plan.device_kind(), needed, window);
-  }
-  const int64_t has =
-      actor.has_workspace() ? net.registers[actor.workspace()].proto->slot_bytes() : 0;
-  if (has >= needed) return absl::OkStatus();
-  return Bad(where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed));
-}
-
-// The actor that computes the contents of a register, before any boxing moved them. -1: none, or
-// not known.
-struct Origin {
-  int actor = -1, reg = -1;
-};
-Origin FindOrigin(const PlanNet& net, int reg) {
-  for (size_t moves = 0; moves <= net.actors.size(); ++moves) {
-    const int writer = net.registers[reg].writer;
-    if (writer < 0) break;
-    const proto::Actor& actor = net.actor(writer);
-    if (!actor.has_boxing()) return {writer, reg};
-    if (actor.kernel() == "zero_fill") break;
-    const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
-    const bool received = actor.exchange().has_partner();
-    const std::vector<int> in = DataInputs(
-        *net.plan, *net.program, received ? net.actor(actor.exchange().partner()) : actor);
-    reg = in[std::find(out.begin(), out.end(), reg) - out.begin()];
-  }
-  return {};
-}
-
 // Sums are taken of what may be parts of a sum, maxima of what may be parts of a maximum.
 absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings& holdings,
                             const proto::Actor& actor, int input, const std::string& where) {
@@ -512,7 +470,7 @@ absl::Status VerifyKernels(const PlanNet& net) {
       RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where).Check());
       continue;
     }
-    RETURN_IF_ERROR(CheckWindow(net, mesh, actor, where));
+    RETURN_IF_ERROR(VerifyWindow(net, mesh, actor, where));
     if (actor.exchange().has_partner()) continue;  // no op: verify_exchanges says all of it
     const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
     const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);

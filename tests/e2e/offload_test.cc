@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actor_runtime/exec/runtime.h"
+#include "oneflow_core/model/llama.h"
 #include "oneflow_core/model/offload.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -176,6 +177,30 @@ TEST_CASE("Offloading changes no bit of training") {
                  << s.overlap << ", " << s.schedule << ", recompute " << s.recompute);
     CheckBits(MakeRun(s), i, Full() ? 1 : 4);
   }
+}
+
+TEST_CASE("so it is with one micro-batch, without a norm, where weights lag, and of experts") {
+  for (const Setting& setting : {Setting{"", "", proto::F32, false, "1f1b", ""},
+                                 Setting{"data=2", "states", proto::BF16, true, "1f1b", ""},
+                                 Setting{"pipe=2,data=2", "", proto::F32, false, "1f1b", ""}}) {
+    INFO(setting.mesh);
+    SmallRun run = MakeRun(setting);
+    run.global_norm = false;
+    CheckBits(run, 1, 2);
+    run = MakeRun(setting);
+    run.batch = 4, run.micro_batches = 1, run.steps = 4;
+    CheckBits(run, 1, 2);
+  }
+  LlamaConfig config;
+  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 4;
+  config.head_dim = 4, config.sequence = 8, config.vocab = 21;
+  config.experts = 4, config.choices = 2, config.balance = 0.1;
+  SmallRun run = MakeRun({"data=2", "", proto::F32, false, "1f1b", ""});
+  run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+  CheckBits(run, 1, 2);
+  run = MakeRun({"pipe=2", "", proto::F32, false, "2bw", ""});
+  run.global_norm = false, run.steps = 2;
+  CheckBits(run, 0, AllOffloads().size());  // activations: versions of weights stay
 }
 
 proto::Plan PlanWith(SmallRun run, const Offload& offload) {

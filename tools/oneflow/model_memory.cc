@@ -101,6 +101,28 @@ int FindResting(const PlanNet& net, int id) {
   return id;
 }
 
+// True for a copy of a weight in the device's memory that a step's micro-batches read.
+bool IsCopiedOnce(const PlanNet& net, int actor) {
+  if (net.actor(actor).kernel() != "copy_in" || !IsPrepared(net, actor)) return false;
+  const auto out = net.outputs_of(actor);
+  if (out.empty() || net.inputs_of(actor).empty()) return false;
+  const std::vector<NetReader>& readers = net.registers[out[0]].readers;
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](const NetReader& reader) { return !IsPrepared(net, reader.actor); });
+}
+
+// The variable's register of which a copy or a cast makes `id`; else the first that none makes.
+int FindVariable(const PlanNet& net, int id) {
+  for (int steps = 0; steps < 4 && !net.registers[id].persistent; ++steps) {
+    const int writer = net.registers[id].writer;
+    if (writer < 0 || net.inputs_of(writer).empty()) break;
+    const std::string& kernel = net.actor(writer).kernel();
+    if (kernel != "copy_in" && kernel != "copy_out" && kernel != "cast") break;
+    id = net.inputs_of(writer)[0].reg;
+  }
+  return id;
+}
+
 // What goes out in the forward and comes back in the backward.
 int64_t CountHostKept(const PlanNet& net, int stage) {
   int64_t bytes = 0;
@@ -134,6 +156,10 @@ void AddStates(const PlanNet& net, int stage, ModelMemory* memory) {
   for (const auto& [id, matrix] : is_matrix) add(id, matrix);
   for (const proto::Actor& actor : net.program->actor()) {
     const std::string& kernel = actor.kernel();
+    if (IsCopiedOnce(net, actor.id())) {
+      const auto variable = is_matrix.find(FindVariable(net, net.inputs_of(actor.id())[0].reg));
+      if (variable != is_matrix.end()) add(net.outputs_of(actor.id())[0], variable->second);
+    }
     // One that is made for each use is kept until it is gathered, with no state.
     const bool cast = kernel == "cast" && IsPrepared(net, actor.id());
     if (!cast && kernel != "adamw" && kernel != "next_adamw") continue;
@@ -158,6 +184,7 @@ std::vector<KeptRegister> KeptRegisters(const PlanNet& net, int stage) {
     if (r.persistent || r.proto->stage() != stage || r.proto->slot_bytes() == 0) continue;
     KeptRegister kept{.proto = r.proto, .statistics = IsStatistics(net, r.writer, id)};
     const char written = r.writer < 0 ? 0 : parts[segment_of(r.writer)];
+    if (r.writer >= 0 && IsCopiedOnce(net, r.writer)) continue;
     if (written != 0 && written != 'F') continue;  // 0: it comes from the host or another stage
     if (written == 'F') kept.taken = segment_of(r.writer);
     for (const NetReader& reader : r.readers) {

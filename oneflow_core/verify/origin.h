@@ -1,0 +1,15 @@
+// Where the contents of a register come from.
+#pragma once
+
+#include "oneflow_core/net/plan_net.h"
+
+namespace oneflow {
+
+// The actor that computes the contents of a register, before any boxing moved them, and what it
+// writes. -1: none, or not known.
+struct Origin {
+  int actor = -1, reg = -1;
+};
+Origin FindOrigin(const PlanNet& net, int reg);
+
+}  // namespace oneflow
