@@ -195,7 +195,7 @@ constexpr FrontEndPass kPasses[] = {
        return offload.states || offload.weights || offload.update_on_host;
      },
      [](FrontEndState* s) {
-       RestOnHost(&s->draft.graph);
+       RestOnHost(s->draft.lower.micro_batches, &s->draft.graph);
        return absl::OkStatus();
      },
      nullptr},

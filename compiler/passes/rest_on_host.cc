@@ -29,7 +29,8 @@ Words ReadWords(const Op& variable) {
 
 class HostRest {
  public:
-  explicit HostRest(Graph* graph) : graph_(*graph), uses_(FindUses(*graph)) {}
+  HostRest(Graph* graph, bool gradients_leave)
+      : graph_(*graph), gradients_leave_(gradients_leave), uses_(FindUses(*graph)) {}
 
   void Run() {
     for (OpId id = 0; id < static_cast<OpId>(graph_.ops.size()); ++id) {
@@ -37,6 +38,7 @@ class HostRest {
       const Words words = ReadWords(graph_.ops[id]);
       if (words.states || words.weights || words.update) Mark(id, words);
     }
+    if (!gradients_leave_) return;
     for (Op& op : graph_.ops) {
       if (NeedsHostAlone(op)) op.on_host = op.in_host_memory = true;
     }
@@ -76,7 +78,7 @@ class HostRest {
   }
 
   // An op of the update that reads a gradient which the host's update reads, or only what the host
-  // has computed of such: norms. So a gradient leaves the device as soon as it is there.
+  // has computed of such: norms.
   bool NeedsHostAlone(const Op& op) const {
     if (op.phase != Phase::kUpdate || op.on_host || IsVariable(op) || IsExchange(op.kind) ||
         IsBoxing(op.kind) || op.inputs.empty()) {
@@ -120,11 +122,12 @@ class HostRest {
   }
 
   Graph& graph_;
+  const bool gradients_leave_;
   const std::vector<std::vector<Use>> uses_;
 };
 
 }  // namespace
 
-void RestOnHost(Graph* graph) { HostRest(graph).Run(); }
+void RestOnHost(int64_t micro_batches, Graph* graph) { HostRest(graph, micro_batches == 1).Run(); }
 
 }  // namespace oneflow

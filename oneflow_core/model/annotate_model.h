@@ -43,9 +43,9 @@ struct AnnotateOptions {
   // The residual stream is free on tensor axes: sequence parallelism where infer_sbp finds it no
   // dearer.
   bool split_positions = false;
-  Sharding shard = {};   // of variables, over data axes: attributes of their ops
-  std::string experts;   // axis that splits experts: "data.1"; empty: "expert", where there is one
-  int chunks = 1;        // a stage
+  Sharding shard = {};  // of variables, over data axes: attributes of their ops
+  std::string experts;  // axis that splits experts: "data.1"; empty: "expert", where there is one
+  int chunks = 1;       // a stage
   // The number of blocks of each chunk along the pipe, in order; empty: balanced. Only the first
   // chunk, which has the embedding, and the last, which has the head, may have none.
   std::vector<int> stage_layers = {};

@@ -1,6 +1,6 @@
-// Writes what of the variables rests in the host's memory into a graph: the attribute `host` of each
-// variable that has states, "states", "weights" and "update" joined by commas. The user's attributes
-// win.
+// Writes what of the variables rests in the host's memory into a graph: the attribute `host` of
+// each variable that has states, "states", "weights" and "update" joined by commas. The user's
+// attributes win.
 #pragma once
 
 #include "oneflow_core/graph/graph.h"

@@ -27,9 +27,9 @@ absl::Status VerifyWindow(const PlanNet& net, const Mesh& mesh, const proto::Act
   const int64_t has =
       actor.has_workspace() ? net.registers[actor.workspace()].proto->slot_bytes() : 0;
   if (has >= needed) return absl::OkStatus();
-  return InputError(
-      where, absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed),
-      "the plan was edited or damaged; compile it again");
+  return InputError(where,
+                    absl::StrCat("has ", has, " bytes of workspace, its window needs ", needed),
+                    "the plan was edited or damaged; compile it again");
 }
 
 }  // namespace oneflow
