@@ -240,12 +240,16 @@ class HostMover {
     copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, {Part::kPrepare}, position, {}});
   }
 
+  // Behind all of a micro-batch, where an actor of the update is done. (The program grows as copies
+  // are added; turns are of the actors before.)
+  int UpdatedAt(int a) const { return static_cast<int>(turn_.size()) + turn_[a]; }
+
   // Where a register is complete that is copied out for the update: behind what its micro-batch
   // makes comes what the update makes.
   int ReadyAt(int id) const {
-    const int writer = order_.FindWriter(id), actors = lowered_.program.actor_size();
-    if (writer >= 0 && order_.task(writer).part == Part::kUpdate) return actors + turn_[writer];
-    return writer < 0 ? 0 : std::min(order_.Position(writer), actors - 1);
+    const int writer = order_.FindWriter(id);
+    if (writer >= 0 && order_.task(writer).part == Part::kUpdate) return UpdatedAt(writer);
+    return writer < 0 ? 0 : std::min(order_.Position(writer), static_cast<int>(turn_.size()) - 1);
   }
 
   // Where a device needs what is copied in.
@@ -294,8 +298,7 @@ class HostMover {
       update->set_output(o, next);
       (*update->mutable_attr())["apart"].mutable_ints()->add_value(o);
       copies_.push_back({in, Reg(host).stage(), Lane::kOffloadIn, task, NeededAt(a), use});
-      copies_.push_back({out, Reg(host).stage(), Lane::kOffloadOut, task,
-                         lowered_.program.actor_size() + turn_[a], use});
+      copies_.push_back({out, Reg(host).stage(), Lane::kOffloadOut, task, UpdatedAt(a), use});
     }
   }
 

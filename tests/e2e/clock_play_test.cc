@@ -46,7 +46,7 @@ TEST_CASE("the simulator and the play by clock end a step at the same time, to t
     int64_t firings = 0, ended = 0;
     for (const NetStream& stream : net->streams) firings += stream.firings;
     const double by_clock = PlayByClock(
-        *net, seconds, [](int) {}, [&](int) { ++ended; });
+        *net, seconds, [](int, double) {}, [&](int, double) { ++ended; });
     const auto run = Simulate(plan, "train", {.steps = 1, .actor_seconds = seconds});
     ++played;
     INFO("seed " << seed);

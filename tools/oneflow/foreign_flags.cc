@@ -80,9 +80,12 @@ constexpr std::string_view kMicroBatch =
     "/ (sequences of a micro-batch x size of axis data)";
 constexpr std::string_view kChunks =
     "write --schedule=interleaved --chunks=V, V slices of the model on each stage";
-constexpr std::string_view kNoContext =
-    "sequences are not split that way here; --sequence_parallel splits positions between blocks";
-constexpr std::string_view kNoExperts = "there are no experts here";
+constexpr std::string_view kContext = "write --mesh=context=N of `oneflow compile`";
+constexpr std::string_view kExpertAxis = "write --mesh=expert=N of `oneflow compile`";
+constexpr std::string_view kExperts = "write --experts=N of `oneflow model llama`";
+constexpr std::string_view kHostUpdates =
+    "write --update_on=host (the host's processors update), or --offload=states";
+constexpr std::string_view kHostActivations = "write --offload=activations, or activations:SHARE";
 constexpr std::string_view kRecompute =
     "write --recompute=attention (Megatron-LM's selective) or --recompute=full";
 constexpr std::string_view kZero =
@@ -119,12 +122,18 @@ constexpr Pair kAdvice[] = {
     {"dp", kDataAxis},
     {"dp_size", kDataAxis},
     {"data_parallel_shard_degree", "write --mesh=data=N --shard=weights of `oneflow compile`"},
-    {"context_parallel_size", kNoContext},
-    {"context_parallel_degree", kNoContext},
-    {"cp", kNoContext},
-    {"expert_model_parallel_size", kNoExperts},
-    {"expert_parallel_degree", kNoExperts},
-    {"num_experts", kNoExperts},
+    {"context_parallel_size", kContext},
+    {"context_parallel_degree", kContext},
+    {"cp", kContext},
+    {"expert_model_parallel_size", kExpertAxis},
+    {"expert_parallel_degree", kExpertAxis},
+    {"num_experts", kExperts},
+    {"optimizer_cpu_offload", kHostUpdates},
+    {"cpu_offload", kHostUpdates},
+    {"offload_optimizer", kHostUpdates},
+    {"enable_cpu_offload", "write --shard=weights --offload=weights --update_on=host"},
+    {"cpu_offloading_num_layers", kHostActivations},
+    {"offload_activations", kHostActivations},
     {"micro_batch_size", kMicroBatch},
     {"local_batch_size", kMicroBatch},
     {"batch_size", kMicroBatch},
