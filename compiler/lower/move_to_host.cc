@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -11,68 +10,16 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/order_only.h"
 #include "compiler/lower/task_order.h"
+#include "compiler/lower/turns.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
 
-// Variables of an update that are copied together take up to this share of the bytes of the
-// largest.
-constexpr double kSmall = 0.25;
-
 // The host's own actors, and the copies of a GPU for them, access what they need as they are.
 bool IsHost(Lane lane) {
   return lane == Lane::kHostIn || lane == Lane::kHostOut || lane == Lane::kCopyIn ||
          lane == Lane::kCopyOut || lane == Lane::kHostUpdate;
-}
-
-// The turns of actors of updates in an order in which they may fire: each after those that it reads
-// of, and after those before it in its lane. Copies in another order could deadlock.
-std::vector<int> UpdateTurns(const Lowered& lowered) {
-  const proto::Program& program = lowered.program;
-  std::map<int, int> writer;  // by register
-  std::vector<bool> updates(program.actor_size());
-  std::vector<std::vector<int>> next(program.actor_size());
-  std::vector<int> waits_for(program.actor_size()), turn(program.actor_size());
-  const auto add = [&](int before, int after) {
-    next[before].push_back(after);
-    ++waits_for[after];
-  };
-  std::map<std::tuple<int, Lane, int>, int> last;  // by stage, lane, partner
-  for (const proto::Segment& segment : program.segment()) {
-    const SegmentInfo& info = lowered.segments[segment.id()];
-    if (info.task.part != Part::kUpdate) continue;
-    for (const int actor : segment.actor()) {
-      updates[actor] = true;
-      for (const int output : program.actor(actor).output()) writer[output] = actor;
-      const auto [before, first] =
-          last.try_emplace({segment.stage(), info.lane, info.partner}, actor);
-      if (!first) add(std::exchange(before->second, actor), actor);
-    }
-  }
-  for (const proto::Actor& actor : program.actor()) {
-    if (!updates[actor.id()]) continue;
-    for (const proto::Input& input : actor.input()) {
-      const auto of = writer.find(input.register_());
-      if (of != writer.end() && input.initial_fills() == 0) add(of->second, actor.id());
-    }
-    if (actor.kernel() == "receive" && updates[actor.exchange().partner()]) {
-      add(actor.exchange().partner(), actor.id());
-    }
-  }
-  std::set<int> ready;
-  for (int a = 0; a < program.actor_size(); ++a) {
-    if (updates[a] && waits_for[a] == 0) ready.insert(a);
-  }
-  for (int turns = 0; !ready.empty();) {
-    const int actor = *ready.begin();
-    ready.erase(ready.begin());
-    turn[actor] = turns++;
-    for (const int after : next[actor]) {
-      if (--waits_for[after] == 0) ready.insert(after);
-    }
-  }
-  return turn;
 }
 
 class HostMover {
@@ -81,7 +28,7 @@ class HostMover {
       : persistent_(persistent),
         lowered_(*lowered),
         order_(*lowered),
-        turn_(UpdateTurns(*lowered)) {}
+        turn_(FindTurns(*lowered, /*backward=*/false)) {}
 
   void Run() {
     const int actors = lowered_.program.actor_size();
@@ -287,7 +234,7 @@ class HostMover {
       const int host = before.output(o);
       if (Reg(host).memory_kind() != proto::HOST) continue;
       const Task task = order_.task(a);
-      const TaskOrder::Use use{order_.Position(a), -1};  // small ones are joined below
+      const TaskOrder::Use use{order_.Position(a), -1};
       const int old = AddRegister(host, ".copy", proto::DEVICE);
       const int in = AddCopy(Lane::kOffloadIn, host, old, a);
       MutableActor(in)->mutable_input(0)->set_initial_fills(1);
@@ -315,11 +262,7 @@ class HostMover {
       segment->set_stage(stage);
       for (const Copy& copy : copies) segment->add_actor(copy.actor);
       lowered_.segments.push_back({lane, task, 1, -1});
-      if (task.part == Part::kUpdate) {
-        AddUpdateUses(copies);
-      } else {
-        AddUses(copies);
-      }
+      AddUses(copies);
     }
   }
 
@@ -334,37 +277,6 @@ class HostMover {
       if (copy.use.run >= 0) uses[copy.use].push_back(copy.actor);
     }
     for (auto& [use, actors] : uses) Uses(copies[0].lane)->push_back(std::move(actors));
-  }
-
-  int64_t Bytes(const Copy& copy) const {
-    return Reg(lowered_.program.actor(copy.actor).output(0)).slot_bytes();
-  }
-
-  // Variables of an update one after the other: the small ones together.
-  void AddUpdateUses(const std::vector<Copy>& copies) {
-    std::vector<std::pair<std::vector<int>, int64_t>> of_variable;  // actors, bytes
-    int last = -1;
-    for (const Copy& copy : copies) {
-      if (copy.use.run < 0) continue;
-      if (copy.use.run != last) of_variable.emplace_back();
-      last = copy.use.run;
-      of_variable.back().first.push_back(copy.actor);
-      of_variable.back().second += Bytes(copy);
-    }
-    int64_t largest = 0;
-    for (const auto& [actors, bytes] : of_variable) largest = std::max(largest, bytes);
-    std::vector<int> use;
-    int64_t bytes = 0;
-    for (const auto& [actors, more] : of_variable) {
-      if (!use.empty() &&
-          static_cast<double>(bytes + more) > kSmall * static_cast<double>(largest)) {
-        Uses(copies[0].lane)->push_back(std::exchange(use, {}));
-        bytes = 0;
-      }
-      use.insert(use.end(), actors.begin(), actors.end());
-      bytes += more;
-    }
-    if (!use.empty()) Uses(copies[0].lane)->push_back(std::move(use));
   }
 
   const google::protobuf::RepeatedPtrField<proto::Register>& persistent_;

@@ -153,9 +153,10 @@ class Observation {
           std::pair(net_.actors[actor].stream, net_.actors[actor].partner);
       const bool elsewhere = stream != compute_[seen.stage];
       seen.accessors.push_back({stream, elsewhere ? UpdateIndex(seen.stage, stream) : -1, {}});
-      // Compute learns of copies by their credits.
-      const bool exchanges = net_.streams[stream].proto->kind() == proto::Stream::EXCHANGE;
-      return elsewhere && exchanges && (partner >= 0 ? often : !often && large);
+      // Compute learns of copies to and from the host, which may be many, by their credits.
+      const proto::Stream::Kind kind = net_.streams[stream].proto->kind();
+      const bool known = kind == proto::Stream::COPY || kind == proto::Stream::HOST_COMPUTE;
+      return elsewhere && !known && (partner >= 0 ? often : !often && large);
     };
     const bool fetched = add(r.writer);
     // The scratch of a collective is free when it completes, which the next one of its stream

@@ -10,11 +10,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/order_only.h"
+#include "compiler/lower/turns.h"
 
 namespace oneflow {
 namespace {
 
 using TaskKey = std::tuple<int, Part, int>;  // stage, part, chunk
+
+// Variables of an update that are copied together take up to this share of the bytes of the
+// largest.
+constexpr double kSmall = 0.25;
 
 // What a use is to the compute of its task.
 struct Use {
@@ -202,9 +207,11 @@ void AddRings(Lane lane, const std::vector<std::vector<int>>& all_uses, int ahea
     const std::set<int> through =
         lane == Lane::kGather ? std::set<int>() : ActorsBetween(task, *lowered);
     TaskUses of_task(compute, uses, readers, program, through);
-    if (lane == Lane::kGather) {
+    // Copies of an update, some of which are of no use, keep theirs.
+    const std::vector<int> order = of_task.Order();
+    if (order.size() == own.size()) {
       gathers->clear_actor();
-      for (const int actor : of_task.Order()) gathers->add_actor(actor);
+      for (const int actor : order) gathers->add_actor(actor);
     }
     // All gathers of a chunk must not be over before compute has begun with it: those of the next
     // chunk would follow.
@@ -238,8 +245,9 @@ int FirstWriter(const std::vector<int>& copies, const std::vector<int>& compute,
 }
 
 // The positions of a ring: those of the task's own compute; of the update's copies, where a step
-// has one micro-batch, those of the backward, which writes gradients. With more, a gradient adds up
-// on the device, and no firing but the last could wait.
+// has one micro-batch and the stage one backward task, those of the backward, which writes
+// gradients. With more micro-batches a gradient adds up on the device, and no firing but the last
+// could wait.
 std::vector<int> ListWriters(const TaskKey& task,
                              const std::map<TaskKey, std::vector<int>>& computes,
                              const Lowered& lowered) {
@@ -250,11 +258,83 @@ std::vector<int> ListWriters(const TaskKey& task,
     if (found == computes.end()) return;
     actors.insert(actors.end(), found->second.begin(), found->second.end());
   };
-  if (part == Part::kUpdate && lowered.program.micro_batches() == 1) {
+  if (part == Part::kUpdate && lowered.program.micro_batches() == 1 &&
+      HasOneBackward(lowered, stage)) {
     add({stage, Part::kBackward, 0});
   }
   add(task);
   return actors;
+}
+
+int64_t CopiedBytes(int copy, const proto::Program& program) {
+  const int first = program.register_(0).id();
+  const proto::Actor& actor = program.actor(copy);
+  for (const int id : {actor.output(0), actor.input(0).register_()}) {
+    if (id >= first) return program.register_(id - first).slot_bytes();
+  }
+  return 0;
+}
+
+// The uses of a segment in its order: of an update, small ones together.
+void JoinSmall(const proto::Segment& segment, const proto::Program& program,
+               std::vector<std::vector<int>>* uses) {
+  std::map<int, int> index;  // by actor, in the segment
+  for (int i = 0; i < segment.actor_size(); ++i) index[segment.actor(i)] = i;
+  std::map<int, std::vector<int>> own;  // by the first actor's index
+  std::erase_if(*uses, [&](std::vector<int>& use) {
+    if (!index.contains(use[0])) return false;
+    std::sort(use.begin(), use.end(), [&](int a, int b) { return index[a] < index[b]; });
+    const int first = index[use[0]];
+    own[first] = std::move(use);
+    return true;
+  });
+  const auto bytes_of = [&](const std::vector<int>& use) {
+    int64_t bytes = 0;
+    for (const int copy : use) bytes += CopiedBytes(copy, program);
+    return bytes;
+  };
+  int64_t largest = 0;
+  for (const auto& [first, use] : own) largest = std::max(largest, bytes_of(use));
+  std::vector<int> joined;
+  for (const auto& [first, use] : own) {
+    const int64_t bytes = bytes_of(joined) + bytes_of(use);
+    if (!joined.empty() && static_cast<double>(bytes) > kSmall * static_cast<double>(largest)) {
+      uses->push_back(std::exchange(joined, {}));
+    }
+    joined.insert(joined.end(), use.begin(), use.end());
+  }
+  if (!joined.empty()) uses->push_back(std::move(joined));
+}
+
+// The copies of updates, now that compute's order is final. What is copied out stands in an order
+// in which it is written: in another, compute would wait for a copy behind one that waits for
+// compute.
+void OrderUpdateCopies(Lowered* lowered) {
+  proto::Program& program = lowered->program;
+  if (lowered->copies_out.empty() && lowered->copies_in.empty()) return;
+  const std::vector<int> turn = FindTurns(*lowered, program.micro_batches() == 1);
+  std::map<int, int> writer;  // by register
+  for (const proto::Actor& actor : program.actor()) {
+    for (const int output : actor.output()) writer[output] = actor.id();
+  }
+  for (proto::Segment& segment : *program.mutable_segment()) {
+    const SegmentInfo& info = lowered->segments[segment.id()];
+    if (info.task.part != Part::kUpdate) continue;
+    if (info.lane == Lane::kOffloadOut) {
+      std::vector<int> copies = ListActors(segment);
+      const auto written = [&](int copy) {
+        const auto of = writer.find(program.actor(copy).input(0).register_());
+        return of == writer.end() ? -1 : turn[of->second];
+      };
+      std::stable_sort(copies.begin(), copies.end(),
+                       [&](int a, int b) { return written(a) < written(b); });
+      segment.clear_actor();
+      for (const int copy : copies) segment.add_actor(copy);
+      JoinSmall(segment, program, &lowered->copies_out);
+    } else if (info.lane == Lane::kOffloadIn) {
+      JoinSmall(segment, program, &lowered->copies_in);
+    }
+  }
 }
 
 // Compute writes what a use copies out only when the use `ahead` + 1 before it is copied.
@@ -288,6 +368,7 @@ void AddPrefetch(int ahead, Lowered* lowered) {
 }
 
 void BoundCopies(int ahead, Lowered* lowered) {
+  OrderUpdateCopies(lowered);
   AddRings(Lane::kOffloadIn, lowered->copies_in, ahead, lowered);
   AddRingsOut(ahead, lowered);
 }

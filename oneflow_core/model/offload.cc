@@ -63,6 +63,8 @@ absl::StatusOr<Offload> ParseOffload(const std::string& flag, std::string_view t
       bool& named = part == "states" ? offload.states : offload.weights;
       twice = named;
       named = true;
+    } else if (part == "none") {
+      return InputError(absl::StrCat(flag, ToAbsl(text)), "names none beside others", kHint);
     } else {
       return NotKnown(flag, text, part);
     }

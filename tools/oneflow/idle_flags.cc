@@ -59,13 +59,14 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh, const proto::Graph
        "the mesh has no axis tensor of 2 or more devices");
   warn("keep_axis_order", FLAGS_keep_axis_order && split < 2,
        "the mesh has fewer than two axes of 2 or more devices");
-  warn("overlap", overlaps && one, "one device exchanges nothing");
+  const bool rests = FLAGS_offload != "none" || FLAGS_update_on == "host" || MovesVariables(graph);
+  warn("overlap", overlaps && one && !rests, "one device exchanges nothing");
   warn("bucket_bytes", one, "one device exchanges nothing");
   warn("bucket_bytes", !one && !overlaps, "exchanges are joined only with --overlap=true");
   warn("context_pieces", FLAGS_context_pieces > 1 && !HasAxis(mesh, "context"),
        "the mesh has no axis context of 2 or more devices");
-  warn("prefetch", one, "one device exchanges nothing");
-  warn("prefetch", !one && !overlaps, "weights are gathered ahead only with --overlap=true");
+  warn("prefetch", one && !rests, "one device exchanges nothing");
+  warn("prefetch", (!one || rests) && !overlaps, "uses run ahead only with --overlap=true");
   warn("recompute", FLAGS_recompute.ends_with("gather") && !tokens && !tensor,
        "without an axis data, context or tensor of 2 or more devices the forward gathers nothing");
   const bool trains = !graph.loss().empty() && HasVariable(graph);
@@ -74,7 +75,6 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh, const proto::Graph
        "the graph has no loss of variables, so nothing is kept for a backward or an update");
   warn("update_on", FLAGS_update_on == "host" && !trains,
        "the graph has no loss of variables, so nothing is updated");
-  const bool rests = FLAGS_offload != "none" || FLAGS_update_on == "host" || MovesVariables(graph);
   warn("host_memory", FLAGS_device == "cpu" && !rests,
        "without --offload or --update_on=host nothing of a CPU device rests in the host's memory");
 }
