@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <initializer_list>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
 #include <tuple>
@@ -263,6 +265,43 @@ class Faults {
   const proto::Plan& plan_;
   std::vector<Fault> all_;
 };
+
+// Copies stand in one order and compute, exchanges and the host's update in others; together they
+// must not wait in a ring, whichever passes have moved what.
+TEST_CASE("drawn meshes, schedules and flags have a live plan") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const int draws = full ? 3000 : 150;
+  std::mt19937 random(7);
+  const auto draw = [&](std::initializer_list<const char*> of) {
+    return std::string(of.begin()[random() % of.size()]);
+  };
+  for (int i = 0; i < draws; ++i) {
+    CompileOptions options;
+    options.mesh = *ParseMesh(draw({"data=2", "pipe=2", "tensor=2", "context=2", "pipe=2,data=2",
+                                    "data=2,tensor=2", "pipe=2,tensor=2", "data=4"}));
+    options.train.set_batch(8);
+    options.train.set_micro_batches(1 << random() % 3);
+    options.train.set_schedule(draw({"1f1b", "gpipe", "zero_bubble", "interleaved"}));
+    if (options.train.schedule() == "interleaved") options.train.set_chunks(2);
+    options.train.set_recompute(draw({"none", "full", "selective"}));
+    if (random() % 2 == 0) options.train.set_precision(proto::BF16);
+    options.overlap = random() % 2 == 0;
+    if (random() % 2 == 0) options.prefetch = 1;
+    options.shard = *ParseSharding("--shard=", draw({"none", "states", "gradients", "weights"}));
+    options.offload = *ParseOffload(
+        "--offload=",
+        draw({"none", "activations:all", "states", "weights", "activations:all,states,weights"}));
+    options.offload.update_on_host = random() % 3 > 0;
+    if (options.offload.empty()) continue;
+    const int64_t data = options.mesh.FindAxis("data") < 0
+                             ? 1
+                             : options.mesh.axes[options.mesh.FindAxis("data")].size;
+    if (options.train.batch() / options.train.micro_batches() < data) continue;
+    CAPTURE(i, ToString(options.mesh), options.train.ShortDebugString(), *options.overlap,
+            ToString(options.shard), ToString(options.offload), options.offload.update_on_host);
+    Compiled(4, options);
+  }
+}
 
 TEST_CASE("the proofs refuse what brute force shows to be wrong") {
   for (const char* schedule : {"1f1b", "gpipe"}) {
