@@ -11,6 +11,7 @@
 #include "compiler/lower/move_to_host.h"
 #include "compiler/lower/state_programs.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/bound_copies.h"
 #include "compiler/schedule/choose_offload.h"
 #include "compiler/schedule/delay_sums.h"
 #include "compiler/schedule/hide_exchanges.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/order_only.h"
 #include "compiler/lower/task_order.h"
-#include "compiler/lower/turns.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -25,10 +24,7 @@ bool IsHost(Lane lane) {
 class HostMover {
  public:
   HostMover(const google::protobuf::RepeatedPtrField<proto::Register>& persistent, Lowered* lowered)
-      : persistent_(persistent),
-        lowered_(*lowered),
-        order_(*lowered),
-        turn_(FindTurns(*lowered, /*backward=*/false)) {}
+      : persistent_(persistent), lowered_(*lowered), order_(*lowered) {}
 
   void Run() {
     const int actors = lowered_.program.actor_size();
@@ -53,8 +49,8 @@ class HostMover {
   struct Read {
     int actor = 0, input = 0;
   };
-  // A new copy. Those of a lane and task stand in the order of `position`, and those of one use
-  // together.
+  // A new copy. Those of a lane and task stand in the order of `position`, until compute is final
+  // (bound_copies.h) those of an update as they are made.
   struct Copy {
     int actor = 0;
     int stage = 0;
@@ -163,7 +159,7 @@ class HostMover {
     MutableActor(copy)->mutable_input(0)->set_register_(host);
     int position = std::numeric_limits<int>::max();
     for (const Read& read : reads) {
-      position = std::min(position, NeededAt(read.actor));
+      position = std::min(position, order_.Position(read.actor));
       Redirect(read, device, 1);
     }
     // What the host computes for exchanges of an update, such as sums of squares, is small.
@@ -187,23 +183,6 @@ class HostMover {
     copies_.push_back({copy, Reg(host).stage(), Lane::kOffloadIn, {Part::kPrepare}, position, {}});
   }
 
-  // Behind all of a micro-batch, where an actor of the update is done. (The program grows as copies
-  // are added; turns are of the actors before.)
-  int UpdatedAt(int a) const { return static_cast<int>(turn_.size()) + turn_[a]; }
-
-  // Where a register is complete that is copied out for the update: behind what its micro-batch
-  // makes comes what the update makes.
-  int ReadyAt(int id) const {
-    const int writer = order_.FindWriter(id);
-    if (writer >= 0 && order_.task(writer).part == Part::kUpdate) return UpdatedAt(writer);
-    return writer < 0 ? 0 : std::min(order_.Position(writer), static_cast<int>(turn_.size()) - 1);
-  }
-
-  // Where a device needs what is copied in.
-  int NeededAt(int a) const {
-    return order_.task(a).part == Part::kUpdate ? turn_[a] : order_.Position(a);
-  }
-
   // A host's actor reads what devices write by way of copies; several such actors share one.
   void CopyInputsOut(int a) {
     for (int i = 0; i < lowered_.program.actor(a).input_size(); ++i) {
@@ -216,12 +195,7 @@ class HostMover {
         host->second = AddRegister(before.register_(), ".host", proto::HOST);
         const int copy = AddCopy(Lane::kOffloadOut, before.register_(), host->second, a);
         *MutableActor(copy)->mutable_input(0) = before;
-        copies_.push_back({copy,
-                           r.stage(),
-                           Lane::kOffloadOut,
-                           task,
-                           ReadyAt(before.register_()),
-                           {before.register_(), -1}});
+        copies_.push_back({copy, r.stage(), Lane::kOffloadOut, task, 0, {before.register_(), -1}});
       }
       Redirect({a, i}, host->second, 1);
     }
@@ -244,8 +218,8 @@ class HostMover {
       AddControlInput(old, update);
       update->set_output(o, next);
       (*update->mutable_attr())["apart"].mutable_ints()->add_value(o);
-      copies_.push_back({in, Reg(host).stage(), Lane::kOffloadIn, task, NeededAt(a), use});
-      copies_.push_back({out, Reg(host).stage(), Lane::kOffloadOut, task, UpdatedAt(a), use});
+      copies_.push_back({in, Reg(host).stage(), Lane::kOffloadIn, task, 0, use});
+      copies_.push_back({out, Reg(host).stage(), Lane::kOffloadOut, task, 0, use});
     }
   }
 
@@ -282,7 +256,6 @@ class HostMover {
   const google::protobuf::RepeatedPtrField<proto::Register>& persistent_;
   Lowered& lowered_;
   const TaskOrder order_;                           // of the program before copies
-  const std::vector<int> turn_;                     // by actor
   std::map<int, std::vector<Read>> reads_;          // of devices, by register
   std::map<std::pair<int, Task>, int> copied_out_;  // the host's copy of a register, for a task
   std::vector<Copy> copies_;

@@ -11,7 +11,7 @@
 // A copy into the device's memory is for one use: a block of the model in a task (an update: some
 // variables one after the other); or, of registers in Lowered::copied_once, for a step, in P.
 // Copies have a lane for each direction, on which they stand in the order in which compute needs
-// them.
+// them; schedule/bound_copies.h orders those of an update, and bounds all.
 //
 // An op that updates in place what is elsewhere gets the old values as further inputs, behind all
 // others, and writes the new ones into other registers; the attribute `apart` lists which.

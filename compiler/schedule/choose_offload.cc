@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "compiler/lower/move_to_host.h"
 #include "compiler/lower/task_order.h"
-#include "compiler/schedule/prefetch.h"
+#include "compiler/schedule/bound_copies.h"
 #include "compiler/schedule/slots.h"
 #include "compiler/schedule/streams.h"
 #include "compiler/schedule/timed_game.h"

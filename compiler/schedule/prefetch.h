@@ -27,10 +27,4 @@ namespace oneflow {
 // compute needs them. `ahead`: d, at least 1.
 void AddPrefetch(int ahead, Lowered* lowered);
 
-// The same for copies between the device's memory and the host's (move_to_host.h), whose order
-// stays. In: as gathers; the copies of an update begin when the backward is over. Out: compute
-// waits with what use k copies out until use k - (d + 1) of the task is copied, or, for the first
-// ones, the last ones of the micro-batch before; so at most d + 1 uses of a task wait for the link.
-void BoundCopies(int ahead, Lowered* lowered);
-
 }  // namespace oneflow

@@ -86,15 +86,19 @@ void Check(const proto::Plan& plan, const Judgement& judgement, Counts* counts) 
   }
 }
 
-TEST_CASE("The verdict on mutated plans is what then happens") {
-  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  const int mutants = full ? 10000 : 500;
-  const std::vector<Base> bases = Bases(proto::CPU);
+void RequireLive(const std::vector<Base>& bases) {
   for (const Base& base : bases) {
     const Judgement judgement = Judge(base.plan);
     INFO(judgement.why);
     REQUIRE(judgement.verdict == Verdict::kLive);
   }
+}
+
+TEST_CASE("The verdict on mutated plans is what then happens") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  const int mutants = full ? 10000 : 500;
+  const std::vector<Base> bases = Bases(proto::CPU);
+  RequireLive(bases);
   Counts counts;
   for (int i = 0; i < mutants; ++i) {
     INFO("mutant " << i);
@@ -117,11 +121,7 @@ TEST_CASE("so it is where gathers run ahead of compute, and where a credit comes
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   const int mutants = full ? 2000 : 100;
   const std::vector<Base> bases = BasesWithGathersAhead();
-  for (const Base& base : bases) {
-    const Judgement judgement = Judge(base.plan);
-    INFO(judgement.why);
-    REQUIRE(judgement.verdict == Verdict::kLive);
-  }
+  RequireLive(bases);
   Counts counts;
   int early = 0, late = 0;
   for (int i = 0; i < mutants; ++i) {
@@ -146,11 +146,7 @@ TEST_CASE("so it is where registers rest in the host's memory") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   const int mutants = full ? 2000 : 60;
   const std::vector<Base> bases = BasesWithOffload(proto::CPU);
-  for (const Base& base : bases) {
-    const Judgement judgement = Judge(base.plan);
-    INFO(judgement.why);
-    REQUIRE(judgement.verdict == Verdict::kLive);
-  }
+  RequireLive(bases);
   Counts counts;
   for (int i = 0; i < mutants; ++i) {
     const CreditMutant mutant = MakeCreditMutant(bases, i);
