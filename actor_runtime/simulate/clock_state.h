@@ -50,6 +50,7 @@ struct ClockState {
   std::vector<ActorStates> actors;  // by stream
   std::vector<Stream> streams;
   std::vector<Worker> workers;
+  std::vector<double> issued;     // by device: when the host has issued its last firing
   std::vector<int64_t> missing;   // by exchange: members that have not entered
   std::vector<Event> events;      // a heap
   std::vector<int64_t> recorded;  // by concrete actor: firings that have begun and are stored

@@ -48,7 +48,8 @@ int64_t CountTimes(int64_t from, int64_t to, int64_t per_fill) {
 
 }  // namespace
 
-PeriodFinder::PeriodFinder(const ActorNet& net) : net_(net) {
+PeriodFinder::PeriodFinder(const ActorNet& net, double most_ahead)
+    : net_(net), most_ahead_(most_ahead) {
   for (size_t s = 0; s < net.streams.size(); ++s) {
     if (watched_ < 0 || net.streams[s].firings.size() > net.streams[watched_].firings.size()) {
       watched_ = static_cast<int32_t>(s);
@@ -88,6 +89,9 @@ PeriodFinder::Moment PeriodFinder::MakeMoment(const ClockState& state, int64_t b
     words.push_back(2 * static_cast<int64_t>(worker.look_first) + (worker.busy ? 1 : 0));
   }
   words.insert(words.end(), state.missing.begin(), state.missing.end());
+  for (const double issued : state.issued) {
+    words.push_back(std::bit_cast<int64_t>(std::max(issued - state.now, -most_ahead_)));
+  }
   for (const Event& event : InOrder(state)) {
     const Message& m = event.message;
     const int64_t seconds = std::bit_cast<int64_t>(event.time - state.now);
@@ -163,6 +167,7 @@ void PeriodFinder::Forget() {
 void Skip(const ActorNet& net, const Period& period, ClockState* state) {
   const double seconds = static_cast<double>(period.times) * period.seconds;
   state->now += seconds;
+  for (double& issued : state->issued) issued += seconds;
   std::vector<Event> events = InOrder(*state);
   for (size_t e = 0; e < events.size(); ++e) {
     events[e].time += seconds;

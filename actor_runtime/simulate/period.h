@@ -43,7 +43,8 @@ struct Period {
 class PeriodFinder {
  public:
   // `net` must outlive it.
-  explicit PeriodFinder(const ActorNet& net);
+  // `most_ahead`: seconds by which a host is ahead of its device at most.
+  PeriodFinder(const ActorNet& net, double most_ahead);
 
   // True if it is time to look: one fixed stream is between two repeats of a run, and enough has
   // been fired since the last look to be worth its cost. `begun`: firings so far.
@@ -69,6 +70,7 @@ class PeriodFinder {
   std::optional<Period> Between(const Moment& from, const Moment& to) const;
 
   const ActorNet& net_;
+  const double most_ahead_;
   int32_t watched_ = -1;  // stream
   int64_t looked_at_ = 0;
   Moment previous_, saved_;

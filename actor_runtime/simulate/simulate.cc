@@ -28,7 +28,7 @@ StageMesh OneDeviceAStage(StageMesh mesh) {
 // The events of one run, one after the other.
 class Clock {
  public:
-  explicit Clock(SimulatedRun* run) : run_(*run), net_(run->net), finder_(run->net) {
+  explicit Clock(SimulatedRun* run) : run_(*run), net_(run->net), finder_(run->net, MostAhead()) {
     for (const StreamOrder& stream : net_.streams) {
       at_.actors.push_back(InitialStates(stream.table));
       at_.streams.emplace_back();
@@ -38,6 +38,7 @@ class Clock {
       at_.missing[x] = net_.members(net_.exchanges[x]);
     }
     at_.recorded.resize(net_.specs.size());
+    at_.issued.assign(run_.options.issue_seconds > 0 ? net_.own.size() : 0, 0);
     AssignWorkers();
     run_.step_ends.assign(run_.options.steps, 0);
   }
@@ -87,6 +88,9 @@ class Clock {
       at_.workers[worker].streams.push_back(static_cast<int32_t>(s));
     }
   }
+
+  // Seconds by which the host may be ahead of a device.
+  double MostAhead() const { return run_.options.issue_seconds * SimulateOptions::kMostAhead; }
 
   int64_t Begun() const { return static_cast<int64_t>(run_.order.size()); }
 
@@ -190,15 +194,32 @@ class Clock {
     }
     stream.occupies = true;
     if (!stream.entered) {
-      Run(s);
+      Run(s, IssuedAt(s));
       return true;
     }
     const NetExchange& exchange = net_.exchanges[x];
-    at_.missing[x] = net_.members(exchange);
-    for (int32_t m = 0; m < net_.members(exchange); ++m) {
-      Run(net_.stream_of[net_.FindMember(exchange, m)]);
+    const int32_t members = net_.members(exchange);
+    at_.missing[x] = members;
+    double begin = at_.now;
+    for (int32_t m = 0; m < members; ++m) {
+      begin = std::max(begin, IssuedAt(net_.stream_of[net_.FindMember(exchange, m)]));
+    }
+    for (int32_t m = 0; m < members; ++m) {
+      Run(net_.stream_of[net_.FindMember(exchange, m)], begin);
     }
     return true;
+  }
+
+  // When the host has issued the firing of the stream that begins next. What the host does itself
+  // needs no issuing.
+  double IssuedAt(int32_t s) {
+    const proto::Stream::Kind kind = run_.kind_of[s];
+    if (at_.issued.empty() || kind == proto::Stream::HOST || kind == proto::Stream::HOST_COMPUTE) {
+      return at_.now;
+    }
+    double& issued = at_.issued[net_.streams[s].rank];
+    issued = std::max(issued, at_.now - MostAhead()) + run_.options.issue_seconds;
+    return std::max(issued, at_.now);
   }
 
   double LinkSeconds(int32_t actor) const {
@@ -234,9 +255,10 @@ class Clock {
     return true;
   }
 
-  void Run(int32_t s) {
+  // `begin`: now, or when it has been issued; until then it keeps its stream.
+  void Run(int32_t s, double begin) {
     const int32_t actor = net_.streams[s].actors[at_.streams[s].running];
-    const double end = at_.now + run_.options.actor_seconds[net_.specs[actor].actor];
+    const double end = begin + run_.options.actor_seconds[net_.specs[actor].actor];
     Record(s, {at_.now, end}, at_.streams[s].occupies);
     at_.Push(end, s, {});
   }
@@ -356,6 +378,10 @@ absl::Status CheckOptions(const proto::Program& program, const SimulateOptions& 
                       absl::StrCat("takes ", options.link_seconds[a], " seconds"),
                       "check the levels in the cluster file");
   }
+  if (!std::isfinite(options.issue_seconds) || options.issue_seconds < 0) {
+    return InputError("a firing", absl::StrCat("takes ", options.issue_seconds, " seconds"),
+                      "check firing_seconds in the cluster file");
+  }
   if (!std::isfinite(options.message_seconds) || options.message_seconds < 0) {
     return InputError("a message", absl::StrCat("takes ", options.message_seconds, " seconds"),
                       "check the latency in the cluster file");
@@ -395,7 +421,8 @@ void RoundSeconds(const ActorNet& net, SimulateOptions* options) {
   for (size_t a = 0; a < net.specs.size(); ++a) {
     const uint32_t actor = net.specs[a].actor;
     longest += static_cast<double>(net.firings[a] * options->steps) *
-               (options->actor_seconds[actor] + link(actor) + options->message_seconds);
+               (options->actor_seconds[actor] + link(actor) + options->message_seconds +
+                options->issue_seconds);
   }
   if (!(longest > 0)) return;
   constexpr int kDigits = 51;
@@ -407,6 +434,7 @@ void RoundSeconds(const ActorNet& net, SimulateOptions* options) {
   for (double& seconds : options->actor_seconds) round(&seconds);
   for (double& seconds : options->link_seconds) round(&seconds);
   round(&options->message_seconds);
+  round(&options->issue_seconds);
 }
 
 }  // namespace

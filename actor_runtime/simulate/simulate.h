@@ -42,7 +42,11 @@ struct SimulateOptions {
   int64_t steps = 1;                  // if weights lag: rounds of steps (Program.steps_a_round)
   std::vector<double> actor_seconds;  // of one firing, by actor of the program
   std::vector<double> link_seconds;   // the same, of exchanges between processes; empty: none are
-  double message_seconds = 0;         // from the end of a firing to a worker other than its own
+  // The host issues the firings of a device one after the other, so long each, at most kMostAhead
+  // of them ahead of the device; 0: in no time. Each begins once it has been issued.
+  double issue_seconds = 0;
+  static constexpr int kMostAhead = 1024;  // CUDA's queue of launches
+  double message_seconds = 0;  // from the end of a firing to a worker other than its own
   // If true, one worker drives all streams of kernels and exchanges of a device, and one all host
   // streams, one firing after the other, as the threaded runtime on CPU does; each stream of copies
   // between device and host, and each of what the host computes for a device, has its own. If

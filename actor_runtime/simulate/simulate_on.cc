@@ -204,6 +204,7 @@ absl::StatusOr<SimulatedRun> SimulateLive(const proto::Cluster& cluster, const p
   if (options.worker_a_device && cluster.level_size() > 0) {
     options.message_seconds = cluster.level(0).latency();
   }
+  if (!options.worker_a_device) options.issue_seconds = cluster.device().firing_seconds();
   // The same whether or not the run that is asked for skips periods.
   SimulateOptions alone = options;
   alone.skip_after = std::min(alone.skip_after, kSkipAfter);

@@ -95,8 +95,8 @@ double OpPrices::SecondsWith(const Work& work, const std::vector<int>& combinati
     if (split[k]) call.flops /= Devices(k);
   }
   call.bytes = BytesRead(call.kernel, std::move(read), first_written) + written;
-  if (work.def != nullptr && work.def->product) {
-    SetProduct(work.def->product(LocalWork(work, combination)), &call);
+  if (work.def != nullptr && HasSizes(*work.def)) {
+    SetSizes(*work.def, LocalWork(work, combination), &call);
   }
   return cost_.Seconds(call);
 }
@@ -127,13 +127,19 @@ OpPrices::Work OpPrices::MakeWork(OpId id) const {
   return work;
 }
 
-// The products of all combinations.
-void OpPrices::AddProducts(int group, const Work& work, std::vector<double>* key) const {
-  if (work.def == nullptr || !work.def->product) return;
+// The sizes of all combinations.
+void OpPrices::AddSizes(int group, const Work& work, std::vector<double>* key) const {
+  if (work.def == nullptr || !HasSizes(*work.def)) return;
   std::vector<int> combination(space_.axes().size(), 0);
   do {
-    const ProductSpec p = work.def->product(LocalWork(work, combination));
-    for (const int64_t n : {p.batch, p.m, p.n}) key->push_back(static_cast<double>(n));
+    CallWork call;
+    SetSizes(*work.def, LocalWork(work, combination), &call);
+    const ProductSpec& p = call.product;
+    const AttentionSpec& a = call.attention;
+    for (const int64_t n : {p.batch, p.m, p.n, p.k, int64_t{p.transpose_a}, int64_t{p.transpose_b},
+                            a.keys, a.head_size}) {
+      key->push_back(static_cast<double>(n));
+    }
   } while (space_.Next(group, &combination));
 }
 
@@ -148,7 +154,7 @@ const std::vector<double>& OpPrices::Seconds(OpId id) {
       for (const Sbp sbp : on_axis) key.push_back(sbp.split() ? 1 : sbp.partial() ? 2 : 0);
     }
   }
-  AddProducts(group, work, &key);
+  AddSizes(group, work, &key);
   const auto [known, fresh] = known_.try_emplace({work.call.kernel, std::move(key)});
   if (!fresh) return known->second;
   std::vector<int> combination(axes, 0);

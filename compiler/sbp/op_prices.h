@@ -58,7 +58,7 @@ class OpPrices {
   double SecondsWith(const Work& work, const std::vector<int>& combination) const;
   // The largest pieces with this combination.
   LocalOp LocalWork(const Work& work, const std::vector<int>& combination) const;
-  void AddProducts(int group, const Work& work, std::vector<double>* key) const;
+  void AddSizes(int group, const Work& work, std::vector<double>* key) const;
 
   const Graph& graph_;
   const SbpChoice& previous_;

@@ -76,7 +76,8 @@ void OrderUpdateCopies(Lowered* lowered) {
     if (info.task.part != Part::kUpdate || (!out && !in)) continue;
     const auto turn_of = [&](int copy) {
       const proto::Actor& actor = program.actor(copy);
-      const auto found = out ? written.find(actor.input(0).register_()) : needed.find(actor.output(0));
+      const auto found =
+          out ? written.find(actor.input(0).register_()) : needed.find(actor.output(0));
       return found == (out ? written : needed).end() ? -1 : found->second;
     };
     std::vector<int> copies(segment.actor().begin(), segment.actor().end());

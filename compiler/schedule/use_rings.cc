@@ -159,7 +159,8 @@ std::map<TaskKey, std::vector<int>> ActorsOn(Lane lane, const Lowered& lowered) 
   return found;
 }
 
-// A slot beyond the lag is enough: who is done with a use has waited for what the credit lets go on.
+// A slot beyond the lag is enough: who is done with a use has waited for what the credit lets go
+// on.
 void AddCredit(int over, int waits, int lag, Lowered* lowered) {
   proto::Program& program = lowered->program;
   proto::Actor* waiting = program.mutable_actor(waits);

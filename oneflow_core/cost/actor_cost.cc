@@ -1,6 +1,7 @@
 #include "oneflow_core/cost/actor_cost.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,14 +48,16 @@ class Costing {
       const bool in_place = adds || r.fill_mode() == proto::Register::UPDATE;
       call.bytes += in_place ? 2 * bytes : bytes;
     }
-    if (def != nullptr && def->product) RETURN_IF_ERROR(SetResults(actor, *def, &call));
+    if (def != nullptr && HasSizes(*def)) {
+      RETURN_IF_ERROR(SetLocalSizes(actor, *def, &call));
+    }
     return call;
   }
 
   // `far`: null where nobody has counted.
   absl::StatusOr<ActorTime> Seconds(const proto::Actor& actor, const proto::Cluster& cluster,
                                     const KernelCost& kernels, const FarTraffic* far) const {
-    const double firing = cluster.device().firing_seconds();
+    const double firing = FiringSeconds(cluster);
     if (actor.kernel().empty()) return ActorTime{firing};
     // A send takes as long as the receive that it is fired with.
     if (actor.kernel() == "send") {
@@ -76,8 +79,8 @@ class Costing {
       return BoxingTime(work, mesh_, cluster, kernels, far);
     }
     ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
-    return ActorTime{
-        firing + (on_host ? HostComputeSeconds(call, cluster, kernels) : kernels.Seconds(call))};
+    if (on_host) return ActorTime{firing + HostComputeSeconds(call, cluster, kernels)};
+    return ActorTime{firing + kernels.Seconds(call) * SlowestOf(cluster, mesh_.devices())};
   }
 
  private:
@@ -108,7 +111,7 @@ class Costing {
     return LargestSlice(layout, mesh_).size;
   }
 
-  absl::Status SetResults(const proto::Actor& actor, const OpDef& def, CallWork* call) const {
+  absl::Status SetLocalSizes(const proto::Actor& actor, const OpDef& def, CallWork* call) const {
     ASSIGN_OR_RETURN(const AttrMap attrs, AttrsFromProto(actor.attr(), actor.name()));
     LocalOp local{attrs, {}, {}};
     for (const int id : DataInputs(plan_, program_, actor)) {
@@ -117,7 +120,7 @@ class Costing {
     for (const int id : actor.output()) {
       ASSIGN_OR_RETURN(local.out.emplace_back(), LargestPart(id));
     }
-    SetProduct(def.product(local), call);
+    SetSizes(def, local, call);
     return absl::OkStatus();
   }
 
@@ -200,6 +203,13 @@ class Costing {
 };
 
 }  // namespace
+
+double SlowestOf(const proto::Cluster& cluster, int64_t devices) {
+  const int64_t unit = cluster.level_size() > 1 ? std::max(1, cluster.level(0).size()) : 1;
+  const auto units = static_cast<double>((devices + unit - 1) / unit);
+  const proto::Spread& spread = cluster.spread();
+  return 1 + spread.slower() * (1 - std::pow(1 - spread.slow_share(), units));
+}
 
 absl::StatusOr<CallWork> FindCallWork(const proto::Plan& plan, const proto::Program& program,
                                       const proto::ProgramFacts& facts, const proto::Actor& actor) {

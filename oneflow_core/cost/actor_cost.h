@@ -8,7 +8,7 @@
 // count: waiting is the simulator's.
 //
 // Boxing takes what boxing_cost.h says, the same function that the compiler's prices come from. A
-// firing costs the device's firing_seconds beside its kernel.
+// firing on a CPU costs the device's firing_seconds beside its kernel.
 //
 // The host computes what reads and writes data in its memory only: a program that is priced before
 // its streams are written says so by the memory of its registers alone.
@@ -23,6 +23,11 @@
 #include "proto/plan.pb.h"
 
 namespace oneflow {
+
+// By how much longer kernels take because some of `devices` are slow: proto::Spread, at least 1.
+// All devices of a run wait for the slowest, of its stage in exchanges and of others through the
+// pipe.
+double SlowestOf(const proto::Cluster& cluster, int64_t devices);
 
 // What one firing on one device computes, reads and writes. A register that sums over micro-batches
 // is read, too. Requires a plan that passed VerifyPlan.

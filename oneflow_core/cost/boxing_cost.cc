@@ -47,7 +47,7 @@ ActorTime FarTime(const BoxingWork& work, const Mesh& mesh, const proto::Cluster
                .flights = kFlights,
                .placed = work.received};
   }
-  ActorTime time{cluster.device().firing_seconds(),
+  ActorTime time{FiringSeconds(cluster),
                  LinkSeconds(traffic, LinkOfLevel(cluster, FindLevel(work, mesh, cluster)))};
   CallWork call = MakeCopy(work);
   if (!work.sums) {
@@ -60,6 +60,10 @@ ActorTime FarTime(const BoxingWork& work, const Mesh& mesh, const proto::Cluster
 
 }  // namespace
 
+double FiringSeconds(const proto::Cluster& cluster) {
+  return IsCpu(cluster) ? cluster.device().firing_seconds() : 0;
+}
+
 bool IsBetweenProcesses(const BoxingWork& work, const Mesh& mesh, const proto::Cluster& cluster) {
   return IsExchange(work) && IsCpu(cluster) && cluster.level_size() > 1 &&
          FindLevel(work, mesh, cluster) > 0;
@@ -68,7 +72,7 @@ bool IsBetweenProcesses(const BoxingWork& work, const Mesh& mesh, const proto::C
 ActorTime BoxingTime(const BoxingWork& work, const Mesh& mesh, const proto::Cluster& cluster,
                      const KernelCost& kernels, const FarTraffic* far) {
   if (IsBetweenProcesses(work, mesh, cluster)) return FarTime(work, mesh, cluster, kernels, far);
-  const double firing = cluster.device().firing_seconds();
+  const double firing = FiringSeconds(cluster);
   if (!IsCpu(cluster) && IsExchange(work) && work.received > 0) {
     const GroupLinks links = FindLinks(work, mesh, cluster);
     return {firing + ExchangeSeconds(work.primitive, work.received, links), 0,
@@ -79,7 +83,7 @@ ActorTime BoxingTime(const BoxingWork& work, const Mesh& mesh, const proto::Clus
 
 double LeastBoxingSeconds(double written, const proto::Cluster& cluster,
                           const KernelCost& kernels) {
-  const double firing = cluster.device().firing_seconds();
+  const double firing = FiringSeconds(cluster);
   // What comes over links may take no worker.
   if (!IsCpu(cluster) || cluster.level_size() > 1) return firing;
   return firing + kernels.LeastSeconds(2 * written);

@@ -15,7 +15,9 @@
 //    levels than one. An exchange with members in several processes takes its time in two parts:
 //    first the link, while messages and packets are on their way and no worker is kept; then the
 //    worker, which copies what is near and sums.
-// 4. A firing costs the device's firing_seconds beside that.
+// 4. On CPUs a firing costs the device's firing_seconds beside that. For GPUs the host issues
+// firings
+//    ahead, which is no part of their times (FiringSeconds).
 //
 // Pure functions.
 #pragma once
@@ -59,6 +61,10 @@ struct FarTraffic {
   double flights = 1;  // packets on their way to a member at once
   double placed = 0;   // bytes that land in a member's output: no worker touches them
 };
+
+// What a firing costs its device's worker beside the kernel: nothing on accelerators, where the
+// host issues it ahead.
+double FiringSeconds(const proto::Cluster& cluster);
 
 // Seconds of one firing: of its device's worker, and before that of the link.
 struct ActorTime {

@@ -2,35 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string_view>
+#include <utility>
 
-#include "oneflow_core/op/op_def.h"
+#include "oneflow_core/cost/product_cost.h"
 
 namespace oneflow {
 namespace {
 
 constexpr double kFlops = 1e11, kBandwidth = 1e10;  // of a device that says nothing
 
-bool IsProduct(std::string_view kernel) {
+std::optional<KernelFamily> FindFamily(std::string_view kernel) {
   const OpDef* def = FindOpDef(kernel);
-  return def != nullptr && def->HasProducts();
-}
-
-// The time of a call's tiles, relative to its results spread evenly over the processors; at
-// least 1. The tile may have either orientation. Its sides are powers of two, no longer than the
-// result needs.
-double TileLoss(const proto::Device& device, const CallWork& call) {
-  if (device.processors() <= 0 || call.products <= 0) return 1;
-  const double processors = device.processors(), results = call.products * call.rows * call.columns;
-  const auto taken = [&](double tile_rows, double tile_columns) {
-    const double rows = std::min(tile_rows, std::exp2(std::ceil(std::log2(call.rows))));
-    const double columns = std::min(tile_columns, std::exp2(std::ceil(std::log2(call.columns))));
-    const double tiles =
-        call.products * std::ceil(call.rows / rows) * std::ceil(call.columns / columns);
-    return std::ceil(tiles / processors) * processors * rows * columns;
-  };
-  const double a = std::max(1, device.tile_rows()), b = std::max(1, device.tile_columns());
-  return std::max(1.0, std::min(taken(a, b), taken(b, a)) / results);
+  return def == nullptr ? std::nullopt : std::optional(def->FindFamily());
 }
 
 double Log(double x) { return std::log2(1 + x); }
@@ -41,83 +26,121 @@ DType ToDType(proto::DataType type) {
   return type == proto::I32 ? DType::kI32 : DType::kF32;
 }
 
-// The share of the peak that a call of this size reaches.
-double FindShare(const google::protobuf::RepeatedPtrField<proto::Efficiency>& steps, double size) {
-  const proto::Efficiency* best = nullptr;
-  const proto::Efficiency* smallest = nullptr;
-  for (const proto::Efficiency& step : steps) {
-    if (smallest == nullptr || step.above() < smallest->above()) smallest = &step;
-    if (step.above() > size) continue;
-    if (best == nullptr || step.above() > best->above()) best = &step;
-  }
-  if (smallest == nullptr) return 1;
-  const double share = (best != nullptr ? best : smallest)->share();
-  return share > 0 ? share : 1;
+double OrOne(double share) { return share > 0 ? share : 1; }
+
+bool ComputesProducts(std::optional<KernelFamily> family) {
+  return family == KernelFamily::kProducts || family == KernelFamily::kAttention;
 }
 
-// It is bound by another link than the device's memory, of which it says nothing.
-bool IsHostCopy(const std::string& kernel) { return kernel == "copy_in" || kernel == "copy_out"; }
+double ShareOf(const proto::MemoryShares& shares, std::optional<KernelFamily> family) {
+  if (family == KernelFamily::kRows) return OrOne(shares.rows());
+  if (family == KernelFamily::kGather) return OrOne(shares.gather());
+  return OrOne(shares.elements());
+}
 
 }  // namespace
 
-void SetProduct(const ProductSpec& product, CallWork* call) {
-  if (product.Empty()) return;
-  call->products = static_cast<double>(product.batch);
-  call->rows = static_cast<double>(product.m);
-  call->columns = static_cast<double>(product.n);
+void SetSizes(const OpDef& def, const LocalOp& op, CallWork* call) {
+  if (def.product) call->product = def.product(op);
+  if (def.attention) call->attention = def.attention(op);
 }
 
 KernelCost::KernelCost(const proto::Device& device) : device_(device) {
   device_.clear_kernel_time();
+  device_.clear_attention();
+  for (const proto::AttentionRates& rates : device.attention()) {
+    if (rates.library() == device.attention_library()) *device_.add_attention() = rates;
+  }
   for (const proto::KernelTime& time : device.kernel_time()) {
     const DType dtype = ToDType(time.dtype());
     const double roofline = Roofline({time.kernel(), dtype, time.flops(), time.bytes()});
     if (roofline <= 0 || time.seconds() <= 0) continue;
-    samples_.push_back({time.kernel(), dtype, Log(time.flops()), Log(time.bytes()),
-                        std::log2(time.seconds() / roofline)});
+    samples_.push_back({time.kernel(), FindFamily(time.kernel()), dtype, Log(time.flops()),
+                        Log(time.bytes()), std::log2(time.seconds() / roofline)});
   }
 }
 
+double KernelCost::Peak(Family family, DType dtype) const {
+  const bool narrow = dtype == DType::kBF16 && device_.peak_flops_bf16() > 0;
+  const double peak =
+      ComputesProducts(family) && narrow ? device_.peak_flops_bf16() : device_.peak_flops();
+  return peak > 0 ? peak : kFlops;
+}
+
+double KernelCost::Bandwidth() const {
+  return device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
+}
+
 double KernelCost::Roofline(const CallWork& call) const {
-  double peak = device_.peak_flops();
-  const bool product = IsProduct(call.kernel);
-  if (product && call.dtype == DType::kBF16 && device_.peak_flops_bf16() > 0) {
-    peak = device_.peak_flops_bf16();
+  return std::max(call.flops / Peak(FindFamily(call.kernel), call.dtype), call.bytes / Bandwidth());
+}
+
+// On a scale of logarithms between the two nearest lengths; below all in proportion to the length,
+// above all as at the longest.
+double KernelCost::AttentionRate(const AttentionSpec& attention) const {
+  const proto::AttentionRates* nearest = nullptr;
+  const auto distance = [&](const proto::AttentionRates& rates) {
+    return std::abs(rates.head_size() - attention.head_size);
+  };
+  for (const proto::AttentionRates& rates : device_.attention()) {
+    if (nearest == nullptr || distance(rates) < distance(*nearest)) nearest = &rates;
   }
-  if (peak <= 0) peak = kFlops;
-  const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
-  const double share = product ? FindShare(device_.matrix_efficiency(), call.flops) : 1;
-  const double compute =
-      call.flops / (peak * share) * (product && samples_.empty() ? TileLoss(device_, call) : 1);
-  const double memory =
-      call.bytes / (bandwidth * FindShare(device_.memory_efficiency(), call.bytes));
-  return device_.no_overlap() ? compute + memory : std::max(compute, memory);
+  if (nearest == nullptr || attention.keys <= 0) return 0;
+  const auto& rates = attention.backward ? nearest->backward() : nearest->forward();
+  const auto& lengths = nearest->keys();
+  const auto keys = static_cast<double>(attention.keys);
+  const auto length = [&](int i) { return static_cast<double>(lengths[i]); };
+  int i = 0;  // the first that is as long
+  while (i < lengths.size() && lengths[i] < attention.keys) ++i;
+  if (i == lengths.size()) return rates[i - 1];
+  if (i == 0) return rates[0] * keys / length(0);
+  const double part = std::log2(keys / length(i - 1)) / std::log2(length(i) / length(i - 1));
+  return rates[i - 1] * std::pow(rates[i] / rates[i - 1], part);
+}
+
+double KernelCost::Modelled(Family family, const CallWork& call) const {
+  const double compute_share = OrOne(device_.sustained().compute());
+  const double bandwidth =
+      Bandwidth() * OrOne(device_.sustained().memory()) * ShareOf(device_.memory_shares(), family);
+  const double memory = call.bytes / bandwidth;
+  const double peak = Peak(family, call.dtype);
+  if (family == KernelFamily::kProducts) {
+    const proto::Products& products = device_.products();
+    const double start = products.start_seconds();
+    if (products.processors() > 0 && !call.product.Empty()) {
+      const double tiles =
+          ProductSeconds(products, peak * compute_share, call.product, call.dtype) - start;
+      return start + std::max(tiles, memory);
+    }
+    return start + std::max(call.flops / (peak * compute_share * OrOne(products.share())), memory);
+  }
+  if (family == KernelFamily::kAttention) {
+    const double known = AttentionRate(call.attention), rate = known > 0 ? known : peak;
+    return device_.kernel_seconds() + std::max(call.flops / (rate * compute_share), memory);
+  }
+  return device_.kernel_seconds() + std::max(call.flops / peak, memory);
 }
 
 // A weighted mean of shares is at least the least of them.
 double KernelCost::LeastSeconds(double bytes) const {
-  const double bandwidth = device_.memory_bandwidth() > 0 ? device_.memory_bandwidth() : kBandwidth;
-  double reached = device_.memory_efficiency().empty() ? 1 : 0;
-  for (const proto::Efficiency& step : device_.memory_efficiency()) {
-    reached = std::max(reached, step.share() > 0 ? step.share() : 1);
-  }
-  bool any = false;
-  double least = 0;  // log2 of a share
-  for (const Sample& s : samples_) {
-    least = any ? std::min(least, s.log_share) : s.log_share;
-    any = true;
-  }
-  return bytes / (bandwidth * reached) * std::exp2(least);
+  const proto::MemoryShares& shares = device_.memory_shares();
+  const double reached =
+      std::max({OrOne(shares.elements()), OrOne(shares.rows()), OrOne(shares.gather())});
+  double least = 0;  // log2 of a share, at most 1: not all families were measured
+  for (const Sample& s : samples_) least = std::min(least, s.log_share);
+  const double sustained = std::max(1.0, OrOne(device_.sustained().memory()));
+  return bytes / (Bandwidth() * std::max(1.0, reached) * sustained) * std::exp2(least);
 }
 
 double KernelCost::Seconds(const CallWork& call) const {
+  const Family family = FindFamily(call.kernel);
   const double flops = Log(call.flops), bytes = Log(call.bytes);
-  // Same kernel and type; else same kernel; else any.
+  // Same kernel and type; else same kernel; else same family.
   for (const int needed : {2, 1, 0}) {
     double weights = 0, sum = 0;
     for (const Sample& s : samples_) {
       const int match = s.kernel != call.kernel ? 0 : s.dtype == call.dtype ? 2 : 1;
-      if (match < needed || (match == 0 && IsHostCopy(s.kernel))) continue;
+      if (match < needed || (match == 0 && (!family || s.family != family))) continue;
       const double square = (s.log_flops - flops) * (s.log_flops - flops) +
                             (s.log_bytes - bytes) * (s.log_bytes - bytes);
       const double weight = 1 / (square * square + 1e-12);
@@ -126,7 +149,7 @@ double KernelCost::Seconds(const CallWork& call) const {
     }
     if (weights > 0) return Roofline(call) * std::exp2(sum / weights);
   }
-  return Roofline(call);
+  return Modelled(family, call);
 }
 
 }  // namespace oneflow

@@ -1,28 +1,36 @@
-// How long one call of a kernel takes on a device: a roofline, and what measured calls say of it.
+// How long one call of a kernel takes on a device.
 //
 //   const KernelCost cost(cluster.device());
 //   double seconds = cost.Seconds({"linear+gelu", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
 //
-// Roofline: max(flops / rate, bytes / memory rate), with the rates that the cluster file gives for
-// the call's size; their sum where the device says `no_overlap`. Products of matrices
-// (OpDef::HasProducts) go at the rate of their type, all else, which is computed in f32, at the f32
-// peak. If the device has a number of processors, and no call was measured, each processor computes
-// one tile of a product's result at a time: a last wave with few tiles, and tiles that stand out,
-// cost as much as full ones (NVIDIA, Matrix Multiplication Background User's Guide, "Dimension
-// Quantization Effects"). If the file has measured calls (`oneflow calibrate`), the roofline is
-// multiplied by the measured share: measured / roofline of the calls of the same kernel and type,
-// each weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs what
-// was measured, and shapes between two measured ones are interpolated. A kernel that was not
-// measured takes the share of all that were: those near it in size and intensity. Copies between
-// the host and the device (copy_in, copy_out) say nothing of other kernels, and are priced by
-// host_cost.h.
+// A kernel belongs to a family (OpDef::FindFamily), which has figures of its own in the cluster
+// file. A family without figures has the roofline max(flops / peak, bytes / bandwidth), never the
+// figures of another:
+//   products    by tiles and waves (product_cost.h), or as their operands come from memory; at the
+//               peak of their type
+//   attention   FLOPs over the rate of its library at its length and head size
+//   elements, rows, gather
+//               kernel_seconds + bytes over the share of the bandwidth that the family reaches; or
+//               FLOPs over the f32 peak, in which all of them compute
+// What a step sustains of these rates (proto::Sustained) divides them: `compute` those of products
+// and attention, `memory` the bandwidth.
+//
+// If the file has measured calls of the family (`oneflow calibrate`), the roofline is multiplied by
+// the measured share instead: measured / roofline of the calls of the same kernel and type, each
+// weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs what was
+// measured, and shapes between two measured ones are interpolated. Without calls of the type those
+// of the kernel count, without these those of the family. What is no op's kernel (copies between
+// host and device, priced by host_cost.h) is of no family.
 //
 // A device that says nothing has 100 GFLOP/s and 10 GB/s.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "oneflow_core/op/attention_spec.h"
+#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/op/product_spec.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "proto/cluster.pb.h"
@@ -33,30 +41,43 @@ struct CallWork {
   std::string kernel;           // a form of a kind of op (FormName), or a kernel that is no op's
   DType dtype = DType::kF32;    // of its products, or of its first input
   double flops = 0, bytes = 0;  // of the call; bytes read and written
-  // Of the results of products of two matrices: how many there are, and of how many rows and
-  // columns. Not known where `products` is 0.
-  double products = 0, rows = 0, columns = 0;
+  ProductSpec product = {};     // empty: not one product, or not known which
+  AttentionSpec attention = {};
 };
 
-// Sets what the call's results are to those of `product`, unless it is empty.
-void SetProduct(const ProductSpec& product, CallWork* call);
+// Whether a call's time depends on more than its FLOPs and bytes.
+inline bool HasSizes(const OpDef& def) { return def.product || def.attention; }
+
+// Sets the call's product, or its attention, if the op is one.
+void SetSizes(const OpDef& def, const LocalOp& op, CallWork* call);
 
 class KernelCost {
  public:
   explicit KernelCost(const proto::Device& device);
   double Seconds(const CallWork& call) const;
-  // Without what was measured.
+  // max(flops / peak, bytes / bandwidth), of figures that are given or those of a device that says
+  // nothing.
   double Roofline(const CallWork& call) const;
   // A lower bound of Seconds of every call that reads and writes `bytes` or more.
   double LeastSeconds(double bytes) const;
 
  private:
+  using Family = std::optional<KernelFamily>;
   struct Sample {
     std::string kernel;
+    Family family;
     DType dtype;
     double log_flops, log_bytes, log_share;
   };
-  proto::Device device_;  // rates only
+
+  double Peak(Family family, DType dtype) const;
+  double Bandwidth() const;
+  // By the family's figures, of a family of which nothing was measured.
+  double Modelled(Family family, const CallWork& call) const;
+  // FLOP/s; 0: not known.
+  double AttentionRate(const AttentionSpec& attention) const;
+
+  proto::Device device_;  // without measured calls, and rates of other libraries
   std::vector<Sample> samples_;
 };
 

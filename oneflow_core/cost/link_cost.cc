@@ -227,6 +227,7 @@ GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
     LevelLinks links = LinksAt(cluster, l, ranks);
     const double units = static_cast<double>(here.units);
     const double fan = std::ceil(static_cast<double>(below.units) / units);
+    const double reached = std::pow(1 - cluster.level(l).congestion(), std::log2(fan));
     links.steps = static_cast<double>(below.units - here.units);
     links.tree_steps = l == 0 ? fan - 1 : std::ceil(std::log2(fan));
     links.peers = static_cast<double>(group.devices - below.members) / (group.devices - 1);
@@ -235,6 +236,8 @@ GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
       links.ring_bandwidth = static_cast<double>(below.members) * PortsOfDevice(cluster, l, ranks) *
                              LinkOfLevel(cluster, l).bandwidth;
     }
+    links.device_bandwidth *= reached;
+    links.ring_bandwidth *= reached;
     group.levels.push_back(std::move(links));
     below = here;
   }
@@ -246,7 +249,10 @@ GroupLinks LinksOfStages(const proto::Cluster& given, const Mesh& mesh, int stag
   const proto::Cluster& cluster = Known(given, &made);
   GroupLinks pair;
   pair.devices = 2;
-  LevelLinks links = LinksAt(cluster, LevelOfStages(cluster, mesh, stage, other), mesh.devices());
+  const int level = LevelOfStages(cluster, mesh, stage, other);
+  LevelLinks links = LinksAt(cluster, level, mesh.devices());
+  links.device_bandwidth *= 1 - cluster.level(level).congestion();
+  links.ring_bandwidth = links.device_bandwidth;
   links.steps = links.tree_steps = links.peers = 1;
   pair.levels.push_back(std::move(links));
   return pair;

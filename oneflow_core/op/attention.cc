@@ -199,6 +199,12 @@ double DenseFlops(const LocalOp& op) {
 }
 
 template <const Form& form>
+AttentionSpec FindSpec(const LocalOp& op) {
+  const Dims& keys = op.in[form.packed ? form.q() : form.q() + 1];
+  return {keys[1], keys.back(), form.grad};
+}
+
+template <const Form& form>
 int64_t CpuWorkspace(const LocalOp& op, int threads) {
   const Dims& keys = op.in[form.packed ? form.q() : form.q() + 1];
   return AttentionWorkspace(keys[1], keys.back(), threads);
@@ -284,6 +290,7 @@ OpDef Define(std::string kind, std::string usage) {
             .attrs = {{"window", AttrType::kInt}},
             .signatures = AttentionRows<form>,
             .own_products = true,
+            .attention = FindSpec<form>,
             .overwrites = true,
             .cpu_workspace = CpuWorkspace<form>,
             .samples = MakeSamples<form>};

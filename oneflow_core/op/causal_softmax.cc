@@ -73,6 +73,7 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .signatures = SoftmaxRows,
            .gradient = SoftmaxGradient,
            .flops = PerElement(5),
+           .family = KernelFamily::kRows,
            .positions = Positions::kWhole,
            .precision = {Precision::kNarrow},
            .cpu_workspace = CpuWorkspace,
@@ -85,6 +86,7 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .infer = InferSoftmaxGrad,
            .signatures = SoftmaxRows,
            .flops = PerElement(4),
+           .family = KernelFamily::kRows,
            .precision = {Precision::kNarrow},
            .samples = SoftmaxGradSamples}};
 }

@@ -274,6 +274,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferRowMax,
        .signatures = RowMaxRows,
        .flops = PerElement(1),
+       .family = KernelFamily::kRows,
        .overwrites = true,
        .precision = {Precision::kEither},
        .exact = true,
@@ -285,6 +286,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferRowSumExp,
        .signatures = RowSumRows,
        .flops = PerElement(3),
+       .family = KernelFamily::kRows,
        .precision = {Precision::kEither, Precision::kWide},
        .samples = EachRows([](const RowSamples& r) {
          return std::vector{r.x, r.max};
@@ -298,6 +300,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .signatures = RowSumRows,
        .gradient = PickGradient,
        .flops = PerElement(1, 1),
+       .family = KernelFamily::kGather,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .looks_up = true,
        .precision = {Precision::kEither, Precision::kWide},
@@ -314,6 +317,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferRowStats,
        .signatures = RowStatsRows,
        .flops = PerElement(4),
+       .family = KernelFamily::kRows,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .overwrites = true,
        .samples = EachRows([](const RowSamples& r) {
@@ -328,6 +332,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .signatures = MeanNllRows,
        .gradient = MeanNllGradient,
        .flops = PerElement(4),
+       .family = KernelFamily::kRows,
        .samples = [](const SampleSizes& s) -> Samples {
          const RowSamples rows = MakeRows({s.b, s.t}, s.vocab);
          const SampleTensor picked{{s.b, s.t}};
@@ -364,6 +369,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferGrad,
        .signatures = GradRows,
        .flops = PerElement(4),
+       .family = KernelFamily::kRows,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .precision = {Precision::kEither, Precision::kWide},
        .samples = GradSamples},

@@ -179,6 +179,7 @@ std::vector<OpDef> DispatchOps() {
            .signatures = DispatchRows,
            .gradient = DispatchGradient,
            .flops = [](const OpView& v) { return static_cast<double>(v.out(0).shape.elements()); },
+           .family = KernelFamily::kGather,
            .overwrites = true,
            .precision = precision,
            .samples = EachRoute([](const RouteSample& r, int64_t width) {
@@ -198,6 +199,7 @@ std::vector<OpDef> DispatchOps() {
                [](const OpView& v) {
                  return 2.0 * static_cast<double>(v.out(0).shape.elements() * v.in_dims(1)[2]);
                },
+           .family = KernelFamily::kGather,
            .overwrites = true,
            .precision = precision,
            .samples = EachRoute([](const RouteSample& r, int64_t width) {
@@ -216,6 +218,7 @@ std::vector<OpDef> DispatchOps() {
                [](const OpView& v) {
                  return 2.0 * static_cast<double>(v.in(0).shape.elements() * v.in_dims(2)[2]);
                },
+           .family = KernelFamily::kGather,
            .overwrites = true,
            .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
            .samples = EachRoute([](const RouteSample& r, int64_t width) {

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/op/attention_spec.h"
 #include "oneflow_core/op/op_sample.h"
 #include "oneflow_core/op/product_spec.h"
 
@@ -91,6 +92,15 @@ struct Indices {
   int dim = 0;     // the dimension; -1: the last
 };
 
+// Which figures of a device price a kernel (oneflow_core/cost/kernel_cost.h).
+enum class KernelFamily : uint8_t {
+  kElements,  // element by element
+  kRows,      // sums and maxima of rows: norms, softmax, losses
+  kGather,    // rows that indices select
+  kProducts,
+  kAttention,
+};
+
 struct OpDef {
   std::string kind;
   // A kind may have several forms, each with a row: the op that a product's kernel does to its
@@ -123,14 +133,22 @@ struct OpDef {
   // has a separate rate for products. All other work is element by element in f32, whatever the
   // types of inputs and outputs.
   std::function<ProductSpec(const LocalOp&)> product;
-  // True if they are several products, which the kernel splits into tiles of its own: attention.
+  // True if they are several products, which the kernel splits into tiles of its own.
   bool own_products = false;
+  // Of attention in one kernel: its sizes. Null for all others.
+  std::function<AttentionSpec(const LocalOp&)> attention;
   // True if what is between those products is rounded to the type of the factors.
   bool rounds_between = false;
   // Of these, FLOPs of the products of full matrices, which a model's FLOPs are (MFU), though the
   // kernel computes only a part of them. Null: the kind is not of a model's forward.
   std::function<double(const LocalOp&)> dense_flops;
   bool HasProducts() const { return product != nullptr || own_products; }
+  // Of a kind without products; FindFamily has all.
+  KernelFamily family = KernelFamily::kElements;
+  KernelFamily FindFamily() const {
+    if (attention != nullptr) return KernelFamily::kAttention;
+    return HasProducts() ? KernelFamily::kProducts : family;
+  }
   Indices indices;
   Positions positions = Positions::kNone;
   // True if the kernel reads of the input that the indices select from as much as it writes.

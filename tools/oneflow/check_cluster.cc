@@ -1,11 +1,15 @@
 #include "tools/oneflow/check_cluster.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "oneflow_core/base/nearest.h"
@@ -31,7 +35,7 @@ class Numbers {
       const std::string name = absl::StrCat(path, field.name());
       RETURN_IF_ERROR(field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
                           ? CheckMessages(message, field, name)
-                          : CheckNumber(message, field, name));
+                          : CheckNumbers(message, field, name));
     }
     return absl::OkStatus();
   }
@@ -48,9 +52,20 @@ class Numbers {
     return absl::OkStatus();
   }
 
-  absl::Status CheckNumber(const Message& message, const FieldDescriptor& field,
+  absl::Status CheckNumbers(const Message& message, const FieldDescriptor& field,
+                            const std::string& name) const {
+    if (!field.is_repeated()) return CheckNumber(ReadValue(message, field), field, name);
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE) return absl::OkStatus();
+    const Reflection& reflection = *message.GetReflection();
+    for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+      const double value = reflection.GetRepeatedDouble(message, &field, i);
+      RETURN_IF_ERROR(CheckNumber(value, field, absl::StrCat(name, "[", i, "]")));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckNumber(double value, const FieldDescriptor& field,
                            const std::string& name) const {
-    const double value = ReadValue(message, field);
     if (IsShare(field)) {
       if (value > 0 && value <= 1) return absl::OkStatus();
       return InputError(where_, absl::StrCat(name, " is ", value),
@@ -60,9 +75,11 @@ class Numbers {
       return InputError(where_, absl::StrCat(name, " is ", value),
                         "use a finite number that is not negative, or leave it out");
     }
+    if (IsShareOrNone(field) && value > 1) {
+      return InputError(where_, absl::StrCat(name, " is ", value), "use a part, at most 1");
+    }
     if (IsUsage(field) && value > 0.9) {
-      return InputError(where_, absl::StrCat(name, " is ", value),
-                        "use a part of the processors, 0 to 0.9");
+      return InputError(where_, absl::StrCat(name, " is ", value), "use a part, 0 to 0.9");
     }
     if (IsTime(field) && value > kMostSeconds) {
       return InputError(where_, absl::StrCat(name, " is ", value, " seconds"),
@@ -79,21 +96,31 @@ class Numbers {
   static constexpr double kMostSeconds = 3600, kMostRate = 1e24;
 
   static bool IsTime(const FieldDescriptor& field) {
-    return field.name() == "seconds" || field.name() == "firing_seconds" ||
+    return field.name() == "seconds" || field.name().ends_with("_seconds") ||
            field.name() == "latency" ||
            (field.containing_type() == proto::Protocol::descriptor() && !IsShare(field));
   }
 
-  static bool IsShare(const FieldDescriptor& field) {
-    return field.name() == "share" || field.name().ends_with("_share");
+  static bool IsShare(const FieldDescriptor& field) { return field.name().ends_with("_share"); }
+
+  // 0: not given.
+  static bool IsShareOrNone(const FieldDescriptor& field) {
+    return field.name() == "share" || field.name() == "unaligned" ||
+           field.name() == "small_tiles" ||
+           field.containing_type() == proto::MemoryShares::descriptor() ||
+           field.name() == "compute" || field.name() == "memory";
   }
 
   // A part of something that may be none of it, but leaves some.
-  static bool IsUsage(const FieldDescriptor& field) { return field.name() == "processor_usage"; }
+  static bool IsUsage(const FieldDescriptor& field) {
+    return field.name() == "processor_usage" || field.name() == "congestion" ||
+           field.containing_type() == proto::Spread::descriptor();
+  }
 
   static bool IsRate(const FieldDescriptor& field) {
     return field.name().starts_with("peak_flops") || field.name().ends_with("bandwidth") ||
-           field.name() == "to_host" || field.name() == "from_host";
+           field.name() == "to_host" || field.name() == "from_host" || field.name() == "forward" ||
+           field.name() == "backward";
   }
 
   // 0 of what is no number.
@@ -178,6 +205,30 @@ absl::Status CheckKernels(const proto::Device& device, std::string_view where) {
   return absl::OkStatus();
 }
 
+// Figures of a library that is not there, or figures and no library, would count nothing.
+absl::Status CheckAttention(const proto::Device& device, std::string_view where) {
+  const std::string& wanted = device.attention_library();
+  std::set<std::string> known;
+  for (int i = 0; i < device.attention_size(); ++i) {
+    const proto::AttentionRates& rates = device.attention(i);
+    known.insert(rates.library());
+    const auto& keys = rates.keys();
+    const bool ascend = std::is_sorted(keys.begin(), keys.end(), std::less_equal<>());
+    if (rates.head_size() > 0 && !keys.empty() && keys[0] > 0 && ascend &&
+        rates.forward_size() == keys.size() && rates.backward_size() == keys.size()) {
+      continue;
+    }
+    return InputError(where, absl::StrCat("device.attention[", i, "] is incomplete"),
+                      "give a head_size, ascending keys, and as many rates forward and backward");
+  }
+  if (known.empty() ? wanted.empty() : known.count(wanted) > 0) return absl::OkStatus();
+  return InputError(where,
+                    absl::StrCat("device.attention_library is \"", wanted, "\", with ",
+                                 known.empty() ? "no rates of attention"
+                                               : "rates of " + absl::StrJoin(known, ", ")),
+                    "name a library whose rates the file has");
+}
+
 }  // namespace
 
 absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where) {
@@ -190,11 +241,7 @@ absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where)
     return InputError(where, "has more kernel threads than a device may use",
                       absl::StrCat("use at most ", kMaxKernelThreads));
   }
-  const bool tiles = device.tile_rows() > 0 && device.tile_columns() > 0;
-  if (device.processors() > 0 && !tiles) {
-    return InputError(where, "has processors that compute no tiles of products",
-                      "give tile_rows and tile_columns, too, or leave processors out");
-  }
+  RETURN_IF_ERROR(CheckAttention(device, where));
   return absl::OkStatus();
 }
 
