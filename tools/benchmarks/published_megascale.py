@@ -1,0 +1,37 @@
+"""The Megatron-LM column of MegaScale (Jiang et al., NSDI'24) on A100-80G, 8 a node: seconds a step of 175B.
+
+96 layers, hidden 12288, 128 heads, sequences of 2048, a vocabulary of 64000; tensor 8, pipe 8, 6 chunks, a batch of 768.
+"""
+from benchmarks.published_runs import BF16, Fact, Model, Plan, System, make_mesh, row_of_plan
+
+TABLE = "MegaScale"
+PAPER = "MegaScale, section 6.1"
+TENSOR, PIPE, CHUNKS, BATCH = 8, 8, 6, 768
+MODEL = Model(96, 128, 12288, 2048, 64000)
+RUNS = [(256, 40.0), (1024, 11.9)]  # GPUs, seconds
+MODEL_FLAGS = ("--tied=true",)
+FLAGS = (*BF16, "--residual=bf16", "--shard=states", "--sequence_parallel", "--recompute=gather", "--schedule=interleaved",
+         f"--chunks={CHUNKS}", "--overlap=false")
+SYSTEM = System(
+    name="Megatron-LM of 2023",
+    kernels=Fact("fused: bias and gelu, bias, dropout and sum, layer norm", "assumed: the defaults of Megatron-LM"),
+    attention=Fact("FlashAttention-2; dropout 0", "assumed"),
+    overlaps=Fact("nothing", "assumed: overlaps of gradients (August 2023) and of tensor parallelism are off by default"),
+    optimizer=Fact("Adam, states split over the data-parallel group (distributed optimizer)", "assumed"),
+    gradients=Fact("reduced in f32", "assumed: Megatron-LM accumulates and reduces in f32 by default"),
+    recompute=Fact("none", "assumed: it fits"),
+    micro_batch=Fact("1", "assumed"),
+    attention_library="flash_attention_2",
+)
+
+
+def make_row(gpus, published):
+    data = gpus // (TENSOR * PIPE)
+    plan = Plan(MODEL, "a100", make_mesh(pipe=PIPE, data=data, tensor=TENSOR), BATCH, BATCH // data, MODEL_FLAGS, FLAGS,
+                attention_library=SYSTEM.attention_library)
+    return row_of_plan(plan, gpus, "none", "s a step", published, lambda seconds, flops: seconds, table=TABLE, model="175B",
+                       name=f"175B on {gpus}", tensor=TENSOR, system=SYSTEM)
+
+
+def rows(args):
+    return [make_row(*run) for run in RUNS]
