@@ -46,7 +46,7 @@ SYSTEM = System(
     gradients=Fact("reduced in bf16; here in f32, which counts twice the bytes", "composer, trainer/dist_strategy.py, DEFAULT"),
     recompute=Fact("whole blocks where the row says so", README),
     micro_batch=Fact("in the table", README),
-    attention_library="flash_attention_1",
+    attention_library="flash_attention_triton",
 )
 # The runs on 128 H100s name their kernel of attention.
 FLASH = dataclasses.replace(SYSTEM, attention=Fact("FlashAttention-2 (attn_impl: flash; the version is assumed)", SWEEP),

@@ -21,6 +21,9 @@ PEAKS = {"a100": 312e12, "h100": 989e12}  # FLOP/s in bf16, dense
 RATES = ("samples/GPU/s", "TFLOP/s", "tokens/s/GPU")  # units of which more is faster
 BUBBLES = ("bubble", "bubble of the run")
 BF16 = ("--precision=bf16", "--keep_axis_order")
+# Systems of 2021 to 2023 on A100s: all activations in 16 bits, attention's probabilities in memory, masks of dropout stored.
+UNFUSED_MODEL = ("--attention=unfused", "--dropout=0.1", "--masks=stored", "--tied=false")
+UNFUSED = (*BF16, "--residual=bf16", "--fuse=false")
 
 # What a system does, and the source that says so: a document, a file, or "assumed".
 Fact = collections.namedtuple("Fact", "says source")
@@ -88,6 +91,11 @@ class Plan:
         return hashlib.sha256(made_of.encode()).hexdigest()[:24]
 
 
+def seconds_of(seconds, flops):
+    """The figure of a row that is published as a time."""
+    return seconds
+
+
 def make_mesh(**degrees):
     """The value of --mesh, outermost axis first; axes of one device are left out."""
     return ",".join(f"{axis}={degree}" for axis, degree in degrees.items() if degree > 1)
@@ -153,7 +161,7 @@ class Simulator:
     """
 
     def __init__(self, binaries, folder, clusters=None):
-        self._oneflow = os.path.join(binaries, "tools/oneflow/oneflow")
+        self._binaries = binaries
         self.folder = os.path.abspath(folder)
         self.clusters = {kind: os.path.abspath(file) for kind, file in {**CLUSTERS, **(clusters or {})}.items()}
         self.run = functools.cache(self._run)
@@ -161,8 +169,7 @@ class Simulator:
 
     def on(self, clusters):
         """A simulator of the same folder with other cluster files."""
-        return Simulator(os.path.dirname(os.path.dirname(os.path.dirname(self._oneflow))), self.folder,
-                         {**self.clusters, **clusters})
+        return Simulator(self._binaries, self.folder, {**self.clusters, **clusters})
 
     def memory_bytes(self, device):
         """The memory of one device."""
@@ -170,7 +177,8 @@ class Simulator:
             return int(re.search(r"memory_bytes: (\d+)", file.read())[1])
 
     def _call(self, *args, check=True):
-        done = subprocess.run([self._oneflow, *args], cwd=self.folder, capture_output=True, text=True)
+        oneflow = os.path.join(self._binaries, "tools/oneflow/oneflow")
+        done = subprocess.run([oneflow, *args], cwd=self.folder, capture_output=True, text=True)
         if check and done.returncode != 0:
             raise RuntimeError(f"oneflow {' '.join(args)}: {done.stderr}")
         return done

@@ -1,0 +1,113 @@
+"""Weighted nonlinear least squares for a few numbers, by Gauss-Newton with numeric derivatives. Pure Python.
+
+A function gives the residuals r(x) at numbers x; with weights w, sum_i w_i r_i(x)^2 is made least. All numbers are positive, and
+steps are taken in their logarithms, so derivatives are relative: dr / d log x.
+"""
+import math
+import statistics
+
+TOLERANCE = 1e-4  # of a number, relative
+FAR = math.log(2)  # the longest step of a number
+
+# Two-sided 95 % points of Student's t by degrees of freedom; those between two entries take the smaller one's.
+STUDENT = [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (6, 2.447), (7, 2.365), (8, 2.306), (9, 2.262), (10, 2.228),
+           (12, 2.179), (15, 2.131), (20, 2.086), (30, 2.042), (60, 2.000), (120, 1.980)]
+
+
+def student_95(freedom):
+    """Two-sided 95 % point of Student's t."""
+    return [point for least, point in STUDENT if least <= freedom][-1] if freedom >= 1 else math.inf
+
+
+def solve(matrix, right):
+    """The solution x of matrix x = right, by elimination with pivots; raises ValueError if the matrix is singular."""
+    n = len(right)
+    rows = [list(row) + [value] for row, value in zip(matrix, right)]
+    scale = max(abs(value) for row in matrix for value in row)
+    for i in range(n):
+        pivot = max(range(i, n), key=lambda j: abs(rows[j][i]))
+        if abs(rows[pivot][i]) <= 1e-12 * scale:
+            raise ValueError("the residuals do not depend on one of the numbers, or on two of them in the same way")
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for j in range(i + 1, n):
+            factor = rows[j][i] / rows[i][i]
+            rows[j] = [a - factor * b for a, b in zip(rows[j], rows[i])]
+    x = [0.0] * n
+    for i in reversed(range(n)):
+        x[i] = (rows[i][n] - sum(rows[i][j] * x[j] for j in range(i + 1, n))) / rows[i][i]
+    return x
+
+
+def normal_matrix(jacobian, weights):
+    n = len(jacobian[0])
+    return [[sum(w * row[a] * row[b] for w, row in zip(weights, jacobian)) for b in range(n)] for a in range(n)]
+
+
+def newton_step(jacobian, residuals, weights):
+    """The step that makes the weighted squares of the linearised residuals least."""
+    right = [-sum(w * row[a] * r for w, row, r in zip(weights, jacobian, residuals)) for a in range(len(jacobian[0]))]
+    return solve(normal_matrix(jacobian, weights), right)
+
+
+def sum_squares(residuals, weights):
+    return sum(w * r * r for w, r in zip(weights, residuals))
+
+
+def differentiate(function, logs, delta):
+    """dr_i / d log x_a by central differences."""
+    columns = []
+    for a in range(len(logs)):
+        ahead, behind = (function([math.exp(v + sign * delta * (b == a)) for b, v in enumerate(logs)]) for sign in (1, -1))
+        columns.append([(p - m) / (2 * delta) for p, m in zip(ahead, behind)])
+    return [list(row) for row in zip(*columns)]
+
+
+def minimize(function, start, weights, most_steps=20, delta=0.02):
+    """Numbers where the weighted squares are least, their residuals and their derivatives.
+
+    A step that does not lessen the squares is halved; simulated times have corners, so the search ends where no step of
+    TOLERANCE does.
+    """
+    logs = [math.log(value) for value in start]
+    residuals = function([math.exp(v) for v in logs])
+    for _ in range(most_steps):
+        jacobian = differentiate(function, logs, delta)
+        step = newton_step(jacobian, residuals, weights)
+        factor = min(1.0, FAR / max(FAR, *map(abs, step)))
+        while factor * max(map(abs, step)) > TOLERANCE:
+            tried = [v + factor * s for v, s in zip(logs, step)]
+            new = function([math.exp(v) for v in tried])
+            if sum_squares(new, weights) < sum_squares(residuals, weights):
+                break
+            factor /= 2
+        else:
+            return [math.exp(v) for v in logs], residuals, jacobian
+        logs, residuals = tried, new
+    return [math.exp(v) for v in logs], residuals, differentiate(function, logs, delta)
+
+
+def intervals(values, residuals, jacobian, weights):
+    """95 % confidence intervals (low, high) of the fitted numbers, from the linearised residuals.
+
+    The weights are scaled to the mean 1, so each row counts as one observation on average.
+    """
+    mean = statistics.mean(weights)
+    weights = [w / mean for w in weights]
+    freedom = len(residuals) - len(values)
+    if freedom < 1:
+        return [(0.0, math.inf)] * len(values)
+    variance = sum_squares(residuals, weights) / freedom
+    normal = normal_matrix(jacobian, weights)
+    found = []
+    for a, value in enumerate(values):
+        unit = [float(b == a) for b in range(len(values))]
+        half = student_95(freedom) * math.sqrt(variance * solve(normal, unit)[a])
+        found.append((value * math.exp(-half), value * math.exp(half)))
+    return found
+
+
+def refit_without(values, residuals, jacobian, weights, left_out):
+    """The numbers that fit if the rows `left_out` (a set of indices) have no weight, by one step of the linearised residuals."""
+    kept = [0.0 if i in left_out else w for i, w in enumerate(weights)]
+    step = newton_step(jacobian, residuals, kept)
+    return [value * math.exp(s) for value, s in zip(values, step)]
