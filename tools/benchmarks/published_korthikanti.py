@@ -24,7 +24,8 @@ LAYER = [
 ]
 SYSTEM = System(
     name="Megatron-LM of 2022",
-    kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax", "assumed: as SC'21 says of Megatron-LM"),
+    kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax; here separate",
+                 "assumed: as SC'21 says of Megatron-LM"),
     attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory", "the paper's counts of bytes"),
     overlaps=Fact("tensor-parallel all-reduces of the backward, with gradients of weights",
                   "Megatron-LM, async_tensor_model_parallel_allreduce, February 2022"),

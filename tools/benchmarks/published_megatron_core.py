@@ -18,7 +18,8 @@ MODEL_FLAGS = ("--tied=true",)
 FLAGS = (*BF16, "--residual=bf16", "--shard=states", "--sequence_parallel", "--recompute=gather")
 SYSTEM = System(
     name="Megatron-Core 0.5 to 0.7 with Transformer Engine",
-    kernels=Fact("fused: bias and gelu, bias, dropout and sum, layer norm", "assumed: the defaults of Megatron-LM"),
+    kernels=Fact("fused: bias and gelu, bias, dropout and sum, layer norm; here gelu within a product",
+                 "assumed: the defaults of Megatron-LM"),
     attention=Fact("FlashAttention-2 or cuDNN", "assumed: cuDNN, which Transformer Engine prefers on H100s"),
     overlaps=Fact("gradients, parameters, exchanges of tensor and pipeline parallelism", README),
     optimizer=Fact("Adam, states split over the data-parallel group (distributed optimizer)", README),

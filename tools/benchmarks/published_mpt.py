@@ -12,7 +12,7 @@ README = "llm-foundry, scripts/train/benchmarking/README.md"
 SUBMIT = "llm-foundry, scripts/train/benchmarking/submit_benchmarks.py"
 SWEEP = "llm-foundry, scripts/train/benchmarking/sweep.py"
 MODEL_FLAGS = ("--tied=true", "--bias=false")
-FLAGS = (*BF16, "--fuse=false", "--prefetch=1")
+FLAGS = (*BF16, "--residual=bf16", "--fuse=false", "--prefetch=1")
 # layers, heads, hidden
 SIZES = {"125M": (12, 12, 768), "350M": (24, 16, 1024), "1B": (24, 16, 2048), "3B": (32, 20, 2560), "7B": (32, 32, 4096),
          "13B": (40, 40, 5120), "30B": (48, 56, 7168), "70B": (80, 64, 8192)}
@@ -35,29 +35,44 @@ RUNS = [
     ("30B", "h100", 128, 8, 1, "full", "weights", 2199),
     ("70B", "h100", 128, 8, 1, "full", "weights", 1058),
 ]
-PURE = {("70B", "a100")}  # bf16 in all of the model; the others under autocast
 SYSTEM = System(
-    name="MPT, llm-foundry and Composer on PyTorch's FSDP",
-    kernels=Fact("unfused: PyTorch's own, one for each operation; layer norms in bf16 (low_precision_layernorm)", SUBMIT),
-    attention=Fact("Triton's FlashAttention, with ALiBi as a bias (attn_impl: triton)", SUBMIT),
-    overlaps=Fact("gathers run ahead by one block (forward_prefetch, BACKWARD_PRE, limit_all_gathers); reductions beside the "
-                  "backward", SWEEP),
-    optimizer=Fact("AdamW in f32, unfused (assumed: decoupled_adamw)", "llm-foundry, scripts/train/yamls"),
-    gradients=Fact("reduced in bf16; here in f32, which counts twice the bytes", "composer, trainer/dist_strategy.py, DEFAULT"),
+    name="MPT, llm-foundry on Composer and PyTorch's FSDP, tables of October 2023",
+    kernels=Fact("unfused: PyTorch's own, one for each operation, no torch.compile; layer norms in bf16; fused cross entropy", SUBMIT),
+    attention=Fact("Triton's FlashAttention, with ALiBi as a bias: attn_impl's default",
+                   SUBMIT + " at b2a43a147"),
+    overlaps=Fact("gathers run ahead of compute, two at once (limit_all_gathers); reductions beside the backward", SUBMIT),
+    optimizer=Fact("decoupled AdamW in f32, not one kernel; gradients clipped by their norm", "llm-foundry, scripts/train/yamls"),
+    gradients=Fact("weights gathered in bf16, gradients reduced in f32 (DEFAULT)", README + "; composer, get_mixed_precision"),
     recompute=Fact("whole blocks where the row says so", README),
     micro_batch=Fact("in the table", README),
     attention_library="flash_attention_triton",
 )
-# The runs on 128 H100s name their kernel of attention.
-FLASH = dataclasses.replace(SYSTEM, attention=Fact("FlashAttention-2 (attn_impl: flash; the version is assumed)", SWEEP),
-                            attention_library="flash_attention_2")
-FLASH_RUNS = {("1B", 128), ("3B", 128), ("7B", 128), ("70B", 128)}
+# The table of May 2023, in bf16 throughout.
+PURE = dataclasses.replace(
+    SYSTEM, name="MPT, llm-foundry on Composer and PyTorch's FSDP, table of May 2023",
+    gradients=Fact("weights gathered and gradients reduced in bf16 (PURE); here reduced in f32, twice the bytes",
+                   README + "; composer, get_mixed_precision"))
+# The table of January 2024, on 128 H100s and more.
+TRITON_2024 = dataclasses.replace(
+    SYSTEM, name="MPT, llm-foundry on Composer and PyTorch's FSDP, table of January 2024",
+    attention=Fact("Triton's FlashAttention, with ALiBi as a bias (attn_impl: triton)", SWEEP),
+    overlaps=Fact("gathers run ahead of compute by one block (forward_prefetch, BACKWARD_PRE, limit_all_gathers); reductions "
+                  "beside the backward", SWEEP))
+FLASH_2024 = dataclasses.replace(
+    TRITON_2024, attention=Fact("FlashAttention (attn_impl: flash; assumed: version 2, which was optional)", SWEEP),
+    attention_library="flash_attention_2")
+
+
+def find_system(name, device, gpus):
+    """The system that made a row."""
+    if device == "a100":
+        return PURE if name == "70B" else SYSTEM
+    return SYSTEM if gpus == 8 else TRITON_2024 if name == "30B" else FLASH_2024
 
 
 def make_row(name, device, gpus, size, accumulations, recompute, split, published):
-    system = FLASH if device == "h100" and (name, gpus) in FLASH_RUNS else SYSTEM
-    residual = "bf16" if (name, device) in PURE else "f32"
-    flags = [*FLAGS, "--shard=" + split, "--residual=" + residual]
+    system = find_system(name, device, gpus)
+    flags = [*FLAGS, "--shard=" + split]
     if recompute == "full":
         flags.append("--recompute=full,gather")
     batch = size * accumulations * gpus

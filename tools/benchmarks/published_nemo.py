@@ -16,7 +16,8 @@ FLAGS = (*BF16, "--residual=bf16", "--shard=states", "--sequence_parallel", "--r
          f"--chunks={CHUNKS}")
 SYSTEM = System(
     name="NeMo 24.05 on Megatron-Core with Transformer Engine",
-    kernels=Fact("fused: bias and activation, bias, dropout and sum, layer norm, accumulation of gradients", CONFIG),
+    kernels=Fact("fused: bias and gelu, bias, dropout and sum, layer norm, gradients added up by products; here gelu "
+                 "within a product", CONFIG),
     attention=Fact("cuDNN, with dropout of its probabilities; here without", "assumed: Transformer Engine prefers it on H100s"),
     overlaps=Fact("gradients and parameters (overlap_grad_sync, overlap_param_sync), tensor parallelism (ub_tp_comm_overlap), "
                   "pipeline (overlap_p2p_comm)", CONFIG),

@@ -88,15 +88,15 @@ def plain_bubble(schedule, stages, m):
     return idle / (3 * m + idle)
 
 
+SCRIPT = "sail-sg/zero-bubble-pipeline-parallelism, examples/pretrain_zero_bubble.sh"
 SYSTEM = System(
     name="Zero Bubble's Megatron-LM of 2023",
-    kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax", "assumed: the defaults of Megatron-LM"),
-    attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory",
-                   "assumed: fits the paper's memory and profile"),
+    kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax; here separate", "assumed: Megatron-LM's defaults"),
+    attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory", SCRIPT + ", no --use-flash-attn"),
     overlaps=Fact("sends and receives of zero bubble; here of all schedules", "the paper, section 4"),
-    optimizer=Fact("Adam; updates do not wait for the norm (post-validation)", "the paper, section 4"),
-    gradients=Fact("no data parallelism", "the paper, table 3"),
-    recompute=Fact("none", "assumed: fits the paper's memory"),
+    optimizer=Fact("Adam; updates of zero bubble do not wait for the norm (post-validation)", "the paper, section 4"),
+    gradients=Fact("no data parallelism; fp16, here bf16", SCRIPT),
+    recompute=Fact("none", SCRIPT),
     micro_batch=Fact("6 (1.5B) and 1 (14.6B)", "the paper, table 3"),
     attention_library="unfused",
 )
