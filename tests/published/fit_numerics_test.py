@@ -73,6 +73,16 @@ class LeastSquaresTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "in the same way"):
             least_squares.minimize(lambda x: [math.log(x[0] * x[1]) - y for y in (0.1, 0.2, 0.3)], [1.0, 1.0], [1.0] * 3)
 
+    def test_bounds_hold_and_the_others_fit(self):
+        # log a + log b_i log b - y_i: alone, the least squares want a = e; a is held at 2, and b fits what is left.
+        slopes, wanted = (-1, 0, 1, 2), (1.0, 1.0, 1.0, 1.0)
+        function = lambda x: [math.log(x[0]) + k * math.log(x[1]) - y for k, y in zip(slopes, wanted)]
+        values, _, _ = least_squares.minimize(function, [1.5, 1.0], [1.0] * 4, [(1.0, 2.0), (0.1, 10.0)])
+        self.assertAlmostEqual(2.0, values[0], delta=1e-9)
+        self.assertAlmostEqual(sum(k * (1 - math.log(2)) for k in slopes) / 6, math.log(values[1]), delta=1e-4)
+        free, _, _ = least_squares.minimize(function, [1.5, 1.0], [1.0] * 4, [(1.0, 4.0), (0.1, 10.0)])
+        self.assertAlmostEqual(math.e, free[0], delta=1e-3)
+
     def test_solve_takes_pivots(self):
         self.assertEqual([2.0, 1.0], least_squares.solve([[0.0, 1.0], [1.0, 0.0]], [1.0, 2.0]))
 

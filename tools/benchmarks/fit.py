@@ -6,14 +6,17 @@ share that equally, and the rows of a model share what the model has. So 24 rows
 
 Beside the fitted numbers stand their 95 % confidence intervals; the error of each row; its error if the numbers are fitted
 without all rows of its model in its table (by the linearised residuals; the rows left out are then simulated with these
-numbers); and by how much a number changes at most if any one row is left out. --write replaces the numbers in the file, and in
+numbers); and by how much a number changes at most if any one row is left out. A number keeps within a tenth and ten times its
+start, a share (one that is at most 1) at or below 1; one that ends at a bound is named. --write replaces the numbers in the file, and in
 its message `compared` the mean and the spread of the errors of rows left out.
 
 Rows are those of --tables that count in the means of `tools/bench published`.
 """
+import concurrent.futures
 import json
 import math
 import os
+import statistics
 import sys
 import tempfile
 
@@ -45,8 +48,9 @@ def weigh(rows):
 class Evaluation:
     """Residuals of rows for numbers of a cluster file; those of equal numbers are computed once."""
 
-    def __init__(self, simulator, device, names, folder):
+    def __init__(self, simulator, device, names, folder, jobs):
         self._simulator, self._device, self._names, self._folder, self._known = simulator, device, names, folder, {}
+        self._pool = concurrent.futures.ThreadPoolExecutor(jobs)
         with open(simulator.clusters[device], encoding="utf-8") as file:
             self.text = file.read()
 
@@ -59,33 +63,44 @@ class Evaluation:
                 file.write(write_sustained(self.text, dict(zip(self._names, values))))
             self._known[key] = ({}, self._simulator.on({self._device: path}))
         known, simulator = self._known[key]
-        for row in rows:
-            if id(row) not in known:
-                known[id(row)] = log_ratio(row, row.simulate(simulator))
+        missing = [row for row in rows if id(row) not in known]
+        for row, figure in zip(missing, self._pool.map(lambda row: row.simulate(simulator), missing)):
+            known[id(row)] = log_ratio(row, figure)
+        if missing:
+            self._report(values, [known[id(row)] for row in rows])
         return [known[id(row)] for row in rows]
+
+    def _report(self, values, residuals):
+        """A line of progress."""
+        numbers = " ".join(f"{name}={value:.5g}" for name, value in zip(self._names, values))
+        print(f"{numbers}: {len(residuals)} rows, mean error {100 * statistics.mean(map(abs, residuals)):.2f} %", file=sys.stderr)
 
 
 def find_calibration_rows(args, simulator):
     """The rows of the device that count, and fit its memory."""
     rows = [row for row in published.collect_rows(args) if row.device == args.device and row.counted]
-    return [result.row for result in published.simulate_rows(simulator, rows)]
+    return [result.row for result in published.simulate_rows(simulator, rows, args.jobs)]
 
 
-def leave_models_out(rows, values, residuals, jacobian, weights, evaluation):
+def find_bounds(start):
+    return [(value / 10, 1.0 if value <= 1 and value > 0.01 else value * 10) for value in start]
+
+
+def leave_models_out(rows, values, residuals, jacobian, weights, bounds, evaluation):
     """The error of each row, by numbers that are fitted without its model in its table."""
     found = [0.0] * len(rows)
     for _, left_out in group_by(range(len(rows)), lambda i: (rows[i].table, rows[i].model)).items():
-        refitted = refit_without(values, residuals, jacobian, weights, set(left_out))
+        refitted = refit_without(values, residuals, jacobian, weights, set(left_out), bounds)
         for i, residual in zip(left_out, evaluation.residuals([rows[i] for i in left_out], refitted)):
             found[i] = math.exp(residual) - 1
     return found
 
 
-def find_largest_change(values, residuals, jacobian, weights):
+def find_largest_change(values, residuals, jacobian, weights, bounds):
     """For each number its largest relative change if one row is left out, and the index of that row."""
     worst = [(0.0, 0)] * len(values)
     for i in range(len(residuals)):
-        refitted = refit_without(values, residuals, jacobian, weights, {i})
+        refitted = refit_without(values, residuals, jacobian, weights, {i}, bounds)
         for a, (new, value) in enumerate(zip(refitted, values)):
             if abs(new / value - 1) > abs(worst[a][0]):
                 worst[a] = (new / value - 1, i)
@@ -96,13 +111,14 @@ def fit(rows, names, evaluation):
     """All that is printed, as a dictionary."""
     weights = weigh(rows)
     start = list(read_sustained(evaluation.text, names).values())
-    values, residuals, jacobian = minimize(lambda x: evaluation.residuals(rows, x), start, weights)
-    bounds = intervals(values, residuals, jacobian, weights)
-    worst = find_largest_change(values, residuals, jacobian, weights)
-    left_out = leave_models_out(rows, values, residuals, jacobian, weights, evaluation)
+    bounds = find_bounds(start)
+    values, residuals, jacobian = minimize(lambda x: evaluation.residuals(rows, x), start, weights, bounds)
+    confidence = intervals(values, residuals, jacobian, weights)
+    worst = find_largest_change(values, residuals, jacobian, weights, bounds)
+    left_out = leave_models_out(rows, values, residuals, jacobian, weights, bounds, evaluation)
     numbers = [{"name": name, "start": begin, "value": value, "low": low, "high": high, "largest_change": change,
-                "by_row": rows[i].name}
-               for name, begin, value, (low, high), (change, i) in zip(names, start, values, bounds, worst)]
+                "by_row": rows[i].name, "at_bound": min(abs(value / bound - 1) for bound in within) < 1e-6}
+               for name, begin, value, (low, high), (change, i), within in zip(names, start, values, confidence, worst, bounds)]
     fitted = [{"table": row.table, "model": row.model, "name": row.name, "weight": w, "error": math.exp(r) - 1, "left_out_error": out,
                "derivatives": derivatives}
               for row, w, r, out, derivatives in zip(rows, weights, residuals, left_out, jacobian)]
@@ -114,7 +130,8 @@ def print_text(found, device):
     print(f"numbers of {device}: fitted, 95 % interval, start; largest change if one row is left out")
     for n in found["numbers"]:
         print(f"  {n['name']:20} {n['value']:.5g} ({n['low']:.5g} to {n['high']:.5g}), {n['start']:.5g}; "
-              f"{100 * n['largest_change']:+.1f} % without {n['by_row']}")
+              f"{100 * n['largest_change']:+.1f} % without {n['by_row']}"
+              + ("; at its bound" if n["at_bound"] else ""))
     print("rows: weight; error, error if its model is left out; change of the time in % for 1 % more of each number")
     for r in found["rows"]:
         derivatives = " ".join(f"{d:+5.2f}" for d in r["derivatives"])
@@ -137,7 +154,7 @@ def run(args, binaries):
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(binaries, args.keep or folder, dict(args.cluster))
         rows = find_calibration_rows(args, simulator)
-        evaluation = Evaluation(simulator, args.device, args.numbers, folder)
+        evaluation = Evaluation(simulator, args.device, args.numbers, folder, args.jobs)
         try:
             found = fit(rows, args.numbers, evaluation)
         except ValueError as error:

@@ -7,6 +7,7 @@ import math
 import statistics
 
 TOLERANCE = 1e-4  # of a number, relative
+LITTLE = 1e-4  # of the sum of squares
 FAR = math.log(2)  # the longest step of a number
 
 # Two-sided 95 % points of Student's t by degrees of freedom; those between two entries take the smaller one's.
@@ -53,37 +54,64 @@ def sum_squares(residuals, weights):
     return sum(w * r * r for w, r in zip(weights, residuals))
 
 
-def differentiate(function, logs, delta):
-    """dr_i / d log x_a by central differences."""
+def differentiate(function, logs, delta, residuals=None):
+    """dr_i / d log x_a by central differences, or by forward ones from known residuals."""
     columns = []
     for a in range(len(logs)):
-        ahead, behind = (function([math.exp(v + sign * delta * (b == a)) for b, v in enumerate(logs)]) for sign in (1, -1))
-        columns.append([(p - m) / (2 * delta) for p, m in zip(ahead, behind)])
+        moved = lambda sign, a=a: function([math.exp(v + sign * delta * (b == a)) for b, v in enumerate(logs)])
+        if residuals is None:
+            columns.append([(ahead - behind) / (2 * delta) for ahead, behind in zip(moved(1), moved(-1))])
+        else:
+            columns.append([(ahead - here) / delta for ahead, here in zip(moved(1), residuals)])
     return [list(row) for row in zip(*columns)]
 
 
-def minimize(function, start, weights, most_steps=20, delta=0.02):
-    """Numbers where the weighted squares are least, their residuals and their derivatives.
+def bounded_step(jacobian, residuals, weights, logs, bounds):
+    """The Newton step of the numbers that it does not move out of their bounds; the others go to their bound, and stay there.
 
-    A step that does not lessen the squares is halved; simulated times have corners, so the search ends where no step of
-    TOLERANCE does.
+    One number after another is held: first the one that would leave by the most.
+    """
+    held = {}
+    while len(held) < len(logs):
+        free = [a for a in range(len(logs)) if a not in held]
+        there = [r + sum(row[a] * step for a, step in held.items()) for row, r in zip(jacobian, residuals)]
+        step = dict(zip(free, newton_step([[row[a] for a in free] for row in jacobian], there, weights)))
+        outside = {a: max(bounds[a][0] - (logs[a] + step[a]), logs[a] + step[a] - bounds[a][1]) for a in free}
+        worst = max(free, key=outside.get)
+        if outside[worst] <= 0:
+            return [held.get(a, step.get(a)) for a in range(len(logs))]
+        low, high = bounds[worst]
+        held[worst] = (low if step[worst] < 0 else high) - logs[worst]
+    return [held[a] for a in range(len(logs))]
+
+
+def minimize(function, start, weights, bounds=None, most_steps=20, delta=0.02):
+    """Numbers where the weighted squares are least within bounds (pairs), their residuals and their derivatives.
+
+    A step that does not lessen the squares is halved. Simulated times have corners, so the search ends where no step of TOLERANCE
+    lessens the squares, or one lessens them by less than LITTLE.
     """
     logs = [math.log(value) for value in start]
-    residuals = function([math.exp(v) for v in logs])
+    log_bounds = [(math.log(low), math.log(high)) for low, high in bounds] if bounds else [(-math.inf, math.inf)] * len(logs)
+    values = lambda logs: [math.exp(v) for v in logs]
+    residuals = function(values(logs))
     for _ in range(most_steps):
-        jacobian = differentiate(function, logs, delta)
-        step = newton_step(jacobian, residuals, weights)
+        jacobian = differentiate(function, logs, delta, residuals)
+        step = bounded_step(jacobian, residuals, weights, logs, log_bounds)
+        before = sum_squares(residuals, weights)
         factor = min(1.0, FAR / max(FAR, *map(abs, step)))
         while factor * max(map(abs, step)) > TOLERANCE:
             tried = [v + factor * s for v, s in zip(logs, step)]
-            new = function([math.exp(v) for v in tried])
-            if sum_squares(new, weights) < sum_squares(residuals, weights):
+            new = function(values(tried))
+            if sum_squares(new, weights) < before:
                 break
             factor /= 2
         else:
-            return [math.exp(v) for v in logs], residuals, jacobian
+            break
         logs, residuals = tried, new
-    return [math.exp(v) for v in logs], residuals, differentiate(function, logs, delta)
+        if before - sum_squares(residuals, weights) < LITTLE * before:
+            break
+    return values(logs), residuals, differentiate(function, logs, delta)
 
 
 def intervals(values, residuals, jacobian, weights):
@@ -106,8 +134,15 @@ def intervals(values, residuals, jacobian, weights):
     return found
 
 
-def refit_without(values, residuals, jacobian, weights, left_out):
-    """The numbers that fit if the rows `left_out` (a set of indices) have no weight, by one step of the linearised residuals."""
+def refit_without(values, residuals, jacobian, weights, left_out, bounds=None):
+    """The numbers that fit within bounds if the rows `left_out` (a set of indices) have no weight: one step of the linearised
+    residuals. Where the other rows do not determine all numbers, these stay as they are.
+    """
     kept = [0.0 if i in left_out else w for i, w in enumerate(weights)]
-    step = newton_step(jacobian, residuals, kept)
+    logs = [math.log(value) for value in values]
+    log_bounds = [(math.log(low), math.log(high)) for low, high in bounds] if bounds else [(-math.inf, math.inf)] * len(logs)
+    try:
+        step = bounded_step(jacobian, residuals, kept, logs, log_bounds)
+    except ValueError:
+        return list(values)
     return [value * math.exp(s) for value, s in zip(values, step)]

@@ -6,6 +6,7 @@ of a step are computed: what a simulator must beat. --keep=FOLDER keeps the comp
 plan has the layouts that suited the cluster file and the compiler of the first run; remove the folder when these change.
 """
 import argparse
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -38,6 +39,7 @@ def add_row_flags(parser):
     parser.add_argument("--cluster", type=parse_cluster, action="append", default=[], metavar="KIND=FILE",
                         help=f"another cluster file for a kind of device: {', '.join(CLUSTERS)}; may be given for each")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--jobs", type=int, default=1, help="rows that are simulated at once")
     parser.add_argument("--keep", metavar="FOLDER", help="keeps compiled plans here, and takes those that are here already")
 
 
@@ -63,17 +65,21 @@ class Result:
         return self.simulated - self.row.published if self.row.unit in BUBBLES else self.row.ratio(self.simulated) - 1
 
 
-def simulate_rows(simulator, rows):
-    """Results of the rows; those that need more memory than a device has are left out, with a line if they count."""
-    found = []
-    for row in rows:
-        begin = time.monotonic()
-        try:
-            found.append(Result(row, row.simulate(simulator), time.monotonic() - begin))
-        except Refused as refused:
-            if row.counted:
-                print(f"{row.table} {row.name}: left out, more memory than a device has: {refused}", file=sys.stderr)
-    return found
+def simulate_row(simulator, row):
+    """The row's result; None, with a line if the row counts, where it needs more memory than a device has."""
+    begin = time.monotonic()
+    try:
+        return Result(row, row.simulate(simulator), time.monotonic() - begin)
+    except Refused:
+        if row.counted:
+            print(f"{row.table} {row.name}: left out: it needs more memory than a device has", file=sys.stderr)
+        return None
+
+
+def simulate_rows(simulator, rows, jobs):
+    """Results of the rows that fit into memory."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return [result for result in pool.map(lambda row: simulate_row(simulator, row), rows) if result]
 
 
 def describe(rows):
@@ -155,7 +161,7 @@ def run(args, binaries):
         describe(rows)
         return
     with tempfile.TemporaryDirectory() as folder:
-        results = simulate_rows(Simulator(binaries, args.keep or folder, dict(args.cluster)), rows)
+        results = simulate_rows(Simulator(binaries, args.keep or folder, dict(args.cluster)), rows, args.jobs)
     if args.format == "json":
         print(json.dumps(make_json(results)))
     else:

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import subprocess
+import threading
 import typing
 
 from benchmarks.sides import ROOT
@@ -190,7 +191,7 @@ class Simulator:
             raise Refused(plan)
         if os.path.exists(path):
             return path
-        graph, new = path + ".graph", path + ".new"
+        graph, new = (f"{path}.{threading.get_ident()}.{end}" for end in ("graph", "new"))
         self._call(*plan.graph_args(), "--out=" + graph)
         done = self._call("compile", "--graph=" + graph, *plan.compile_args(), "--cluster=" + cluster, "--out=" + new, check=False)
         os.remove(graph)
