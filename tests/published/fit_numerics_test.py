@@ -95,6 +95,7 @@ class ClusterTextTest(unittest.TestCase):
     def test_numbers(self):
         names = ["memory", "launch_seconds"]
         self.assertEqual({"memory": 0.8, "launch_seconds": 5e-6}, cluster_text.read_sustained(CLUSTER, names))
+        self.assertEqual(["products", *names], list(cluster_text.read_sustained(CLUSTER)))
         text = cluster_text.write_sustained(CLUSTER, {"memory": 0.71234567, "launch_seconds": 1.5e-6})
         self.assertIn("sustained { products: 0.9 memory: 0.712346 launch_seconds: 1.5e-06 }  # fitted", text)
         self.assertEqual({"memory": 0.712346, "launch_seconds": 1.5e-6}, cluster_text.read_sustained(text, names))

@@ -10,13 +10,13 @@ def field(name):
     return re.compile(rf"(\b{name}\s*:\s*)({NUMBER})")
 
 
-def read_sustained(text, names):
-    """The numbers of the message `sustained` of a device, by name; raises ValueError for one that is not there."""
+def read_sustained(text, names=None):
+    """The numbers of the message `sustained` of a device, by name: all, or these; raises ValueError for one that is not there."""
     message = SUSTAINED.search(text)
     if not message:
         raise ValueError("the cluster file has no message `sustained` in its device")
     found = {}
-    for name in names:
+    for name in names or re.findall(r"(\w+)\s*:", message[2]):
         match = field(name).search(message[2])
         if not match:
             raise ValueError(f"`sustained` has no number {name}")

@@ -27,12 +27,11 @@ from benchmarks.published_errors import group_by, summarize
 from benchmarks.published_runs import CLUSTERS, Simulator, log_ratio
 
 TARGETS = []
-NUMBERS = ["products", "memory", "launch_seconds"]
 
 
 def add_flags(parser):
     parser.add_argument("--device", choices=CLUSTERS, required=True, help="the kind of device whose file is fitted")
-    parser.add_argument("--numbers", nargs="+", default=NUMBERS, help="fields of `sustained` to fit, from the file's own values")
+    parser.add_argument("--numbers", nargs="+", help="fields of `sustained` to fit, from the file's own values; default: all")
     parser.add_argument("--write", action="store_true", help="writes the fitted numbers and the errors into the cluster file")
     published.add_row_flags(parser)
 
@@ -49,10 +48,11 @@ class Evaluation:
     """Residuals of rows for numbers of a cluster file; those of equal numbers are computed once."""
 
     def __init__(self, simulator, device, names, folder, jobs):
-        self._simulator, self._device, self._names, self._folder, self._known = simulator, device, names, folder, {}
+        self._simulator, self._device, self._folder, self._known = simulator, device, folder, {}
         self._pool = concurrent.futures.ThreadPoolExecutor(jobs)
         with open(simulator.clusters[device], encoding="utf-8") as file:
             self.text = file.read()
+        self.start = read_sustained(self.text, names)
 
     def residuals(self, rows, values):
         """log(simulated / published) of each row."""
@@ -60,7 +60,7 @@ class Evaluation:
         if key not in self._known:
             path = os.path.join(self._folder, f"numbers-{len(self._known)}.textproto")
             with open(path, "w", encoding="utf-8") as file:
-                file.write(write_sustained(self.text, dict(zip(self._names, values))))
+                file.write(write_sustained(self.text, dict(zip(self.start, values))))
             self._known[key] = ({}, self._simulator.on({self._device: path}))
         known, simulator = self._known[key]
         missing = [row for row in rows if id(row) not in known]
@@ -72,7 +72,7 @@ class Evaluation:
 
     def _report(self, values, residuals):
         """A line of progress."""
-        numbers = " ".join(f"{name}={value:.5g}" for name, value in zip(self._names, values))
+        numbers = " ".join(f"{name}={value:.5g}" for name, value in zip(self.start, values))
         print(f"{numbers}: {len(residuals)} rows, mean error {100 * statistics.mean(map(abs, residuals)):.2f} %", file=sys.stderr)
 
 
@@ -107,10 +107,10 @@ def find_largest_change(values, residuals, jacobian, weights, bounds):
     return worst
 
 
-def fit(rows, names, evaluation):
+def fit(rows, evaluation):
     """All that is printed, as a dictionary."""
     weights = weigh(rows)
-    start = list(read_sustained(evaluation.text, names).values())
+    names, start = list(evaluation.start), list(evaluation.start.values())
     bounds = find_bounds(start)
     values, residuals, jacobian = minimize(lambda x: evaluation.residuals(rows, x), start, weights, bounds)
     confidence = intervals(values, residuals, jacobian, weights)
@@ -153,10 +153,9 @@ def write(file, evaluation, found, device):
 def run(args, binaries):
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(binaries, args.keep or folder, dict(args.cluster))
-        rows = find_calibration_rows(args, simulator)
-        evaluation = Evaluation(simulator, args.device, args.numbers, folder, args.jobs)
         try:
-            found = fit(rows, args.numbers, evaluation)
+            evaluation = Evaluation(simulator, args.device, args.numbers, folder, args.jobs)
+            found = fit(find_calibration_rows(args, simulator), evaluation)
         except ValueError as error:
             sys.exit(f"tools/bench fit: {simulator.clusters[args.device]}: {error}")
         if args.write:

@@ -7,7 +7,8 @@ import math
 import statistics
 
 TOLERANCE = 1e-4  # of a number, relative
-LITTLE = 1e-4  # of the sum of squares
+LITTLE = 2e-3  # of the sum of squares
+HALVINGS = 3  # of a step that lessens nothing
 FAR = math.log(2)  # the longest step of a number
 
 # Two-sided 95 % points of Student's t by degrees of freedom; those between two entries take the smaller one's.
@@ -85,11 +86,11 @@ def bounded_step(jacobian, residuals, weights, logs, bounds):
     return [held[a] for a in range(len(logs))]
 
 
-def minimize(function, start, weights, bounds=None, most_steps=20, delta=0.02):
+def minimize(function, start, weights, bounds=None, most_steps=12, delta=0.02):
     """Numbers where the weighted squares are least within bounds (pairs), their residuals and their derivatives.
 
-    A step that does not lessen the squares is halved. Simulated times have corners, so the search ends where no step of TOLERANCE
-    lessens the squares, or one lessens them by less than LITTLE.
+    A step that does not lessen the squares is halved, up to HALVINGS times. Simulated times have corners, so the search ends where
+    none of these lessens the squares, where the step is below TOLERANCE, or where the squares lessen by less than LITTLE.
     """
     logs = [math.log(value) for value in start]
     log_bounds = [(math.log(low), math.log(high)) for low, high in bounds] if bounds else [(-math.inf, math.inf)] * len(logs)
@@ -99,13 +100,15 @@ def minimize(function, start, weights, bounds=None, most_steps=20, delta=0.02):
         jacobian = differentiate(function, logs, delta, residuals)
         step = bounded_step(jacobian, residuals, weights, logs, log_bounds)
         before = sum_squares(residuals, weights)
-        factor = min(1.0, FAR / max(FAR, *map(abs, step)))
-        while factor * max(map(abs, step)) > TOLERANCE:
+        longest = max(map(abs, step))
+        if longest < TOLERANCE:
+            break
+        for halvings in range(HALVINGS + 1):
+            factor = min(1.0, FAR / longest) / 2 ** halvings
             tried = [v + factor * s for v, s in zip(logs, step)]
             new = function(values(tried))
             if sum_squares(new, weights) < before:
                 break
-            factor /= 2
         else:
             break
         logs, residuals = tried, new

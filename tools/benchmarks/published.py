@@ -10,6 +10,7 @@ import concurrent.futures
 import dataclasses
 import json
 import os
+import re
 import sys
 import tempfile
 import textwrap
@@ -39,6 +40,8 @@ def add_row_flags(parser):
     parser.add_argument("--cluster", type=parse_cluster, action="append", default=[], metavar="KIND=FILE",
                         help=f"another cluster file for a kind of device: {', '.join(CLUSTERS)}; may be given for each")
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--without", type=re.compile, metavar="REGEX",
+                        help="leaves out rows whose table and name match, as '530B|529.6B'")
     parser.add_argument("--jobs", type=int, default=1, help="rows that are simulated at once")
     parser.add_argument("--keep", metavar="FOLDER", help="keeps compiled plans here, and takes those that are here already")
 
@@ -50,7 +53,8 @@ def add_flags(parser):
 
 
 def collect_rows(args):
-    return [row for table in args.tables for row in TABLES[table].rows(args)]
+    rows = [row for table in args.tables for row in TABLES[table].rows(args)]
+    return [row for row in rows if not (args.without and args.without.search(f"{row.table} {row.name}"))]
 
 
 @dataclasses.dataclass

@@ -33,14 +33,13 @@ SYSTEM = System(
     gradients=Fact("no data parallelism", "the paper, table 3"),
     recompute=Fact("none, attention (selective), or whole layers (full), as the row says", "the paper"),
     micro_batch=Fact("4 (22B) and 1 (530B)", "the paper, table 3"),
-    attention_library="unfused",
 )
 
 
 def make_step_row(name, heads, hidden, layers, pipe, gpus, batch, size, chunks, what, flags, recompute, published):
     interleaved = ("--schedule=interleaved", f"--chunks={chunks}") if chunks > 1 else ()
     plan = Plan(Model(layers, heads, hidden, SEQUENCE, VOCAB), "a100", make_mesh(pipe=pipe, tensor=TENSOR), batch, batch // size,
-                UNFUSED_MODEL, (*UNFUSED, *flags, *interleaved), attention_library=SYSTEM.attention_library)
+                UNFUSED_MODEL, (*UNFUSED, *flags, *interleaved))
     return row_of_plan(plan, gpus, recompute, "s a step", published, seconds_of, table=TABLE, model=name, name=f"{name} {what}",
                        tensor=TENSOR, system=SYSTEM)
 
@@ -54,7 +53,7 @@ def segment_seconds(simulation, segment):
 def make_layer_row(what, flags, recompute, segment, published):
     _, heads, hidden, _, _, _, _, size, *_ = STEPS[0]
     plans = [Plan(Model(layers, heads, hidden, SEQUENCE, VOCAB), "a100", f"tensor={TENSOR}", size, 1, UNFUSED_MODEL,
-                  (*UNFUSED, *flags), attention_library=SYSTEM.attention_library) for layers in (2, 3)]
+                  (*UNFUSED, *flags)) for layers in (2, 3)]
 
     def at_peak(recompute):  # ms of a layer's forward and backward
         two, three = (plan.model.step_flops(size, recompute) for plan in plans)

@@ -30,7 +30,6 @@ SYSTEM = System(
     gradients=Fact("reduced in f32", "assumed"),
     recompute=Fact("whole layers", "SC'21, section 3.5"),
     micro_batch=Fact("searched", "SC'21, section 5.1"),
-    attention_library="unfused",
 )
 
 
@@ -46,7 +45,7 @@ def make_rows(billions, heads, hidden, layers, tensor, pipe, gpus, batch, publis
     if pipe > 1:
         flags += ["--schedule=interleaved", f"--chunks={count_chunks(layers // pipe)}"]
     plans = {size: Plan(Model(layers, heads, hidden, 2048, 51200), "a100", make_mesh(pipe=pipe, data=data, tensor=tensor), batch,
-                        batch // (data * size), UNFUSED_MODEL, tuple(flags), attention_library=SYSTEM.attention_library)
+                        batch // (data * size), UNFUSED_MODEL, tuple(flags))
              for size in SEARCHED if batch % (data * size) == 0}
 
     def make_row(plan, name, counted):

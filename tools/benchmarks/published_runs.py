@@ -186,14 +186,15 @@ class Simulator:
 
     def _compile(self, plan, cluster):
         """The path of the compiled plan."""
-        path, refusal = (os.path.join(self.folder, plan.key() + end) for end in (".plan", ".refused"))
+        path, sizes, refusal = (os.path.join(self.folder, plan.key() + end) for end in (".plan", ".bytes", ".refused"))
         if os.path.exists(refusal):
             raise Refused(plan)
-        if os.path.exists(path):
+        if os.path.exists(path) and os.path.exists(sizes):
             return path
         graph, new = (f"{path}.{threading.get_ident()}.{end}" for end in ("graph", "new"))
         self._call(*plan.graph_args(), "--out=" + graph)
-        done = self._call("compile", "--graph=" + graph, *plan.compile_args(), "--cluster=" + cluster, "--out=" + new, check=False)
+        done = self._call("compile", "--graph=" + graph, *plan.compile_args(), "--cluster=" + cluster, "--out=" + new, "--format=json",
+                          check=False)
         os.remove(graph)
         if done.returncode != 0:
             if "a device has" not in done.stderr:
@@ -201,19 +202,26 @@ class Simulator:
             with open(refusal, "w", encoding="utf-8") as file:
                 file.write(done.stderr)
             raise Refused(plan)
+        with open(sizes, "w", encoding="utf-8") as file:
+            file.write(str(json.loads(done.stdout)["headline"]["bytes_a_device"]))
         os.replace(new, path)  # never half a plan under its name
         return path
 
+    def _cluster(self, plan):
+        return cluster_for(plan.attention_library, self.clusters[plan.device], self.folder)
+
     def _run(self, plan):
         """The JSON of `oneflow simulate`; raises Refused where a device has not the memory."""
-        cluster = cluster_for(plan.attention_library, self.clusters[plan.device], self.folder)
+        cluster = self._cluster(plan)
         path = self._compile(plan, cluster)
         done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, "--format=json", f"--steps={plan.steps}")
         return json.loads(done.stdout)
 
     def arena_bytes(self, plan):
         """What the plan needs of the device that needs the most."""
-        return max(stage["arena_bytes"] for stage in self.run(plan)["stages"])
+        path = self._compile(plan, self._cluster(plan))
+        with open(path.removesuffix(".plan") + ".bytes", encoding="utf-8") as file:
+            return int(file.read())
 
 
 def log_ratio(row, figure):

@@ -98,22 +98,24 @@ SYSTEM = System(
     gradients=Fact("no data parallelism; fp16, here bf16", SCRIPT),
     recompute=Fact("none", SCRIPT),
     micro_batch=Fact("6 (1.5B) and 1 (14.6B)", "the paper, table 3"),
-    attention_library="unfused",
 )
 
 
-def simulate_pipeline(simulator, name, vocab, equal, schedule, m):
-    """The JSON of `oneflow simulate` for a model of the paper: as it ran (the ends have a layer fewer), or all stages equal."""
+def make_plan(simulator, name, vocab, equal, schedule, m):
+    """The plan of a model of the paper: as it ran (the ends have a layer fewer), or all stages equal."""
     layers, heads, hidden, stages, size = MODELS[name]
     twice = 0
     if schedule == "ZB-2p":
-        more = simulate_pipeline(simulator, name, vocab, equal, "1F1B + P", m)
-        twice = max(stage["arena_bytes"] for stage in more["stages"])
+        twice = simulator.arena_bytes(make_plan(simulator, name, vocab, equal, "1F1B + P", m))
     # All equal: the layers of the ends make positions for interleaving, too, one each of three chunks.
     model = Model(layers + 2, heads, hidden, SEQUENCE, FEW_WORDS) if equal else Model(layers, heads, hidden, SEQUENCE, vocab)
     flags = (stage_layers(schedule, layers, stages, equal), *schedule_flags(simulator, schedule, stages, m, twice))
-    return simulator.run(Plan(model, "a100", f"pipe={stages}", size * m, m, UNFUSED_MODEL, (*UNFUSED, *flags), steps=3,
-                              attention_library=SYSTEM.attention_library))
+    return Plan(model, "a100", f"pipe={stages}", size * m, m, UNFUSED_MODEL, (*UNFUSED, *flags), steps=3)
+
+
+def simulate_pipeline(simulator, *of):
+    """The JSON of `oneflow simulate` for such a plan."""
+    return simulator.run(make_plan(simulator, *of))
 
 
 def make_rows(name, m, schedule, published, first, vocab):
