@@ -1,57 +1,172 @@
-"""Compares `oneflow simulate` with runs that papers report on A100-80G, and with a plain formula.
+"""Compares `oneflow simulate` with published runs on A100s and H100s, table by table, and with a share of the peak.
 
-One cluster (examples/clusters/a100.textproto) and one kind of graph for all rows; nothing is fitted to a row. The plain
-formula is the peak over the FLOPs, or a schedule's bubble for equal stages. Errors are of times: sim / published - 1.
+A row is simulated on the cluster file of its kind of device; --cluster=KIND=FILE takes another. An error is the simulated over
+the published time, minus 1. A peak's share is one number for all rows of a kind of device, fitted to them, at which all FLOPs
+of a step are computed: what a simulator must beat. --keep=FOLDER keeps the compiled plans: a second run only simulates. A kept
+plan has the layouts that suited the cluster file and the compiler of the first run; remove the folder when these change.
 """
+import argparse
+import concurrent.futures
 import dataclasses
 import json
-import statistics
+import os
+import re
+import sys
 import tempfile
+import textwrap
+import time
 
-from benchmarks import published_korthikanti, published_megatron, published_zero_bubble
-from benchmarks.published_runs import CLUSTER, Simulator
+from benchmarks import (published_korthikanti, published_megascale, published_megatron, published_megatron_core, published_mpt,
+                        published_nemo, published_zero_bubble)
+from benchmarks.published_errors import flat_errors, group_by, misranked, summarize
+from benchmarks.published_runs import BUBBLES, CLUSTERS, Refused, Simulator
 
 TARGETS = []
-BUBBLES = ("bubble", "bubble of the run")
-PAPERS = {"zero_bubble": published_zero_bubble, "megatron": published_megatron, "korthikanti": published_korthikanti}
+TABLES = {"zero_bubble": published_zero_bubble, "megatron": published_megatron, "korthikanti": published_korthikanti,
+          "mpt": published_mpt, "megatron_core": published_megatron_core, "nemo": published_nemo, "megascale": published_megascale}
+
+
+def parse_cluster(text):
+    """KIND=FILE as a pair."""
+    kind, _, file = text.partition("=")
+    if kind not in CLUSTERS or not os.path.exists(file):
+        raise argparse.ArgumentTypeError(f"{text!r} is not KIND=FILE, with a kind of {', '.join(CLUSTERS)} and a file that exists")
+    return kind, file
+
+
+def add_row_flags(parser):
+    """The flags that say which rows there are, and on which clusters."""
+    parser.add_argument("--vocab", type=int, default=32000, help="words of Zero Bubble's models")
+    parser.add_argument("--cluster", type=parse_cluster, action="append", default=[], metavar="KIND=FILE",
+                        help=f"another cluster file for a kind of device: {', '.join(CLUSTERS)}; may be given for each")
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--without", type=re.compile, metavar="REGEX",
+                        help="leaves out rows whose table and name match, as '530B|529.6B'")
+    parser.add_argument("--jobs", type=int, default=1, help="rows that are simulated at once")
+    parser.add_argument("--keep", metavar="FOLDER", help="keeps compiled plans here, and takes those that are here already")
 
 
 def add_flags(parser):
-    parser.add_argument("--vocab", type=int, default=32000, help="words of Zero Bubble's models")
-    parser.add_argument("--cluster", default=CLUSTER, help="another cluster file, to see what its constants do")
-    parser.add_argument("--papers", nargs="+", choices=PAPERS, default=list(PAPERS))
+    add_row_flags(parser)
+    parser.add_argument("--describe", action="store_true", help="prints what each published system does, and simulates nothing")
+    parser.add_argument("--slow", type=float, default=5, metavar="SECONDS", help="names rows that take longer to simulate")
 
 
-def print_bubbles(what, rows):
-    if rows:
-        print(f"{what}: simulated, published, of equal stages and free links; points too high")
-    for row in rows:
-        print(f"  {row.paper:12} {row.name:34} {row.simulated:8.4f} {row.published:8.4f} {row.plain:8.4f} "
-              f"{100 * (row.simulated - row.published):+6.1f}")
+def collect_rows(args):
+    rows = [row for table in args.tables for row in TABLES[table].rows(args)]
+    return [row for row in rows if not (args.without and args.without.search(f"{row.table} {row.name}"))]
 
 
-def print_times(rows):
-    print("simulated, published, plain formula; error of the time, the plain formula's")
-    for row in rows:
-        print(f"  {row.paper:12} {row.name:34} {row.what:14} {row.simulated:8.2f} {row.published:8.2f} {row.plain:8.2f} "
-              f"{100 * row.error():+6.1f} % {100 * row.error('plain'):+6.1f} %" + ("" if row.in_mean else "  (not in the mean)"))
-    counted = [row for row in rows if row.in_mean]
-    groups = {paper: [row for row in counted if row.paper == paper] for paper in dict.fromkeys(row.paper for row in rows)}
-    groups |= {"all": counted, "all but those of a layer": [row for row in counted if row.what != "ms"]}
-    for name, group in groups.items():
-        ours, plain = (statistics.mean(abs(row.error(of)) for row in group) for of in ("simulated", "plain"))
-        print(f"mean error of {len(group)} times, {name}: {100 * ours:.1f} %, of the plain formula {100 * plain:.1f} %")
+@dataclasses.dataclass
+class Result:
+    """A row and what is simulated for it."""
+    row: object
+    simulated: float
+    seconds: float  # that simulating took
+
+    def error(self):
+        """Of the time, relative; of a bubble, its difference."""
+        return self.simulated - self.row.published if self.row.unit in BUBBLES else self.row.ratio(self.simulated) - 1
+
+
+def simulate_row(simulator, row):
+    """The row's result; None, with a line if the row counts, where it needs more memory than a device has."""
+    begin = time.monotonic()
+    try:
+        return Result(row, row.simulate(simulator), time.monotonic() - begin)
+    except Refused:
+        if row.counted:
+            print(f"{row.table} {row.name}: left out: it needs more memory than a device has", file=sys.stderr)
+        return None
+
+
+def simulate_rows(simulator, rows, jobs):
+    """Results of the rows that fit into memory."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return [result for result in pool.map(lambda row: simulate_row(simulator, row), rows) if result]
+
+
+def describe(rows):
+    """Prints each system, and which rows it ran."""
+    for system, ran in group_by(rows, lambda row: row.system).items():
+        first, kinds = ran[0], sorted({row.device for row in ran})
+        print(f"{first.table}: {system.name}; {len(ran)} rows on {', '.join(kinds)}")
+        for name, fact in system.facts():
+            says = f"{name.replace('_', ' ')}: {fact.says} [{fact.source}]"
+            print(textwrap.fill(says, 120, initial_indent="  ", subsequent_indent="    "))
+        print(f"  library of attention: {system.attention_library or 'that of the cluster file'}")
+
+
+def print_table(table, results):
+    print(f"{table}: simulated, published; error")
+    for result in results:
+        row, bubble = result.row, result.row.unit in BUBBLES
+        error = f"{100 * result.error():+6.1f}" + (" points" if bubble else " %")
+        digits = 4 if bubble else 2
+        print(f"  {row.device} {row.name:34} {row.unit:17} {result.simulated:12,.{digits}f} {row.published:12,.{digits}f} {error}"
+              + ("" if row.counted or bubble else "  (not counted)"))
+
+
+def print_summary(name, errors):
+    s = summarize(errors)
+    print(f"  {name:38} {s['runs']:3} rows: mean error {100 * s['mean_absolute']:5.1f} %, signed {100 * s['mean']:+6.1f} %, "
+          f"1 sigma {100 * s['sigma']:4.1f} %")
+
+
+def split_name(row):
+    return f"{row.device}, " + ("tensor parallelism" if row.tensor > 1 else "no tensor parallelism")
+
+
+def summaries(results):
+    """Errors by group of rows: the kind of device, with and without tensor parallelism, the table."""
+    groups = group_by(results, lambda r: r.row.device) | group_by(results, lambda r: split_name(r.row))
+    groups |= group_by(results, lambda r: f"{r.row.device}, {r.row.table}")
+    return {name: groups[name] for name in sorted(groups)}
+
+
+def print_text(results, slow):
+    for table, of_table in group_by(results, lambda r: r.row.table).items():
+        print_table(table, of_table)
+    counted = [r for r in results if r.row.counted]
+    print("errors")
+    for name, group in summaries(counted).items():
+        print_summary(name, [r.error() for r in group])
+    print("one share of the peak for all rows of a kind of device, fitted to them")
+    for kind, group in group_by(counted, lambda r: r.row.device).items():
+        share, errors = flat_errors([r.row for r in group])
+        print_summary(f"{kind}, {100 * share:.1f} % of the peak", errors)
+    wrong, pairs = misranked([(r.row, r.simulated) for r in counted])
+    print(f"pairs of a table and a kind of device whose published shares of the peak differ by more than 10 %: {pairs}; "
+          f"ranked wrongly: {len(wrong)}")
+    for slower, faster in wrong:
+        print(f"  {slower.table}, {slower.device}: {faster.name} is faster than {slower.name}")
+    for r in results:
+        if r.seconds > slow:
+            print(f"slow: {r.row.table} {r.row.name} took {r.seconds:.1f} s")
+
+
+def make_json(results):
+    counted = [r for r in results if r.row.counted]
+    hidden = ("simulate", "system")
+    rows = [{**{k: v for k, v in vars(r.row).items() if k not in hidden}, "system": r.row.system.name, "simulated": r.simulated,
+             "error": r.error(), "seconds": r.seconds} for r in results]
+    flat = {}
+    for kind, group in group_by(counted, lambda r: r.row.device).items():
+        share, errors = flat_errors([r.row for r in group])
+        flat[kind] = {"share": share, **summarize(errors)}
+    wrong, pairs = misranked([(r.row, r.simulated) for r in counted])
+    return {"rows": rows, "errors": {name: summarize([r.error() for r in group]) for name, group in summaries(counted).items()},
+            "flat": flat, "pairs": pairs, "misranked": [[a.table, a.device, a.name, b.name] for a, b in wrong]}
 
 
 def run(args, binaries):
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        simulator = Simulator(binaries, folder, args.cluster)
-        for paper in args.papers:
-            rows += PAPERS[paper].rows(simulator, args)
-    if args.format == "json":
-        print(json.dumps([dataclasses.asdict(row) for row in rows]))
+    rows = collect_rows(args)
+    if args.describe:
+        describe(rows)
         return
-    for what in BUBBLES:
-        print_bubbles(what, [row for row in rows if row.what == what])
-    print_times([row for row in rows if row.what not in BUBBLES])
+    with tempfile.TemporaryDirectory() as folder:
+        results = simulate_rows(Simulator(binaries, args.keep or folder, dict(args.cluster)), rows, args.jobs)
+    if args.format == "json":
+        print(json.dumps(make_json(results)))
+    else:
+        print_text(results, args.slow)

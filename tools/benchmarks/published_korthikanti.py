@@ -2,9 +2,9 @@
 
 A layer is the difference between a model of three layers and one of two.
 """
-from benchmarks.published_runs import PEAK, Model, Row
+from benchmarks.published_runs import PEAKS, UNFUSED, UNFUSED_MODEL, Fact, Model, Plan, Row, System, make_mesh, row_of_plan, seconds_of
 
-PAPER = "Korthikanti"
+TABLE = "Korthikanti"
 SEQUENCE, VOCAB, TENSOR = 2048, 51200, 8
 FULL, SELECTIVE = ("--recompute=full",), ("--recompute=attention",)
 # With sequence parallelism the backward gathers again what the forward gathered.
@@ -22,20 +22,26 @@ LAYER = [
     ("selective", SELECTIVE, "selective", 7.7, 13.2),
     ("selective, SP", SELECTIVE_SP, "selective", 7.2, 13.1),
 ]
+SYSTEM = System(
+    name="Megatron-LM of 2022",
+    kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax; here separate",
+                 "assumed: as SC'21 says of Megatron-LM"),
+    attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory", "the paper's counts of bytes"),
+    overlaps=Fact("tensor-parallel all-reduces of the backward, with gradients of weights",
+                  "Megatron-LM, async_tensor_model_parallel_allreduce, February 2022"),
+    optimizer=Fact("Adam, states on every data-parallel rank", "assumed; these runs have one such rank"),
+    gradients=Fact("no data parallelism", "the paper, table 3"),
+    recompute=Fact("none, attention (selective), or whole layers (full), as the row says", "the paper"),
+    micro_batch=Fact("4 (22B) and 1 (530B)", "the paper, table 3"),
+)
 
 
-def step_rows(simulator):
-    found = []
-    for name, heads, hidden, layers, pipe, gpus, batch, size, chunks, full, selective in STEPS:
-        model = Model(layers, heads, hidden, SEQUENCE, VOCAB)
-        mesh = f"pipe={pipe},tensor={TENSOR}" if pipe > 1 else f"tensor={TENSOR}"
-        interleaved = ["--schedule=interleaved", f"--chunks={chunks}"] if chunks > 1 else []
-        for what, flags, recompute, seconds in [("full recompute", FULL, "full", full),
-                                                ("selective, SP", SELECTIVE_SP, "selective", selective)]:
-            step = simulator.simulate(model, mesh, batch, batch // size, *flags, *interleaved)
-            found.append(Row(PAPER, f"{name} {what}", "s a step", seconds, step["step_seconds"],
-                             model.plain_seconds(batch, gpus, recompute)))
-    return found
+def make_step_row(name, heads, hidden, layers, pipe, gpus, batch, size, chunks, what, flags, recompute, published):
+    interleaved = ("--schedule=interleaved", f"--chunks={chunks}") if chunks > 1 else ()
+    plan = Plan(Model(layers, heads, hidden, SEQUENCE, VOCAB), "a100", make_mesh(pipe=pipe, tensor=TENSOR), batch, batch // size,
+                UNFUSED_MODEL, (*UNFUSED, *flags, *interleaved))
+    return row_of_plan(plan, gpus, recompute, "s a step", published, seconds_of, table=TABLE, model=name, name=f"{name} {what}",
+                       tensor=TENSOR, system=SYSTEM)
 
 
 def segment_seconds(simulation, segment):
@@ -44,19 +50,30 @@ def segment_seconds(simulation, segment):
     return next(end - begin for name, _, _, begin, end in stream["blocks"] if name == segment)
 
 
-def layer_rows(simulator):
-    found = []
+def make_layer_row(what, flags, recompute, segment, published):
     _, heads, hidden, _, _, _, _, size, *_ = STEPS[0]
-    two, three = (Model(layers, heads, hidden, SEQUENCE, VOCAB) for layers in (2, 3))
-    for what, flags, recompute, forward, backward in LAYER:
-        runs = [simulator.simulate(model, f"tensor={TENSOR}", size, 1, *flags) for model in (two, three)]
-        whole = 1e3 * (three.plain_seconds(size, TENSOR, recompute) - two.plain_seconds(size, TENSOR, recompute))
-        plain = 1e3 * (three.plain_seconds(size, TENSOR) - two.plain_seconds(size, TENSOR)) / 3
-        for segment, published, formula in [("F", forward, plain), ("B", backward, whole - plain)]:
-            ms = 1e3 * (segment_seconds(runs[1], segment) - segment_seconds(runs[0], segment))
-            found.append(Row(PAPER, f"22B layer, {what}, {segment}", "ms", published, ms, formula))
+    plans = [Plan(Model(layers, heads, hidden, SEQUENCE, VOCAB), "a100", f"tensor={TENSOR}", size, 1, UNFUSED_MODEL,
+                  (*UNFUSED, *flags)) for layers in (2, 3)]
+
+    def at_peak(recompute):  # ms of a layer's forward and backward
+        two, three = (plan.model.step_flops(size, recompute) for plan in plans)
+        return 1e3 * (three - two) / TENSOR / PEAKS["a100"]
+
+    forward = at_peak("none") / 3
+
+    def simulate(simulator):
+        two, three = (segment_seconds(simulator.run(plan), segment) for plan in plans)
+        return 1e3 * (three - two)
+
+    return Row(TABLE, "22B layer", f"22B layer, {what}, {segment}", "a100", TENSOR, "ms", published,
+               forward if segment == "F" else at_peak(recompute) - forward, SYSTEM, simulate)
+
+
+def rows(args):
+    found = []
+    for *sizes, full, selective in STEPS:
+        found.append(make_step_row(*sizes, "full recompute", FULL, "full", full))
+        found.append(make_step_row(*sizes, "selective, SP", SELECTIVE_SP, "selective", selective))
+    for what, flags, recompute, *times in LAYER:
+        found += [make_layer_row(what, flags, recompute, segment, ms) for segment, ms in zip("FB", times)]
     return found
-
-
-def rows(simulator, args):
-    return step_rows(simulator) + layer_rows(simulator)

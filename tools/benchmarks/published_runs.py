@@ -1,20 +1,51 @@
-"""Simulates a run that a paper reports: the same cluster, graph options and flags for all papers.
+"""Rows of published runs, and how they are simulated.
 
-The cluster is examples/clusters/a100.textproto. Published systems keep all activations in 16 bits, write attention's
-probabilities to memory, and train with dropout whose masks they store.
+A row has a published figure, the system that ran it, and a function that simulates it. All figures of time are errors of the
+time of a step: a rate that is too high is a time that is too short.
 """
+import collections
 import dataclasses
 import functools
+import hashlib
 import json
+import math
 import os
+import re
 import subprocess
+import threading
+import typing
 
 from benchmarks.sides import ROOT
 
-CLUSTER = os.path.join(ROOT, "examples/clusters/a100.textproto")
-MODEL_FLAGS = ("--attention=unfused", "--dropout=0.1", "--masks=stored", "--tied=false")
-PLAN_FLAGS = ("--precision=bf16", "--residual=bf16", "--fuse=false", "--keep_axis_order")
-PEAK = 312e12  # FLOP/s, A100 in bf16
+CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in ("a100", "h100")}
+PEAKS = {"a100": 312e12, "h100": 989e12}  # FLOP/s in bf16, dense
+RATES = ("samples/GPU/s", "TFLOP/s", "tokens/s/GPU")  # units of which more is faster
+BUBBLES = ("bubble", "bubble of the run")
+BF16 = ("--precision=bf16", "--keep_axis_order")
+# Systems of 2021 to 2023 on A100s: all activations in 16 bits, attention's probabilities in memory, masks of dropout stored.
+UNFUSED_MODEL = ("--attention=unfused", "--dropout=0.1", "--masks=stored", "--tied=false")
+UNFUSED = (*BF16, "--residual=bf16", "--fuse=false")
+
+# What a system does, and the source that says so: a document, a file, or "assumed".
+Fact = collections.namedtuple("Fact", "says source")
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """What a published system does that decides how long a step takes. Each field but the first and the last is a Fact."""
+    name: str
+    kernels: Fact
+    attention: Fact
+    overlaps: Fact
+    optimizer: Fact
+    gradients: Fact
+    recompute: Fact
+    micro_batch: Fact
+    attention_library: str = ""  # of the device; empty: the one that the cluster file names
+
+    def facts(self):
+        """Names and facts, in the order of the fields."""
+        return [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self) if isinstance(getattr(self, f.name), Fact)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,52 +65,165 @@ class Model:
         head = 6 * sequences * s * h * v
         return 3 * forward + head + {"none": 0, "selective": core, "full": forward}[recompute]
 
-    def plain_seconds(self, sequences, gpus, recompute="none"):
-        """Seconds of a step by the plain formula: all FLOPs at the peak of all GPUs."""
-        return self.step_flops(sequences, recompute) / gpus / PEAK
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is compiled and simulated: flags of `oneflow model gpt` besides the sizes, and of `oneflow compile`."""
+    model: Model
+    device: str  # a key of CLUSTERS
+    mesh: str
+    batch: int
+    micro_batches: int
+    model_flags: tuple
+    flags: tuple
+    steps: int = 2
+    attention_library: str = ""
+
+    def graph_args(self):
+        sizes = [f"--{name}={value}" for name, value in dataclasses.asdict(self.model).items()]
+        return ["model", "gpt", *sizes, *self.model_flags]
+
+    def compile_args(self):
+        return ["--mesh=" + self.mesh, f"--batch={self.batch}", f"--micro_batches={self.micro_batches}", *self.flags]
+
+    def key(self):
+        """A name of the compiled plan's file, by all that it is made of but the cluster file."""
+        made_of = json.dumps([self.device, self.graph_args(), self.compile_args()])
+        return hashlib.sha256(made_of.encode()).hexdigest()[:24]
+
+
+def seconds_of(seconds, flops):
+    """The figure of a row that is published as a time."""
+    return seconds
+
+
+def make_mesh(**degrees):
+    """The value of --mesh, outermost axis first; axes of one device are left out."""
+    return ",".join(f"{axis}={degree}" for axis, degree in degrees.items() if degree > 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A published figure beside ours. Seconds are of a step (or of what `what` says)."""
-    paper: str
+    """A published figure, and a function of a Simulator that returns ours in the same unit."""
+    table: str
+    model: str  # rows of one table and model are left out of a fit together
     name: str
-    what: str  # the unit in which it is published
+    device: str
+    tensor: int  # devices that split a tensor
+    unit: str
     published: float
-    simulated: float
-    plain: float
-    in_mean: bool = True  # of step times
+    at_peak: float  # what all FLOPs at the peak of all devices would give, in the same unit
+    system: System
+    simulate: typing.Callable
+    counted: bool = True  # in means and in fits
 
-    def error(self, of="simulated"):
-        """The error of the time: a rate that is too high is a time that is too short."""
-        ratio = getattr(self, of) / self.published
-        return (1 / ratio if self.what in ("samples/GPU/s", "TFLOP/s") else ratio) - 1
+    def ratio(self, figure):
+        """The time that a figure means over the published time."""
+        return self.published / figure if self.unit in RATES else figure / self.published
+
+
+def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
+    """A row whose figure is a function of the seconds of one plan's step, and of the formula's FLOPs of a step."""
+    flops = plan.model.step_flops(plan.batch, recompute)
+    at_peak = measure(flops / gpus / PEAKS[plan.device], flops)
+
+    def simulate(simulator):
+        return measure(simulator.run(plan)["step_seconds"], flops)
+
+    return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate, **fields)
+
+
+def cluster_for(attention_library, file, folder):
+    """A copy of a cluster file whose device has this library for attention; the file itself if none is asked for.
+
+    A file that names no library stays as it is.
+    """
+    with open(file, encoding="utf-8") as opened:
+        text = opened.read()
+    library = re.compile(r'^(\s*attention_library:\s*)"[^"]*"', re.M)
+    if not attention_library or not library.search(text):
+        return file
+    text = library.sub(rf'\1"{attention_library}"', text)
+    path = os.path.join(folder, "cluster-" + hashlib.sha256(text.encode()).hexdigest()[:16] + ".textproto")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
+    return path
+
+
+class Refused(Exception):
+    """A plan needs more memory than a device has."""
 
 
 class Simulator:
-    """Compiles and simulates in a folder."""
+    """Compiles plans in a folder, once each, and simulates them on the cluster files of their devices.
 
-    def __init__(self, binaries, folder, cluster):
-        self.oneflow = os.path.join(binaries, "tools/oneflow/oneflow")
-        self.folder, self.cluster = folder, "--cluster=" + os.path.abspath(cluster)
+    Plans that are already in the folder are taken from there: their layouts are those of the cluster file that they were
+    compiled for, and of the compiler that made them.
+    """
 
-    def _run(self, *args, check=True):
-        return subprocess.run([self.oneflow, *args], cwd=self.folder, check=check, capture_output=True, text=True)
+    def __init__(self, binaries, folder, clusters=None):
+        self._binaries = binaries
+        self.folder = os.path.abspath(folder)
+        self.clusters = {kind: os.path.abspath(file) for kind, file in {**CLUSTERS, **(clusters or {})}.items()}
+        self.run = functools.cache(self._run)
+        os.makedirs(self.folder, exist_ok=True)
 
-    @functools.cache
-    def _graph(self, model):
-        path = os.path.join(self.folder, "-".join(map(str, dataclasses.astuple(model))) + ".textproto")
-        shape = [f"--{name}={value}" for name, value in dataclasses.asdict(model).items()]
-        self._run("model", "gpt", *shape, *MODEL_FLAGS, "--out=" + path)
+    def on(self, clusters):
+        """A simulator of the same folder with other cluster files."""
+        return Simulator(self._binaries, self.folder, {**self.clusters, **clusters})
+
+    def memory_bytes(self, device):
+        """The memory of one device."""
+        with open(self.clusters[device], encoding="utf-8") as file:
+            return int(re.search(r"memory_bytes: (\d+)", file.read())[1])
+
+    def _call(self, *args, check=True):
+        oneflow = os.path.join(self._binaries, "tools/oneflow/oneflow")
+        done = subprocess.run([oneflow, *args], cwd=self.folder, capture_output=True, text=True)
+        if check and done.returncode != 0:
+            raise RuntimeError(f"oneflow {' '.join(args)}: {done.stderr}")
+        return done
+
+    def _compile(self, plan, cluster):
+        """The path of the compiled plan."""
+        path, sizes, refusal = (os.path.join(self.folder, plan.key() + end) for end in (".plan", ".bytes", ".refused"))
+        if os.path.exists(refusal):
+            raise Refused(plan)
+        if os.path.exists(path) and os.path.exists(sizes):
+            return path
+        graph, new = (f"{path}.{threading.get_ident()}.{end}" for end in ("graph", "new"))
+        self._call(*plan.graph_args(), "--out=" + graph)
+        done = self._call("compile", "--graph=" + graph, *plan.compile_args(), "--cluster=" + cluster, "--out=" + new, "--format=json",
+                          check=False)
+        os.remove(graph)
+        if done.returncode != 0:
+            if "a device has" not in done.stderr:
+                raise RuntimeError(f"{plan}: {done.stderr}")
+            with open(refusal, "w", encoding="utf-8") as file:
+                file.write(done.stderr)
+            raise Refused(plan)
+        with open(sizes, "w", encoding="utf-8") as file:
+            file.write(str(json.loads(done.stdout)["headline"]["bytes_a_device"]))
+        os.replace(new, path)  # never half a plan under its name
         return path
 
-    def simulate(self, model, mesh, batch, micro_batches, *flags, steps=2):
-        """The JSON of `oneflow simulate`; None where a device has not the memory."""
-        plan = self._run("compile", "--graph=" + self._graph(model), "--mesh=" + mesh, f"--batch={batch}",
-                         f"--micro_batches={micro_batches}", self.cluster, "--out=gpt.plan", *PLAN_FLAGS, *flags, check=False)
-        if plan.returncode != 0:
-            if "a device has" in plan.stderr:
-                return None
-            raise RuntimeError(f"{model} on {mesh}: {plan.stderr}")
-        done = self._run("simulate", "--plan=gpt.plan", self.cluster, "--format=json", f"--steps={steps}")
+    def _cluster(self, plan):
+        return cluster_for(plan.attention_library, self.clusters[plan.device], self.folder)
+
+    def _run(self, plan):
+        """The JSON of `oneflow simulate`; raises Refused where a device has not the memory."""
+        cluster = self._cluster(plan)
+        path = self._compile(plan, cluster)
+        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, "--format=json", f"--steps={plan.steps}")
         return json.loads(done.stdout)
+
+    def arena_bytes(self, plan):
+        """What the plan needs of the device that needs the most."""
+        path = self._compile(plan, self._cluster(plan))
+        with open(path.removesuffix(".plan") + ".bytes", encoding="utf-8") as file:
+            return int(file.read())
+
+
+def log_ratio(row, figure):
+    """The logarithm of the simulated over the published time."""
+    return math.log(row.ratio(figure))

@@ -12,9 +12,9 @@ beside them stands what the stages of the run idle on average.
 """
 import os
 
-from benchmarks.published_runs import PEAK, Model, Row
+from benchmarks.published_runs import PEAKS, UNFUSED, UNFUSED_MODEL, Fact, Model, Plan, Row, System
 
-PAPER = "Zero Bubble"
+TABLE = "Zero Bubble"
 SEQUENCE, CHUNKS = 1024, 3
 NO_BARRIER = ("--global_norm=false", "--clip=0")  # updates do not wait for the norm: its "post-validation"
 # name, layers, heads, hidden, stages, sequences a micro-batch
@@ -58,6 +58,16 @@ def stage_layers(schedule, layers, stages, equal):
     return "--stage_layers=" + ",".join(map(str, ends + [each] * (positions - 2) + ends))
 
 
+def write_order(folder, stages, m, extra):
+    """A file with an order by hand, named by what it says; its path."""
+    orders = [" ".join(by_hand(stages, stage, m, extra)) for stage in range(stages)]
+    text = "".join(f'stage {{ task: "{order}" }}\n' for order in orders)
+    path = os.path.join(folder, f"order-{stages}-{m}-{extra}.textproto")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return os.path.basename(path)
+
+
 def schedule_flags(simulator, schedule, stages, m, twice):
     """The flags for a schedule of the paper; twice: the bytes that 1F1B takes if it saves P more."""
     if schedule == "interleaved":
@@ -67,11 +77,7 @@ def schedule_flags(simulator, schedule, stages, m, twice):
     if schedule == "1F1B + P":
         return ("--schedule=1f1b", f"--extra_in_flight={stages}")
     if schedule in ("ZB-H1", "ZB-H2"):
-        extra = 0 if schedule == "ZB-H1" else stages - 1
-        with open(os.path.join(simulator.folder, "order.textproto"), "w", encoding="utf-8") as file:
-            for stage in range(stages):
-                file.write(f'stage {{ task: "{" ".join(by_hand(stages, stage, m, extra))}" }}\n')
-        return ("--order=order.textproto", *NO_BARRIER)
+        return ("--order=" + write_order(simulator.folder, stages, m, 0 if schedule == "ZB-H1" else stages - 1), *NO_BARRIER)
     more = ("--fill_memory", f"--memory={twice}") if schedule == "ZB-2p" else ()
     return ("--schedule=zero_bubble", *NO_BARRIER, *more)
 
@@ -82,40 +88,60 @@ def plain_bubble(schedule, stages, m):
     return idle / (3 * m + idle)
 
 
-class Pipeline:
-    """The stages of one of the paper's models: as it ran (the ends have a layer fewer), or all equal."""
-
-    def __init__(self, simulator, name, vocab, equal):
-        self._simulator, self._name, self._equal = simulator, name, equal
-        layers, heads, hidden, _, _ = MODELS[name]
-        # All equal: the layers of the ends make positions for interleaving, too, one each of three chunks.
-        self.model = Model(layers + 2, heads, hidden, SEQUENCE, FEW_WORDS) if equal else Model(layers, heads, hidden, SEQUENCE, vocab)
-
-    def simulate(self, schedule, m):
-        """The JSON of `oneflow simulate`."""
-        twice = 0
-        if schedule == "ZB-2p":
-            twice = max(stage["arena_bytes"] for stage in self.simulate("1F1B + P", m)["stages"])
-        layers, _, _, stages, size = MODELS[self._name]
-        flags = schedule_flags(self._simulator, schedule, stages, m, twice)
-        placed = stage_layers(schedule, layers, stages, self._equal)
-        return self._simulator.simulate(self.model, f"pipe={stages}", size * m, m, placed, *flags, steps=3)
+SCRIPT = "sail-sg/zero-bubble-pipeline-parallelism, examples/pretrain_zero_bubble.sh"
+SYSTEM = System(
+    name="Zero Bubble's Megatron-LM of 2023",
+    kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax; here separate", "assumed: Megatron-LM's defaults"),
+    attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory", SCRIPT + ", no --use-flash-attn"),
+    overlaps=Fact("sends and receives of zero bubble; here of all schedules", "the paper, section 4"),
+    optimizer=Fact("Adam; updates of zero bubble do not wait for the norm (post-validation)", "the paper, section 4"),
+    gradients=Fact("no data parallelism; fp16, here bf16", SCRIPT),
+    recompute=Fact("none", SCRIPT),
+    micro_batch=Fact("6 (1.5B) and 1 (14.6B)", "the paper, table 3"),
+)
 
 
-def rows(simulator, args):
+def make_plan(simulator, name, vocab, equal, schedule, m):
+    """The plan of a model of the paper: as it ran (the ends have a layer fewer), or all stages equal."""
+    layers, heads, hidden, stages, size = MODELS[name]
+    twice = 0
+    if schedule == "ZB-2p":
+        twice = simulator.arena_bytes(make_plan(simulator, name, vocab, equal, "1F1B + P", m))
+    # All equal: the layers of the ends make positions for interleaving, too, one each of three chunks.
+    model = Model(layers + 2, heads, hidden, SEQUENCE, FEW_WORDS) if equal else Model(layers, heads, hidden, SEQUENCE, vocab)
+    flags = (stage_layers(schedule, layers, stages, equal), *schedule_flags(simulator, schedule, stages, m, twice))
+    return Plan(model, "a100", f"pipe={stages}", size * m, m, UNFUSED_MODEL, (*UNFUSED, *flags), steps=3)
+
+
+def simulate_pipeline(simulator, *of):
+    """The JSON of `oneflow simulate` for such a plan."""
+    return simulator.run(make_plan(simulator, *of))
+
+
+def make_rows(name, m, schedule, published, first, vocab):
+    layers, heads, hidden, stages, size = MODELS[name]
+
+    def bubble(equal):
+        return lambda simulator: simulate_pipeline(simulator, name, vocab, equal, schedule, m)["bubble"]
+
+    def samples(simulator):
+        return size * m / stages / simulate_pipeline(simulator, name, vocab, False, schedule, m)["step_seconds"]
+
+    def make_row(unit, figure, at_peak, simulate, counted):
+        return Row(TABLE, name, f"{name} m={m} {schedule}", "a100", 1, unit, figure, at_peak, SYSTEM, simulate, counted)
+
     found = []
-    for name, (_, _, _, stages, size) in MODELS.items():
-        ran, equal = (Pipeline(simulator, name, args.vocab, equal) for equal in (False, True))
-        plain = PEAK / ran.model.step_flops(1)
-        for m, published in SAMPLES[name].items():
-            first = m == min(SAMPLES[name])
-            for schedule in BUBBLES[name] if first else published:
-                step = ran.simulate(schedule, m)
-                run = f"{name} m={m} {schedule}"
-                if first:
-                    bubbles = {"bubble": equal.simulate(schedule, m)["bubble"], "bubble of the run": step["bubble"]}
-                    found += [Row(PAPER, run, what, BUBBLES[name][schedule], bubble, plain_bubble(schedule, stages, m), in_mean=False)
-                              for what, bubble in bubbles.items()]
-                if schedule in published:
-                    found.append(Row(PAPER, run, "samples/GPU/s", published[schedule], size * m / stages / step["step_seconds"], plain))
+    if first:
+        plain = plain_bubble(schedule, stages, m)
+        found += [make_row(unit, BUBBLES[name][schedule], plain, bubble(unit == "bubble"), False)
+                  for unit in ("bubble", "bubble of the run")]
+    if schedule in published:
+        at_peak = PEAKS["a100"] / Model(layers, heads, hidden, SEQUENCE, vocab).step_flops(1)
+        found.append(make_row("samples/GPU/s", published[schedule], at_peak, samples, True))
     return found
+
+
+def rows(args):
+    return [row for name in MODELS for m, published in SAMPLES[name].items()
+            for schedule in (BUBBLES[name] if m == min(SAMPLES[name]) else published)
+            for row in make_rows(name, m, schedule, published, m == min(SAMPLES[name]), args.vocab)]
