@@ -8,6 +8,7 @@ import statistics
 
 TOLERANCE = 1e-4  # of a number, relative
 LITTLE = 5e-3  # of the sum of squares
+FARTHEST = math.log(1e9)  # half an interval: such a number is not determined
 HALVINGS = 3  # of a step that lessens nothing
 FAR = math.log(2)  # the longest step of a number
 
@@ -129,7 +130,7 @@ def intervals(values, residuals, jacobian, weights):
     found = []
     for a, value in enumerate(values):
         unit = [float(b == a) for b in range(len(values))]
-        half = student_95(freedom) * math.sqrt(variance * solve(normal, unit)[a])
+        half = min(FARTHEST, student_95(freedom) * math.sqrt(variance * solve(normal, unit)[a]))
         found.append((value * math.exp(-half), value * math.exp(half)))
     return found
 
