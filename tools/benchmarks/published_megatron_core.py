@@ -15,7 +15,7 @@ RUNS = [
 MICRO_BATCH = 1
 MODEL_FLAGS = ("--tied=true",)
 # The backward gathers again what sequence parallelism split, as Megatron-LM does.
-FLAGS = (*BF16, "--residual=bf16", "--shard=states", "--sequence_parallel", "--recompute=gather")
+FLAGS = (*BF16, "--residual=bf16", "--shard=states", "--sequence_parallel", "--recompute=gather", "--bucket_bytes=192MB")
 SYSTEM = System(
     name="Megatron-Core 0.5 to 0.7 with Transformer Engine",
     kernels=Fact("fused: bias and gelu, bias, dropout and sum, layer norm; here gelu within a product",
