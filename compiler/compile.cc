@@ -83,6 +83,9 @@ proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
   return cluster;
 }
 
+// The pass after which a graph has all its exchanges.
+constexpr std::string_view kBoxes = "insert_boxing";
+
 // The mesh with its axes by `order`. The exchanges of the first program decide, boxed for equal
 // links: boxed for unequal links, it would exchange little along whatever axis crosses the slow
 // ones, and that axis would stay there.
@@ -95,7 +98,7 @@ absl::StatusOr<Mesh> WithAxes(AxisOrder order, const GraphSource& source, Compil
                    DraftPrograms(logical, options, schedule.rule));
   ProgramDraft& first = drafts.front();
   RETURN_IF_ERROR(
-      Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
+      Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first, kBoxes),
                absl::StrCat("program ", first.lower.name)));
   return order(first.graph, cluster, first.lower.micro_batches,
                first.lower.overlap ? options.bucket_bytes : 0);
