@@ -124,13 +124,10 @@ Layout AssignOffsets(const StageLifetimes& stage, const std::vector<FrameLayout>
 
 // Frames are used only where they save a hundredth of the bytes: the proof finds a steady state
 // only after all frames have had their turn, so many frames that save little would make it slower.
-// They cannot where that is below `bound`, which no layout is.
 // Joins are tried only without rings, and only if the best layout so far exceeds `bound` by a
 // fiftieth.
 Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
   Layout plain = AssignOffsets(stage, {}, bound);
-  const int64_t worth_frames = plain.bytes - plain.bytes / 100;
-  if (worth_frames <= bound) return plain;
   std::optional<Layout> best;
   const auto try_frames = [&](const std::vector<BufferRing>& rings, FrameJoin join = {}) {
     for (const bool longer : {false, true}) {
@@ -147,7 +144,8 @@ Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
   } else if (std::min(best ? best->bytes : plain.bytes, plain.bytes) > bound + bound / 50) {
     for (const FrameJoin& join : FrameJoins(stage)) try_frames({}, join);
   }
-  return best && best->bytes < worth_frames ? *std::move(best) : std::move(plain);
+  return best && best->bytes < plain.bytes - plain.bytes / 100 ? *std::move(best)
+                                                               : std::move(plain);
 }
 
 // A GPU's host arena may be empty; a CPU device has one where something is in it.
