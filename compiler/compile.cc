@@ -83,10 +83,17 @@ proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
   return cluster;
 }
 
-// The mesh with its axes by `order`. The exchanges of the first program decide, boxed for equal
+// The pass after which a graph has all its exchanges.
+constexpr std::string_view kBoxes = "insert_boxing";
+
+bool OrdersAxes(const CompileOptions& options) {
+  return !options.keep_axis_order && options.cluster.level_size() > 1;
+}
+
+// The mesh with its axes ordered. The exchanges of the first program decide, boxed for equal
 // links: boxed for unequal links, it would exchange little along whatever axis crosses the slow
 // ones, and that axis would stay there.
-absl::StatusOr<Mesh> WithAxes(AxisOrder order, const GraphSource& source, CompileOptions options,
+absl::StatusOr<Mesh> WithAxes(const GraphSource& source, CompileOptions options,
                               const Schedule& schedule) {
   const proto::Cluster cluster = options.cluster;
   options.cluster = Flat(std::move(options.cluster), options.mesh);
@@ -95,10 +102,10 @@ absl::StatusOr<Mesh> WithAxes(AxisOrder order, const GraphSource& source, Compil
                    DraftPrograms(logical, options, schedule.rule));
   ProgramDraft& first = drafts.front();
   RETURN_IF_ERROR(
-      Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first),
+      Annotate(RunFrontEnd(logical, PlanHeader(source.graph, options, schedule), &first, kBoxes),
                absl::StrCat("program ", first.lower.name)));
-  return order(first.graph, cluster, first.lower.micro_batches,
-               first.lower.overlap ? options.bucket_bytes : 0);
+  return OrderAxes(first.graph, cluster, first.lower.micro_batches,
+                   first.lower.overlap ? options.bucket_bytes : 0);
 }
 
 // The note for `explain` where the axes were given another order.
@@ -163,6 +170,22 @@ absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptio
   return boxed;
 }
 
+// The front end with the stages where they cost least: `options` have a mesh with the stages
+// outermost, and get the one of the result. The layouts and the exchanges of a stage are those of
+// one stage alone, so they are the same wherever the stages are: one front end tells where they
+// belong, and it is usually the one whose graphs are kept.
+absl::StatusOr<Boxed> RunPlacedFrontEnds(const GraphSource& source, const Schedule& schedule,
+                                         CompileOptions* options) {
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, *options, schedule));
+  if (!OrdersAxes(*options) || options->mesh.stages() < 2) return boxed;
+  const ProgramDraft& first = boxed.drafts.front();
+  Mesh placed = PlaceStages(first.graph, options->cluster, first.lower.micro_batches,
+                            first.lower.overlap ? options->bucket_bytes : 0);
+  if (placed == options->mesh) return boxed;
+  options->mesh = std::move(placed);
+  return RunFrontEnds(source, *options, schedule);
+}
+
 // The back end: actors and registers, in which order, in how many slots, in which bytes.
 absl::StatusOr<proto::Plan> WithPrograms(const Boxed& boxed, const CompileOptions& options,
                                          Schedule schedule) {
@@ -206,9 +229,10 @@ bool CopiesAhead(const std::vector<ProgramDraft>& drafts) {
   });
 }
 
-absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& options,
+absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& given,
                                           const Schedule& schedule, const Mesh& written) {
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, options, schedule));
+  CompileOptions options = given;
+  ASSIGN_OR_RETURN(Boxed boxed, RunPlacedFrontEnds(source, schedule, &options));
   auto& [drafts, plan, ids] = boxed;
   if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
   if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
@@ -268,25 +292,21 @@ CompileOptions ForOrder(CompileOptions options) {
 }
 
 // The options with the axes of the mesh in the order that suits the cluster: those of a stage as
-// they would stand if it were the only one, and the stages where they cost least.
+// they would stand if it were the only one, and the stages outermost, until they are placed.
 absl::StatusOr<CompileOptions> WithOrderedAxes(const GraphSource& source,
-                                               const CompileOptions& options,
-                                               const Schedule& schedule) {
+                                               const CompileOptions& options) {
   CompileOptions ordered = options;
-  if (options.keep_axis_order || options.cluster.level_size() < 2) return ordered;
+  if (!OrdersAxes(options)) return ordered;
   const CompileOptions one = ForOrder(options);
   ordered.mesh = one.mesh;
   if (one.mesh.axes.size() > 1) {
     GraphSource of_one = source;
     for (proto::Op& op : *of_one.graph.mutable_op()) op.clear_stage();
     ASSIGN_OR_RETURN(const Schedule alone, MakeSchedule(one.train, /*stages=*/1));
-    ASSIGN_OR_RETURN(ordered.mesh, WithAxes(OrderAxes, of_one, one, alone));
+    ASSIGN_OR_RETURN(ordered.mesh, WithAxes(of_one, one, alone));
   }
   if (const int axis = options.mesh.stage_axis(); axis >= 0) {
     ordered.mesh.axes.insert(ordered.mesh.axes.begin(), options.mesh.axes[axis]);
-  }
-  if (options.mesh.stages() > 1 && !one.mesh.axes.empty()) {
-    ASSIGN_OR_RETURN(ordered.mesh, WithAxes(PlaceStages, source, ordered, schedule));
   }
   return ordered;
 }
@@ -314,7 +334,7 @@ absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
 
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
-  ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
+  ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options));
   absl::StatusOr<proto::Plan> plan = CompileOnMesh(source, ordered, schedule, options.mesh);
   if (!absl::IsResourceExhausted(plan.status())) return plan;
   return WithLayoutsThatFit(plan.status(), source, options, ordered, schedule);
@@ -336,7 +356,10 @@ absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOp
                       absl::StrCat("use ", absl::StrJoin(names, ", ")));
   }
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
-  ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options, schedule));
+  ASSIGN_OR_RETURN(CompileOptions ordered, WithOrderedAxes(source, options));
+  if (OrdersAxes(ordered)) {
+    RETURN_IF_ERROR(RunPlacedFrontEnds(source, schedule, &ordered).status());
+  }
   const bool front = found - names.begin() < std::ssize(FrontEndPasses());
   ASSIGN_OR_RETURN(Boxed boxed,
                    RunFrontEnds(source, ordered, schedule, program, front ? pass : ""));

@@ -14,13 +14,13 @@ namespace oneflow {
 // order as it is, unless another takes less. `graph` is the boxed one of the program that matters.
 // The factors of an axis stay together, in their order.
 //
-// What is exchanged is taken from the graph as it was boxed: another order may box otherwise, so
-// compile boxes for links that are all alike.
+// What is exchanged is taken from the graph as it was boxed. Another order of the axes within a
+// stage may box otherwise, so for OrderAxes compile boxes for links that are all alike. Boxing
+// within a stage does not depend on where the stage axis is, so for PlaceStages it boxes for the
+// cluster, with the stages outermost.
 //
 // bucket_bytes: of gradients that are exchanged together; 0: each alone.
-using AxisOrder = Mesh (*)(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-                           int64_t bucket_bytes);
-
+//
 // Of all orders; with more than six axes, of which there are too many, the order as it is.
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
                int64_t bucket_bytes);

@@ -222,6 +222,12 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         std::string_view program, int64_t steps, int64_t skip_after,
                                         int64_t most_firings) {
   RETURN_IF_ERROR(VerifyPlan(plan));
+  return SimulateProved(cluster, plan, program, steps, skip_after, most_firings);
+}
+
+absl::StatusOr<SimulatedRun> SimulateProved(const proto::Cluster& cluster, const proto::Plan& plan,
+                                            std::string_view program, int64_t steps,
+                                            int64_t skip_after, int64_t most_firings) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
   RETURN_IF_ERROR(CheckDevices(cluster, mesh));
   RETURN_IF_ERROR(FindProgramByFlag(plan, program).status());

@@ -58,6 +58,13 @@ absl::StatusOr<SimulatedRun> SimulateOn(const proto::Cluster& cluster, const pro
                                         int64_t skip_after = kSkipAfter,
                                         int64_t most_firings = SimulateOptions::kMostFirings);
 
+// The same without the proof, which takes as long as the simulation. Requires a plan that passed
+// VerifyPlan in this process, as one that was just compiled.
+absl::StatusOr<SimulatedRun> SimulateProved(const proto::Cluster& cluster, const proto::Plan& plan,
+                                            std::string_view program, int64_t steps,
+                                            int64_t skip_after = kSkipAfter,
+                                            int64_t most_firings = SimulateOptions::kMostFirings);
+
 // A simulated run in the form of the traces of processes (trace_json.h), from time 0 on, marked as
 // predicted. `first_step`: number of its first step. Requires the plan that was simulated, and a
 // run in which no period was skipped.

@@ -93,7 +93,10 @@ class BoxingInserter {
   TensorId Boxed(TensorId t, const Need& need) {
     if (graph_->tensors[t].sbp == need.sbp) return t;
     const std::string why = Why(t, need);
-    for (const BoxingStep& step : FindPath(t, need.sbp)) t = Box(t, step, need, why);
+    const Tensor& tensor = graph_->tensors[t];
+    for (const BoxingStep& step : paths_.Find(tensor, tensor.sbp, need.sbp)) {
+      t = Box(t, step, need, why);
+    }
     return t;
   }
 
@@ -105,16 +108,21 @@ class BoxingInserter {
     return axes;
   }
 
-  // The layers of a model repeat the same few paths.
-  const std::vector<BoxingStep>& FindPath(TensorId t, const NdSbp& to) {
-    const Tensor& tensor = graph_->tensors[t];
-    const auto [known, fresh] =
-        paths_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(tensor.sbp), ToString(to)});
-    if (fresh) {
-      known->second = BoxingPath(stage_prices_, ToBoxed(tensor), tensor.sbp, to);
+  // The layers and stages of a model repeat the same few paths.
+  class PathTable {
+   public:
+    explicit PathTable(const BoxingPrices& prices) : prices_(prices) {}
+    const std::vector<BoxingStep>& Find(const Tensor& tensor, const NdSbp& from, const NdSbp& to) {
+      const auto [known, fresh] =
+          known_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(from), ToString(to)});
+      if (fresh) known->second = BoxingPath(prices_, ToBoxed(tensor), from, to);
+      return known->second;
     }
-    return known->second;
-  }
+
+   private:
+    const BoxingPrices& prices_;
+    std::map<std::tuple<Dims, DType, std::string, std::string>, std::vector<BoxingStep>> known_;
+  };
 
   // The SBP in which a tensor of SBP `have` is sent to a reader on another stage that needs `need`:
   // `have`, with those partial values reduced that the reader needs reduced. If these are on
@@ -143,7 +151,7 @@ class BoxingInserter {
       double sum =
           BoxingSeconds(prices_, TransferWork(graph_->mesh, boxed, sent, from, need.stage));
       for (const auto& [a, b] : {std::pair(&sbp, &sent), std::pair(&sent, &need.sbp)}) {
-        for (const BoxingStep& step : BoxingPath(prices_, boxed, *a, *b)) sum += step.seconds;
+        for (const BoxingStep& step : split_paths_.Find(tensor, *a, *b)) sum += step.seconds;
       }
       return sum;
     };
@@ -285,8 +293,6 @@ class BoxingInserter {
     return name;
   }
 
-  using PathKey = std::tuple<Dims, DType, std::string, std::string>;
-
   Graph* graph_;
   const bool regather_;
   const proto::Cluster cluster_;
@@ -294,7 +300,8 @@ class BoxingInserter {
   const Mesh stage_;
   // Of what crosses stages; and of what stays in one, as if there were no others.
   const BoxingPrices prices_, stage_prices_;
-  std::map<PathKey, std::vector<BoxingStep>> paths_;
+  PathTable paths_{stage_prices_};  // on the devices of a stage
+  PathTable split_paths_{prices_};  // before and after a transfer, as it is priced
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
   std::set<std::string> names_;

@@ -3,7 +3,7 @@
 Each row is `oneflow compile` on one core: seconds, peak memory, bytes of the plan, beside it how many times the row it
 grew from; and `oneflow verify` of the plan, seconds with reading it. The first is
 the 1T model on 3,072 devices, then the same with ten times the data degree or micro-batches, then for GPUs: all rows but that
-one are plans of CPUs.
+one are plans of CPUs. The last two rows compile one plan that fits an A100, without a cluster and for one.
 """
 import json
 import os
@@ -16,18 +16,21 @@ import time
 TARGETS = []
 ONE_T = dict(layers=128, heads=160, hidden=25600, sequence=2048, vocab=51200)
 SMALL = dict(layers=32, heads=32, hidden=4096, sequence=2048, vocab=51200)
-# name, model, (pipe, data, tensor), micro-batches, index of the row it grew from, kind of device
+FITS = ("--recompute=full",)  # GPT 1T fits an A100 with it
+# name, model, (pipe, data, tensor), micro-batches, index of the row it grew from, kind of device, further flags
 ROWS = [
-    ("1T", ONE_T, (64, 6, 8), 512, None, "cpu"),
-    ("1T, 10 x data", ONE_T, (64, 60, 8), 512, 0, "cpu"),
-    ("1T, 10 x micro-batches", ONE_T, (64, 6, 8), 5120, 0, "cpu"),
-    ("1T, --device=cuda", ONE_T, (64, 6, 8), 512, 0, "cuda"),
-    ("32 layers on 8 stages", SMALL, (8, 2, 4), 64, None, "cpu"),
-    ("2 x layers", dict(SMALL, layers=64), (8, 2, 4), 64, 4, "cpu"),
-    ("4 x layers", dict(SMALL, layers=128), (8, 2, 4), 64, 4, "cpu"),
-    ("2 x stages", SMALL, (16, 2, 4), 64, 4, "cpu"),
-    ("4 x stages", SMALL, (32, 2, 4), 64, 4, "cpu"),
-    ("16 x devices", SMALL, (8, 8, 16), 64, 4, "cpu"),
+    ("1T", ONE_T, (64, 6, 8), 512, None, "cpu", ()),
+    ("1T, 10 x data", ONE_T, (64, 60, 8), 512, 0, "cpu", ()),
+    ("1T, 10 x micro-batches", ONE_T, (64, 6, 8), 5120, 0, "cpu", ()),
+    ("1T, --device=cuda", ONE_T, (64, 6, 8), 512, 0, "cuda", ()),
+    ("32 layers on 8 stages", SMALL, (8, 2, 4), 64, None, "cpu", ()),
+    ("2 x layers", dict(SMALL, layers=64), (8, 2, 4), 64, 4, "cpu", ()),
+    ("4 x layers", dict(SMALL, layers=128), (8, 2, 4), 64, 4, "cpu", ()),
+    ("2 x stages", SMALL, (16, 2, 4), 64, 4, "cpu", ()),
+    ("4 x stages", SMALL, (32, 2, 4), 64, 4, "cpu", ()),
+    ("16 x devices", SMALL, (8, 8, 16), 64, 4, "cpu", ()),
+    ("1T, recompute", ONE_T, (64, 6, 8), 512, None, "cpu", FITS),
+    ("1T, --cluster=a100", ONE_T, (64, 6, 8), 512, 10, "cpu", FITS + ("--cluster=a100",)),
 ]
 
 
@@ -42,7 +45,7 @@ def timed(command, what, clock="wall"):
     return seconds, usage.ru_maxrss * 1024
 
 
-def compile_once(oneflow, folder, model, mesh, micro_batches, device):
+def compile_once(oneflow, folder, model, mesh, micro_batches, device, flags):
     """Seconds, peak bytes of memory, bytes of plan, and seconds of verifying it."""
     graph, plan = os.path.join(folder, "gpt.textproto"), os.path.join(folder, "gpt.plan")
     subprocess.run([oneflow, "model", "gpt", *[f"--{k}={v}" for k, v in model.items()], "--out=" + graph], check=True,
@@ -51,7 +54,7 @@ def compile_once(oneflow, folder, model, mesh, micro_batches, device):
     what = f"{model}, mesh {mesh}"
     seconds, peak = timed([oneflow, "compile", "--graph=" + graph, f"--mesh=pipe={pipe},data={data},tensor={tensor}",
                            f"--batch={data * micro_batches}", f"--micro_batches={micro_batches}", "--device=" + device,
-                           "--out=" + plan], what)
+                           *flags, "--out=" + plan], what)
     verify_seconds, _ = timed([oneflow, "verify", "--plan=" + plan], what)
     return seconds, peak, os.path.getsize(plan), verify_seconds
 
@@ -64,10 +67,11 @@ def run(args, folder_of_binaries):
     oneflow = os.path.join(folder_of_binaries, "tools/oneflow/oneflow")
     results = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, model, mesh, micro_batches, grew_from, device in ROWS:
-            runs = [compile_once(oneflow, folder, model, mesh, micro_batches, device) for _ in range(args.rounds)]
+        for name, model, mesh, micro_batches, grew_from, device, flags in ROWS:
+            runs = [compile_once(oneflow, folder, model, mesh, micro_batches, device, flags) for _ in range(args.rounds)]
             seconds = statistics.median(r[0] for r in runs)
             row = {"case": name, "mesh": "pipe=%d,data=%d,tensor=%d" % mesh, "micro_batches": micro_batches, "device": device,
+                   "flags": list(flags),
                    "seconds": seconds, "peak_bytes": runs[0][1], "plan_bytes": runs[0][2],
                    "verify_seconds": statistics.median(r[3] for r in runs)}
             if grew_from is not None:

@@ -148,7 +148,7 @@ std::string TryChange(const Change& change, const GraphSource& source, CompileOp
   if (!plan.ok()) return "";
   std::string line = absl::StrFormat("\n  %s: %.2f GiB", change.flags,
                                      static_cast<double>(CountBytes(*plan)) / (1 << 30));
-  const absl::StatusOr<SimulatedRun> run = SimulateOn(options.cluster, *plan, "train", 2);
+  const absl::StatusOr<SimulatedRun> run = SimulateProved(options.cluster, *plan, "train", 2);
   if (run.ok()) absl::StrAppendFormat(&line, ", a step of %.3g s", run->StepSeconds());
   if (!change.bits.empty()) absl::StrAppend(&line, " (", change.bits, ")");
   return line;

@@ -19,6 +19,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
+#include "tools/oneflow/load.h"
 #include "tools/oneflow/plan_facts.h"
 
 namespace oneflow {
@@ -35,12 +36,14 @@ std::string Digits(int64_t n) {
 }
 
 absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
-                                             const absl::StatusOr<proto::Cluster>& cluster) {
+                                             const absl::StatusOr<proto::Cluster>& cluster,
+                                             bool proved) {
   const proto::Program* train = FindProgram(plan, "train");
   if (train == nullptr) return absl::NotFoundError("the plan has no program train");
   if (!cluster.ok()) return cluster.status();
-  const absl::StatusOr<SimulatedRun> simulated =
-      SimulateOn(*cluster, plan, "train", /*steps=*/2, kSkipAfter, kMostFirings);
+  // A refused plan is proved again for the message of the refusal.
+  const absl::StatusOr<SimulatedRun> simulated = (proved ? SimulateProved : SimulateOn)(
+      *cluster, plan, "train", /*steps=*/2, kSkipAfter, kMostFirings);
   if (absl::IsResourceExhausted(simulated.status())) {
     const std::vector<double> firings = FiringsPerStep(*train);
     return absl::ResourceExhaustedError(
@@ -109,7 +112,7 @@ Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Clust
     headline.cluster = cluster->name();
     headline.capacity = cluster->device().memory_bytes();
   }
-  const absl::StatusOr<Headline::Prediction> prediction = Predict(plan, cluster);
+  const absl::StatusOr<Headline::Prediction> prediction = Predict(plan, cluster, proof == kProved);
   if (prediction.ok()) {
     headline.prediction = *prediction;
   } else {

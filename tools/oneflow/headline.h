@@ -43,7 +43,8 @@ struct Headline {
   std::string bits;  // BitsText
 };
 
-// `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words.
+// `cluster`: an error says why there is none to simulate on. `proof`: the verdict
+// in words, DescribeProof's of this plan; where it is kProved, the plan is not proved once more.
 Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
                       const std::string& proof);
 

@@ -62,8 +62,8 @@ void AddTimes(const DeviceTime& time, double bubble, Json* json) {
 absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluster& cluster,
                                     std::string basis, bool traced) {
   Promise promise{std::move(basis)};
-  ASSIGN_OR_RETURN(promise.run, SimulateOn(cluster, plan, "train", /*steps=*/2,
-                                           traced ? SimulateOptions::kNeverSkip : kSkipAfter));
+  ASSIGN_OR_RETURN(promise.run, SimulateProved(cluster, plan, "train", /*steps=*/2,
+                                               traced ? SimulateOptions::kNeverSkip : kSkipAfter));
   const Utilization use = FindUtilization(promise.run);
   promise.step_seconds = promise.run.StepSeconds();
   promise.mean = Mean(use.devices);
