@@ -4,14 +4,10 @@ Full recompute, interleaved 1F1B with scatter and gather between stages. The pap
 micro-batch is searched, as there, and the rows at 1, 2 and 4 are shown; a stage has two chunks, or the next number that
 divides its layers. FLOPs are those of the paper's formula, with recompute.
 """
-import dataclasses
-
-from benchmarks.published_runs import UNFUSED, UNFUSED_MODEL, Fact, Model, Plan, Refused, System, make_mesh, row_of_plan
+from benchmarks.published_runs import AMPLE, UNFUSED, UNFUSED_MODEL, Fact, Model, Plan, System, fastest_of, if_it_fits, make_mesh, row_of_plan
 
 TABLE = "SC'21"
 SHOWN, SEARCHED = (1, 2, 4), (1, 2, 4, 8, 16)
-# Plans above a device's memory are compiled, too, and left out of the search: a refusal would take long to advise.
-AMPLE = "--memory=400GB"
 # billions of parameters, heads, hidden, layers, tensor, pipe, GPUs, global batch, TFLOP/s
 RUNS = [
     (1.7, 24, 2304, 24, 1, 1, 32, 512, 137),
@@ -49,29 +45,12 @@ def make_rows(billions, heads, hidden, layers, tensor, pipe, gpus, batch, publis
              for size in SEARCHED if batch % (data * size) == 0}
 
     def make_row(plan, name, counted):
-        row = row_of_plan(plan, gpus, "full", "TFLOP/s", published, lambda seconds, flops: flops / gpus / seconds / 1e12, table=TABLE,
-                          model=f"{billions}B", name=f"{billions}B micro-batch {name}", tensor=tensor, system=SYSTEM, counted=counted)
-
-        def simulate(simulator):
-            if simulator.arena_bytes(plan) > simulator.memory_bytes("a100"):
-                raise Refused(plan)
-            return row.simulate(simulator)
-
-        return dataclasses.replace(row, simulate=simulate)
+        return if_it_fits(row_of_plan(plan, gpus, "full", "TFLOP/s", published, lambda seconds, flops: flops / gpus / seconds / 1e12, table=TABLE,
+                          model=f"{billions}B", name=f"{billions}B micro-batch {name}", tensor=tensor, system=SYSTEM, counted=counted), plan)
 
     shown = {size: make_row(plan, str(size), False) for size, plan in plans.items()}
-    searched = make_row(plans[1], "searched", True)
-
-    def search(simulator):
-        found = []
-        for row in shown.values():
-            try:
-                found.append(row.simulate(simulator))
-            except Refused:
-                pass
-        return max(found)
-
-    return [dataclasses.replace(searched, simulate=search), *(row for size, row in shown.items() if size in SHOWN)]
+    searched = fastest_of(list(shown.values()), name=f"{billions}B micro-batch searched", counted=True)
+    return [searched, *(row for size, row in shown.items() if size in SHOWN)]
 
 
 def rows(args):

@@ -133,6 +133,30 @@ def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
     return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate, **fields)
 
 
+def if_it_fits(row, plan):
+    """The row of a plan with ample memory: Refused where it needs more than a device has."""
+    def simulate(simulator):
+        if simulator.arena_bytes(plan) > simulator.memory_bytes(plan.device):
+            raise Refused(plan)
+        return row.simulate(simulator)
+
+    return dataclasses.replace(row, simulate=simulate)
+
+
+def fastest_of(rows, **fields):
+    """The row of whichever of these that fit is fastest, where a rate is published; `fields`: what else is its own."""
+    def simulate(simulator):
+        found = []
+        for row in rows:
+            try:
+                found.append(row.simulate(simulator))
+            except Refused:
+                pass
+        return max(found)
+
+    return dataclasses.replace(rows[0], simulate=simulate, **fields)
+
+
 def cluster_for(attention_library, file, folder):
     """A copy of a cluster file whose device has this library for attention; the file itself if none is asked for.
 
@@ -148,6 +172,10 @@ def cluster_for(attention_library, file, folder):
     with open(path, "w", encoding="utf-8") as out:
         out.write(text)
     return path
+
+
+# Plans above a device's memory are compiled, too, and left out of a search: a refusal would take long to advise.
+AMPLE = "--memory=400GB"
 
 
 class Refused(Exception):
