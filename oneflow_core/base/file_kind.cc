@@ -23,7 +23,7 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"graph", "--graph takes it", "what `oneflow model` writes"},
     {"plan", "--plan takes it", "what `oneflow compile` writes"},
-    {"cluster", "--cluster takes it", "what `oneflow calibrate` writes, or a100, h100 or h200"},
+    {"cluster", "--cluster takes it", "what `oneflow calibrate` writes, or a name such as h100"},
     {"pipeline order", "--order takes it", "the tasks of each stage, as docs/schedules.md shows"},
     {"training configuration", "a checkpoint holds it", ""},
     {"training data", "", "text, or tokens that `oneflow data` writes"},

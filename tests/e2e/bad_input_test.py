@@ -248,17 +248,50 @@ class BadInputTest(BadInputCase):
                               (b"level { size: 2000000000 } level { size: 2 }", ["levels", "2147483647 devices"]),
                               (b"device { peak_flops: nan }", ["device.peak_flops is nan"]),
                               (b"device { memory_bytes: -1 }", ["device.memory_bytes is -1"]),
-                              (b"device { processors: -1 }", ["device.processors is -1"]),
                               (b"device { kernel_time { seconds: -inf } }", ["device.kernel_time[0].seconds is -inf"]),
-                              (b"device { matrix_efficiency { share: 1.5 } }", ["device.matrix_efficiency[0].share is 1.5", "at most 1"]),
-                              (b"device { memory_efficiency { above: 1 } }", ["device.memory_efficiency[0].share is 0"])]:
+                              (b"device { products { processors: -1 } }", ["device.products.processors is -1"]),
+                              (b"device { products { share: 1.5 } }", ["device.products.share is 1.5", "at most 1"]),
+                              (b"device { products { unaligned: 1.5 } }", ["device.products.unaligned is 1.5", "at most 1"]),
+                              (b"device { products { small_tiles: 2 } }", ["device.products.small_tiles is 2", "at most 1"]),
+                              (b"device { products { depth: -1 } }", ["device.products.depth is -1"]),
+                              (b"device { products { start_seconds: 4000 } }", ["device.products.start_seconds is 4000 seconds"]),
+                              (b"device { memory_shares { rows: 1.1 } }", ["device.memory_shares.rows is 1.1", "at most 1"]),
+                              (b"device { memory_shares { gather: -0.5 } }", ["device.memory_shares.gather is -0.5"]),
+                              (b"device { kernel_seconds: inf }", ["device.kernel_seconds is inf"]),
+                              (b"device { sustained { compute: 1.2 } }", ["device.sustained.compute is 1.2", "at most 1"]),
+                              (b"device { sustained { memory: nan } }", ["device.sustained.memory is nan"]),
+                              (b"spread { slow_share: 0.95 slower: 0.1 }", ["spread.slow_share is 0.95", "0 to 0.9"]),
+                              (b"spread { slow_share: 0.1 slower: 0.95 }", ["spread.slower is 0.95", "0 to 0.9"]),
+                              (b"level { congestion: 1 }", ["level[0].congestion is 1", "0 to 0.9"]),
+                              (b"level { congestion: -0.1 }", ["level[0].congestion is -0.1"])]:
             with self.subTest(fields):
                 self.write("numbers.textproto", fields)
                 self.refuse(["numbers.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=numbers.textproto")
-        for device in [b"processors: 108", b"processors: 108 tile_rows: 256"]:
-            with self.subTest(device):
-                self.write("tiles.textproto", b"device { " + device + b" }")
-                self.refuse(["tiles.textproto", "tile_columns"], "simulate", "--plan=gpt.plan", "--cluster=tiles.textproto")
+
+    def test_rates_of_attention(self):
+        def rates(keys=b"[512, 1024]", forward=b"[1e12, 2e12]", backward=b"[1e12, 2e12]", head=b"64"):
+            return (b'device { attention { library: "cudnn" head_size: ' + head + b" keys: " + keys + b" forward: " + forward +
+                    b" backward: " + backward + b' } attention_library: "cudnn" }')
+        self.write("rates.textproto", rates())
+        run("simulate", "--plan=gpt.plan", "--cluster=rates.textproto", cwd=self.dir)
+        incomplete = ["device.attention[0] is incomplete", "ascending keys"]
+        for fields, words in [(rates(keys=b"[1024, 512]"), incomplete),
+                              (rates(keys=b"[512, 512]"), incomplete),
+                              (rates(keys=b"[0, 512]"), incomplete),
+                              (rates(keys=b"[]", forward=b"[]", backward=b"[]"), incomplete),
+                              (rates(head=b"0"), incomplete),
+                              (rates(forward=b"[1e12]"), incomplete),
+                              (rates(backward=b"[1e12, 2e12, 3e12]"), incomplete),
+                              (rates(forward=b"[1e12, nan]"), ["device.attention[0].forward[1] is nan"]),
+                              (rates(backward=b"[1e12, 1e30]"), ["device.attention[0].backward[1] is 1e+30 a second"]),
+                              (rates().replace(b'attention_library: "cudnn"', b'attention_library: "cudn"'),
+                               ['device.attention_library is "cudn", with rates of cudnn', "name a library"]),
+                              (rates().replace(b'attention_library: "cudnn"', b""), ['device.attention_library is ""', "cudnn"]),
+                              (b'device { attention_library: "cudnn" }',
+                               ['device.attention_library is "cudnn", with no rates of attention'])]:
+            with self.subTest(fields):
+                self.write("rates.textproto", fields)
+                self.refuse(["rates.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=rates.textproto")
 
     def test_flags_without_a_value(self):
         for flag in ["--memory=", "--cluster=", "--recompute=", "--stage_layers=", "--order="]:

@@ -141,10 +141,12 @@ class PlanTest(unittest.TestCase):
 
     def test_clusters_by_name(self):
         self.compile("--mesh=pipe=2", "--batch=8", "--micro_batches=4")
-        for name, title in [("a100", "A100"), ("h100", "H100"), ("h200", "H200")]:
+        for name, title in [("a100", "A100"), ("b200", "B200"), ("gb200", "GB200"), ("h100", "H100"), ("h200", "H200"),
+                            ("mi300x", "MI300X"), ("v100", "V100")]:
             self.assertRegex(self.oneflow("simulate", "--plan=gpt.plan", f"--cluster={name}"), rf"^gpt on {title}")
             self.assertIn(f"on {title}", self.oneflow("explain", "--plan=gpt.plan", f"--cluster={name}").split("\n\n")[0])
-        self.assertIn("known are a100, h100, h200", self.oneflow("simulate", "--plan=gpt.plan", "--cluster=b100x", code=2))
+        self.assertIn("known are a100, b200, gb200, h100, h200, mi300x, v100",
+                      self.oneflow("simulate", "--plan=gpt.plan", "--cluster=zzz", code=2))
         head = self.compile("--cluster=h100", "--device=cuda", "--memory=80G").split("\n\n")[0]
         self.assertRegex(head, r"\npredicted: step .* tokens/s, MFU [\d.]+ %, bubble [\d.]+ %, on H100")
         told = json.loads(self.oneflow("explain", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["headline"]

@@ -90,7 +90,7 @@ class SimulateTest(unittest.TestCase):
         self.assertIn("calibrate --processes=2", error)
 
     def test_json_adds_up(self):
-        for cluster in ["a100", "h100", "h200"]:
+        for cluster in ["a100", "b200", "gb200", "h100", "h200", "mi300x", "v100"]:
             result = json.loads(self.simulate(f"--cluster={CLUSTERS}/{cluster}.textproto", "--format=json", "--steps=3"))
             self.assertEqual(result["devices"], 2)
             self.assertEqual(result["steps"], 3)
@@ -224,7 +224,7 @@ class SimulateTest(unittest.TestCase):
 
     def test_faster_devices_take_less_time(self):
         seconds = [json.loads(self.simulate(f"--cluster={CLUSTERS}/{c}.textproto", "--format=json"))["step_seconds"]
-                   for c in ["a100", "h100", "h200"]]
+                   for c in ["v100", "a100", "h100", "h200"]]
         self.assertEqual(seconds, sorted(seconds, reverse=True))
 
     def test_trace_has_the_form_of_the_real_one(self):

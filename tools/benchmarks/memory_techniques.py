@@ -10,7 +10,8 @@ axis data: ZeRO 3, all three offloaded, all blocks recomputed. The columns:
 * waits     the same for idle time beyond that of the first row: the host updates, or other stages wait for copies.
 * link      how busy it is, to the host and from it, at most.
 
-A100-40G is A100-80G with less memory. The RTX cards are A100 files with the figures of CARDS in their place.
+A100-40G is A100-80G with less memory. The RTX cards are A100 files with the figures of CARDS in their place, and rates of
+attention by the ratio of the peaks.
 """
 import dataclasses
 import json
@@ -28,12 +29,13 @@ FLAGS = ("--device=cuda", "--precision=bf16", "--residual=bf16")
 UNLIMITED = "--memory=1000TB"
 # Fields of examples/clusters/a100.textproto that differ.
 # RTX 3070, RTX 4090: NVIDIA's whitepapers of GA102 and of Ada, bf16 with sums in f32, dense. A host of two channels, of
-# DDR4-3200 and of DDR5-5600. The link is a gen4 x16, as the A100's, which one card has alone.
+# DDR4-3200 and of DDR5-5600. The link is a gen4 x16, as the A100's, which one card has alone. `depth` is the A100's by the
+# rate of a processor.
 CARDS = {
     "rtx3070": {"name": '"RTX 3070"', "peak_flops": "20.3e12", "peak_flops_bf16": "40.6e12", "memory_bandwidth": "448e9",
-                "memory_bytes": "8000000000", "processors": "46", "sharing": "1", "host_bandwidth": "51.2e9"},
+                "memory_bytes": "8000000000", "processors": "46", "depth": "22", "sharing": "1", "host_bandwidth": "51.2e9"},
     "rtx4090": {"name": '"RTX 4090"', "peak_flops": "82.6e12", "peak_flops_bf16": "165.2e12", "memory_bandwidth": "1008e9",
-                "memory_bytes": "24000000000", "processors": "128", "sharing": "1", "host_bandwidth": "89.6e9"},
+                "memory_bytes": "24000000000", "processors": "128", "depth": "31", "sharing": "1", "host_bandwidth": "89.6e9"},
 }
 
 
@@ -106,11 +108,20 @@ def cluster_file(folder, name):
     if name not in CARDS:
         return os.path.join(ROOT, f"examples/clusters/{name}.textproto")
     with open(os.path.join(ROOT, "examples/clusters/a100.textproto")) as file:
-        text = file.read()
+        text = re.sub(r" *#.*", "", file.read())
+    slower = 1
     for field, value in CARDS[name].items():
-        text, times = re.subn(rf"^( *){field}: [^#\n]*", rf"\g<1>{field}: {value} ", text, count=1, flags=re.M)
-        if times != 1:
+        found = re.search(rf"""\b{field}: ("[^"]*"|\S+)""", text)
+        if found is None:
             sys.exit(f"tools/bench memory_techniques: a100.textproto has no field {field}")
+        if field == "peak_flops_bf16":
+            slower = float(value) / float(found[1])
+        text = text[:found.start(1)] + value + text[found.end(1):]
+
+    def scale(rates):
+        return rates[1] + ", ".join(f"{float(rate) * slower:.4g}" for rate in rates[2].split(","))
+
+    text = re.sub(r"(\b(?:forward|backward): \[)([^]]*)", scale, text)
     path = os.path.join(folder, name + ".textproto")
     with open(path, "w") as file:
         file.write(text)

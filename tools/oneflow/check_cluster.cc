@@ -69,7 +69,7 @@ class Numbers {
     if (IsShare(field)) {
       if (value > 0 && value <= 1) return absl::OkStatus();
       return InputError(where_, absl::StrCat(name, " is ", value),
-                        "use a part of the peak, above 0 and at most 1");
+                        "use a part of the bandwidth, above 0 and at most 1");
     }
     if (!std::isfinite(value) || value < 0) {
       return InputError(where_, absl::StrCat(name, " is ", value),
@@ -101,7 +101,10 @@ class Numbers {
            (field.containing_type() == proto::Protocol::descriptor() && !IsShare(field));
   }
 
-  static bool IsShare(const FieldDescriptor& field) { return field.name().ends_with("_share"); }
+  static bool IsShare(const FieldDescriptor& field) {
+    return field.containing_type() == proto::Protocol::descriptor() &&
+           field.name().ends_with("_share");
+  }
 
   // 0: not given.
   static bool IsShareOrNone(const FieldDescriptor& field) {
