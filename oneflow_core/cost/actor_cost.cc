@@ -80,7 +80,7 @@ class Costing {
     }
     ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
     if (on_host) return ActorTime{firing + HostComputeSeconds(call, cluster, kernels)};
-    return ActorTime{firing + kernels.Seconds(call) * SlowestOf(cluster, mesh_.devices())};
+    return ActorTime{firing + kernels.Seconds(call) * FindSlowdown(cluster, mesh_.devices())};
   }
 
  private:
@@ -204,7 +204,7 @@ class Costing {
 
 }  // namespace
 
-double SlowestOf(const proto::Cluster& cluster, int64_t devices) {
+double FindSlowdown(const proto::Cluster& cluster, int64_t devices) {
   const int64_t unit = cluster.level_size() > 1 ? std::max(1, cluster.level(0).size()) : 1;
   const auto units = static_cast<double>((devices + unit - 1) / unit);
   const proto::Spread& spread = cluster.spread();
