@@ -205,8 +205,9 @@ class Costing {
 }  // namespace
 
 double FindSlowdown(const proto::Cluster& cluster, int64_t devices) {
-  const int64_t unit = cluster.level_size() > 1 ? std::max(1, cluster.level(0).size()) : 1;
-  const auto units = static_cast<double>((devices + unit - 1) / unit);
+  // Without a size the innermost level is the only one, and holds all.
+  const int64_t size = cluster.level_size() > 0 ? cluster.level(0).size() : 0;
+  const auto units = static_cast<double>(size > 0 ? (devices + size - 1) / size : 1);
   const proto::Spread& spread = cluster.spread();
   return 1 + spread.slower() * (1 - std::pow(1 - spread.slow_share(), units));
 }

@@ -115,7 +115,8 @@ double KernelCost::Modelled(Family family, const CallWork& call) const {
     return start + std::max(call.flops / (peak * compute_share * OrOne(products.share())), memory);
   }
   if (family == KernelFamily::kAttention) {
-    const double known = AttentionRate(call.attention), rate = known > 0 ? known : peak;
+    const double known = AttentionRate(call.attention);
+    const double rate = known > 0 ? std::min(known, peak) : peak;  // rates are those of bf16
     return device_.kernel_seconds() + std::max(call.flops / (rate * compute_share), memory);
   }
   return device_.kernel_seconds() + std::max(call.flops / peak, memory);
