@@ -37,7 +37,7 @@ std::vector<CallWork> OneOfEach() {
           {"layer_norm", DType::kF32, 1e6, 8e8},
           {"embedding", DType::kF32, 0, 8e8},
           {"linear", DType::kF32, 1e11, 1e6},
-          {"causal_attention", DType::kF32, 1e11, 1e6}};
+          {"attention", DType::kF32, 1e11, 1e6}};
 }
 
 TEST_CASE("a family without figures takes the roofline") {
@@ -59,7 +59,7 @@ TEST_CASE("what is no product computes at the f32 peak, whatever it is stored as
   CHECK(Seconds(device, {"gelu", DType::kBF16, 1e12, 1e6}) == Approx(1e-2));
   CHECK(Seconds(device, {"gelu", DType::kF32, 1e12, 1e6}) == Approx(1e-2));
   CHECK(Seconds(device, {"no_such_kernel", DType::kBF16, 1e12, 1e6}) == Approx(1e-2));
-  for (const char* product : {"batch_matmul", "linear+add", "linear+gelu", "causal_attention"}) {
+  for (const char* product : {"batch_matmul", "linear+add", "linear+gelu", "attention"}) {
     CHECK(Seconds(device, {product, DType::kBF16, 1e12, 1e6}) == Approx(5e-3));
   }
 }
@@ -83,7 +83,7 @@ TEST_CASE("kernels that memory bounds reach the share of their family") {
   CHECK(Seconds(device, {"dispatch", DType::kF32, 0, 2.5e8}) == Approx(1e-3));
   // Operands of products and of attention are read element by element.
   CHECK(Seconds(device, {"linear", DType::kF32, 0, 8e8}) == Approx(1e-3));
-  CHECK(Seconds(device, {"causal_attention", DType::kF32, 0, 8e8}) == Approx(1e-3));
+  CHECK(Seconds(device, {"attention", DType::kF32, 0, 8e8}) == Approx(1e-3));
   // What computes longer than it reads.
   CHECK(Seconds(device, {"gelu", DType::kF32, 1e11, 8e6}) == Approx(1e-3));
 }
@@ -94,7 +94,7 @@ TEST_CASE("a kernel that is no product takes kernel_seconds beside its work") {
   device.mutable_products()->set_start_seconds(5e-6);
   CHECK(Seconds(device, {"add", DType::kF32, 0, 1e6}) == Approx(3e-6));
   CHECK(Seconds(device, {"add", DType::kF32, 0, 0}) == Approx(2e-6));
-  CHECK(Seconds(device, {"causal_attention", DType::kF32, 1e8, 0}) == Approx(3e-6));
+  CHECK(Seconds(device, {"attention", DType::kF32, 1e8, 0}) == Approx(3e-6));
   CHECK(Seconds(device, {"linear", DType::kF32, 1e8, 0}) == Approx(6e-6));
   CHECK(Seconds(device, {"linear", DType::kF32, 0, 1e6}) == Approx(6e-6));
 }
@@ -162,7 +162,7 @@ proto::Device WithAttention() {
 // FLOP/s of a call.
 double AttentionRate(const proto::Device& device, const AttentionSpec& attention,
                      DType dtype = DType::kBF16) {
-  CallWork call{"causal_attention", dtype, 1e12, 1};
+  CallWork call{"attention", dtype, 1e12, 1};
   call.attention = attention;
   return call.flops / (Seconds(device, call) - device.kernel_seconds());
 }
@@ -200,7 +200,7 @@ TEST_CASE("attention whose rate is not known takes the peak, and none takes more
   device.clear_attention_library();
   CHECK(AttentionRate(device, {1024, 64}) == Approx(1e15));
   // As its operands come from memory.
-  CallWork call{"causal_attention", DType::kBF16, 1e6, 1e9};
+  CallWork call{"attention", DType::kBF16, 1e6, 1e9};
   CHECK(Seconds(WithAttention(), call) == Approx(1e-3));
 }
 
@@ -209,9 +209,9 @@ TEST_CASE("a step sustains a part of what kernels reach alone") {
   device.mutable_sustained()->set_compute(0.5);
   device.mutable_sustained()->set_memory(0.25);
   CHECK(Seconds(device, {"linear", DType::kF32, 1e11, 1e6}) == Approx(2e-3));
-  CHECK(Seconds(device, {"causal_attention", DType::kF32, 1e11, 1e6}) == Approx(2e-3));
+  CHECK(Seconds(device, {"attention", DType::kF32, 1e11, 1e6}) == Approx(2e-3));
   CHECK(Seconds(device, {"gelu", DType::kF32, 1e11, 1e6}) == Approx(1e-3));  // no product
-  for (const char* kernel : {"add", "layer_norm", "embedding", "linear", "causal_attention"}) {
+  for (const char* kernel : {"add", "layer_norm", "embedding", "linear", "attention"}) {
     CHECK(Seconds(device, {kernel, DType::kF32, 0, 1e9}) == Approx(4e-3));
   }
 }
@@ -299,7 +299,7 @@ TEST_CASE("no call that moves some bytes is faster than the bound says") {
     return std::uniform_real_distribution<double>(least, most)(random);
   };
   const std::vector<std::string> kernels = {"add",       "layer_norm", "embedding",       "linear",
-                                            "linear+add", "copy_in",   "causal_attention"};
+                                            "linear+add", "copy_in",   "attention"};
   int close = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     proto::Device device = WithAttention();

@@ -248,17 +248,25 @@ class BadInputTest(BadInputCase):
                               (b"level { size: 2000000000 } level { size: 2 }", ["levels", "2147483647 devices"]),
                               (b"device { peak_flops: nan }", ["device.peak_flops is nan"]),
                               (b"device { memory_bytes: -1 }", ["device.memory_bytes is -1"]),
-                              (b"device { processors: -1 }", ["device.processors is -1"]),
-                              (b"device { kernel_time { seconds: -inf } }", ["device.kernel_time[0].seconds is -inf"]),
-                              (b"device { matrix_efficiency { share: 1.5 } }", ["device.matrix_efficiency[0].share is 1.5", "at most 1"]),
-                              (b"device { memory_efficiency { above: 1 } }", ["device.memory_efficiency[0].share is 0"])]:
+                              (b"device { products { processors: -1 } }", ["device.products.processors is -1"]),
+                              (b"device { products { share: 1.5 } }", ["device.products.share is 1.5", "at most 1"]),
+                              (b"device { products { depth: nan } }", ["device.products.depth is nan"]),
+                              (b"device { memory_shares { rows: 1.5 } }", ["device.memory_shares.rows is 1.5", "at most 1"]),
+                              (b"device { sustained { compute: -0.5 } }", ["device.sustained.compute is -0.5"]),
+                              (b"device { attention { library: \"a\" head_size: 64 keys: 8 forward: 1e14 } }",
+                               ["device.attention[0] is incomplete"]),
+                              (b"device { attention_library: \"a\" }", ["no rates of attention"]),
+                              (b"level { congestion: 0.95 }", ["level[0].congestion is 0.95", "0 to 0.9"]),
+                              (b"spread { slow_share: -0.1 }", ["spread.slow_share is -0.1"]),
+                              (b"spread { slower: 0.95 }", ["spread.slower is 0.95", "0 to 0.9"]),
+                              (b"compared { runs: 2 sigma: -1 what: \"runs\" }", ["compared.sigma is -1"]),
+                              (b"compared { runs: -2 what: \"runs\" }", ["compared.runs is -2"]),
+                              (b"compared { sigma: 0.1 what: \"runs\" }", ["compared is of 0 runs"]),
+                              (b"compared { runs: 2 sigma: 0.1 }", ["compared is of 2 runs, \"\""]),
+                              (b"device { kernel_time { seconds: -inf } }", ["device.kernel_time[0].seconds is -inf"])]:
             with self.subTest(fields):
                 self.write("numbers.textproto", fields)
                 self.refuse(["numbers.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=numbers.textproto")
-        for device in [b"processors: 108", b"processors: 108 tile_rows: 256"]:
-            with self.subTest(device):
-                self.write("tiles.textproto", b"device { " + device + b" }")
-                self.refuse(["tiles.textproto", "tile_columns"], "simulate", "--plan=gpt.plan", "--cluster=tiles.textproto")
 
     def test_flags_without_a_value(self):
         for flag in ["--memory=", "--cluster=", "--recompute=", "--stage_layers=", "--order="]:

@@ -70,7 +70,7 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
     add("idle", &DeviceTime::idle);
   }
   const std::string band = ComparedText(FindCompared(cluster));
-  if (differs) return absl::StrCat("  each time of a step:", band, "\n");
+  if (differs) return absl::StrCat("  simulated times", band, "\n");
   return absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s", band, ", both\n");
 }
 
