@@ -100,8 +100,8 @@ double KernelCost::AttentionRate(const AttentionSpec& attention) const {
 
 double KernelCost::Modelled(Family family, const CallWork& call) const {
   const double compute_share = OrOne(device_.sustained().compute());
-  const double bandwidth =
-      Bandwidth() * OrOne(device_.sustained().memory()) * FindShare(device_.memory_shares(), family);
+  const double bandwidth = Bandwidth() * OrOne(device_.sustained().memory()) *
+                           FindShare(device_.memory_shares(), family);
   const double memory = call.bytes / bandwidth;
   const double peak = Peak(family, call.dtype);
   if (family == KernelFamily::kProducts) {

@@ -298,8 +298,8 @@ TEST_CASE("no call that moves some bytes is faster than the bound says") {
   const auto draw = [&](double least, double most) {
     return std::uniform_real_distribution<double>(least, most)(random);
   };
-  const std::vector<std::string> kernels = {"add",       "layer_norm", "embedding",       "linear",
-                                            "linear+add", "copy_in",   "attention"};
+  const std::vector<std::string> kernels = {"add",        "layer_norm", "embedding", "linear",
+                                            "linear+add", "copy_in",    "attention"};
   int close = 0;
   for (int trial = 0; trial < 2000; ++trial) {
     proto::Device device = WithAttention();

@@ -147,8 +147,11 @@ TEST_CASE("skipping changes nothing, over schedules, micro-batches and times") {
         SimulateOptions options{.steps = 2};
         options.actor_seconds = RandomSeconds(program, /*integers=*/trial % 4 == 1, &random);
         // Firings that are issued, some faster than kernels end and some not.
-        if (trial >= 4) options.issue_seconds = trial == 4 ? std::pow(10, -2 - static_cast<int>(random() % 4)) : 1;
-        if (trial == 2 || trial == 3) options.worker_a_device = true, options.message_seconds = 1e-5;
+        if (trial >= 4)
+          options.issue_seconds =
+              trial == 4 ? std::pow(10, -2 - static_cast<int>(random() % 4)) : 1;
+        if (trial == 2 || trial == 3)
+          options.worker_a_device = true, options.message_seconds = 1e-5;
         if (trial == 3) options.link_seconds = RandomSeconds(program, /*integers=*/false, &random);
         for (int a = 0; a < program.actor_size() && trial == 3; ++a) {
           if (!program.actor(a).has_exchange()) options.link_seconds[a] = 0;

@@ -234,9 +234,9 @@ absl::Status CheckCompared(const proto::Cluster& cluster, std::string_view where
   if (!cluster.has_compared()) return absl::OkStatus();
   const proto::Compared& compared = cluster.compared();
   if (compared.runs() > 0 && !compared.what().empty()) return absl::OkStatus();
-  return InputError(where, absl::StrCat("compared is of ", compared.runs(), " runs, \"",
-                                        compared.what(), "\""),
-                    "say how many runs there were, and what; or leave out `compared`");
+  return InputError(
+      where, absl::StrCat("compared is of ", compared.runs(), " runs, \"", compared.what(), "\""),
+      "say how many runs there were, and what; or leave out `compared`");
 }
 
 }  // namespace

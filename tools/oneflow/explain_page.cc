@@ -9,8 +9,8 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
-#include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_json.h"
 #include "oneflow_core/print/variable_text.h"

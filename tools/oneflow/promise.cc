@@ -113,8 +113,8 @@ double ProcessSeconds() {
 }
 
 std::string PromiseText(const Promise& promise) {
-  return absl::StrCat("expects: ", TimeText(promise.step_seconds), " a step", promise.band, ", bubble ",
-                      PercentText(promise.bubble), ", ", Bytes(promise.device_bytes),
+  return absl::StrCat("expects: ", TimeText(promise.step_seconds), " a step", promise.band,
+                      ", bubble ", PercentText(promise.bubble), ", ", Bytes(promise.device_bytes),
                       " on the largest device; ", promise.basis, "\n");
 }
 

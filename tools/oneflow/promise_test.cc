@@ -20,8 +20,8 @@ TEST_CASE("a promise is one line with its basis") {
         "times\n");
   Promise on_cluster = APromise();
   on_cluster.band = " ± 8 % (1 σ of 2 runs)";
-  CHECK(PromiseText(on_cluster).starts_with(
-      "expects: 100.000 ms a step ± 8 % (1 σ of 2 runs), bubble 20.0 %, "));
+  CHECK(PromiseText(on_cluster)
+            .starts_with("expects: 100.000 ms a step ± 8 % (1 σ of 2 runs), bubble 20.0 %, "));
 }
 
 TEST_CASE("the first step warms up; the median of the others counts") {
