@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/exec/test_plans.h"
 #include "actor_runtime/simulate/critical_path.h"
@@ -139,6 +141,59 @@ TEST_CASE("streams of one worker take turns") {
   CHECK(ListSpans(run, 1) == std::vector<Span>{{1, 3}, {4, 6}, {7, 9}});
 }
 
+// Of one stream: actor a, then b `times` times, in each step.
+proto::Plan ShortKernelsPlan(int times) {
+  return PlanFromText(absl::StrReplaceAll(R"plan(
+    version: 2 stage_axis: -1 kernel_threads: 1 model: "short kernels" memory {}
+    program {
+      name: "train" micro_batches: N micro_batch_size: 1
+      actor { id: 0 name: "a" kernel: "ones" }
+      actor { id: 1 name: "b" kernel: "ones" }
+      segment { id: 0 name: "A" actor: 0 }
+      segment { id: 1 name: "B" actor: 1 }
+      stream {
+        id: 0 name: "compute" order { segment: 0 repeat: 1 } order { segment: 1 repeat: N }
+      }
+    })plan",
+                                          {{"N", absl::StrCat(times)}}));
+}
+
+TEST_CASE("a step of kernels shorter than their issuing takes as long as issuing them") {
+  SimulateOptions options = {.steps = 2, .actor_seconds = {0.25, 0.25}, .issue_seconds = 1};
+  const SimulatedRun run = Run(ShortKernelsPlan(8), options);
+  CHECK(run.StepSeconds() == 9);
+  CHECK(run.step_ends == std::vector<double>{9.25, 18.25});
+  // It keeps its stream from when it could begin.
+  CHECK(ListSpans(run, 0)[0] == Span{0, 1.25});
+  CHECK(ListSpans(run, 1)[0] == Span{1.25, 2.25});
+  // Longer ones begin as soon as the first has been issued, one after the other.
+  options.actor_seconds = {2, 2};
+  CHECK(Run(ShortKernelsPlan(8), options).step_ends == std::vector<double>{19, 37});
+  options.issue_seconds = 0;
+  CHECK(Run(ShortKernelsPlan(8), options).step_ends == std::vector<double>{18, 36});
+}
+
+TEST_CASE("the host is ahead after a long kernel, so that many short ones run at their own pace") {
+  SimulateOptions options = {.steps = 1, .actor_seconds = {10, 0.25}, .issue_seconds = 1};
+  CHECK(Run(ShortKernelsPlan(8), options).seconds() == 1 + 10 + 8 * 0.25);
+  // Until the host is no longer ahead: the last of 21 firings has been issued after 21 s.
+  CHECK(Run(ShortKernelsPlan(20), options).seconds() == 21 + 0.25);
+  // It is at most 1,024 firings ahead: at 5,001 s, when the long kernel ends, the last of them has
+  // just been issued, and the last of 2,000 976 s later, without a limit already at 2,001 s.
+  options.actor_seconds[0] = 5000;
+  CHECK(Run(ShortKernelsPlan(1024), options).seconds() == 5001 + 1024 * 0.25);
+  CHECK(Run(ShortKernelsPlan(2000), options).seconds() == 5001 - 1024 + 2000 + 0.25);
+}
+
+TEST_CASE("the host issues nothing of what it does itself") {
+  // x is on the host's stream, dw and w are not: they are issued while x is under way.
+  SimulateOptions options = kChainTimes;
+  options.issue_seconds = 0.5;
+  const SimulatedRun run = Run(ChainPlan(), options);
+  CHECK(ListSpans(run, 0) == std::vector<Span>{{0, 1}, {1, 2}, {4, 5}, {7, 8}});
+  CHECK(run.StepSeconds() == 15);
+}
+
 TEST_CASE("the time of a link shows") {
   // x, x.recv, dx, dw1, w1, dx.recv, w0, the sends; F of 1, B of stage 1 of 2 and U free.
   SimulateOptions options = {.steps = 1, .actor_seconds = {1, 0, 2, 0, 0, 0, 1, 0, 0}};
@@ -219,6 +274,12 @@ TEST_CASE("every stream fires in the order of the deterministic runtime, and as 
 
 TEST_CASE("options out of range are refused") {
   const proto::Plan plan = ChainPlan();
+  for (const double seconds : {-1.0, std::nan(""), HUGE_VAL}) {
+    const absl::Status issuing =
+        Simulate(plan, "train", {.actor_seconds = {1, 1, 1}, .issue_seconds = seconds}).status();
+    CHECK(issuing.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(issuing.message()), Catch::Contains("check firing_seconds"));
+  }
   CHECK(Simulate(plan, "train", {.steps = 0, .actor_seconds = {1, 1, 1}}).status().code() ==
         absl::StatusCode::kInvalidArgument);
   CHECK(Simulate(plan, "train", {.steps = 1, .actor_seconds = {1, -1, 1}}).status().code() ==

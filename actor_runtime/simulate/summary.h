@@ -15,6 +15,7 @@
 #include "actor_runtime/simulate/simulate.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
+#include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -80,6 +81,7 @@ struct SimulationSummary {
   int64_t steps = 0;  // simulated; if weights lag, rounds
   int64_t steps_a_round = 1;
   double step_seconds = 0, seconds = 0;
+  std::optional<proto::Compared> compared;  // of the cluster; set by the caller
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   bool moves_to_host = false;               // MovesToHost
   std::optional<double> imbalance;          // of a mixture of experts: 1 is even routing

@@ -3,6 +3,7 @@
 
 #include "actor_runtime/simulate/summary.h"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/print/compared_text.h"
 
 namespace oneflow {
 namespace {
@@ -140,6 +141,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
                {"steps", summary.steps},
                {"steps_a_round", summary.steps_a_round},
                {"step_seconds", summary.step_seconds},
+               {"compared", ComparedJson(summary.compared)},
                {"seconds", summary.seconds},
                {"bubble", summary.bubble},
                {"bubble_over_busy", summary.bubble_over_busy},

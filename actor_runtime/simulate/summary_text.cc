@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "actor_runtime/simulate/summary.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/print/compared_text.h"
 
 namespace oneflow {
 namespace {
@@ -154,8 +155,8 @@ std::string SummaryText(const SimulationSummary& summary) {
       "%s on %s: %d device%s, program %s, %s\n", summary.model, summary.cluster, summary.devices,
       summary.devices == 1 ? "" : "s", summary.program, StepsText(summary));
   absl::StrAppendFormat(
-      &text, "a step: %s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
-      TimeText(summary.step_seconds), PercentText(summary.bubble),
+      &text, "a step: %s%s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
+      TimeText(summary.step_seconds), ComparedText(summary.compared), PercentText(summary.bubble),
       PercentText(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
   if (summary.rates) text += RatesText(*summary.rates);
   if (summary.imbalance) text += ExpertsText(*summary.imbalance);

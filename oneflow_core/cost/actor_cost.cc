@@ -80,7 +80,7 @@ class Costing {
     }
     ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
     if (on_host) return ActorTime{firing + HostComputeSeconds(call, cluster, kernels)};
-    return ActorTime{firing + kernels.Seconds(call) * SlowestOf(cluster, mesh_.devices())};
+    return ActorTime{firing + kernels.Seconds(call) * FindSlowdown(cluster, mesh_.devices())};
   }
 
  private:
@@ -204,9 +204,10 @@ class Costing {
 
 }  // namespace
 
-double SlowestOf(const proto::Cluster& cluster, int64_t devices) {
-  const int64_t unit = cluster.level_size() > 1 ? std::max(1, cluster.level(0).size()) : 1;
-  const auto units = static_cast<double>((devices + unit - 1) / unit);
+double FindSlowdown(const proto::Cluster& cluster, int64_t devices) {
+  // Without a size the innermost level is the only one, and holds all.
+  const int64_t size = cluster.level_size() > 0 ? cluster.level(0).size() : 0;
+  const auto units = static_cast<double>(size > 0 ? (devices + size - 1) / size : 1);
   const proto::Spread& spread = cluster.spread();
   return 1 + spread.slower() * (1 - std::pow(1 - spread.slow_share(), units));
 }

@@ -32,7 +32,7 @@ bool ComputesProducts(std::optional<KernelFamily> family) {
   return family == KernelFamily::kProducts || family == KernelFamily::kAttention;
 }
 
-double ShareOf(const proto::MemoryShares& shares, std::optional<KernelFamily> family) {
+double FindShare(const proto::MemoryShares& shares, std::optional<KernelFamily> family) {
   if (family == KernelFamily::kRows) return OrOne(shares.rows());
   if (family == KernelFamily::kGather) return OrOne(shares.gather());
   return OrOne(shares.elements());
@@ -100,8 +100,8 @@ double KernelCost::AttentionRate(const AttentionSpec& attention) const {
 
 double KernelCost::Modelled(Family family, const CallWork& call) const {
   const double compute_share = OrOne(device_.sustained().compute());
-  const double bandwidth =
-      Bandwidth() * OrOne(device_.sustained().memory()) * ShareOf(device_.memory_shares(), family);
+  const double bandwidth = Bandwidth() * OrOne(device_.sustained().memory()) *
+                           FindShare(device_.memory_shares(), family);
   const double memory = call.bytes / bandwidth;
   const double peak = Peak(family, call.dtype);
   if (family == KernelFamily::kProducts) {
@@ -115,7 +115,8 @@ double KernelCost::Modelled(Family family, const CallWork& call) const {
     return start + std::max(call.flops / (peak * compute_share * OrOne(products.share())), memory);
   }
   if (family == KernelFamily::kAttention) {
-    const double known = AttentionRate(call.attention), rate = known > 0 ? known : peak;
+    const double known = AttentionRate(call.attention);
+    const double rate = known > 0 ? std::min(known, peak) : peak;  // rates are those of bf16
     return device_.kernel_seconds() + std::max(call.flops / (rate * compute_share), memory);
   }
   return device_.kernel_seconds() + std::max(call.flops / peak, memory);

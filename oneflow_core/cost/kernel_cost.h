@@ -8,7 +8,8 @@
 // figures of another:
 //   products    by tiles and waves (product_cost.h), or as their operands come from memory; at the
 //               peak of their type
-//   attention   FLOPs over the rate of its library at its length and head size
+//   attention   FLOPs over the rate of its library at its length and head size, at most the peak of
+//               its type
 //   elements, rows, gather
 //               kernel_seconds + bytes over the share of the bandwidth that the family reaches; or
 //               FLOPs over the f32 peak, in which all of them compute

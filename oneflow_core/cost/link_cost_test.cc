@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -178,6 +179,30 @@ TEST_CASE("in all_to_all each device leaves its node through its own port") {
   const GroupLinks links = Along(RoundNumbers(), "data=8", {"data"});
   const double received = 7e6;
   CHECK(ExchangeSeconds("all_to_all", received, links) == Approx(6e-6 + 1e-5 + 4e6 / 1e9));
+}
+
+TEST_CASE("groups lose a part of the bandwidth with each doubling of the nodes that they span") {
+  proto::Cluster cluster = RoundNumbers();
+  cluster.mutable_level(1)->set_congestion(0.2);
+  const auto gather = [&](const char* mesh, double received) {
+    const GroupLinks links = Along(cluster, mesh, {"data"});
+    return ExchangeSeconds("all_gather", received, links);
+  };
+  CHECK(gather("data=2,tensor=4", 1e6) == Approx(1e-5 + 1e6 / 0.8e9));
+  CHECK(gather("data=4,tensor=4", 1e6) == Approx(3e-5 + 1e6 / 0.64e9));
+  CHECK(gather("data=8,tensor=4", 1e6) == Approx(7e-5 + 1e6 / 0.512e9));
+  CHECK(gather("data=3,tensor=4", 1e6) == Approx(2e-5 + 1e6 / (1e9 * std::pow(0.8, std::log2(3)))));
+  // All ports of four nodes; a group inside a node loses nothing.
+  CHECK(gather("data=16", 1e6) == Approx(12e-6 + 3e-5 + 1e6 / (4 * 0.64e9)));
+  CHECK(gather("data=4", 1e6) == Approx(3e-6 + 1e6 / 1e10));
+  // A pair of stages spans two nodes, in which 4 of the 7 peers of an all_to_all are, too.
+  CHECK(Seconds("transfer", 1e6, LinksOfStages(cluster, *ParseMesh("pipe=2,data=4"), 0, 1)) ==
+        Approx(1e-5 + 1e6 / 0.8e9));
+  CHECK(ExchangeSeconds("all_to_all", 7e6, Along(cluster, "data=8", {"data"})) ==
+        Approx(6e-6 + 1e-5 + 4e6 / 0.8e9));
+  // Two latencies of a tree to each of 64 nodes, six doublings of them.
+  CHECK(Seconds("all_reduce", 1e3, Along(cluster, "data=64,tensor=4", {"data"})) ==
+        Approx(12e-5 + 2e3 / (1e9 * std::pow(0.8, 6))));
 }
 
 TEST_CASE("an exchange keeps processors busy as the busiest level it crosses") {

@@ -136,17 +136,22 @@ const proto::Program& Train(const proto::Plan& plan) {
 
 TEST_CASE("skipping changes nothing, over schedules, micro-batches and times") {
   std::mt19937 random(20);
-  int64_t periods = 0, of_workers = 0, of_links = 0;
+  int64_t periods = 0, of_workers = 0, of_links = 0, of_issuing = 0;
   for (const std::string schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble", "2bw"}) {
     for (const auto& [stages, m] :
          std::vector<std::pair<int, int64_t>>{{2, 8}, {2, 37}, {3, 100}, {4, 64}, {4, 200}}) {
       const proto::Plan plan = CompileSmall(Small(schedule, stages, m));
       const proto::Program& program = Train(plan);
-      for (int trial = 0; trial < 4; ++trial) {
+      for (int trial = 0; trial < 6; ++trial) {
         INFO(schedule << " on " << stages << " stages, " << m << " micro-batches, " << trial);
         SimulateOptions options{.steps = 2};
-        options.actor_seconds = RandomSeconds(program, /*integers=*/trial == 1, &random);
-        if (trial >= 2) options.worker_a_device = true, options.message_seconds = 1e-5;
+        options.actor_seconds = RandomSeconds(program, /*integers=*/trial % 4 == 1, &random);
+        // Firings that are issued, some faster than kernels end and some not.
+        if (trial >= 4)
+          options.issue_seconds =
+              trial == 4 ? std::pow(10, -2 - static_cast<int>(random() % 4)) : 1;
+        if (trial == 2 || trial == 3)
+          options.worker_a_device = true, options.message_seconds = 1e-5;
         if (trial == 3) options.link_seconds = RandomSeconds(program, /*integers=*/false, &random);
         for (int a = 0; a < program.actor_size() && trial == 3; ++a) {
           if (!program.actor(a).has_exchange()) options.link_seconds[a] = 0;
@@ -158,7 +163,10 @@ TEST_CASE("skipping changes nothing, over schedules, micro-batches and times") {
         CheckSums(plan, skipped, full);
         CheckBlocks(plan, skipped, full);
         for (const SimulatedRun::Repeat& repeat : skipped.repeats) {
-          (trial == 3 ? of_links : trial == 2 ? of_workers : periods) += repeat.times;
+          (trial >= 4   ? of_issuing
+           : trial == 3 ? of_links
+           : trial == 2 ? of_workers
+                        : periods) += repeat.times;
         }
       }
     }
@@ -166,6 +174,7 @@ TEST_CASE("skipping changes nothing, over schedules, micro-batches and times") {
   CHECK(periods > 100);
   CHECK(of_workers > 100);
   CHECK(of_links > 100);
+  CHECK(of_issuing > 100);
 }
 
 TEST_CASE("ten times the micro-batches store no more firings") {

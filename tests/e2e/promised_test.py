@@ -54,6 +54,8 @@ class PromisedTest(unittest.TestCase):
         expected = re.search(r"expects: ([0-9.]+) (s|ms|us) a step", text)
         unit = {"s": 1, "ms": 1e-3, "us": 1e-6}[expected[2]]
         self.assertAlmostEqual(float(expected[1]) * unit / simulated["step_seconds"], 1, places=3)
+        compared = r"± [0-9.]+ % \(1 σ of .*\)" if simulated["compared"] else r"\(no run of this kind was compared\)"
+        self.assertRegex(text, f" a step {compared}, bubble ")
 
     def test_json_and_outcome_have_the_numbers(self):
         os.makedirs(self.dir + "/job", exist_ok=True)
@@ -62,6 +64,7 @@ class PromisedTest(unittest.TestCase):
         with open(self.dir + "/job/outcome.json", encoding="utf-8") as file:
             outcome = json.load(file)
         promised, took = outcome["promised"], outcome["took"]
+        self.assertIsNone(promised["compared"])  # on this machine, the run itself compares
         self.assertEqual({row["promised_step_seconds"] for row in rows}, {promised["step_seconds"]})
         self.assertIn(took["step_seconds"], [row["step_seconds"] for row in rows[1:]])
         self.assertEqual(promised["device_bytes"], took["device_bytes"])

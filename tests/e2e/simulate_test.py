@@ -43,6 +43,57 @@ class SimulateTest(unittest.TestCase):
         for words in ["a step: ", "bubble", "exposed exchange", "idle", "hidden exchange", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:
             self.assertIn(words, text)
 
+    def cluster(self, text, name="made"):
+        with open(os.path.join(self.dir, name + ".textproto"), "w", encoding="utf-8") as out:
+            out.write(text)
+        return f"--cluster={name}.textproto"
+
+    def test_times_of_steps_say_how_such_predictions_have_held(self):
+        compared = self.cluster('name: "made" compared { runs: 13 mean: 0.06 sigma: 0.084 what: "published runs on H100s" }')
+        explain = lambda *flags: run("explain", "--plan=gpt.plan", *flags, cwd=self.dir)[0]
+        compile_ = lambda *flags: run("compile", "--graph=gpt.textproto", "--out=other.plan", *flags, cwd=self.dir)[0]
+        diff = lambda *flags: run("diff", "gpt.plan", "other.plan", *flags, cwd=self.dir)[0]
+        numbers = {"runs": 13, "mean": 0.06, "sigma": 0.084, "what": "published runs on H100s"}
+        unknown = r" \(no run of this kind was compared\)"
+        for flags, words, json_ in [([compared], r" ± 8 % \(1 σ of 13 published runs on H100s\)", numbers),
+                                    ([self.cluster('name: "unknown"', "unknown")], unknown, None), ([], unknown, None)]:
+            with self.subTest(flags=flags):
+                self.assertRegex(self.simulate(*flags), r"\na step: [0-9.]+ [mu]?s" + words + "; bubble")
+                self.assertRegex(explain(*flags), r"\npredicted: step [0-9.]+ [mu]?s" + words + ", [0-9,]+ tokens/s")
+                self.assertRegex(compile_(*flags), r"\npredicted: step [0-9.]+ [mu]?s" + words + ", [0-9,]+ tokens/s")
+                self.assertRegex(diff(*flags), r"(?m)^  simulated times" + words + "$")
+                self.assertEqual(json.loads(self.simulate(*flags, "--format=json"))["compared"], json_)
+                self.assertEqual(json.loads(explain(*flags, "--format=json"))["headline"]["compared"], json_)
+                self.assertEqual(json.loads(compile_(*flags, "--format=json"))["headline"]["compared"], json_)
+                self.assertEqual(json.loads(diff(*flags, "--format=json"))["compared"], json_)
+                page = explain(*flags, "--format=html")
+                self.assertRegex(page, '"compared":"' + words + '"')
+        self.assertRegex(run("diff", "gpt.plan", "gpt.plan", compared, cwd=self.dir)[0], "the plans are alike")
+
+    def test_slow_nodes_take_a_share_of_the_speed(self):
+        cluster = self.cluster('device { kind: CUDA } level { name: "node" size: 1 } level { name: "cluster" } '
+                               'spread { slow_share: 0.5 slower: 0.2 }')
+        step = lambda *flags: json.loads(self.simulate(*flags, "--format=json"))["step_seconds"]
+        seconds = {flags: step(cluster, *flags) for flags in [(), ("--spread=0.5",), ("--spread=0.1",), ("--spread=0",)]}
+        self.assertEqual(seconds[()], seconds[("--spread=0.5",)])
+        self.assertLess(seconds[("--spread=0.1",)], seconds[()])
+        self.assertLess(seconds[("--spread=0",)], seconds[("--spread=0.1",)])
+        self.assertEqual(step("--spread=0"), step())  # without a spread all are alike
+        for value, words in [("-0.1", "out of range"), ("0.95", "out of range"), ("nan", "out of range"), ("many", "no number")]:
+            error = run("simulate", "--plan=gpt.plan", cluster, f"--spread={value}", cwd=self.dir, code=2)[1]
+            self.assertIn(f"--spread={value}: is {words}", error)
+        self.assertIn("acts on nothing", run("simulate", "--plan=gpt.plan", "--spread=0.1", cwd=self.dir, code=2)[1])
+
+    def test_on_many_nodes_the_step_waits_for_slow_ones(self):
+        # As MegaScale's runs: 12,288 GPUs, among which some nodes are slow for certain.
+        run("model", "gpt", "--layers=8", "--heads=16", "--hidden=2048", "--sequence=1024", "--vocab=50304", "--out=far.textproto", cwd=self.dir)
+        run("compile", "--graph=far.textproto", "--mesh=pipe=8,data=192,tensor=8", "--batch=3072", "--micro_batches=16", "--device=cuda",
+            "--precision=bf16", "--cluster=a100", "--out=far.plan", cwd=self.dir)
+        step = lambda *flags: json.loads(run("simulate", "--plan=far.plan", "--cluster=a100", "--format=json", *flags, cwd=self.dir)[0])["step_seconds"]
+        found, alike = step(), step("--spread=0")
+        self.assertLess(alike, 0.97 * found)
+        self.assertGreater(alike, 0.9 * found)
+
     def test_gathers_ahead_shorten_the_step(self):
         run("model", "gpt", "--layers=8", "--heads=16", "--hidden=2048", "--sequence=1024", "--vocab=50304", "--out=wide.textproto", cwd=self.dir)
         summaries = []

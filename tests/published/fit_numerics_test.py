@@ -106,8 +106,8 @@ class ClusterTextTest(unittest.TestCase):
                 cluster_text.read_sustained(text, ["waves"])
 
     def test_comparison_is_added_once(self):
-        once = cluster_text.write_compared(CLUSTER, 5, -0.01234, 0.05, "runs")
-        self.assertTrue(once.endswith('}\ncompared { runs: 5 mean: -0.0123 sigma: 0.0500 what: "runs" }\n'))
+        once = cluster_text.write_compared(CLUSTER, 5, 0.01234, 0.05, "runs")
+        self.assertTrue(once.endswith('}\ncompared { runs: 5 mean: 0.0123 sigma: 0.0500 what: "runs" }\n'))
         twice = cluster_text.write_compared(once, 6, 0.1, 0.2, "more runs")
         self.assertEqual(1, twice.count("compared"))
         self.assertIn("runs: 6 mean: 0.1000", twice)

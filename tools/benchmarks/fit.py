@@ -145,7 +145,7 @@ def write(file, evaluation, found, device):
     """Replaces the numbers and the comparison in the cluster file."""
     text = write_sustained(evaluation.text, {n["name"]: n["value"] for n in found["numbers"]})
     errors = found["left_out_errors"]
-    text = write_compared(text, errors["runs"], errors["mean"], errors["sigma"], f"published runs on {device.upper()}s")
+    text = write_compared(text, errors["runs"], errors["mean_absolute"], errors["sigma"], f"published runs on {device.upper()}s")
     with open(file, "w", encoding="utf-8") as out:
         out.write(text)
 

@@ -232,6 +232,16 @@ absl::Status CheckAttention(const proto::Device& device, std::string_view where)
                     "name a library whose rates the file has");
 }
 
+// Words are made of them: "1 σ of 13 published runs on H100s".
+absl::Status CheckCompared(const proto::Cluster& cluster, std::string_view where) {
+  if (!cluster.has_compared()) return absl::OkStatus();
+  const proto::Compared& compared = cluster.compared();
+  if (compared.runs() > 0 && !compared.what().empty()) return absl::OkStatus();
+  return InputError(
+      where, absl::StrCat("compared is of ", compared.runs(), " runs, \"", compared.what(), "\""),
+      "say how many runs there were, and what; or leave out `compared`");
+}
+
 }  // namespace
 
 absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where) {
@@ -245,6 +255,7 @@ absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where)
                       absl::StrCat("use at most ", kMaxKernelThreads));
   }
   RETURN_IF_ERROR(CheckAttention(device, where));
+  RETURN_IF_ERROR(CheckCompared(cluster, where));
   return absl::OkStatus();
 }
 

@@ -2,12 +2,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_diff.h"
 #include "oneflow_core/verify/read_plan.h"
 #include "tools/oneflow/flags.h"
@@ -37,7 +43,8 @@ void AddTime(const std::string& what, const std::string& unit, double a, double 
   AddNumber(what, unit, a, b, diff, stage);
 }
 
-// Adds the times that differ; returns the time of a step where it does not, in words.
+// Adds the times that differ; returns the line before them: the time of a step where it does not
+// differ, and in any case how such times have held.
 absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto::Plan& a,
                                      const proto::Plan& b, PlanDiff* diff) {
   ASSIGN_OR_RETURN(const Timed of_a, SimulateStep(cluster, a));
@@ -62,7 +69,15 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
     }
     add("idle", &DeviceTime::idle);
   }
-  return differs ? "" : absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s, both\n");
+  const std::string band = ComparedText(FindCompared(cluster));
+  if (differs) return absl::StrCat("  simulated times", band, "\n");
+  return absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s", band, ", both\n");
+}
+
+std::string JsonWith(const PlanDiff& diff, const std::optional<proto::Compared>& compared) {
+  auto json = nlohmann::ordered_json::parse(DiffJson(diff));
+  json["compared"] = ComparedJson(compared);
+  return JsonText(json, 2) + "\n";
 }
 
 absl::Status DiffVerbMain(const Arguments& args) {
@@ -75,13 +90,15 @@ absl::Status DiffVerbMain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
-  std::string same_time = "  time of a step: unknown for GPUs without --cluster\n";
+  std::string first = "  time of a step: unknown for GPUs without --cluster\n";
+  std::optional<proto::Compared> compared;
   const bool gpus = a.device_kind() == proto::CUDA || b.device_kind() == proto::CUDA;
   if (!gpus || args.Given("cluster")) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(a));
-    ASSIGN_OR_RETURN(same_time, AddTimes(cluster, a, b, &diff));
+    ASSIGN_OR_RETURN(first, AddTimes(cluster, a, b, &diff));
+    compared = FindCompared(cluster);
   }
-  std::fputs((format == "json" ? DiffJson(diff) : DiffText(diff, same_time)).c_str(), stdout);
+  std::fputs((format == "json" ? JsonWith(diff, compared) : DiffText(diff, first)).c_str(), stdout);
   return absl::OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/boxing_text.h"
+#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
@@ -36,6 +37,7 @@ absl::StatusOr<std::string> MakePage(const Arguments& args, const proto::Plan& p
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  summary.compared = FindCompared(cluster);
   ASSIGN_OR_RETURN(summary.rates,
                    FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
   summary.sharing = FindCoreSharing(cluster, plan);

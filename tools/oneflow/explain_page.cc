@@ -9,6 +9,7 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_json.h"
@@ -155,6 +156,7 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      {"micro_batches", plan.train().micro_batches()},
                      {"schedule", plan.train().schedule()},
                      {"precision", plan.train().precision() == proto::BF16 ? "bf16" : "f32"},
+                     {"compared", ComparedText(summary.compared)},
                      {"proof", proof},
                      {"fingerprint", plan.fingerprint()},
                      {"condensed",

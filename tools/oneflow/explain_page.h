@@ -22,7 +22,8 @@ namespace oneflow {
 std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
                         SimulationSummary summary);
 
-// {"mesh", "batch", "micro_batches", "schedule", "precision", "proof", "fingerprint", "condensed",
+// {"mesh", "batch", "micro_batches", "schedule", "precision", "compared": the words
+// behind the time of a step, "proof", "fingerprint", "condensed",
 // "rows", "axes", "variables"}. `rows`: actors that are named alike but for numbers and run the
 // same kernel, the costliest first, each {"name", "kernel", "boxing", "actors", "seconds_a_step":
 // of the stage where it is the most, ..., "members": the costliest of them}. `axes`: [name, size]

@@ -17,6 +17,7 @@
 #include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
 #include "tools/oneflow/load.h"
@@ -53,7 +54,8 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
   }
   RETURN_IF_ERROR(simulated.status());
   const SimulatedRun& run = *simulated;
-  Headline::Prediction prediction{run.StepSeconds(), FindUtilization(run).bubble};
+  Headline::Prediction prediction{run.StepSeconds(), FindCompared(*cluster),
+                                  FindUtilization(run).bubble};
   ASSIGN_OR_RETURN(const ModelRates rates,
                    FindModelRates(plan, "train", *cluster, prediction.step_seconds));
   if (rates.model_flops > 0) prediction.mfu = rates.mfu;
@@ -143,7 +145,7 @@ std::string HeadlineText(const Headline& headline) {
   text += "\npredicted: ";
   if (headline.prediction) {
     const Headline::Prediction& p = *headline.prediction;
-    absl::StrAppend(&text, "step ", TimeText(p.step_seconds));
+    absl::StrAppend(&text, "step ", TimeText(p.step_seconds), ComparedText(p.compared));
     if (p.tokens_a_second > 0) {
       absl::StrAppend(&text, ", ", Digits(static_cast<int64_t>(p.tokens_a_second)), " tokens/s");
     }
@@ -175,6 +177,7 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
   if (!headline.assumed_of_host.empty()) member["assumed_of_host"] = headline.assumed_of_host;
   if (headline.prediction) {
     member["step_seconds"] = headline.prediction->step_seconds;
+    member["compared"] = ComparedJson(headline.prediction->compared);
     member["tokens_a_second"] = headline.prediction->tokens_a_second;
     if (headline.prediction->mfu) member["mfu"] = *headline.prediction->mfu;
     member["bubble"] = headline.prediction->bubble;

@@ -21,9 +21,10 @@ namespace oneflow {
 struct Headline {
   struct Prediction {
     double step_seconds = 0;
-    double bubble = 0;           // Utilization::bubble
-    double tokens_a_second = 0;  // 0 where the graph reads no tokens
-    std::optional<double> mfu;   // ModelRates; none where the cluster does not say the peak
+    std::optional<proto::Compared> compared;  // how such predictions have held; none: not known
+    double bubble = 0;                        // Utilization::bubble
+    double tokens_a_second = 0;               // 0 where the graph reads no tokens
+    std::optional<double> mfu;  // ModelRates; none where the cluster does not say the peak
   };
   std::string model, mesh;
   int64_t parameters = 0;

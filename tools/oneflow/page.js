@@ -88,7 +88,7 @@ function memoryStrips(stage) {
 function planFacts(data, plan) {
   const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   return [
-    ["a step", seconds(data.step_seconds)],
+    ["a step", seconds(data.step_seconds) + plan.compared],
     ["bubble", percent(data.bubble)],
     ["a device computes", (data.flops_a_device_second / 1e12).toPrecision(3) + " TFLOP/s"],
     ["memory of the largest device", bytes(Math.max(...data.stages.map(s => s.arena_bytes)))],

@@ -12,6 +12,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/compared_text.h"
 
 namespace oneflow {
 namespace {
@@ -112,8 +113,8 @@ double ProcessSeconds() {
 }
 
 std::string PromiseText(const Promise& promise) {
-  return absl::StrCat("expects: ", TimeText(promise.step_seconds), " a step, bubble ",
-                      PercentText(promise.bubble), ", ", Bytes(promise.device_bytes),
+  return absl::StrCat("expects: ", TimeText(promise.step_seconds), " a step", promise.band,
+                      ", bubble ", PercentText(promise.bubble), ", ", Bytes(promise.device_bytes),
                       " on the largest device; ", promise.basis, "\n");
 }
 
@@ -159,7 +160,9 @@ std::string TookText(const Promise& promise, const Took& took) {
 }
 
 nlohmann::ordered_json TookJson(const Promise& promise, const Took& took) {
-  Json promised = {{"basis", promise.basis}, {"step_seconds", promise.step_seconds}};
+  Json promised = {{"basis", promise.basis},
+                   {"step_seconds", promise.step_seconds},
+                   {"compared", ComparedJson(promise.compared)}};
   AddTimes(promise.mean, promise.bubble, &promised);
   promised["device_bytes"] = promise.device_bytes;
   Json took_json = Json::object();

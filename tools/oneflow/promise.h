@@ -27,6 +27,10 @@ struct Promise {
   std::string basis;  // of which cluster: "by the kernels of this plan, timed here"
   SimulatedRun run;   // two steps
   double step_seconds = 0;
+  // Of a promise on --cluster, set by the caller: what stands behind the time, ComparedText, and
+  // its numbers. Without a cluster nothing stands there: the run itself is what is compared.
+  std::string band;
+  std::optional<proto::Compared> compared;
   DeviceTime mean;  // of a step, over the stages
   double bubble = 0;
   int64_t device_bytes = 0;  // of the largest device, as planned
@@ -82,7 +86,8 @@ std::string PromiseText(const Promise& promise);
 // A table: time, the mean of a few steps and its parts, bubble, bytes; and whether the machine was
 // busy. Empty where no step was seen.
 std::string TookText(const Promise& promise, const Took& took);
-// {"promised": {"step_seconds", "compute_seconds", ..., "device_bytes"}, "took": {...}}.
+// {"promised": {"step_seconds", "compared", "compute_seconds", ..., "device_bytes"}, "took":
+// {...}}.
 nlohmann::ordered_json TookJson(const Promise& promise, const Took& took);
 
 // Firings in a step of the stream of program "train" that has most of them.

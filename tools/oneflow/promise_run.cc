@@ -7,6 +7,7 @@
 #include "actor_runtime/exec/trace_facts.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/print/compared_text.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 
@@ -47,6 +48,8 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
     ASSIGN_OR_RETURN(Promise promise,
                      MakePromise(plan, cluster, "simulated on " + cluster.name(), FLAGS_predict));
+    promise.compared = FindCompared(cluster);
+    promise.band = ComparedText(promise.compared);
     return promise;
   }
   if (plan.device_kind() != proto::CPU) {

@@ -18,6 +18,10 @@ TEST_CASE("a promise is one line with its basis") {
   CHECK(PromiseText(APromise()) ==
         "expects: 100.000 ms a step, bubble 20.0 %, 3.0 MiB on the largest device; by made-up "
         "times\n");
+  Promise on_cluster = APromise();
+  on_cluster.band = " ± 8 % (1 σ of 2 runs)";
+  CHECK(PromiseText(on_cluster)
+            .starts_with("expects: 100.000 ms a step ± 8 % (1 σ of 2 runs), bubble 20.0 %, "));
 }
 
 TEST_CASE("the first step warms up; the median of the others counts") {

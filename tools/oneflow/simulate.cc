@@ -8,6 +8,7 @@
 #include "actor_runtime/simulate/summary.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/print/compared_text.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/verb.h"
@@ -15,11 +16,27 @@
 namespace oneflow {
 namespace {
 
+// The same bounds as of a cluster file.
+absl::Status SetSpread(double slow_share, proto::Cluster* cluster) {
+  const std::string flag = absl::StrCat("--spread=", slow_share);
+  if (!(slow_share >= 0 && slow_share <= 0.9)) {
+    return InputError(flag, "is out of range",
+                      "use the share of nodes that are slow, 0 to 0.9; 0: all are alike");
+  }
+  if (slow_share > 0 && cluster->spread().slower() == 0) {
+    return InputError(flag, "acts on nothing: the cluster does not say how slow slow nodes are",
+                      "give --cluster=FILE with spread { slower: 0.1 }, or --spread=0");
+  }
+  cluster->mutable_spread()->set_slow_share(slow_share);
+  return absl::OkStatus();
+}
+
 absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
   RETURN_IF_ERROR(CheckThreadsCompile(args));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
+  ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(args, plan));
+  if (args.Given("spread")) RETURN_IF_ERROR(SetSpread(FLAGS_spread, &cluster));
   if (!(FLAGS_imbalance >= 1 && FLAGS_imbalance <= 1000)) {
     return InputError(absl::StrCat("--imbalance=", FLAGS_imbalance), "is out of range",
                       "use the load of the busiest device relative to the mean: 1, 1.3, ...");
@@ -34,6 +51,7 @@ absl::Status SimulatePlan(const Arguments& args) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  summary.compared = FindCompared(cluster);
   ASSIGN_OR_RETURN(summary.rates,
                    FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
   if (HasExperts(plan)) summary.imbalance = FLAGS_imbalance;
