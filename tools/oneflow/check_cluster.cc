@@ -101,7 +101,10 @@ class Numbers {
            (field.containing_type() == proto::Protocol::descriptor() && !IsShare(field));
   }
 
-  static bool IsShare(const FieldDescriptor& field) { return field.name().ends_with("_share"); }
+  static bool IsShare(const FieldDescriptor& field) {
+    return field.containing_type() == proto::Protocol::descriptor() &&
+           field.name().ends_with("_share");
+  }
 
   // 0: not given.
   static bool IsShareOrNone(const FieldDescriptor& field) {
