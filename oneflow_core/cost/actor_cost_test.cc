@@ -62,7 +62,7 @@ proto::Plan SmallPlan() {
         id: 6 name: "rows" kernel: "embedding" input { register: 7 } input { register: 8 } output: 0
       }
       actor {
-        id: 7 name: "dw" kernel: "linear_grad_weight"
+        id: 7 name: "dw" kernel: "linear_grad_weight" attr { key: "lead" value { i: 1 } }
         input { register: 0 } input { register: 2 } output: 9
       }
       actor {
