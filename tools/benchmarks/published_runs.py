@@ -12,6 +12,7 @@ import math
 import os
 import re
 import subprocess
+import tempfile
 import threading
 import typing
 
@@ -169,8 +170,10 @@ def cluster_for(attention_library, file, folder):
         return file
     text = library.sub(rf'\1"{attention_library}"', text)
     path = os.path.join(folder, "cluster-" + hashlib.sha256(text.encode()).hexdigest()[:16] + ".textproto")
-    with open(path, "w", encoding="utf-8") as out:
+    # Other rows may read it meanwhile.
+    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as out:
         out.write(text)
+    os.replace(out.name, path)
     return path
 
 
