@@ -7,8 +7,8 @@
 namespace oneflow {
 
 // For the search of layouts. An unknown cluster, without links and rates of devices, is taken for
-// accelerators with equal links (1 us an exchange, 10 GB/s), memory twenty times as fast, and
-// 0.1 us a firing: the layouts suit most clusters.
+// accelerators with equal links (1.1 us an exchange, 10 GB/s), memory twenty times as fast, and
+// 0.1 us a kernel at least: the layouts suit most clusters.
 inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   const proto::Device& device = cluster.device();
   const bool known = cluster.level_size() > 0 || device.peak_flops() > 0 ||
@@ -18,11 +18,11 @@ inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   proto::Cluster alike;
   alike.mutable_device()->set_kind(proto::Device::CUDA);
   alike.mutable_device()->set_memory_bandwidth(2e11);
-  alike.mutable_device()->set_firing_seconds(1e-7);
+  alike.mutable_device()->set_kernel_seconds(1e-7);
   proto::Level* level = alike.add_level();
   level->set_bandwidth(1e10);
   proto::Protocol* protocol = level->add_protocol();
-  protocol->set_ring_start(1e-6);
+  protocol->set_ring_start(1.1e-6);
   protocol->set_ring_share(1);
   return alike;
 }

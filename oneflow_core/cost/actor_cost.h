@@ -26,7 +26,7 @@ namespace oneflow {
 
 // By how much longer kernels take because some of `devices` are slow: proto::Spread, at least 1.
 // All devices of a run wait for the slowest, of its stage in exchanges and of others through the
-// pipe.
+// pipe. Nodes are the units of the innermost level; one without a size holds all devices.
 double FindSlowdown(const proto::Cluster& cluster, int64_t devices);
 
 // What one firing on one device computes, reads and writes. A register that sums over micro-batches

@@ -16,8 +16,7 @@
 //    first the link, while messages and packets are on their way and no worker is kept; then the
 //    worker, which copies what is near and sums.
 // 4. On CPUs a firing costs the device's firing_seconds beside that. For GPUs the host issues
-// firings
-//    ahead, which is no part of their times (FiringSeconds).
+//    firings ahead, which is no part of their times (FiringSeconds).
 //
 // Pure functions.
 #pragma once
