@@ -58,9 +58,8 @@ PeriodFinder::PeriodFinder(const ActorNet& net, double most_ahead)
 }
 
 bool PeriodFinder::Due(const ClockState& state, int64_t begun) const {
-  // A look costs about as much as so many firings.
-  const int64_t cost = static_cast<int64_t>(net_.specs.size()) / 4;
-  if (watched_ < 0 || begun < looked_at_ + cost) return false;
+  // A look costs about as much as a quarter of so many firings.
+  if (watched_ < 0 || begun < looked_at_ + static_cast<int64_t>(net_.specs.size())) return false;
   const FiringOrder& order = net_.streams[watched_].firings;
   const FiringOrder::Cursor& next = state.streams[watched_].next;
   return order.BeginsRepeat(next) && order.RepeatsLeft(next) > 0;
