@@ -34,8 +34,8 @@ double FindEnd(const SimulatedRun& run, const std::vector<Reader>& readers, int6
   double end = written;
   for (const Reader& reader : readers) {
     const int64_t last = (fill + reader.initial_fills + 1) * reader.rate - 1;
-    end = std::max(end,
-                   last < reader.firings ? run.FindSpan(reader.actor, last).end : run.seconds());
+    end =
+        std::max(end, last < reader.firings ? run.FindSpan(reader.actor, last).end : run.seconds());
   }
   return end;
 }
