@@ -17,13 +17,14 @@
 namespace oneflow {
 
 struct ClockState {
-  // A firing ends, its data on links arrives, or a message arrives.
+  // A firing ends, its data on links arrives, or a message arrives. It is small, because a heap
+  // moves events often.
   struct Event {
+    static constexpr int32_t kEnds = -1, kLanded = -2;  // of a firing
     double time = 0;
-    int64_t number = 0;   // events of one moment come in the order in which they were made
-    int32_t stream = -1;  // of the firing; -1: a message
-    Message message;
-    bool landed = false;                        // else the firing ends
+    int64_t number = 0;       // events of one moment come in the order in which they were made
+    int32_t stream = -1;      // of the firing; -1: a message
+    int32_t message = kEnds;  // in ClockState::messages
     bool operator<(const Event& other) const {  // the earliest first
       return time != other.time ? time > other.time : number > other.number;
     }
@@ -53,11 +54,27 @@ struct ClockState {
   std::vector<double> issued;     // by device: when the host has issued its last firing
   std::vector<int64_t> missing;   // by exchange: members that have not entered
   std::vector<Event> events;      // a heap
+  std::vector<Message> messages;  // those of events, and unused entries
+  std::vector<int32_t> unused;    // in `messages`
   std::vector<int64_t> recorded;  // by concrete actor: firings that have begun and are stored
 
-  void Push(double time, int32_t stream, const Message& message, bool landed = false) {
-    events.push_back({time, ++number, stream, message, landed});
+  void Push(double time, int32_t stream, int32_t message = Event::kEnds) {
+    events.push_back({time, ++number, stream, message});
     std::push_heap(events.begin(), events.end());
+  }
+  void PushMessage(double time, const Message& message) {
+    if (unused.empty()) {
+      unused.push_back(static_cast<int32_t>(messages.size()));
+      messages.emplace_back();
+    }
+    const int32_t at = unused.back();
+    unused.pop_back();
+    messages[at] = message;
+    Push(time, /*stream=*/-1, at);
+  }
+  Message TakeMessage(const Event& event) {
+    unused.push_back(event.message);
+    return messages[event.message];
   }
   Event Pop() {
     std::pop_heap(events.begin(), events.end());

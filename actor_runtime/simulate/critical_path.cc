@@ -25,6 +25,12 @@ class Firings {
         actor_of_(run.spans.size(), -1),
         by_worker_(run.spans.size(), -1),
         by_stream_(run.spans.size(), -1) {
+    skipped_.emplace_back(run.net.specs.size(), 0);
+    for (const Repeat& repeat : run.repeats) {
+      std::vector<int64_t> skipped = skipped_.back();
+      for (size_t a = 0; a < skipped.size(); ++a) skipped[a] += repeat.times * repeat.firings[a];
+      skipped_.push_back(std::move(skipped));
+    }
     std::vector<int64_t> next(run.first.begin(), run.first.end() - 1);
     const auto workers = std::max_element(run.worker_of.begin(), run.worker_of.end());
     std::vector<int64_t> last(workers == run.worker_of.end() ? 0 : *workers + 1, -1);
@@ -44,6 +50,8 @@ class Firings {
   // Indices of spans, in the order in which they began.
   const std::vector<int64_t>& indices() const { return indices_; }
 
+  int32_t ActorAt(int64_t index) const { return actor_of_[index]; }
+
   // The firing's number in the run, for a stored firing.
   CriticalFiring FiringAt(int64_t index) const {
     const int32_t actor = actor_of_[index];
@@ -55,24 +63,51 @@ class Firings {
     return {actor, firing};
   }
 
+  // The number of a firing, by its storage.
+  int64_t NumberOf(int32_t actor, const Stored& stored) const {
+    const int64_t of_period =
+        stored.period == 0 ? 0 : stored.period * run_.repeats[stored.repeats].firings[actor];
+    return stored.index - run_.first[actor] + skipped_[stored.repeats][actor] + of_period;
+  }
+
+  // SimulatedRun::Find, which is fast if the firing is in the same period as `near`, or stored
+  // between the same repeats.
+  Stored FindNear(int32_t actor, int64_t firing, const Stored& near) const {
+    const size_t r = near.repeats;
+    const int64_t index = firing - skipped_[r][actor];  // among those stored
+    if (near.period == 0) {
+      const int64_t first = r == 0 ? 0 : run_.repeats[r - 1].stored[actor];
+      const int64_t end = r < run_.repeats.size() ? run_.repeats[r].stored[actor]
+                                                  : run_.first[actor + 1] - run_.first[actor];
+      if (index >= first && index < end) return {run_.first[actor] + index, near.repeats, 0};
+    } else {
+      const int64_t in_period = run_.repeats[r].firings[actor];
+      const int64_t counterpart = index - near.period * in_period;
+      const int64_t end = run_.repeats[r].stored[actor];
+      if (counterpart >= end - in_period && counterpart < end) {
+        return {run_.first[actor] + counterpart, near.repeats, near.period};
+      }
+    }
+    return run_.Find(actor, firing);
+  }
+
   // Calls fn(actor, firing, seconds from its end on) for each firing that must be over before this
-  // one begins; for an exchange, before any of its members can begin.
+  // one begins; for an exchange, before any of its members can begin. `stored`: of this one.
   template <typename Fn>
-  void ForBefore(int32_t actor, int64_t firing, Fn fn) const {
-    ForBeforeMember(actor, firing, fn);
+  void ForBefore(int32_t actor, int64_t firing, const Stored& stored, Fn fn) const {
+    ForBeforeMember(actor, firing, stored, fn);
     const int32_t x = run_.net.member_of[actor].exchange;
     if (x < 0) return;
     const NetExchange& exchange = run_.net.exchanges[x];
     for (int32_t m = 0; m < run_.net.members(exchange); ++m) {
       const int32_t member = run_.net.FindMember(exchange, m);
-      if (member != actor) ForBeforeMember(member, firing, fn);
+      if (member != actor) ForBeforeMember(member, firing, FindNear(member, firing, stored), fn);
     }
   }
 
  private:
   template <typename Fn>
-  void ForBeforeMember(int32_t actor, int64_t firing, Fn fn) const {
-    const Stored stored = run_.Find(actor, firing);
+  void ForBeforeMember(int32_t actor, int64_t firing, const Stored& stored, Fn fn) const {
     for (const auto* before : {&by_worker_, &by_stream_}) {
       const int64_t index = (*before)[stored.index];
       if (index >= 0) fn(actor_of_[index], As(index, stored), 0.0);
@@ -86,10 +121,7 @@ class Firings {
   // The counterpart of a stored firing in the period of `later`: as many periods after it as
   // `later` is after its stored one.
   int64_t As(int64_t index, const Stored& later) const {
-    const int32_t actor = actor_of_[index];
-    const int64_t of_period =
-        later.period == 0 ? 0 : later.period * run_.repeats[later.repeats].firings[actor];
-    return index - run_.first[actor] + run_.CountSkipped(actor, later.repeats) + of_period;
+    return NumberOf(actor_of_[index], {index, later.repeats, later.period});
   }
 
   double Delay(int32_t from, int32_t to) const {
@@ -104,6 +136,7 @@ class Firings {
   // By index: the stored firing before it that kept its worker, if it does, and on its stream; -1:
   // none.
   std::vector<int64_t> by_worker_, by_stream_;
+  std::vector<std::vector<int64_t>> skipped_;  // in the first n repeats; by n, then by actor
   std::vector<int64_t> indices_;
 };
 
@@ -157,14 +190,16 @@ class PathFinder {
   CriticalFiring Before(CriticalFiring* at) const {
     CriticalFiring before{-1, -1};
     double latest = 0, end = 0;
-    firings_.ForBefore(at->actor, at->firing, [&](int32_t actor, int64_t firing, double delay) {
+    const Stored stored = run_.Find(at->actor, at->firing);
+    const auto take = [&](int32_t actor, int64_t firing, double delay) {
       // Among equals the first counts: the one before it on its worker.
       const double here = run_.FindSpan(actor, firing).end;
       if (before.firing >= 0 && here + delay <= latest) return;
       before = {actor, firing};
       end = here;
       latest = here + delay;
-    });
+    };
+    firings_.ForBefore(at->actor, at->firing, stored, take);
     at->waited = std::max(0.0, run_.FindSpan(at->actor, at->firing).begin - end);
     return before;
   }
@@ -214,15 +249,22 @@ class SlackFinder {
         firings_(firings),
         latest_(run.spans.size(), run.seconds()),
         skipped_(run.repeats.size()),
-        slack_(run.net.specs.size(), kNever) {}
+        index_in_period_(run.repeats.empty() ? 0 : run.spans.size(), -1),
+        slack_(run.net.specs.size(), kNever) {
+    for (const Repeat& repeat : run.repeats) {
+      for (int64_t i = repeat.first; i < repeat.end; ++i) {
+        index_in_period_[firings.indices()[i]] = i - repeat.first;
+      }
+    }
+  }
 
   std::vector<double> Find() {
     auto repeat = static_cast<int32_t>(run_.repeats.size()) - 1;
     const std::vector<int64_t>& indices = firings_.indices();
     for (auto i = static_cast<int64_t>(indices.size()) - 1; i >= 0; --i) {
       if (repeat >= 0 && i + 1 == run_.repeats[repeat].end) VisitSkipped(repeat--);
-      const CriticalFiring at = firings_.FiringAt(indices[i]);
-      LookAt(at, run_.spans[indices[i]], latest_[indices[i]]);
+      LookAt(firings_.ActorAt(indices[i]), {indices[i], repeat + 1, 0}, run_.spans[indices[i]],
+             latest_[indices[i]]);
     }
     return std::move(slack_);
   }
@@ -231,32 +273,30 @@ class SlackFinder {
   // The latest ends of the firings of a skipped period, by index in the order of the stored one.
   using Latest = std::vector<double>;
 
-  void LookAt(const CriticalFiring& at, const SimulatedRun::Span& span, double latest) {
-    slack_[at.actor] = std::min(slack_[at.actor], std::max(0.0, latest - span.end));
+  void LookAt(int32_t looked_at, const Stored& at, const SimulatedRun::Span& span, double latest) {
+    slack_[looked_at] = std::min(slack_[looked_at], std::max(0.0, latest - span.end));
     const double latest_begin = latest - (span.end - span.begin);
-    firings_.ForBefore(at.actor, at.firing, [&](int32_t actor, int64_t firing, double delay) {
-      double& before = FindLatest(actor, firing);
+    const auto take = [&](int32_t actor, int64_t firing, double delay) {
+      double& before = FindLatest(firings_.FindNear(actor, firing, at));
       before = std::min(before, latest_begin - delay);
-    });
+    };
+    firings_.ForBefore(looked_at, firings_.NumberOf(looked_at, at), at, take);
   }
 
-  double& FindLatest(int32_t actor, int64_t firing) {
-    const Stored stored = run_.Find(actor, firing);
+  double& FindLatest(const Stored& stored) {
     if (stored.period == 0) return latest_[stored.index];
-    const Repeat& repeat = run_.repeats[stored.repeats];
-    Latest& latest = skipped_[stored.repeats][stored.period];
-    if (stored.repeats == repeat_) deepest_ = std::max(deepest_, looked_at_ - stored.period);
-    if (latest.empty()) {
-      latest.assign(repeat.end - repeat.first, run_.seconds());
+    if (stored.repeats == repeat_) {
+      if (stored.period == looked_at_) return (*of_period_)[index_in_period_[stored.index]];
+      deepest_ = std::max(deepest_, looked_at_ - stored.period);
     }
-    if (index_in_period_.empty()) index_in_period_.assign(run_.spans.size(), -1);
-    int64_t& index = index_in_period_[stored.index];
-    if (index < 0) {
-      for (int64_t i = repeat.first; i < repeat.end; ++i) {
-        index_in_period_[firings_.indices()[i]] = i - repeat.first;
-      }
-    }
-    return latest[index];
+    return FindPeriod(stored.repeats, stored.period)[index_in_period_[stored.index]];
+  }
+
+  Latest& FindPeriod(int32_t r, int64_t period) {
+    const Repeat& repeat = run_.repeats[r];
+    Latest& latest = skipped_[r][period];
+    if (latest.empty()) latest.assign(repeat.end - repeat.first, run_.seconds());
+    return latest;
   }
 
   // Goes from the last period back. If several periods in a row leave the same slack, so do all
@@ -297,15 +337,14 @@ class SlackFinder {
     const Repeat& repeat = run_.repeats[r];
     const double shift = static_cast<double>(period) * repeat.seconds;
     Latest slack(repeat.end - repeat.first, 0);
+    of_period_ = &FindPeriod(r, period);
     for (int64_t i = repeat.end - 1; i >= repeat.first; --i) {
       const int64_t index = firings_.indices()[i];
-      CriticalFiring at = firings_.FiringAt(index);
-      at.firing += period * repeat.firings[at.actor];
       const SimulatedRun::Span& stored = run_.spans[index];
       const SimulatedRun::Span span{stored.begin + shift, stored.end + shift};
-      const double latest = FindLatest(at.actor, at.firing);
+      const double latest = (*of_period_)[i - repeat.first];
       slack[i - repeat.first] = latest - span.end;
-      LookAt(at, span, latest);
+      LookAt(firings_.ActorAt(index), {index, r, period}, span, latest);
     }
     return slack;
   }
@@ -317,6 +356,7 @@ class SlackFinder {
   std::vector<int64_t> index_in_period_;            // by index: in its stored period
   int32_t repeat_ = -1;                             // of the periods in progress
   int64_t looked_at_ = 0;                           // period
+  Latest* of_period_ = nullptr;                     // its latest ends
   int64_t deepest_ = 0;                             // periods from a firing to what it waits for
   std::vector<double> slack_;
 };

@@ -11,17 +11,31 @@ namespace {
 
 using Change = LiveMemory::Point;  // `bytes` more (or fewer) from `time` on
 
-// The end of the last reader of a fill; fills that the run leaves unread stay in use.
-double FindEnd(const SimulatedRun& run, const ActorSpec& writer, const ActorOutput& output,
-               int64_t fill, double written) {
-  double end = written;
+struct Reader {
+  int32_t actor = 0;  // concrete
+  int64_t rate = 1, initial_fills = 0, firings = 0;
+};
+
+std::vector<Reader> FindReaders(const SimulatedRun& run, const ActorSpec& writer,
+                                const ActorOutput& output) {
+  std::vector<Reader> readers;
   for (int32_t q = output.first_reader; q < output.first_reader + output.n_readers; ++q) {
     const ActorPeer& peer = writer.readers[q];
     const int32_t reader = run.net.Find(writer.rank, peer.actor);
-    const int64_t rate = InputAt(run.net.specs[reader], peer.port).fires_per_read;
-    const int64_t last = (fill + peer.initial_fills + 1) * rate - 1;
-    end = std::max(
-        end, last < run.CountFirings(reader) ? run.FindSpan(reader, last).end : run.seconds());
+    readers.push_back({reader, InputAt(run.net.specs[reader], peer.port).fires_per_read,
+                       peer.initial_fills, run.CountFirings(reader)});
+  }
+  return readers;
+}
+
+// The end of the last reader of a fill; fills that the run leaves unread stay in use.
+double FindEnd(const SimulatedRun& run, const std::vector<Reader>& readers, int64_t fill,
+               double written) {
+  double end = written;
+  for (const Reader& reader : readers) {
+    const int64_t last = (fill + reader.initial_fills + 1) * reader.rate - 1;
+    end =
+        std::max(end, last < reader.firings ? run.FindSpan(reader.actor, last).end : run.seconds());
   }
   return end;
 }
@@ -56,11 +70,12 @@ std::vector<std::pair<int64_t, int64_t>> FindFills(const SimulatedRun& run, int3
 void AddChanges(const SimulatedRun& run, int32_t actor, const ActorOutput& output, int64_t bytes,
                 std::vector<Change>* changes) {
   const int64_t rate = output.fires_per_fill;
+  const std::vector<Reader> readers = FindReaders(run, run.net.specs[actor], output);
   for (const auto& [from, to] : FindFills(run, actor, output)) {
     for (int64_t fill = from; fill < to; ++fill) {
       const double begin = run.FindSpan(actor, fill * rate).begin;
       const double written = run.FindSpan(actor, (fill + 1) * rate - 1).end;
-      const double end = FindEnd(run, run.net.specs[actor], output, fill, written);
+      const double end = FindEnd(run, readers, fill, written);
       if (!Skipped(run, begin)) changes->push_back({begin, bytes});
       if (!Skipped(run, end)) changes->push_back({end, -bytes});
     }

@@ -58,9 +58,8 @@ PeriodFinder::PeriodFinder(const ActorNet& net, double most_ahead)
 }
 
 bool PeriodFinder::Due(const ClockState& state, int64_t begun) const {
-  // A look costs about as much as so many firings.
-  const int64_t cost = static_cast<int64_t>(net_.specs.size()) / 4;
-  if (watched_ < 0 || begun < looked_at_ + cost) return false;
+  // A look costs about as much as a quarter of so many firings.
+  if (watched_ < 0 || begun < looked_at_ + static_cast<int64_t>(net_.specs.size())) return false;
   const FiringOrder& order = net_.streams[watched_].firings;
   const FiringOrder::Cursor& next = state.streams[watched_].next;
   return order.BeginsRepeat(next) && order.RepeatsLeft(next) > 0;
@@ -93,9 +92,10 @@ PeriodFinder::Moment PeriodFinder::MakeMoment(const ClockState& state, int64_t b
     words.push_back(std::bit_cast<int64_t>(std::max(issued - state.now, -most_ahead_)));
   }
   for (const Event& event : InOrder(state)) {
-    const Message& m = event.message;
+    const bool landed = event.message == Event::kLanded;
+    const Message m = event.message < 0 ? Message() : state.messages[event.message];
     const int64_t seconds = std::bit_cast<int64_t>(event.time - state.now);
-    words.insert(words.end(), {seconds, event.stream, event.landed, m.to_rank, m.actor,
+    words.insert(words.end(), {seconds, event.stream, landed, m.to_rank, m.actor,
                                static_cast<int64_t>(m.kind), m.port});
     moment.sequences.push_back(static_cast<int64_t>(m.sequence));
   }
@@ -171,7 +171,9 @@ void Skip(const ActorNet& net, const Period& period, ClockState* state) {
   std::vector<Event> events = InOrder(*state);
   for (size_t e = 0; e < events.size(); ++e) {
     events[e].time += seconds;
-    events[e].message.sequence += static_cast<uint64_t>(period.times * period.sequences[e]);
+    if (events[e].message < 0) continue;
+    state->messages[events[e].message].sequence +=
+        static_cast<uint64_t>(period.times * period.sequences[e]);
   }
   state->events = std::move(events);
   std::make_heap(state->events.begin(), state->events.end());

@@ -52,8 +52,8 @@ class Clock {
       while (!at_.events.empty() && at_.events.front().time == at_.now) {
         const ClockState::Event event = at_.Pop();
         if (event.stream < 0) {
-          Hand(event.message);
-        } else if (event.landed) {
+          Hand(at_.TakeMessage(event));
+        } else if (event.message == ClockState::Event::kLanded) {
           Land(event.stream);
         } else {
           EndFiring(event.stream);
@@ -234,7 +234,7 @@ class Clock {
     for (int32_t m = 0; m < net_.members(exchange); ++m) {
       const int32_t actor = net_.FindMember(exchange, m), s = net_.stream_of[actor];
       Record(s, {at_.now, -1}, /*occupies=*/false);
-      at_.Push(at_.now + seconds, s, {}, /*landed=*/true);
+      at_.Push(at_.now + seconds, s, ClockState::Event::kLanded);
     }
   }
 
@@ -251,7 +251,7 @@ class Clock {
     const double end = at_.now + run_.options.actor_seconds[net_.specs[actor].actor];
     if (stream.record >= 0) spans_[stream.record].end = end;
     stream.occupies = true;
-    at_.Push(end, s, {});
+    at_.Push(end, s);
     return true;
   }
 
@@ -260,7 +260,7 @@ class Clock {
     const int32_t actor = net_.streams[s].actors[at_.streams[s].running];
     const double end = begin + run_.options.actor_seconds[net_.specs[actor].actor];
     Record(s, {at_.now, end}, at_.streams[s].occupies);
-    at_.Push(end, s, {});
+    at_.Push(end, s);
   }
 
   // The running firing of a stream begins.
@@ -295,7 +295,7 @@ class Clock {
     const int32_t to = net_.stream_of[net_.FindReceiver(message)];
     const double delay = run_.options.message_seconds;
     if (delay == 0 || run_.worker_of[from] == run_.worker_of[to]) return Hand(message);
-    at_.Push(at_.now + delay, -1, message);
+    at_.PushMessage(at_.now + delay, message);
   }
 
   void Hand(const Message& message) {

@@ -49,23 +49,32 @@ class UsageOverTime {
     }
   }
   bool empty() const { return points_.empty(); }
-  // Seconds of all processors that exchanges took while `span` went on.
-  double Within(const SimulatedRun::Span& span) const { return At(span.end) - At(span.begin); }
+  // Seconds of all processors that exchanges took while `span` went on. Spans come in the order of
+  // their begins.
+  double Within(const SimulatedRun::Span& span) {
+    begin_ = Next(begin_, span.begin);
+    return At(Next(begin_, span.end), span.end) - At(begin_, span.begin);
+  }
 
  private:
   struct Point {
     double time = 0, usage = 0, sum = 0;  // usage: from here on; sum: up to here
   };
-  double At(double time) const {
-    const auto next = std::upper_bound(points_.begin(), points_.end(), time,
-                                       [](double t, const Point& p) { return t < p.time; });
-    if (next == points_.begin()) return 0;
-    const Point& last = *(next - 1);
+  // The first point after `time`, from the given one on.
+  size_t Next(size_t from, double time) const {
+    while (from < points_.size() && points_[from].time <= time) ++from;
+    return from;
+  }
+  // `next`: the first point after `time`.
+  double At(size_t next, double time) const {
+    if (next == 0) return 0;
+    const Point& last = points_[next - 1];
     return last.sum + last.usage * (time - last.time);
   }
 
   std::vector<std::pair<double, double>> changes_;  // time, of the usage
   std::vector<Point> points_;
+  size_t begin_ = 0;  // the first point after the begin of the latest span
 };
 
 // Adds the slowdown by concurrent exchanges to the seconds of each kernel. Returns true if there
@@ -73,43 +82,45 @@ class UsageOverTime {
 bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
                      std::vector<double>* seconds) {
   std::vector<UsageOverTime> devices(run.net.own.size());
-  // Takes each stored span of an actor, and the repeat in whose period it is; null: in none.
-  const auto for_spans = [&run](size_t actor, const auto& take) {
+  // Takes each stored firing, in the order of their begins, and the repeat in whose period it is;
+  // null: in none.
+  const auto for_firings = [&run](const auto& take) {
+    std::vector<int64_t> next(run.first.begin(), run.first.end() - 1);
     auto repeat = run.repeats.begin();
-    for (int64_t i = run.first[actor]; i < run.first[actor + 1]; ++i) {
-      const int64_t stored = i - run.first[actor];
-      while (repeat != run.repeats.end() && stored >= repeat->stored[actor]) ++repeat;
-      const bool in_period =
-          repeat != run.repeats.end() && stored >= repeat->stored[actor] - repeat->firings[actor];
-      take(run.spans[i], in_period ? &*repeat : nullptr);
+    for (int64_t i = 0; i < static_cast<int64_t>(run.order.size()); ++i) {
+      if (repeat != run.repeats.end() && i == repeat->end) ++repeat;
+      const bool in_period = repeat != run.repeats.end() && i >= repeat->first;
+      const int32_t actor = run.order[i];
+      take(actor, run.spans[next[actor]++], in_period ? &*repeat : nullptr);
     }
   };
-  for (size_t a = 0; a < run.net.specs.size(); ++a) {
+  using Span = SimulatedRun::Span;
+  using Repeat = SimulatedRun::Repeat;
+  for_firings([&](int32_t a, const Span& span, const Repeat* repeat) {
+    const double of = usage[run.net.specs[a].actor];
+    if (of == 0) return;
     UsageOverTime& device = devices[run.net.specs[a].rank];
-    for_spans(a, [&](const SimulatedRun::Span& span, const SimulatedRun::Repeat* repeat) {
-      const double of = usage[run.net.specs[a].actor];
-      device.Add(span, of);
-      if (repeat == nullptr) return;
-      // Kernels of the stored period may end in the next one, and those after all repeats begin
-      // beside exchanges of the last one.
-      device.Add(span, of, repeat->seconds);
-      if (repeat->times > 1) {
-        device.Add(span, of, static_cast<double>(repeat->times) * repeat->seconds);
-      }
-    });
-  }
+    device.Add(span, of);
+    if (repeat == nullptr) return;
+    // Kernels of the stored period may end in the next one, and those after all repeats begin
+    // beside exchanges of the last one.
+    device.Add(span, of, repeat->seconds);
+    if (repeat->times > 1) {
+      device.Add(span, of, static_cast<double>(repeat->times) * repeat->seconds);
+    }
+  });
   for (UsageOverTime& device : devices) device.Sum();
+  std::vector<double> lost(run.net.specs.size(), 0);
+  for_firings([&](int32_t a, const Span& span, const Repeat* repeat) {
+    UsageOverTime& device = devices[run.net.specs[a].rank];
+    if (run.doing[a] != Doing::kComputing || device.empty()) return;
+    lost[a] += device.Within(span) * static_cast<double>(repeat == nullptr ? 1 : repeat->times + 1);
+  });
   bool any = false;
   for (size_t a = 0; a < run.net.specs.size(); ++a) {
-    const UsageOverTime& device = devices[run.net.specs[a].rank];
-    if (run.doing[a] != Doing::kComputing || device.empty()) continue;
-    double lost = 0;
-    for_spans(a, [&](const SimulatedRun::Span& span, const SimulatedRun::Repeat* repeat) {
-      lost += device.Within(span) * static_cast<double>(repeat == nullptr ? 1 : repeat->times + 1);
-    });
-    if (lost <= 0) continue;
+    if (lost[a] <= 0) continue;
     const int64_t firings = run.CountFirings(static_cast<int32_t>(a));
-    (*seconds)[run.net.specs[a].actor] += lost / static_cast<double>(firings);
+    (*seconds)[run.net.specs[a].actor] += lost[a] / static_cast<double>(firings);
     any = true;
   }
   return any;

@@ -46,6 +46,10 @@ class StreamClocks {
     return known_[edges_->own[stream].begin + edges_->index[of]];
   }
 
+  // The same in two steps, for many streams `of` in a row: KnownBy(stream)[indices()[of]].
+  const int32_t* KnownBy(int stream) const { return &known_[edges_->own[stream].begin]; }
+  const int* indices() const { return edges_->index.data(); }
+
   // True if a firing of `actor` may update its stream's clock when it begins, by tokens of others.
   bool ReceivesUpdates(int actor) const {
     const Edges& e = *edges_;

@@ -135,10 +135,14 @@ absl::Status HappensBefore::Evict(int stream, int actor, int evicted, int64_t bu
   const Location& location = h.locations[evicted];
   const int32_t* over_after = &over_after_[location.access + buffer * location.access_step];
   const int first = h.first_accessor[evicted];
-  for (int i = first; i < h.first_accessor[evicted + 1]; ++i) {
-    const Owners::Accessor& accessor = h.accessors[i];
+  const int end = h.first_accessor[evicted + 1];
+  const Owners::Accessor* accessors = h.accessors.data();
+  const int32_t* known = clocks_.KnownBy(stream);
+  const int* index_of = clocks_.indices();
+  for (int i = first; i < end; ++i) {
+    const Owners::Accessor& accessor = accessors[i];
     const int32_t count = over_after[i - first];
-    if (count > 0 && clocks_.Known(stream, accessor.stream) < count) {
+    if (count > 0 && known[index_of[accessor.stream]] < count) {
       return NotOver(actor, accessor, i == first, evicted, evictor);
     }
   }
