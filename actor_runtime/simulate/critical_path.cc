@@ -63,8 +63,8 @@ class Firings {
     return {actor, firing};
   }
 
-  // The number of a firing, by its storage.
-  int64_t NumberOf(int32_t actor, const Stored& stored) const {
+  // How many firings of the actor came before it, by its storage.
+  int64_t CountBefore(int32_t actor, const Stored& stored) const {
     const int64_t of_period =
         stored.period == 0 ? 0 : stored.period * run_.repeats[stored.repeats].firings[actor];
     return stored.index - run_.first[actor] + skipped_[stored.repeats][actor] + of_period;
@@ -121,7 +121,7 @@ class Firings {
   // The counterpart of a stored firing in the period of `later`: as many periods after it as
   // `later` is after its stored one.
   int64_t As(int64_t index, const Stored& later) const {
-    return NumberOf(actor_of_[index], {index, later.repeats, later.period});
+    return CountBefore(actor_of_[index], {index, later.repeats, later.period});
   }
 
   double Delay(int32_t from, int32_t to) const {
@@ -280,7 +280,7 @@ class SlackFinder {
       double& before = FindLatest(firings_.FindNear(actor, firing, at));
       before = std::min(before, latest_begin - delay);
     };
-    firings_.ForBefore(looked_at, firings_.NumberOf(looked_at, at), at, take);
+    firings_.ForBefore(looked_at, firings_.CountBefore(looked_at, at), at, take);
   }
 
   double& FindLatest(const Stored& stored) {

@@ -7,10 +7,11 @@
 //
 // with the fastest of the tiles 256 x 128, 128 x 256, 128 x 128, 128 x 64, 64 x 128 and 64 x 64. A
 // last wave with few tiles, and tiles that stand out, cost as much as full ones (NVIDIA, Matrix
-// Multiplication Background User's Guide, "Dimension Quantization Effects"); a small tile loads more
-// operands for each product; `depth` is what filling and draining a tile's pipeline costs, in terms
-// of a sum. The four figures are a device's (proto::Products). By the 375 shapes of 1 to 4 products
-// of 256 to 4,096 that OpenXLA measured, the mean error is 3.9 % on an H100 and 3.0 % on a B200.
+// Multiplication Background User's Guide, "Dimension Quantization Effects"); a small tile loads
+// more operands for each product; `depth` is what filling and draining a tile's pipeline costs, in
+// terms of a sum. The four figures are a device's (proto::Products). By the 375 shapes of 1 to 4
+// products of 256 to 4,096 that OpenXLA measured, the mean error is 3.9 % on an H100 and 3.0 % on a
+// B200.
 //
 // Where rows of an operand or of the result are no multiples of 16 bytes in memory (a vocabulary of
 // 50,257 in bf16), a product has `unaligned` of its rate.

@@ -285,6 +285,7 @@ class BadInputTest(BadInputCase):
                               (rates(keys=b"[]", forward=b"[]", backward=b"[]"), incomplete),
                               (rates(head=b"0"), incomplete),
                               (rates(forward=b"[1e12]"), incomplete),
+                              (rates(forward=b"[0, 1e12]"), incomplete),
                               (rates(backward=b"[1e12, 2e12, 3e12]"), incomplete),
                               (rates(forward=b"[1e12, nan]"), ["device.attention[0].forward[1] is nan"]),
                               (rates(backward=b"[1e12, 1e30]"), ["device.attention[0].backward[1] is 1e+30 a second"]),

@@ -216,13 +216,18 @@ absl::Status CheckAttention(const proto::Device& device, std::string_view where)
     const proto::AttentionRates& rates = device.attention(i);
     known.insert(rates.library());
     const auto& keys = rates.keys();
+    const auto positive = [](const auto& all) {
+      return std::all_of(all.begin(), all.end(), [](double rate) { return rate > 0; });
+    };
     const bool ascend = std::is_sorted(keys.begin(), keys.end(), std::less_equal<>());
     if (rates.head_size() > 0 && !keys.empty() && keys[0] > 0 && ascend &&
-        rates.forward_size() == keys.size() && rates.backward_size() == keys.size()) {
+        rates.forward_size() == keys.size() && rates.backward_size() == keys.size() &&
+        positive(rates.forward()) && positive(rates.backward())) {
       continue;
     }
-    return InputError(where, absl::StrCat("device.attention[", i, "] is incomplete"),
-                      "give a head_size, ascending keys, and as many rates forward and backward");
+    return InputError(
+        where, absl::StrCat("device.attention[", i, "] is incomplete"),
+        "give a head_size, ascending keys, and as many rates above 0 forward and backward");
   }
   if (known.empty() ? wanted.empty() : known.count(wanted) > 0) return absl::OkStatus();
   return InputError(where,
