@@ -2,7 +2,7 @@
 
 96 layers, hidden 12288, 128 heads, sequences of 2048, a vocabulary of 64000; tensor 8, pipe 8, 6 chunks, a batch of 768.
 """
-from benchmarks.published_runs import BF16, Fact, Model, Plan, System, make_mesh, row_of_plan, seconds_of
+from benchmarks.published_runs import BF16, Fact, Model, Plan, System, make_mesh, row_of_seconds
 
 TABLE = "MegaScale"
 TENSOR, PIPE, CHUNKS, BATCH = 8, 8, 6, 768
@@ -30,8 +30,7 @@ def make_row(gpus, published):
     data = gpus // (TENSOR * PIPE)
     plan = Plan(MODEL, "a100", make_mesh(pipe=PIPE, data=data, tensor=TENSOR), BATCH, BATCH // data, MODEL_FLAGS, FLAGS,
                 attention_library=SYSTEM.attention_library)
-    return row_of_plan(plan, gpus, "none", "s a step", published, seconds_of, table=TABLE, model="175B",
-                       name=f"175B on {gpus}", tensor=TENSOR, system=SYSTEM)
+    return row_of_seconds(plan, gpus, published, table=TABLE, model="175B", tensor=TENSOR, system=SYSTEM)
 
 
 def rows(args):

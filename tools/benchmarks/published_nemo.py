@@ -3,7 +3,7 @@
 github.com/NVIDIA/dgxc-benchmarking, nemo_megatron: 96 layers, hidden 12288, 96 heads, sequences of 2048; tensor 4, pipe 8, 12
 chunks, micro-batch 1, dropout 0.1.
 """
-from benchmarks.published_runs import BF16, Fact, Model, Plan, System, make_mesh, row_of_plan, seconds_of
+from benchmarks.published_runs import BF16, Fact, Model, Plan, System, make_mesh, row_of_seconds
 
 TABLE = "NeMo"
 CONFIG = "dgxc-benchmarking, nemo_megatron/gpt3_175b_hydra.yaml"
@@ -33,8 +33,7 @@ def make_row(gpus, batch, published):
     data = gpus // (TENSOR * PIPE)
     plan = Plan(MODEL, "h100", make_mesh(pipe=PIPE, data=data, tensor=TENSOR), batch, batch // data, MODEL_FLAGS, FLAGS,
                 attention_library=SYSTEM.attention_library)
-    return row_of_plan(plan, gpus, "none", "s a step", published, seconds_of, table=TABLE, model="175B",
-                       name=f"175B on {gpus}", tensor=TENSOR, system=SYSTEM)
+    return row_of_seconds(plan, gpus, published, table=TABLE, model="175B", tensor=TENSOR, system=SYSTEM)
 
 
 def rows(args):

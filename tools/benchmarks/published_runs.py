@@ -134,6 +134,11 @@ def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
     return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate, **fields)
 
 
+def row_of_seconds(plan, gpus, published, *, model, **fields):
+    """The row of a plan that recomputes nothing, and whose published figure is the time of a step."""
+    return row_of_plan(plan, gpus, "none", "s a step", published, seconds_of, model=model, name=f"{model} on {gpus}", **fields)
+
+
 def if_it_fits(row, plan):
     """The row of a plan with ample memory: Refused where it needs more than a device has."""
     def simulate(simulator):
