@@ -255,11 +255,11 @@ class Clock {
     return true;
   }
 
-  // `begin`: now, or when it has been issued; until then it keeps its stream.
+  // `begin`: now, or when it has been issued; until then its stream waits.
   void Run(int32_t s, double begin) {
     const int32_t actor = net_.streams[s].actors[at_.streams[s].running];
     const double end = begin + run_.options.actor_seconds[net_.specs[actor].actor];
-    Record(s, {at_.now, end}, at_.streams[s].occupies);
+    Record(s, {begin, end}, at_.streams[s].occupies);
     at_.Push(end, s);
   }
 

@@ -49,9 +49,10 @@ class UsageOverTime {
     }
   }
   bool empty() const { return points_.empty(); }
-  // Seconds of all processors that exchanges took while `span` went on. Spans come in the order of
-  // their begins.
+  // Seconds of all processors that exchanges took while `span` went on. Fast if spans come nearly
+  // in the order of their begins.
   double Within(const SimulatedRun::Span& span) {
+    while (begin_ > 0 && points_[begin_ - 1].time > span.begin) --begin_;
     begin_ = Next(begin_, span.begin);
     return At(Next(begin_, span.end), span.end) - At(begin_, span.begin);
   }
@@ -82,8 +83,8 @@ class UsageOverTime {
 bool AddInterference(const SimulatedRun& run, const std::vector<double>& usage,
                      std::vector<double>* seconds) {
   std::vector<UsageOverTime> devices(run.net.own.size());
-  // Takes each stored firing, in the order of their begins, and the repeat in whose period it is;
-  // null: in none.
+  // Takes each stored firing, nearly in the order of their begins (one may wait to be issued), and
+  // the repeat in whose period it is; null: in none.
   const auto for_firings = [&run](const auto& take) {
     std::vector<int64_t> next(run.first.begin(), run.first.end() - 1);
     auto repeat = run.repeats.begin();
