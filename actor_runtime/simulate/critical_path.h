@@ -11,7 +11,7 @@ namespace oneflow {
 struct CriticalFiring {
   int32_t actor = 0;  // concrete
   int64_t firing = 0;
-  double waited = 0;  // seconds from the end of the one before it: for its message
+  double waited = 0;  // seconds from the end of the one before it: for its message, or to be issued
 };
 
 struct CriticalPath {

@@ -97,12 +97,12 @@ class Summarizer {
       if (path.skipped_seconds[a] > 0)
         summary->critical_seconds[KernelName(a)] += path.skipped_seconds[a];
     }
-    double messages = path.skipped_messages;
+    double waited = path.skipped_messages;
     for (const CriticalFiring& at : path.firings) {
       const SimulatedRun::Span span = run_.FindSpan(at.actor, at.firing);
       const ActorSpec& spec = run_.net.specs[at.actor];
       summary->critical_seconds[KernelName(at.actor)] += span.end - span.begin;
-      messages += at.waited;
+      waited += at.waited;
       const StreamOrder& stream = run_.net.streams[run_.net.stream_of[at.actor]];
       const int64_t a_step = run_.net.firings[at.actor];
       const SimulationSummary::Block block{SegmentName(at.actor), at.firing % a_step,
@@ -114,7 +114,7 @@ class Summarizer {
         pieces.push_back({static_cast<int>(spec.rank), stream.name, block});
       }
     }
-    if (messages > 0) summary->critical_seconds["(messages)"] = messages;
+    if (waited > 0) summary->critical_seconds["(waiting)"] = waited;
   }
 
  private:

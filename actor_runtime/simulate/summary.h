@@ -93,7 +93,8 @@ struct SimulationSummary {
   std::vector<Actor> actors;              // the costliest first
   std::vector<PathPiece> critical_path;   // of the full run
   std::optional<ProcessTraffic> traffic;  // set by the caller, for a plan in several processes
-  std::map<std::string, double> critical_seconds;  // of the path, by kernel; "(messages)"
+  // Of the path, by kernel; "(waiting)": for messages, or to be issued.
+  std::map<std::string, double> critical_seconds;
 };
 
 // `cluster`: its name. Requires the plan that was simulated.
