@@ -104,6 +104,14 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOpti
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options);
 
+// The program train alone, with orders and slots, but without addresses, orders of issue and proof:
+// what a step takes, in a fraction of the time. Its actors, slots and orders are those of the
+// compiled plan, if that has as many uses gathered ahead (options.prefetch); it can be simulated
+// (SimulateProved), and not run. facts.lower_bound_bytes are of this program and all variables, so
+// no compiled plan needs less. Requires a graph with a loss. A plan that does not fit a device is
+// no error, and micro-batches are not filled up (fill_memory).
+absl::StatusOr<proto::Plan> DraftPlan(const GraphSource& source, const CompileOptions& options);
+
 // The passes of compile, in their order: front_end.h, back_end.h.
 std::vector<std::string> PassNames();
 

@@ -1,0 +1,65 @@
+// What the stages of a family cost, measured on a short plan: few stages with few blocks each and
+// few micro-batches, drafted (DraftPlan in compile.h) and simulated. A step and the bytes of any
+// number of blocks, stages and micro-batches follow from it: blocks are alike, and so are stages in
+// the middle of the pipe.
+//
+//   seconds   A stage's forward and backward of a micro-batch are those of its blocks, and of what
+//             the first and the last stage have beside them. The orders of the schedule are played
+//             with them (play_orders.h). What a simulated step of the short plan takes beyond its
+//             played one is added: for each micro-batch, and once a step, each with a part for each
+//             block. So exchanges that hide, or do not, are those of the simulator.
+//   bytes     the lower bound of the short plan (lower_bound.h), with the blocks' variables and
+//             activations for as many micro-batches as the schedule has in flight.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/compile.h"
+#include "compiler/schedule/play_orders.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "tools/search/candidate.h"
+
+namespace oneflow {
+
+// A quantity of a stage of n blocks: fixed + n * block.
+struct Linear {
+  double fixed = 0, block = 0;
+  double At(double blocks) const { return fixed + blocks * block; }
+};
+
+// Of one stage, with one policy of recompute for all blocks.
+struct StageCosts {
+  Linear forward, backward, weights;  // seconds of a micro-batch
+  Linear bytes;                       // lower bound, with `held` micro-batches
+  Linear saved, kept;                 // bytes of a micro-batch, from F to B and from B to W
+  double held = 0, held_for_weights = 0;
+  Linear host_bytes;
+  Linear firings;  // of a micro-batch
+};
+
+struct ShortCosts {
+  StageCosts first, middle, last;  // one stage alone is `last`
+  double link = 0;                 // seconds of a transfer between two stages
+  Linear each_micro_batch;         // beyond the played step, by blocks of a stage
+  Linear each_step;
+  double issue_seconds = 0;  // of a firing, by the host
+};
+
+// Of a family whose blocks all have the policy `recompute`. Errors: those of compile.
+absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
+                                            const Family& family, const std::string& recompute);
+
+// What the stages of a family hold and compute, by stage.
+struct StagesTold {
+  double step_seconds = 0;
+  std::vector<double> bytes;  // by stage: a lower bound
+};
+
+// `costs`: by policy; `blocks[stage][policy]`: the number of blocks.
+absl::StatusOr<StagesTold> TellStages(const CompileOptions& given, const Family& family,
+                                      const std::vector<ShortCosts>& costs,
+                                      const std::vector<std::vector<int>>& blocks);
+
+}  // namespace oneflow
