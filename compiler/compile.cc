@@ -52,7 +52,7 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const CompileOptio
                                  .experts = options.experts,
                                  .chunks = chunks,
                                  .stage_layers = options.stage_layers}));
-  RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute()));
+  RETURN_IF_ERROR(AnnotateRecompute(&logical, options.train.recompute(), chunks));
   AnnotateOffload(options.offload, &logical);
   RETURN_IF_ERROR(FoldStages(&logical, chunks));
   return logical;

@@ -9,11 +9,24 @@
 //               parallelism does, before products) the backward gathers again; only parts are kept.
 //               It is no property of ops: the pass insert_boxing sees to it
 //
+// Blocks of one model may have different policies. A slice of the model is what lies at one place
+// along the pipe: stages times chunks, as --stage_layers counts them. In each slice the blocks are
+// taken in order: the first policy takes its number of blocks, then the next one takes its own.
+//
+//   full:2,attention             of each slice the first two blocks full, all others attention
+//   full:3/2/1/0,attention       the first three of slice 0, the first two of slice 1, ...
+//   full:2,selective:3           two, then three; nothing of the blocks that remain
+//   selective,none:1,full:1      none the first, full the second, selective all that remain
+//
+// At most one policy has no counts. It takes the blocks that remain, wherever it is listed. A count
+// that is larger than the blocks left takes those that there are.
+//
 // In a graph of one's own, `recompute: "name"` on an op makes scopes of any ops.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,15 +35,31 @@
 namespace oneflow {
 
 struct RecomputePolicy {
-  std::string ops;  // "none", "attention", "selective" or "full"
+  struct Term {
+    std::string policy;       // "none", "attention", "selective" or "full"
+    std::vector<int> counts;  // of blocks: one for each slice, or one for all; empty: what remains
+
+    bool operator==(const Term&) const = default;
+  };
+  // Each policy at most once, and at most one without counts. That one is not "none": blocks that
+  // no term takes are none anyway.
+  std::vector<Term> terms;
   bool gather = false;
+
+  bool operator==(const RecomputePolicy&) const = default;
 };
 
-// Of "full", "attention,gather", ...; "" is none. Errors: a word that is not known, two of ops.
+// Of "full", "attention,gather", "full:3/2/1/0,attention", ...; "" is none. Errors: a word that is
+// not known, or that is given twice; two policies without counts; counts that are no numbers >= 0.
 absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy);
 
-// "" is none. Errors: a policy that is not known; one but none and gather for a graph without
-// blocks (Op::block).
-absl::Status AnnotateRecompute(Graph* graph, std::string_view policy);
+// The inverse of ParseRecompute: "none", "full:2,attention,gather".
+std::string ToString(const RecomputePolicy& policy);
+
+// Reads Op::stage as the slice, of mesh.stages() times `chunks`: what AnnotateModel leaves and
+// FoldStages has not folded yet. A block of several stages belongs to the first one. "" is none.
+// Errors: a policy that ParseRecompute refuses; counts for another number of slices; a policy but
+// none and gather for a graph without blocks (Op::block).
+absl::Status AnnotateRecompute(Graph* graph, std::string_view policy, int chunks = 1);
 
 }  // namespace oneflow

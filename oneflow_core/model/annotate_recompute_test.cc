@@ -1,9 +1,15 @@
 #include "oneflow_core/model/annotate_recompute.h"
 
 #include <catch2/catch.hpp>
+#include <map>
+#include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/model/llama.h"
 
@@ -19,6 +25,30 @@ Graph SmallGpt(bool fused = true) {
 
 std::string FindScope(const Graph& graph, const std::string& op) {
   return graph.FindOp(op)->recompute;
+}
+
+// The first letter of each block's policy, and a bar between slices: "fn|a".
+std::string Letters(const Graph& graph) {
+  std::map<int, std::pair<int, char>> blocks;  // the stage and the letter
+  for (const Op& op : graph.ops) {
+    if (op.block >= 0 && op.kind != "variable") blocks.try_emplace(op.block, op.stage, 'n');
+    const auto says = [&](char letter) { blocks.at(op.block).second = letter; };
+    if (op.recompute.empty()) continue;
+    if (op.recompute == absl::StrCat("h.", op.block)) {
+      says('f');
+    } else if (op.name.ends_with(".gelu")) {
+      says('s');
+    } else if (op.name.ends_with(".core") && blocks.at(op.block).second == 'n') {
+      says('a');
+    }
+  }
+  std::string text;
+  int slice = 0;
+  for (const auto& [block, at] : blocks) {
+    for (; slice < at.first; ++slice) text += '|';
+    text += at.second;
+  }
+  return text;
 }
 
 }  // namespace
@@ -59,7 +89,6 @@ TEST_CASE("attention: its core is one scope, fused or not, and nothing else is c
   REQUIRE(AnnotateRecompute(&graph, "gather").ok());
   CHECK(FindScope(graph, "h.1.attn.core").empty());
   CHECK(ParseRecompute("gather")->gather);
-  CHECK(ParseRecompute("gather,full")->ops == "full");
   CHECK_FALSE(ParseRecompute("")->gather);
 }
 
@@ -80,6 +109,80 @@ TEST_CASE("the words mean the same for Llama") {
   CHECK(scopes("full").find("h.1.attn.qkv:h.1 h.1.attn.split:h.1 ") != std::string::npos);
 }
 
+TEST_CASE("a policy is a value with a text") {
+  const RecomputePolicy mix = *ParseRecompute("full:3/2/1/0,gather,attention,selective:1");
+  CHECK(mix ==
+        RecomputePolicy{.terms = {{"full", {3, 2, 1, 0}}, {"attention", {}}, {"selective", {1}}},
+                        .gather = true});
+  CHECK(ToString(mix) == "full:3/2/1/0,attention,selective:1,gather");
+  for (const char* text : {"none", "attention", "selective", "full", "none,gather", "full,gather",
+                           "full:0", "full:2", "full:2,selective:3", "full:3/2/1/0,attention",
+                           "none:1,full", "selective,none:1/0,full:1"}) {
+    INFO(text);
+    const RecomputePolicy policy = *ParseRecompute(text);
+    CHECK(ToString(policy) == text);
+    CHECK(*ParseRecompute(ToString(policy)) == policy);
+  }
+  // Other ways to write the same.
+  for (const auto& [text, same] : {std::pair("", "none"),
+                                   {"gather", "none,gather"},
+                                   {"gather,full", "full,gather"},
+                                   {"full:2,none", "full:2"},
+                                   {"full:02", "full:2"}}) {
+    CHECK(ToString(*ParseRecompute(text)) == same);
+  }
+  CHECK(ToString(RecomputePolicy{}) == "none");
+}
+
+TEST_CASE("in each slice the policies take their blocks in order") {
+  const Mesh mesh = *ParseMesh("pipe=2");
+  // Along the pipe of 2 stages with 2 chunks each.
+  const auto letters = [&](const std::string& policy, const std::vector<int>& layers) {
+    GptConfig config;
+    config.layers = std::accumulate(layers.begin(), layers.end(), 0);
+    config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
+    Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+    graph.mesh = mesh;
+    REQUIRE(AnnotateModel(&graph, mesh, {.chunks = 2, .stage_layers = layers}).ok());
+    const absl::Status status = AnnotateRecompute(&graph, policy, /*chunks=*/2);
+    INFO(status.ToString());
+    REQUIRE(status.ok());
+    return Letters(graph);
+  };
+  for (const auto& [policy, want] : std::vector<std::pair<std::string, std::string>>{
+           {"none", "nnn|nn|n|nnnn"},
+           {"attention", "aaa|aa|a|aaaa"},
+           {"full,gather", "fff|ff|f|ffff"},
+           {"full:0", "nnn|nn|n|nnnn"},
+           {"full:1", "fnn|fn|f|fnnn"},
+           {"full:1/1/1/1", "fnn|fn|f|fnnn"},
+           {"full:8", "fff|ff|f|ffff"},
+           {"full:2,selective:3", "ffs|ff|f|ffss"},
+           {"full:3/2/1/0,attention", "fff|ff|f|aaaa"},
+           {"full:0/1/0/3,none", "nnn|fn|n|fffn"},
+           {"attention,full:1", "faa|fa|f|faaa"},
+           {"attention:1,selective,full:1/0/1/2", "afs|as|a|affs"},
+           {"none:1/2/0/1,full", "nff|nn|f|nfff"},
+           {"full:2147483647", "fff|ff|f|ffff"}}) {
+    INFO(policy);
+    CHECK(letters(policy, {3, 2, 1, 4}) == want);
+  }
+  CHECK(letters("full:1,attention", {0, 2, 1, 0}) == "|fa|f");  // slices without blocks
+}
+
+TEST_CASE("a block of several stages belongs to the first of them") {
+  Graph graph = SmallGpt();
+  graph.mesh = *ParseMesh("pipe=2");
+  for (Op& op : graph.ops) {
+    if (op.name.starts_with("h.0.mlp") || op.block == 1) op.stage = 1;
+  }
+  REQUIRE(AnnotateRecompute(&graph, "full:0/1").ok());
+  CHECK(FindScope(graph, "h.0.mlp.gelu").empty());
+  CHECK(FindScope(graph, "h.1.mlp.gelu") == "h.1");
+  REQUIRE(AnnotateRecompute(&graph, "full:1/0").ok());
+  CHECK(FindScope(graph, "h.0.mlp.gelu") == "h.0");
+}
+
 TEST_CASE("what cannot be meant is refused") {
   Graph graph = SmallGpt();
   CHECK(AnnotateRecompute(&graph, "").ok());
@@ -87,11 +190,47 @@ TEST_CASE("what cannot be meant is refused") {
   CHECK(AnnotateRecompute(&graph, "all").message() ==
         "recompute: \"all\" is not known; use none, attention, selective or full, and gather "
         "beside it");
+  CHECK(AnnotateRecompute(&graph, "gather:2").message() ==
+        "recompute: \"gather:2\" is not known; use none, attention, selective or full, and gather "
+        "beside it");
   CHECK(AnnotateRecompute(&graph, "full,attention").message() ==
         "recompute: full and attention contradict; choose one of none, attention, selective and "
-        "full");
+        "full, or write how many blocks of each slice one of them takes: full:2,attention");
+  CHECK(AnnotateRecompute(&graph, "full:1,selective,none").message() ==
+        "recompute: selective and none contradict; choose one of none, attention, selective and "
+        "full, or write how many blocks of each slice one of them takes: selective:2,none");
+  for (const char* twice : {"full:1,full:2", "full:1,attention,full", "full,full"}) {
+    CHECK(AnnotateRecompute(&graph, twice).message() ==
+          "recompute: full is given twice; give each policy once");
+  }
+  for (const auto& [term, part] : {std::pair("full:", ""),
+                                   {"full:1/", ""},
+                                   {"full:-1", "-1"},
+                                   {"full:+1", "+1"},
+                                   {"full: 1", " 1"},
+                                   {"full:1e3", "1e3"},
+                                   {"full:2:1", "2:1"},
+                                   {"full:2147483648", "2147483648"},
+                                   {"none:1/x", "x"}}) {
+    CHECK(AnnotateRecompute(&graph, term).message() ==
+          absl::StrCat("recompute ", term, ": \"", part,
+                       "\" is no number of blocks; write 0 or more, as full:2, or one for each "
+                       "slice along the pipe, as full:3/2/1/0"));
+  }
+  const std::string hint = "; write one number for each slice along the pipe, or one for all";
+  CHECK(AnnotateRecompute(&graph, "full:1/2,attention").message() ==
+        "recompute full:1/2: has 2 numbers; pipe=1: 1 slice" + hint);
+  graph.mesh = *ParseMesh("data=2,pipe=4");
+  CHECK(AnnotateRecompute(&graph, "none:1,full:1/2/0").message() ==
+        "recompute full:1/2/0: has 3 numbers; pipe=4: 4 slices" + hint);
+  CHECK(AnnotateRecompute(&graph, "none:1/2/3/4", /*chunks=*/2).message() ==
+        "recompute none:1/2/3/4: has 4 numbers; pipe=4, chunks 2: 8 slices" + hint);
   Graph other;
   other.name = "mlp";
+  CHECK(AnnotateRecompute(&other, "none:1,gather").ok());
+  CHECK(AnnotateRecompute(&other, "full:2,attention,gather").message() ==
+        "recompute full:2,attention: \"mlp\" has no blocks; write `recompute: \"name\"` on the "
+        "graph's ops");
   CHECK(AnnotateRecompute(&other, "full").message() ==
         "recompute full: \"mlp\" has no blocks; write `recompute: \"name\"` on the "
         "graph's ops");

@@ -183,7 +183,7 @@ class BadInputTest(BadInputCase):
             return run("compile", "--graph=gpt.textproto", "--out=idle.plan", "--batch=4", *flags, cwd=self.dir)[1]
 
         for flag in ["--shard=weights", "--shard=states", "--overlap=true", "--bucket_bytes=1MB", "--prefetch=1", "--sequence_parallel",
-                     "--keep_axis_order", "--recompute=gather"]:
+                     "--keep_axis_order", "--recompute=gather", "--recompute=gather,none:1"]:
             name = flag.split("=")[0]
             for mesh in ["--mesh=", "--mesh=data=1,tensor=1"]:
                 self.assertRegex(warnings(flag, mesh), rf"^oneflow: warning: {name}\S* acts on nothing in this plan: .+\n$")
@@ -366,7 +366,17 @@ class BadInputTest(BadInputCase):
         self.compile(["heads", "2"], "--mesh=tensor=4", "--batch=4")
         self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
         self.compile(["recompute", "all", "selective"], "--recompute=all", "--batch=4")
-        self.compile(["full and attention contradict"], "--recompute=full,attention", "--batch=4")
+        for policy, words in {
+                "full,attention": ["recompute: full and attention contradict", "choose one", "full:2,attention"],
+                "full:2,half:1": ['"half:1" is not known'], "gather:2": ['"gather:2" is not known'],
+                "full:1,full": ["recompute: full is given twice"], "full:-1": ['"-1" is no number of blocks'],
+                "full:1/two": ['recompute full:1/two: "two" is no number of blocks', "full:3/2/1/0"],
+                "full:1/0,attention": ["recompute full:1/0: has 2 numbers; pipe=1: 1 slice", "one for all"]}.items():
+            self.compile(words, "--recompute=" + policy, "--batch=4")
+        self.compile(["has 3 numbers; pipe=2, chunks 2: 4 slices"], "--recompute=none:1/2/3", "--mesh=pipe=2", "--batch=4",
+                     "--schedule=interleaved", "--stage_layers=0,1,1,0", "--micro_batches=2")
+        self.write("x.textproto", (HEAD + 'output: "x"\n').encode())
+        self.refuse(["has no blocks", "write `recompute:"], "compile", "--graph=x.textproto", "--recompute=full:1", "--out=x.plan")
         self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         self.compile(["extra_in_flight -1"], "--extra_in_flight=-1", "--batch=4")

@@ -220,6 +220,9 @@ class HostMemoryTest(unittest.TestCase):
         error = self.refuse(["no flag that was tried makes it fit"], *flags, "--memory=100KB")
         self.assertEqual(re.findall(r"trying (.*)", error)[-1],
                          "--loss_pieces=auto --shard=weights --offload=activations,states --update_on=host --micro_batches=8")
+        # Blocks that are not recomputed yet, and gathers as they are.
+        error = self.refuse(["no flag that was tried"], "--recompute=full:1,selective,gather", "--memory=100KB")
+        self.assertIn("--recompute=full,gather", re.findall(r"trying (.*)", error))
         # What weights that lag cannot have is not tried.
         error = self.refuse([], "--mesh=pipe=2", "--clip=0", "--schedule=2bw", "--memory=100KB")
         self.assertNotIn("states", error.replace("--shard=states", ""))

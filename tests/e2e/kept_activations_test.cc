@@ -2,6 +2,7 @@
 // ("Reducing Activation Recomputation in Large Transformer Models", section 4), to the byte: 16-bit
 // activations, masks of a byte, unfused attention. s, b, h, a, t: sequence, micro-batch, hidden
 // size, heads, tensor-parallel degree.
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -109,6 +110,43 @@ TEST_CASE("sequence parallel: sbh (34 / t + 5 a s / (h t))") {
 TEST_CASE("full recompute: 2 sbh") {
   CHECK(CompiledMemory(PaperRun("", "full")).kept_in_blocks == kLayers * 2 * sbh);
   CHECK(CompiledMemory(PaperRun("tensor=2", "full")).kept_in_blocks == kLayers * 2 * sbh);
+}
+
+// Where a block that is recomputed stands before one that is not, the input of the latter is not
+// kept: it is recomputed with the block that makes it.
+TEST_CASE("full recompute of some blocks: the more of them, the fewer bytes") {
+  const int64_t layer = 34 * sbh + 5 * ass_b;
+  int64_t arena = INT64_MAX;
+  for (int64_t blocks = 0; blocks <= kLayers; ++blocks) {
+    const std::string policy = blocks == 0         ? "none"
+                               : blocks == kLayers ? "full"
+                                                   : "full:" + std::to_string(blocks);
+    INFO(policy);
+    const proto::Plan plan = CompileSmall(PaperRun("", policy));
+    const auto memory = MemoryOfStage(plan, 0);
+    REQUIRE(memory.ok());
+    const int64_t input = blocks > 0 && blocks < kLayers ? 2 * sbh : 0;
+    CHECK(memory->kept_in_blocks == blocks * 2 * sbh + (kLayers - blocks) * layer - input);
+    // The last block is recomputed when its backward begins: at once it is all there.
+    if (blocks < kLayers) {
+      CHECK(plan.memory(0).arena_bytes() < arena);
+    } else {
+      CHECK(plan.memory(0).arena_bytes() <= arena);
+    }
+    arena = plan.memory(0).arena_bytes();
+  }
+  CHECK(CompiledMemory(PaperRun("", "full:3,attention:4")).kept_in_blocks ==
+        3 * 2 * sbh + (4 * 34 - 2) * sbh + layer);
+}
+
+TEST_CASE("blocks of each stage: the first, which holds the most micro-batches, recomputes most") {
+  const int64_t layer = 34 * sbh + 5 * ass_b;
+  const SmallRun run = PaperRun("pipe=4", "full:2/1/0/0,attention:0/0/1/0");
+  const int64_t kept[] = {2 * 2 * sbh, 2 * sbh + layer - 2 * sbh, 34 * sbh + layer, 2 * layer};
+  for (int stage = 0; stage < 4; ++stage) {
+    INFO("stage " << stage);
+    CHECK(CompiledMemory(run, stage).kept_in_blocks == (4 - stage) * kept[stage]);
+  }
 }
 
 TEST_CASE("1F1B: stage s of p holds p - s micro-batches, the first as much as all layers") {

@@ -69,7 +69,7 @@ class LlamaTest(unittest.TestCase):
 
     def test_recomputation_changes_no_bit(self):
         one = self.losses("all.textproto")
-        for words in ["attention", "selective", "full"]:
+        for words in ["attention", "selective", "full", "full:1,attention"]:
             self.assertEqual(self.losses("all.textproto", "--recompute=" + words), one)
 
     def test_bf16_learns(self):

@@ -127,7 +127,7 @@ TEST_CASE("Updates that do not wait for the norm give the same bits under any sc
   }
 }
 
-TEST_CASE("Recompute, of blocks or of single ops, changes no bit") {
+TEST_CASE("Recompute, of blocks, of single ops or of both, changes no bit") {
   const auto runs = [](const std::string& recompute) {
     std::vector<SmallRun> runs;
     for (const char* mesh : {"", "tensor=2", "pipe=2,data=2"}) {
@@ -151,7 +151,7 @@ TEST_CASE("Recompute, of blocks or of single ops, changes no bit") {
     return runs;
   };
   const std::vector<SmallRun> kept = runs("none");
-  for (const std::string policy : {"selective", "full"}) {
+  for (const std::string policy : {"selective", "full", "none:1,full:1,selective"}) {
     const std::vector<SmallRun> again = runs(policy);
     for (size_t i = 0; i < kept.size(); ++i) {
       INFO(policy << " " << kept[i].mesh << " " << kept[i].schedule << " " << kept[i].precision);

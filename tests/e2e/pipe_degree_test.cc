@@ -153,7 +153,8 @@ class Draws {
     if (m.schedule == "zero_bubble") m.extra_in_flight = One<int64_t>({0, 2});
     m.overlap = One<std::optional<bool>>({std::nullopt, true, false});
     m.bucket_bytes = One<int64_t>({kBucketBytes, 0, 5000});
-    m.recompute = One<std::string>({"", "full", "attention", "attention,gather"});
+    m.recompute =
+        One<std::string>({"", "full", "attention", "attention,gather", "full:1,none:1,selective"});
     m.memory = One<double>({0, 0, 1, 0.5});
     return m;
   }

@@ -75,7 +75,8 @@ TEST_CASE("recompute of the core of attention, of blocks, and gathering again ch
       run.precision = run.residual = type;
       run.split_positions = true;
       const SmallResult kept = Train(run);
-      for (const char* policy : {"attention", "selective", "full", "gather", "attention,gather"}) {
+      for (const char* policy : {"attention", "selective", "full", "gather", "attention,gather",
+                                 "full:1,selective:1,attention,gather"}) {
         INFO(mesh << " " << policy << " " << proto::DataType_Name(type));
         run.recompute = policy;
         CHECK(Train(run) == kept);

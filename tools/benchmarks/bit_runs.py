@@ -114,6 +114,8 @@ RUNS = [
         ("recompute=full", "--recompute=full", {}),
         ("recompute=selective", "--recompute=selective", {}),
         ("recompute=attention", "--recompute=attention", {}),
+        ("recompute=mix", "--recompute=none:1,full:1,selective:1,attention", {}),
+        ("pipe=2 recompute=mix", "--mesh=pipe=2 --recompute=full:2/1,attention:0/1", {}),
         ("pipe=2 gpipe", "--mesh=pipe=2 --schedule=gpipe", {}),
         ("pipe=2 1f1b", "--mesh=pipe=2", {}),
         ("pipe=2 interleaved", "--mesh=pipe=2 --schedule=interleaved", QUICK),

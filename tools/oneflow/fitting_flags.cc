@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/schedule/schedule.h"
+#include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/offload.h"
 #include "oneflow_core/model/sharding.h"
 
@@ -73,6 +74,18 @@ void AddShards(const CompileOptions& given, std::vector<Change>* changes) {
   }
 }
 
+// All blocks whole, and `gather` as it is.
+void AddRecompute(const CompileOptions& given, std::vector<Change>* changes) {
+  const absl::StatusOr<RecomputePolicy> policy = ParseRecompute(given.train.recompute());
+  if (!policy.ok()) return;  // compiling has said so
+  RecomputePolicy full = *policy;
+  full.terms = {{.policy = "full", .counts = {}}};
+  if (full == *policy) return;
+  const std::string words = ToString(full);
+  changes->push_back({absl::StrCat("--recompute=", words), "",
+                      [words](CompileOptions* options) { options->train.set_recompute(words); }});
+}
+
 // In the order of what they usually cost.
 std::vector<Change> ListChanges(const GraphSource& source, const CompileOptions& given) {
   std::vector<Change> changes;
@@ -96,10 +109,7 @@ std::vector<Change> ListChanges(const GraphSource& source, const CompileOptions&
   if (moves_states && !given.offload.states && !given.offload.update_on_host) {
     changes.push_back(OffloadChange(given, [](Offload* offload) { offload->states = true; }));
   }
-  if (!given.train.recompute().starts_with("full")) {
-    changes.push_back({"--recompute=full", "",
-                       [](CompileOptions* options) { options->train.set_recompute("full"); }});
-  }
+  AddRecompute(given, &changes);
   if (moves_states && !given.offload.update_on_host) {
     changes.push_back({"--update_on=host", given.device_kind == proto::CUDA ? kRounding : "",
                        [](CompileOptions* options) { options->offload.update_on_host = true; }});

@@ -20,6 +20,9 @@ using namespace verbs;  // NOLINT: the rows read like a table
 
 constexpr bool kCommon = false, kRare = true;
 
+// In `value` of a row: a word of a list may have numbers behind a colon, which are not read here.
+constexpr std::string_view kCounts = "[:COUNTS]";
+
 // As the source has it: 3e-4, not 0.00029999999999999997.
 constexpr std::string_view DefaultText(std::string_view source, std::string_view sentence) {
   if (sentence.find("efault") != std::string_view::npos) return "";
@@ -163,6 +166,8 @@ std::vector<std::string> ListChoices(const FlagRow& row) {
                      !absl::ascii_isupper(row.value[0]);
   if (!words) return {};
   std::string list(row.value);
+  const size_t counts = list.find(kCounts);
+  if (counts != std::string::npos) list.erase(counts, kCounts.size());
   const size_t more = list.find("[,");
   if (more != std::string::npos) list = list.substr(0, more) + "|" + list.substr(more + 2);
   if (list.ends_with(']')) list.pop_back();
@@ -181,9 +186,11 @@ absl::Status CheckValue(const FlagRow& row, const std::string& value) {
   const bool list = row.value.find('[') != std::string_view::npos;
   const std::vector<std::string> words =
       list ? std::vector<std::string>(absl::StrSplit(value, ',')) : std::vector<std::string>{value};
+  const bool counted = row.value.find(kCounts) != std::string_view::npos;
   for (const std::string& word : words) {
-    if (std::find(choices.begin(), choices.end(), word) != choices.end()) continue;
-    const std::string nearest = word.empty() ? "" : NearestChoice(word, choices);
+    const std::string choice = counted ? word.substr(0, word.find(':')) : word;
+    if (std::find(choices.begin(), choices.end(), choice) != choices.end()) continue;
+    const std::string nearest = choice.empty() ? "" : NearestChoice(choice, choices);
     return InputError(absl::StrCat("--", std::string(row.name), "=", value),
                       list ? absl::StrCat("\"", word, "\" is not known") : "is not known",
                       absl::StrCat(nearest.empty() ? "" : "did you mean " + nearest + "? ", "use ",

@@ -76,7 +76,8 @@ std::vector<std::string_view> FlagsOfVerb(uint32_t verb);
 // True of a flag of the table that has the property, one of kFixedByPlan and kOfOptimizer.
 bool HasProperty(std::string_view name, uint32_t property);
 
-// The words that `value` of a row lists, those in brackets last; none where a row lists none.
+// The words that `value` of a row lists, those in brackets last; none where a row lists none. The
+// mark [:COUNTS] behind a word is not one of them.
 std::vector<std::string> ListChoices(const FlagRow& row);
 
 // "a, b or c".

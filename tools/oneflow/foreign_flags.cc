@@ -88,6 +88,9 @@ constexpr std::string_view kHostUpdates =
 constexpr std::string_view kHostActivations = "write --offload=activations, or activations:SHARE";
 constexpr std::string_view kRecompute =
     "write --recompute=attention (Megatron-LM's selective) or --recompute=full";
+constexpr std::string_view kRecomputeBlocks =
+    "write --recompute=full:N, N blocks of each slice of the model along the pipe (Megatron-LM's "
+    "method block), or --recompute=full, each block by itself (uniform, 1 layer)";
 constexpr std::string_view kZero =
     "write --shard=states (ZeRO 1), gradients (ZeRO 2) or weights (ZeRO 3, FSDP)";
 constexpr std::string_view kDocuments =
@@ -152,6 +155,8 @@ constexpr Pair kAdvice[] = {
     {"pipeline_parallel_layers_per_stage", "write --stage_layers=N,N,..."},
     {"recompute_granularity", kRecompute},
     {"recompute_activations", kRecompute},
+    {"recompute_method", kRecomputeBlocks},
+    {"recompute_num_layers", kRecomputeBlocks},
     {"checkpoint_activations", kRecompute},
     {"gradient_checkpointing", kRecompute},
     {"use_distributed_optimizer", kZero},

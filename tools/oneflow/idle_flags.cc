@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
+#include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/sharding.h"
 #include "tools/oneflow/flags.h"
 
@@ -49,6 +51,8 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh, const proto::Graph
   const char* no_tokens = "no axis of 2 or more devices splits tokens (data, expert, context)";
   const auto split = std::count_if(mesh.axes.begin(), mesh.axes.end(),
                                    [](const Mesh::Axis& axis) { return axis.size > 1; });
+  const absl::StatusOr<RecomputePolicy> recompute = ParseRecompute(FLAGS_recompute);
+  const bool gathers = recompute.ok() && recompute->gather;
   const bool overlaps =
       FLAGS_overlap == "true" || (FLAGS_overlap == "auto" && FLAGS_device == "cuda");
   warn("shard", FLAGS_shard != "none" && !tokens, no_tokens);
@@ -67,7 +71,7 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh, const proto::Graph
        "the mesh has no axis context of 2 or more devices");
   warn("prefetch", one && !rests, "one device exchanges nothing");
   warn("prefetch", (!one || rests) && !overlaps, "uses run ahead only with --overlap=true");
-  warn("recompute", FLAGS_recompute.ends_with("gather") && !tokens && !tensor,
+  warn("recompute", gathers && !tokens && !tensor,
        "without an axis data, context or tensor of 2 or more devices the forward gathers nothing");
   const bool trains = !graph.loss().empty() && HasVariable(graph);
   const bool weights = FLAGS_offload.find("weights") != std::string::npos && HasVariable(graph);

@@ -145,6 +145,9 @@ TEST_CASE("arguments: the error for a flag without a single equivalent says what
   CHECK_THAT(Error(verbs::kCompile, {"--tensor-model-parallel-size=2"}),
              Contains("--mesh=tensor=N"));
   CHECK_THAT(Error(verbs::kCompile, {"--micro-batch-size=2"}), Contains("--micro_batches=M"));
+  for (const char* flag : {"--recompute-num-layers=2", "--recompute-method=block"}) {
+    CHECK_THAT(Error(verbs::kCompile, {flag}), Contains("--recompute=full:N"));
+  }
   CHECK_THAT(Error(verbs::kTrain, {"--bf16"}), Contains("--precision=bf16"));
   CHECK(Error(verbs::kCompile, {"--steps=2"}) ==
         "--steps: `oneflow compile` has no such flag; it is a flag of explain, train, simulate, "
@@ -177,7 +180,13 @@ TEST_CASE("arguments: values that are none name the nearest one") {
     CHECK_THAT(error, Contains("is not known") && Contains("; ") && Contains("use "));
     if (!meant.empty()) CHECK_THAT(error, Contains("did you mean " + meant + "?"));
   }
-  CHECK(Error(verbs::kCompile, {"--recompute=full,gather"}).empty());
+  // Numbers behind a colon are read later.
+  for (const char* policy : {"full,gather", "full:2,attention", "full:3/2/1/0,gather", "full:x"}) {
+    CHECK(Error(verbs::kCompile, {absl::StrCat("--recompute=", policy)}).empty());
+  }
+  CHECK_THAT(Error(verbs::kCompile, {"--recompute=ful:2,attention"}),
+             Contains("\"ful:2\" is not known; did you mean full? use none, attention, selective, "
+                      "full or gather"));
 }
 
 TEST_CASE("arguments: a flag given twice is refused, but for those that may repeat") {
