@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
+#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "tools/search/shorten_model.h"
 
@@ -32,7 +34,8 @@ struct Timed {
 // What one short plan shows of a stage.
 struct StageRun {
   Timed forward, backward, weights;
-  double bytes = 0, saved = 0, kept = 0, host_bytes = 0;
+  double exchange = 0;  // seconds of a micro-batch on the busiest stream of exchanges
+  double bytes = 0, resident = 0, saved = 0, kept = 0, host_bytes = 0;
   double held = 0, held_for_weights = 0;
 };
 
@@ -106,30 +109,53 @@ CompileOptions ShortOptions(const CompileOptions& given, const Family& family,
   return options;
 }
 
-double Begin(const SimulatedRun& run, int stage, const proto::Segment& segment, int64_t firing) {
-  const int32_t first = run.net.Find(stage, segment.actor(0));
-  return run.FindSpan(first, firing).begin;
+// The segments of one task of a stage: several where credits of gathers stand between them.
+using Segments = std::vector<const proto::Segment*>;
+
+// By segment: whether it stands on a stream of kernels.
+std::vector<bool> FindComputeSegments(const proto::Program& program) {
+  std::vector<bool> found(program.segment_size());
+  for (const proto::Stream& stream : program.stream()) {
+    if (stream.kind() != proto::Stream::COMPUTE) continue;
+    for (const proto::OrderRun& run : stream.order()) {
+      for (const int segment : run.segment()) found[segment] = true;
+    }
+  }
+  return found;
 }
 
-double End(const SimulatedRun& run, int stage, const proto::Segment& segment, int64_t firing) {
-  const int32_t last = run.net.Find(stage, segment.actor(segment.actor_size() - 1));
-  return run.FindSpan(last, firing).end;
+double Begin(const SimulatedRun& run, const Segments& segments, int64_t firing) {
+  double begin = std::numeric_limits<double>::infinity();
+  for (const proto::Segment* s : segments) {
+    begin = std::min(begin, run.FindSpan(run.net.Find(s->stage(), s->actor(0)), firing).begin);
+  }
+  return begin;
+}
+
+double End(const SimulatedRun& run, const Segments& segments, int64_t firing) {
+  double end = 0;
+  for (const proto::Segment* s : segments) {
+    const int last = s->actor(s->actor_size() - 1);
+    end = std::max(end, run.FindSpan(run.net.Find(s->stage(), last), firing).end);
+  }
+  return end;
 }
 
 // The shortest of a step: one that waited for nothing of another stage.
-Timed TimeSegment(const SimulatedRun& run, const proto::Segment& segment, int64_t micro_batches) {
-  double least = std::numeric_limits<double>::infinity();
-  const int stage = segment.stage();
-  for (int64_t m = 0; m < micro_batches; ++m) {
-    const int64_t firing = micro_batches + m;  // of the second step
-    least = std::min(least, End(run, stage, segment, firing) - Begin(run, stage, segment, firing));
+Timed TimeTask(const SimulatedRun& run, const Segments& segments, int64_t micro_batches) {
+  if (segments.empty()) return {};
+  Timed timed{std::numeric_limits<double>::infinity(), 0};
+  for (int64_t firing = micro_batches; firing < 2 * micro_batches; ++firing) {  // the second step
+    timed.seconds =
+        std::min(timed.seconds, End(run, segments, firing) - Begin(run, segments, firing));
   }
-  return {least, static_cast<double>(segment.actor_size())};
+  for (const proto::Segment* s : segments) timed.firings += s->actor_size();
+  return timed;
 }
 
 // Bytes of what F writes for B or W, and of what W reads.
-void CountSaved(const proto::Plan& plan, const proto::Program& program,
-                std::vector<StageRun>* stages) {
+void CountSaved(const proto::Plan& plan, const proto::Program& program, const SimulatedRun& run,
+                int64_t micro_batches, std::vector<StageRun>* stages) {
   enum { kForward = 1, kBackward = 2, kWeights = 4 };
   std::vector<int> part(program.actor_size(), 0);
   for (const proto::Segment& segment : program.segment()) {
@@ -141,9 +167,13 @@ void CountSaved(const proto::Plan& plan, const proto::Program& program,
   }
   const int first = plan.persistent_size();
   std::vector<int> written(program.register__size(), 0), read(program.register__size(), 0);
+  std::vector<bool> often(program.register__size(), false);  // written for each micro-batch
   for (const proto::Actor& actor : program.actor()) {
+    const int32_t at = run.net.Find(actor.stage(), actor.id());
     for (const int id : actor.output()) {
-      if (id >= first) written[id - first] = part[actor.id()];
+      if (id < first) continue;
+      written[id - first] = part[actor.id()];
+      often[id - first] = run.net.firings[at] >= micro_batches;
     }
   }
   for (const proto::Actor& actor : program.actor()) {
@@ -156,6 +186,9 @@ void CountSaved(const proto::Plan& plan, const proto::Program& program,
     if (reg.memory_kind() == proto::HOST) continue;
     StageRun& stage = (*stages)[reg.stage()];
     const auto bytes = static_cast<double>(reg.slot_bytes());
+    const bool sum = often[r] && reg.fires_per_fill() > 1;
+    if (sum || (!often[r] && read[r] != 0)) stage.resident += bytes;
+    if (!often[r] || sum) continue;
     // What comes from another stage or from an exchange is written by no segment of compute.
     const bool before = written[r] == kForward || (written[r] == 0 && (read[r] & kForward) != 0);
     if (before && (read[r] & (kBackward | kWeights)) != 0) stage.saved += bytes;
@@ -206,11 +239,19 @@ absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOption
   const proto::Program& program = *FindProgram(plan, "train");
   const int64_t m = options.train.micro_batches();
   ShortRun result{std::vector<StageRun>(stages)};
-  for (const proto::Segment& segment : program.segment()) {
-    StageRun& stage = result.stages[segment.stage()];
-    if (segment.name() == "F") stage.forward = TimeSegment(run, segment, m);
-    if (segment.name() == "B") stage.backward = TimeSegment(run, segment, m);
-    if (segment.name() == "W") stage.weights = TimeSegment(run, segment, m);
+  const std::vector<bool> computes = FindComputeSegments(program);
+  const auto segments = [&](int stage, std::string_view name) {
+    Segments found;
+    for (const proto::Segment& s : program.segment()) {
+      if (computes[s.id()] && s.stage() == stage && s.name() == name) found.push_back(&s);
+    }
+    return found;
+  };
+  for (int s = 0; s < stages; ++s) {
+    StageRun& stage = result.stages[s];
+    stage.forward = TimeTask(run, segments(s, "F"), m);
+    stage.backward = TimeTask(run, segments(s, "B"), m);
+    stage.weights = TimeTask(run, segments(s, "W"), m);
   }
   for (const proto::Actor& actor : program.actor()) {
     if (actor.kernel() != "receive") continue;
@@ -218,7 +259,24 @@ absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOption
     if (run.CountFirings(at) < 2 * m) continue;
     result.link = std::max(result.link, run.FiringSeconds(at));
   }
-  CountSaved(plan, program, &result.stages);
+  for (const proto::Stream& stream : program.stream()) {
+    if (stream.kind() != proto::Stream::EXCHANGE) continue;
+    double busy = 0;
+    std::set<int> actors;
+    for (const proto::OrderRun& order : stream.order()) {
+      for (const int segment : order.segment()) {
+        for (const int actor : program.segment(segment).actor()) actors.insert(actor);
+      }
+    }
+    for (const int actor : actors) {
+      const int32_t at = run.net.Find(stream.stage(), actor);
+      if (run.net.firings[at] < m) continue;
+      busy += run.FiringSeconds(at) * static_cast<double>(run.net.firings[at]);
+    }
+    StageRun& stage = result.stages[stream.stage()];
+    stage.exchange = std::max(stage.exchange, busy / static_cast<double>(m));
+  }
+  CountSaved(plan, program, run, m, &result.stages);
   ASSIGN_OR_RETURN(Schedule schedule, MakeSchedule(options.train, stages));
   const PipeSeconds seconds = SecondsOf(result);
   const bool splits = schedule.splits_backward && stages > 1;
@@ -231,6 +289,7 @@ absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOption
   for (int s = 0; s < stages; ++s) {
     StageRun& stage = result.stages[s];
     stage.bytes = static_cast<double>(plan.facts().lower_bound_bytes(s));
+    stage.resident += static_cast<double>(plan.memory(s).persistent_bytes());
     if (plan.facts().lower_bound_bytes_size() > stages) {
       stage.host_bytes = static_cast<double>(plan.facts().lower_bound_bytes(stages + s));
     }
@@ -242,9 +301,9 @@ absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOption
   ASSIGN_OR_RETURN(const double played, PlayedSeconds(schedule, seconds, m));
   // The last stage has no warm-up: from one forward to the next it takes a whole period.
   double cycle = 0, longest = 0;
-  for (const proto::Segment& segment : program.segment()) {
-    if (segment.name() != "F" || segment.stage() != stages - 1 || m < 3) continue;
-    cycle = Begin(run, stages - 1, segment, 2 * m - 1) - Begin(run, stages - 1, segment, 2 * m - 2);
+  if (m >= 3) {
+    const Segments forward = segments(stages - 1, "F");
+    cycle = Begin(run, forward, 2 * m - 1) - Begin(run, forward, 2 * m - 2);
   }
   for (const StageRun& stage : result.stages) {
     longest = std::max(
@@ -258,31 +317,36 @@ absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOption
                  run.StepSeconds(), played, cycle, longest, result.link);
     for (int s = 0; s < stages; ++s) {
       const StageRun& st = result.stages[s];
-      std::fprintf(stderr, "  %d: F %.6f B %.6f W %.6f bytes %.4g saved %.4g held %g\n", s, st.forward.seconds,
-                   st.backward.seconds, st.weights.seconds, st.bytes, st.saved, st.held);
+      std::fprintf(stderr, "  %d: F %.6f B %.6f W %.6f bytes %.4g resident %.4g saved %.4g held %g exchange %.6f\n", s, st.forward.seconds,
+                   st.backward.seconds, st.weights.seconds, st.bytes, st.resident, st.saved, st.held, st.exchange);
     }
   }
   return result;
 }
 
-// Through the values at one and two blocks.
-Linear Through(double one, double two) { return {2 * one - two, two - one}; }
+// Through the values at `few` blocks and at one more.
+Linear Through(int few, double of_few, double of_more) {
+  return {of_few - few * (of_more - of_few), of_more - of_few};
+}
 
-StageCosts CostsThrough(const StageRun& one, const StageRun& two) {
+StageCosts CostsThrough(int few, const StageRun& one, const StageRun& two) {
   StageCosts costs;
-  costs.forward = Through(one.forward.seconds, two.forward.seconds);
-  costs.backward = Through(one.backward.seconds, two.backward.seconds);
-  costs.weights = Through(one.weights.seconds, two.weights.seconds);
-  costs.bytes = Through(one.bytes, two.bytes);
-  costs.saved = Through(one.saved, two.saved);
-  costs.kept = Through(one.kept, two.kept);
-  costs.held = one.held;
-  costs.held_for_weights = one.held_for_weights;
-  costs.host_bytes = Through(one.host_bytes, two.host_bytes);
+  costs.forward = Through(few, one.forward.seconds, two.forward.seconds);
+  costs.backward = Through(few, one.backward.seconds, two.backward.seconds);
+  costs.weights = Through(few, one.weights.seconds, two.weights.seconds);
+  costs.exchange = Through(few, one.exchange, two.exchange);
+  costs.resident = Through(few, one.resident, two.resident);
+  const auto other = [](const StageRun& run) {
+    return run.bytes - run.resident - run.held * run.saved - run.held_for_weights * run.kept;
+  };
+  costs.other_bytes = std::min(other(one), other(two));
+  costs.saved = Through(few, one.saved, two.saved);
+  costs.kept = Through(few, one.kept, two.kept);
+  costs.host_bytes = Through(few, one.host_bytes, two.host_bytes);
   const auto firings = [](const StageRun& run) {
     return run.forward.firings + run.backward.firings + run.weights.firings;
   };
-  costs.firings = Through(firings(one), firings(two));
+  costs.firings = Through(few, firings(one), firings(two));
   return costs;
 }
 
@@ -290,18 +354,35 @@ StageCosts CostsThrough(const StageRun& one, const StageRun& two) {
 
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
                                             const Family& family, const std::string& recompute) {
-  ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, family, recompute, 1));
-  ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, family, recompute, 2));
+  // Where weights are gathered ahead, as many blocks hold gathered weights at once.
+  const int few = family.shard.weights.empty() ? 1 : 3;
+  ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, family, recompute, few));
+  ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, family, recompute, few + 1));
   const size_t last = one.stages.size() - 1;
-  const auto costs = [&](size_t s) { return CostsThrough(one.stages[s], two.stages[s]); };
+  const auto costs = [&](size_t s) { return CostsThrough(few, one.stages[s], two.stages[s]); };
   ShortCosts result{costs(0), costs(std::min<size_t>(1, last)), costs(last)};
   result.link = two.link;
-  result.each_micro_batch = Through(one.each_micro_batch, two.each_micro_batch);
-  result.each_step = Through(one.each_step, two.each_step);
+  result.each_micro_batch = Through(few, one.each_micro_batch, two.each_micro_batch);
+  result.each_step = Through(few, one.each_step, two.each_step);
   if (given.cluster.device().kind() != proto::Device::CPU) {
     result.issue_seconds = given.cluster.device().firing_seconds();
   }
   return result;
+}
+
+absl::StatusOr<std::vector<int>> BlocksByStage(const GraphSource& source,
+                                               const CompileOptions& options) {
+  ASSIGN_OR_RETURN(Graph graph, GraphFromSource(source));
+  graph.mesh = options.mesh;
+  const int stages = options.mesh.stages(), chunks = std::max(1, options.train.chunks());
+  RETURN_IF_ERROR(AnnotateModel(&graph, options.mesh,
+                                {.chunks = chunks, .stage_layers = options.stage_layers}));
+  std::vector<int> blocks(stages, 0);
+  std::set<int> counted;
+  for (const Op& op : graph.ops) {
+    if (op.block >= 0 && counted.insert(op.block).second) ++blocks[op.stage % stages];
+  }
+  return blocks;
 }
 
 absl::StatusOr<StagesTold> TellStages(const CompileOptions& given, const Family& family,
@@ -327,13 +408,14 @@ absl::StatusOr<StagesTold> TellStages(const CompileOptions& given, const Family&
   PipeSeconds seconds;
   StageTimes times{.micro_batches = family.micro_batches,
                    .overlap = options.train.no_global_norm()};
-  double issue = 0, mean_each = 0, mean_step = 0;
+  double issue = 0, exchange = 0, mean_each = 0, mean_step = 0;
   for (int s = 0; s < stages; ++s) {
     const double chunks = family.chunks;
     seconds.stages.push_back(
         {mixed(s, [](auto& c, auto&) { return c.forward; }) / chunks,
          mixed(s, [](auto& c, auto&) { return c.backward; }) / chunks,
          mixed(s, [](auto& c, auto&) { return c.weights; }) / chunks});
+    exchange = std::max(exchange, mixed(s, [](auto& c, auto&) { return c.exchange; }));
     issue = std::max(issue, mixed(s, [](auto& c, auto&) { return c.firings; }));
     mean_each = std::max(mean_each, mixed(s, [](auto&, auto& c) { return c.each_micro_batch; }));
     mean_step = std::max(mean_step, mixed(s, [](auto&, auto& c) { return c.each_step; }));
@@ -346,11 +428,13 @@ absl::StatusOr<StagesTold> TellStages(const CompileOptions& given, const Family&
   if (schedule.splits_backward && stages > 1) {
     schedule.warm_ups = FitWarmUps(times, schedule.extra_in_flight);
   }
+  if (std::getenv("SPIKE")) for (int s = 0; s < stages && !schedule.warm_ups.empty(); ++s) fprintf(stderr, "warm %d: %ld %ld kept %g saved %g\n", s, schedule.warm_ups[s].forwards, schedule.warm_ups[s].backwards, times.kept_for_weights[s], mixed(s, [](auto& c, auto&) { return c.saved; }));
   StagesTold told;
   ASSIGN_OR_RETURN(told.step_seconds, PlayedSeconds(schedule, seconds, family.micro_batches));
   const auto m = static_cast<double>(family.micro_batches);
   told.step_seconds += m * mean_each + mean_step;
-  told.step_seconds = std::max(told.step_seconds, m * issue * costs.front().issue_seconds);
+  told.step_seconds = std::max(
+      {told.step_seconds, m * issue * costs.front().issue_seconds, m * exchange + mean_step});
   const int64_t few = std::min(family.micro_batches,
                                FewMicroBatches(schedule, stages, family.micro_batches));
   const std::vector<StageOrder> orders = MakeOrders(schedule, stages, few);
@@ -359,10 +443,12 @@ absl::StatusOr<StagesTold> TellStages(const CompileOptions& given, const Family&
     const double kept = mixed(s, [](auto& c, auto&) { return c.kept; });
     const bool splits = schedule.splits_backward && stages > 1;
     const Held held = CountHeld(orders[s], family.chunks, splits, saved > 0 ? kept / saved : 0);
-    const StageCosts& usual = at(0, s);
-    told.bytes.push_back(mixed(s, [](auto& c, auto&) { return c.bytes; }) +
-                         (held.forward - usual.held) * saved +
-                         (held.weights - usual.held_for_weights) * kept);
+    double other = 0;
+    for (size_t p = 0; p < costs.size(); ++p) {
+      if (blocks[s][p] > 0) other = std::max(other, at(p, s).other_bytes);
+    }
+    told.bytes.push_back(mixed(s, [](auto& c, auto&) { return c.resident; }) + other +
+                         held.forward * saved + held.weights * kept);
   }
   return told;
 }

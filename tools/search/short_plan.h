@@ -8,8 +8,9 @@
 //             with them (play_orders.h). What a simulated step of the short plan takes beyond its
 //             played one is added: for each micro-batch, and once a step, each with a part for each
 //             block. So exchanges that hide, or do not, are those of the simulator.
-//   bytes     the lower bound of the short plan (lower_bound.h), with the blocks' variables and
-//             activations for as many micro-batches as the schedule has in flight.
+//   bytes     those of variables, gradients and casts of weights; of activations, for as many
+//             micro-batches as the schedule has in flight; and what the lower bound of the short
+//             plan (lower_bound.h) has beyond these, once.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +33,12 @@ struct Linear {
 // Of one stage, with one policy of recompute for all blocks.
 struct StageCosts {
   Linear forward, backward, weights;  // seconds of a micro-batch
-  Linear bytes;                       // lower bound, with `held` micro-batches
+  Linear resident;                    // bytes of variables, gradients and casts of weights
+  double other_bytes = 0;             // of the lower bound: what comes and goes
   Linear saved, kept;                 // bytes of a micro-batch, from F to B and from B to W
-  double held = 0, held_for_weights = 0;
   Linear host_bytes;
-  Linear firings;  // of a micro-batch
+  Linear firings;   // of a micro-batch
+  Linear exchange;  // seconds of a micro-batch on the busiest stream of exchanges
 };
 
 struct ShortCosts {
@@ -50,6 +52,10 @@ struct ShortCosts {
 // Of a family whose blocks all have the policy `recompute`. Errors: those of compile.
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
                                             const Family& family, const std::string& recompute);
+
+// The number of blocks on each stage of the pipe, all of its chunks together.
+absl::StatusOr<std::vector<int>> BlocksByStage(const GraphSource& source,
+                                               const CompileOptions& options);
 
 // What the stages of a family hold and compute, by stage.
 struct StagesTold {
