@@ -2,10 +2,10 @@
 // `oneflow compile` say beside those that are given, so it has a line of such flags, and that line
 // compiled is the candidate's plan.
 //
-//   Family family{.mesh = *ParseMesh("pipe=8,data=2,tensor=4"), .micro_batches = 64};
+//   PlanFamily family{.mesh = *ParseMesh("pipe=8,data=2,tensor=4"), .micro_batches = 64};
 //   const Candidate candidate{family, {.recompute = "full:3,attention"}};
 //   CandidateFlags(candidate)   ->  "--mesh=pipe=8,data=2,tensor=4 --micro_batches=64
-//                                    --schedule=1f1b --recompute=full:3,attention"
+//                                    --recompute=full:3,attention"
 //
 // Candidates that differ only in what each block does (recompute, layers of a stage) are one
 // family: they have the same mesh, micro-batches, schedule and layouts.
@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/compile.h"
@@ -22,16 +23,16 @@
 
 namespace oneflow {
 
-struct Family {
+struct PlanFamily {
   Mesh mesh;  // all axes of more than one device, pipe first
   int64_t micro_batches = 1;
-  std::string schedule = "1f1b";  // "1f1b", "interleaved" or "zero_bubble"
+  std::string schedule = "1f1b";  // "1f1b", "interleaved", "zero_bubble", or what a user fixes
   int chunks = 1;                 // slices of the model on each stage
-  int64_t extra_in_flight = 0;    // of zero_bubble
+  int64_t extra_in_flight = 0;    // 0, or what a user fixes
   bool split_positions = false;   // --sequence_parallel
-  Sharding shard = {};
-  Offload offload = {};
-  bool operator==(const Family&) const = default;
+  Sharding shard = {};            // its states, gradients and weights
+  Offload offload = {};           // its activations, states and weights
+  bool operator==(const PlanFamily&) const = default;
 };
 
 struct BlockChoice {
@@ -41,23 +42,25 @@ struct BlockChoice {
 };
 
 struct Candidate {
-  Family family;
+  PlanFamily family;
   BlockChoice blocks;
   bool operator==(const Candidate&) const = default;
 };
 
 // The degree of an axis with all its factors: of "data" in "data=8x4", 32; 1 without such an axis.
-int DegreeOf(const Mesh& mesh, const std::string& axis);
+int FindDegree(const Mesh& mesh, std::string_view axis);
 
-// `given` with what the candidate says.
+// `given` with what the candidate says. What else a sharding and an offload say stays as given:
+// when weights are gathered and gradients are reduced, and where the update runs.
 CompileOptions CandidateOptions(const CompileOptions& given, const Candidate& candidate);
 
-// The flags that say the candidate to `oneflow compile`, without those that have their default.
+// The flags that say the candidate to `oneflow compile`, without those that have their default. The
+// mesh is always said, because a graph may have a default of its own.
 std::string CandidateFlags(const Candidate& candidate);
 
-// What decides the bits of a run, of the candidate's choices (docs/design.md, same inputs, same
-// bits): equal texts, equal bits. Data, tensor, context and expert degrees, micro-batches, and
-// where gradients are reduced.
+// What decides the bits of a run, of the candidate's choices (docs/sharding.md, docs/design.md,
+// same inputs, same bits): equal texts, equal bits. The axes but for pipe, with their factors,
+// micro-batches, whether positions are split on tensor axes, and how gradients are summed.
 std::string BitsKey(const Candidate& candidate);
 
 }  // namespace oneflow

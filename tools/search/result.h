@@ -17,9 +17,9 @@ namespace oneflow {
 struct FoundPlan {
   Candidate candidate;
   double step_seconds = 0;
-  int64_t bytes = 0;       // of the device that needs most
-  int64_t host_bytes = 0;  // of the host's memory, a device
-  double bubble = 0;       // share of a step
+  int64_t bytes = 0;            // of the device that needs most
+  int64_t host_bytes = 0;       // of the host's memory, a device
+  double bubble = 0;            // share of a step
   double exposed_exchange = 0;  // seconds of a step, of the stage that has most
   double tokens_a_second = 0;   // 0: the graph reads no tokens
   std::optional<double> mfu;    // none: the cluster does not say its peak
@@ -27,14 +27,14 @@ struct FoundPlan {
 
 // How many families ended how, in the words of the progress line.
 struct SearchCounts {
-  int64_t families = 0;       // of the space
-  int64_t refused = 0;        // that cannot be compiled: heads do not divide, ...
-  int64_t too_large = 0;      // that cannot fit a device, by a bound of bytes
-  int64_t too_slow = 0;       // that cannot be faster than the best, by a bound of seconds
-  int64_t short_plans = 0;    // made
-  int64_t compiled = 0;       // full plans, simulated
-  int64_t did_not_fit = 0;    // full plans that did not fit a device
-  int64_t open = 0;           // families about which the search ended without knowing
+  int64_t families = 0;     // of the space
+  int64_t refused = 0;      // that cannot be compiled: heads do not divide, ...
+  int64_t too_large = 0;    // that cannot fit a device, by a bound of bytes
+  int64_t too_slow = 0;     // that cannot be faster than the best, by a bound of seconds
+  int64_t short_plans = 0;  // made
+  int64_t compiled = 0;     // full plans, simulated
+  int64_t did_not_fit = 0;  // full plans that did not fit a device
+  int64_t open = 0;         // families about which the search ended without knowing
 };
 
 // What is nearest to fitting where nothing fits.
@@ -54,8 +54,8 @@ struct SearchResult {
   std::optional<proto::Compared> compared;  // how predictions for the cluster have held
 };
 
-// found[0] / bound - 1, at least 0: "no plan of the space is more than X % faster". Requires a plan
-// that was found.
+// found[0] / bound - 1, at least 0: "no plan of the space is more than X % faster"; infinite where
+// no bound is known (0). Requires a plan that was found.
 double FindGap(const SearchResult& result);
 
 }  // namespace oneflow

@@ -14,11 +14,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "compiler/compile.h"
-#include "compiler/schedule/play_orders.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "tools/search/candidate.h"
 
@@ -30,42 +29,38 @@ struct Linear {
   double At(double blocks) const { return fixed + blocks * block; }
 };
 
-// Of one stage, with one policy of recompute for all blocks.
+// Of one stage whose blocks all have one policy of recompute.
 struct StageCosts {
   Linear forward, backward, weights;  // seconds of a micro-batch
+  Linear exchange;                    // the same, of the busiest stream of exchanges
+  Linear firings;                     // of a micro-batch
   Linear resident;                    // bytes of variables, gradients and casts of weights
-  double other_bytes = 0;             // of the lower bound: what comes and goes
   Linear saved, kept;                 // bytes of a micro-batch, from F to B and from B to W
-  Linear host_bytes;
-  Linear firings;   // of a micro-batch
-  Linear exchange;  // seconds of a micro-batch on the busiest stream of exchanges
+  double other_bytes = 0;             // what comes and goes at the time that needs most
 };
 
 struct ShortCosts {
   StageCosts first, middle, last;  // one stage alone is `last`
   double link = 0;                 // seconds of a transfer between two stages
-  Linear each_micro_batch;         // beyond the played step, by blocks of a stage
-  Linear each_step;
-  double issue_seconds = 0;  // of a firing, by the host
+  Linear each_micro_batch;         // seconds beyond the played step, by blocks of a stage
+  Linear each_step;                // the same, once a step
+  double issue_seconds = 0;        // of a firing, by the host
 };
 
-// Of a family whose blocks all have the policy `recompute`. Errors: those of compile.
+struct ShortPlanSpec {
+  PlanFamily family;
+  int64_t sequences = 1;  // of a micro-batch, of all data parts together
+  int64_t devices = 1;    // of the run: of more nodes, the slowest is slower
+};
+ShortPlanSpec SpecOf(const CompileOptions& given, const PlanFamily& family);
+
+// Equal for specs that have the same short plans.
+std::string KeyOf(const CompileOptions& given, const ShortPlanSpec& spec,
+                  const std::string& recompute);
+
+// All blocks have the policy `recompute`. Errors: those of compile.
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
-                                            const Family& family, const std::string& recompute);
-
-// The number of blocks on each stage of the pipe, all of its chunks together.
-absl::StatusOr<std::vector<int>> BlocksByStage(const GraphSource& source,
-                                               const CompileOptions& options);
-
-// What the stages of a family hold and compute, by stage.
-struct StagesTold {
-  double step_seconds = 0;
-  std::vector<double> bytes;  // by stage: a lower bound
-};
-
-// `costs`: by policy; `blocks[stage][policy]`: the number of blocks.
-absl::StatusOr<StagesTold> TellStages(const CompileOptions& given, const Family& family,
-                                      const std::vector<ShortCosts>& costs,
-                                      const std::vector<std::vector<int>>& blocks);
+                                            const ShortPlanSpec& spec,
+                                            const std::string& recompute);
 
 }  // namespace oneflow

@@ -1,9 +1,7 @@
-// The space of a search: which families there are for a model and a number of devices.
+// The space of a search: which families of plans there are for a model and a number of devices.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,25 +9,10 @@
 #include "compiler/compile.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "tools/search/candidate.h"
+#include "tools/search/fixes.h"
+#include "tools/search/model_shape.h"
 
 namespace oneflow {
-
-// What a user fixes, of --fix=NAME=VALUE. An axis: pipe, data, tensor, context, expert; or a flag of
-// compile that the search chooses.
-struct Fixes {
-  std::map<std::string, int> degrees;    // by axis
-  std::optional<int64_t> micro_batches;
-  std::optional<int64_t> micro_batch_size;  // sequences of a data part in a micro-batch
-  std::optional<std::string> schedule;
-  std::optional<int> chunks;
-  std::optional<bool> sequence_parallel;
-  std::optional<std::string> shard, recompute, offload;  // words of the flags of these names
-  std::optional<std::vector<int>> stage_layers;
-};
-
-// "pipe=4,tensor=8" or "schedule=1f1b" added to `fixes`. Errors name `flag`: a name that is not
-// known (with the nearest), a value that is none of it, or one that contradicts an earlier.
-absl::Status AddFixes(const std::string& flag, const std::string& text, Fixes* fixes);
 
 struct SearchSpec {
   GraphSource source;
@@ -40,18 +23,23 @@ struct SearchSpec {
   Fixes fixed;
 };
 
-// What of a model its degrees depend on.
-struct ModelShape {
-  int blocks = 0;        // 0: not a model of blocks
-  int64_t sequence = 0;  // tokens
-  int64_t experts = 0;   // of a mixture; 0: none
-};
-ModelShape FindModelShape(const proto::Graph& graph);
-
-// All families, in an order that depends on the spec alone. Errors (nothing is left): a number of
-// devices that the fixed degrees do not divide, and fixes that exclude each other, with what is
-// nearest to them.
-absl::StatusOr<std::vector<Family>> ListFamilies(const SearchSpec& spec);
+// All families, in an order that depends on the spec alone:
+//
+//   mesh           all factorisations over pipe (at most the blocks), data, expert (of a mixture, a
+//                  divisor of its experts), context (a divisor of the sequence) and tensor (in
+//                  factors where it splits groups and their heads; at most the heads). Where data
+//                  axes span nodes, also data=AxB with the B devices of a node that are left.
+//   micro-batches  all numbers that leave every data part equally many sequences
+//   schedule       1f1b; with stages also zero_bubble, and interleaved with chunks that divide the
+//                  blocks evenly (2 where no number does)
+//   shard          none, states, gradients, weights; in data=AxB: weights over B, states over all
+//   positions      split or not on tensor axes
+//   offload        none; with host memory given also activations, states, both
+//
+// Fixes narrow it; a fixed value that is not listed here is the only one. Errors: a number of
+// devices of which no mesh can be made, with the nearest that work; a batch that no mesh divides; a
+// graph without blocks; fixes that exclude each other.
+absl::StatusOr<std::vector<PlanFamily>> ListFamilies(const SearchSpec& spec);
 
 // What is searched and what is not, for people: a line each.
 std::string DescribeSpace(const SearchSpec& spec);

@@ -1,0 +1,35 @@
+// The first rung of the search: seconds and bytes below which no plan of a family is.
+//
+// One device, or the devices that one part of the batch is split over, compute a short model alone:
+// no stages, nothing sharded, nothing recomputed. A plan of the family does all of that work, too,
+// and more. Its stages together take
+//
+//   step >= M W / P + (P - 1) W / (2 v P)
+//
+// for M micro-batches that take W seconds through P stages of v chunks. For a stage s begins when
+// those before it have done their first forward, and its last backward goes through them again: so
+// M t(s) + sum of t(i) / v over i < s is a lower bound for each s, and the sum of these over s is
+// least if all t are W / P. Where backward and weights are apart (zero bubble), updates may
+// overlap, and M W / P alone holds.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "compiler/compile.h"
+#include "tools/search/candidate.h"
+#include "tools/search/short_plan.h"
+
+namespace oneflow {
+
+// The devices that a part of the batch is split over, alone.
+ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family);
+
+struct LeastCosts {
+  double seconds = 0, bytes = 0;
+};
+// `costs`: of LeastSpec, with recompute none. `blocks`: of the model.
+LeastCosts FindLeastCosts(const CompileOptions& given, const PlanFamily& family,
+                          const ShortCosts& costs, int blocks);
+
+}  // namespace oneflow
