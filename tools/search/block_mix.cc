@@ -11,38 +11,70 @@
 namespace oneflow {
 namespace {
 
-// Calls take(counts) for all counts of `policies` policies that add up to `blocks`.
-template <typename Take>
-void ForCounts(int policies, int blocks, PolicyCounts* counts, size_t policy, const Take& take) {
-  if (static_cast<int>(policy) + 1 == policies) {
-    (*counts)[policy] = blocks;
-    take(*counts);
-    return;
+// Of one policy on a stage with a given number of blocks: what a block with it adds.
+struct PolicyCosts {
+  double seconds = 0, bytes = 0;
+  double other_bytes = 0;  // the stage's, if any block has the policy
+};
+
+// Looks at all counts that add up to a number of blocks: those of the last policies first, because
+// the cheapest policy has what is left.
+class CountsSearch {
+ public:
+  CountsSearch(const FamilyCosts& costs, int stage, int blocks, double capacity)
+      : capacity_(capacity > 0 ? capacity : std::numeric_limits<double>::infinity()),
+        counts_(costs.policies(), 0) {
+    for (int p = 0; p < costs.policies(); ++p) {
+      PolicyCounts all(costs.policies(), 0);
+      all[p] = blocks;
+      const double other = costs.OtherBytes(stage, p);
+      policies_.push_back(
+          {costs.Seconds(stage, all) / blocks, (costs.Bytes(stage, all) - other) / blocks, other});
+    }
+    Visit(policies_.size() - 1, blocks, 0, 0, 0);
   }
-  for (int n = blocks; n >= 0; --n) {
-    (*counts)[policy] = n;
-    ForCounts(policies, blocks - n, counts, policy + 1, take);
+
+  const std::optional<PolicyCounts>& best() const { return best_; }
+
+ private:
+  void Visit(size_t policy, int left, double seconds, double bytes, double other) {
+    const PolicyCosts& p = policies_[policy];
+    if (policy == 0) {
+      counts_[0] = left;
+      if (left > 0) other = std::max(other, p.other_bytes);
+      Take(seconds + left * p.seconds, bytes + left * p.bytes + other);
+      return;
+    }
+    for (int n = 0; n <= left; ++n) {
+      counts_[policy] = n;
+      Visit(policy - 1, left - n, seconds + n * p.seconds, bytes + n * p.bytes,
+            n > 0 ? std::max(other, p.other_bytes) : other);
+    }
   }
-}
+
+  void Take(double seconds, double bytes) {
+    if (bytes > capacity_) return;
+    if (best_ && (seconds > seconds_ || (seconds == seconds_ && bytes >= bytes_))) return;
+    best_ = counts_;
+    seconds_ = seconds;
+    bytes_ = bytes;
+  }
+
+  const double capacity_;
+  std::vector<PolicyCosts> policies_;
+  PolicyCounts counts_;
+  std::optional<PolicyCounts> best_;
+  double seconds_ = 0, bytes_ = 0;
+};
 
 }  // namespace
 
 std::optional<PolicyCounts> ChooseCounts(const FamilyCosts& costs, int stage, int blocks,
                                          double capacity) {
-  std::optional<PolicyCounts> best;
-  double seconds = std::numeric_limits<double>::infinity(), bytes = seconds;
-  PolicyCounts counts(costs.policies(), 0);
-  ForCounts(costs.policies(), blocks, &counts, 0, [&](const PolicyCounts& tried) {
-    const double takes = costs.Seconds(stage, tried);
-    if (takes > seconds) return;
-    const double needs = costs.Bytes(stage, tried);
-    if (capacity > 0 && needs > capacity) return;
-    if (takes == seconds && needs >= bytes) return;
-    best = tried;
-    seconds = takes;
-    bytes = needs;
-  });
-  return best;
+  if (blocks > 0) return CountsSearch(costs, stage, blocks, capacity).best();
+  const PolicyCounts none(costs.policies(), 0);
+  const bool fits = capacity <= 0 || costs.Bytes(stage, none) <= capacity;
+  return fits ? std::optional(none) : std::nullopt;
 }
 
 absl::StatusOr<std::optional<BlockMix>> ChooseMix(const FamilyCosts& costs,

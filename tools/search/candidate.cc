@@ -40,6 +40,7 @@ CompileOptions CandidateOptions(const CompileOptions& given, const Candidate& ca
   const PlanFamily& family = candidate.family;
   CompileOptions options = given;
   options.mesh = family.mesh;
+  options.keep_axis_order = family.keep_axis_order;
   options.train.set_micro_batches(family.micro_batches);
   options.train.set_schedule(family.schedule);
   options.train.set_chunks(family.chunks > 1 ? family.chunks : 0);
@@ -63,6 +64,7 @@ std::string CandidateFlags(const Candidate& candidate) {
   const auto add = [&](bool differs, const char* name, const std::string& value) {
     if (differs) absl::StrAppend(&flags, " --", name, value.empty() ? "" : "=", value);
   };
+  add(family.keep_axis_order && family.mesh.axes.size() > 1, "keep_axis_order", "");
   add(family.micro_batches != 1, "micro_batches", absl::StrCat(family.micro_batches));
   add(family.schedule != "1f1b", "schedule", family.schedule);
   add(family.chunks > 1, "chunks", absl::StrCat(family.chunks));

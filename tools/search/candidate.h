@@ -32,6 +32,7 @@ struct PlanFamily {
   bool split_positions = false;   // --sequence_parallel
   Sharding shard = {};            // its states, gradients and weights
   Offload offload = {};           // its activations, states and weights
+  bool keep_axis_order = true;    // else compile orders the axes for the cluster
   bool operator==(const PlanFamily&) const = default;
 };
 

@@ -24,12 +24,18 @@ namespace oneflow {
 
 // The devices that a part of the batch is split over, alone.
 ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family);
+// One device with all that these compute.
+ShortPlanSpec LeastSpecOfOne(const CompileOptions& given, const PlanFamily& family);
 
-struct LeastCosts {
-  double seconds = 0, bytes = 0;
-};
-// `costs`: of LeastSpec, with recompute none. `blocks`: of the model.
-LeastCosts FindLeastCosts(const CompileOptions& given, const PlanFamily& family,
-                          const ShortCosts& costs, int blocks);
+// Of a family's stages: blocks alone, without what the first and the last have beside them, without
+// exchanges of data parts and transfers; bytes as if all were split that may be. `costs`: of
+// LeastSpec. The family's FamilyCosts of these bounds seconds and bytes of every mix of policies.
+ShortCosts LeastOfFamily(const PlanFamily& family, const ShortCosts& costs);
+
+// By the formula above, with recompute none. `blocks`: of the model.
+double FindLeastSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks);
+// A looser bound, which needs no plan for the family's degrees. `costs`: of
+// LeastSpecOfOne. Kernels that split their work compute no faster.
+double FindLeastSecondsOfOne(const PlanFamily& family, const ShortCosts& costs, int blocks);
 
 }  // namespace oneflow

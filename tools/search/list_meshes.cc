@@ -55,6 +55,8 @@ void VisitDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices, 
       if (FindTensorFactors(shape, static_cast<int>(tensor)).empty()) continue;
       for (const int64_t context : ListChoices(stage / tensor, fixed, "context")) {
         if (!MayHaveContext(shape, context)) continue;
+        const bool short_parts = context > 1 && shape.sequence / context < kLeastPositions;
+        if (short_parts && !FixedDegree(fixed, "context")) continue;
         const int64_t parts = stage / tensor / context;
         for (const int64_t expert : ListChoices(parts, fixed, "expert")) {
           if (!MayHaveExpert(shape, expert)) continue;
@@ -172,7 +174,8 @@ std::vector<Degrees> ListDegrees(const ModelShape& shape, const Fixes& fixed, in
   return all;
 }
 
-std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, const Fixes& fixed) {
+std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, const Fixes& fixed,
+                                      int64_t sequence) {
   const int64_t parts = degrees.batch_parts();
   if (batch < 1 || batch % parts != 0) return {};
   const int64_t sequences = batch / parts;  // of a data part
@@ -185,6 +188,9 @@ std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, con
     }
   } else {
     numbers = ListDivisors(sequences);
+    std::erase_if(numbers, [&](int64_t m) {
+      return sequences / m > 1 && sequences / m * sequence / degrees.context > kMostTokens;
+    });
   }
   if (!fixed.micro_batch_size) return numbers;
   std::erase_if(numbers, [&](int64_t m) { return sequences / m != *fixed.micro_batch_size; });

@@ -12,6 +12,13 @@
 
 namespace oneflow {
 
+// Positions of a part of a sequence, at least, unless the degree is fixed: attention of fewer waits
+// for keys and values for longer than it computes.
+inline constexpr int64_t kLeastPositions = 8192;
+// Tokens of a micro-batch on a device, at most, unless it is one sequence or fixed: products do not
+// get faster with more.
+inline constexpr int64_t kMostTokens = 65536;
+
 struct Degrees {
   int pipe = 1, data = 1, expert = 1, context = 1, tensor = 1;
   int64_t batch_parts() const { return int64_t{data} * expert; }
@@ -24,7 +31,9 @@ struct Degrees {
 std::vector<Degrees> ListDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices);
 
 // All numbers of micro-batches of which each data part takes equally many sequences, ascending.
-std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, const Fixes& fixed);
+// `sequence`: tokens of one; 0: not known.
+std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, const Fixes& fixed,
+                                      int64_t sequence = 0);
 
 // Axes of more than one device: pipe, data, expert, context, tensor. `inner`: the second factor of
 // data; 1: one axis.

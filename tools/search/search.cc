@@ -31,7 +31,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // How far a short plan may be above the compiled one, in seconds and in bytes: extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // Jobs between two compilations of what looks best, if bounds ask for none.
-constexpr int kDive = 12;
+constexpr int kDive = 8;
 // Capacities that are tried where a plan needs more than its lower bound, relative to the last one.
 constexpr double kTighter = 0.97;
 constexpr int kMostTries = 4;
@@ -41,7 +41,6 @@ enum class Rung { kListed, kBounded, kShort, kCompiled };
 struct Node {
   Rung rung = Rung::kListed;
   double bound = 0;  // no plan of the family takes less
-  double least_bytes = 0;
   // From the short rung on:
   double told = kNever;        // seconds of `candidate`, by short plans
   double told_least = kNever;  // of the mix that bounds
@@ -70,10 +69,16 @@ class Searcher {
         capacity_(static_cast<double>(spec.given.cluster.device().memory_bytes())),
         start_(std::chrono::steady_clock::now()) {
     result_.counts.families = static_cast<int64_t>(families_.size());
-    for (size_t i = 0; i < nodes_.size(); ++i) queue_.insert({0, i});
   }
 
   SearchResult Run() && {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      // An error is found again when the family is looked at.
+      const absl::StatusOr<ShortCosts> costs =
+          Costs(LeastSpecOfOne(spec_.given, families_[i]), "none", &result_.counts.short_plans);
+      if (costs.ok()) nodes_[i].bound = FindLeastSecondsOfOne(families_[i], *costs, blocks_);
+      queue_.insert({nodes_[i].bound, i});
+    }
     while (Seconds() < options_.budget_seconds || result_.found.empty()) {
       const std::vector<size_t> jobs = NextJobs();
       if (jobs.empty()) break;
@@ -161,22 +166,64 @@ class Searcher {
 
   Finding LookAtLeastCosts(size_t i) {
     Finding finding{nodes_[i]};
-    const PlanFamily& family = families_[i];
-    const absl::StatusOr<ShortCosts> costs =
-        Costs(LeastSpec(spec_.given, family), "none", &finding.short_plans);
-    finding.refused = !costs.ok();
-    if (!costs.ok()) return finding;
-    const LeastCosts least = FindLeastCosts(spec_.given, family, *costs, blocks_);
-    finding.node.bound = least.seconds;
-    finding.node.least_bytes = least.bytes;
     finding.node.rung = Rung::kBounded;
-    finding.too_large = capacity_ > 0 && least.bytes > capacity_;
+    finding.refused = !BoundByLeastCosts(i, &finding).ok();
     return finding;
   }
 
-  // The policies that a user leaves free. The cheaper are all that is needed where they fit.
-  std::vector<std::string_view> Policies() const {
-    return {std::begin(kPolicies), std::end(kPolicies)};
+  absl::Status BoundByLeastCosts(size_t i, Finding* finding) {
+    const PlanFamily& family = families_[i];
+    const ShortPlanSpec spec = LeastSpec(spec_.given, family);
+    ASSIGN_OR_RETURN(const std::vector<int> slices, SlicesOf(family));
+    const std::vector<int> blocks = ByStage(slices, family);
+    const std::vector<std::string_view> policies =
+        spec_.fixed.recompute
+            ? std::vector<std::string_view>{"none"}
+            : std::vector<std::string_view>(std::begin(kPolicies), std::end(kPolicies));
+    std::vector<ShortCosts> measured;
+    std::optional<double> seconds;
+    for (const std::string_view policy : policies) {
+      ASSIGN_OR_RETURN(const ShortCosts costs, Costs(spec, policy, &finding->short_plans));
+      if (measured.empty()) {
+        finding->node.bound =
+            std::max(finding->node.bound, FindLeastSeconds(family, costs, blocks_));
+      }
+      measured.push_back(LeastOfFamily(family, costs));
+      if (measured.size() > 1 && measured.size() < policies.size()) continue;
+      ASSIGN_OR_RETURN(seconds, LeastMix(family, measured, blocks));
+      if (seconds) break;
+    }
+    if (spec_.fixed.recompute) return absl::OkStatus();
+    finding->too_large = !seconds;
+    if (seconds) finding->node.bound = std::max(finding->node.bound, *seconds);
+    return absl::OkStatus();
+  }
+
+  // The least seconds of a mix that may fit; none where none may.
+  absl::StatusOr<std::optional<double>> LeastMix(const PlanFamily& family,
+                                                 const std::vector<ShortCosts>& measured,
+                                                 const std::vector<int>& blocks) const {
+    ASSIGN_OR_RETURN(const FamilyCosts costs,
+                     FamilyCosts::Make(spec_.given, family, measured, blocks));
+    std::optional<double> seconds;
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> mix, ChooseMix(costs, blocks, capacity_));
+    if (mix) seconds = mix->step_seconds;
+    if (!MayRebalance(family)) return seconds;
+    const std::optional<std::vector<int>> others = BalanceBlocks(costs, blocks_, capacity_);
+    if (!others) return seconds;
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(costs, *others, capacity_));
+    if (other) seconds = std::min(seconds.value_or(kNever), other->step_seconds);
+    return seconds;
+  }
+
+  bool MayRebalance(const PlanFamily& family) const {
+    return family.mesh.stages() > 1 && family.chunks == 1 && !spec_.fixed.stage_layers;
+  }
+
+  static std::vector<int> ByStage(const std::vector<int>& slices, const PlanFamily& family) {
+    std::vector<int> blocks(family.mesh.stages(), 0);
+    for (size_t s = 0; s < slices.size(); ++s) blocks[s % blocks.size()] += slices[s];
+    return blocks;
   }
 
   Finding LookAtShortPlan(size_t i) {
@@ -195,8 +242,7 @@ class Searcher {
     const PlanFamily& family = families_[i];
     const ShortPlanSpec spec = SpecOf(spec_.given, family);
     ASSIGN_OR_RETURN(const std::vector<int> slices, SlicesOf(family));
-    std::vector<int> blocks(family.mesh.stages(), 0);
-    for (size_t s = 0; s < slices.size(); ++s) blocks[s % blocks.size()] += slices[s];
+    const std::vector<int> blocks = ByStage(slices, family);
     Node& node = finding->node;
     node.candidate = {family, {}};
     node.capacity = capacity;
@@ -214,25 +260,36 @@ class Searcher {
       node.candidate.blocks = {*spec_.fixed.recompute, FixedLayers()};
       return absl::OkStatus();
     }
+    // None is all where it fits; where even full does not, no mix does.
     std::vector<ShortCosts> measured;
-    std::optional<BlockMix> least;
-    for (const std::string_view policy : kPolicies) {
-      ASSIGN_OR_RETURN(const ShortCosts costs, Costs(spec, policy, &finding->short_plans));
-      measured.push_back(costs);
-      if (policy != "none" && policy != "full") continue;
-      ASSIGN_OR_RETURN(const FamilyCosts all,
-                       FamilyCosts::Make(spec_.given, family, measured, blocks));
-      ASSIGN_OR_RETURN(least, ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
-      ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseMix(all, blocks, capacity));
-      if (policy == "none" && !mix) continue;
-      node.told_least = least ? least->step_seconds : kNever;
-      node.candidate.blocks.stage_layers = FixedLayers();
-      if (mix) node.candidate.blocks.recompute = RecomputeWords(mix->counts, slices);
-      RETURN_IF_ERROR(Rebalance(all, capacity, &mix, &node));
-      finding->too_large = !least && !mix;
-      node.told = mix ? mix->step_seconds : kNever;
-      break;
+    ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, kPolicies[0], &finding->short_plans));
+    ASSIGN_OR_RETURN(FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, blocks));
+    ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseMix(all, blocks, capacity));
+    if (!mix) {
+      const size_t full = std::size(kPolicies) - 1;
+      ASSIGN_OR_RETURN(const ShortCosts least_bytes,
+                       Costs(spec, kPolicies[full], &finding->short_plans));
+      ASSIGN_OR_RETURN(const FamilyCosts one,
+                       FamilyCosts::Make(spec_.given, family, {least_bytes}, blocks));
+      const double most = capacity_ * (1 + kShortBytesError);
+      ASSIGN_OR_RETURN(const std::optional<BlockMix> fits, ChooseMix(one, blocks, most));
+      finding->too_large = !fits && !BalanceBlocks(one, blocks_, most);
+      if (finding->too_large) return absl::OkStatus();
+      for (size_t p = 1; p < full; ++p) {
+        ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, kPolicies[p], &finding->short_plans));
+      }
+      measured.push_back(least_bytes);
+      ASSIGN_OR_RETURN(all, FamilyCosts::Make(spec_.given, family, measured, blocks));
+      ASSIGN_OR_RETURN(mix, ChooseMix(all, blocks, capacity));
     }
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> least,
+                     ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
+    node.told_least = least ? least->step_seconds : kNever;
+    node.candidate.blocks.stage_layers = FixedLayers();
+    if (mix) node.candidate.blocks.recompute = RecomputeWords(mix->counts, slices);
+    RETURN_IF_ERROR(Rebalance(all, capacity, &mix, &node));
+    finding->too_large = !mix;
+    node.told = mix ? mix->step_seconds : kNever;
     return absl::OkStatus();
   }
 
@@ -244,9 +301,7 @@ class Searcher {
   absl::Status Rebalance(const FamilyCosts& costs, double capacity, std::optional<BlockMix>* mix,
                          Node* node) const {
     const PlanFamily& family = node->candidate.family;
-    if (family.mesh.stages() < 2 || family.chunks > 1 || spec_.fixed.stage_layers) {
-      return absl::OkStatus();
-    }
+    if (!MayRebalance(family)) return absl::OkStatus();
     for (const bool bounds : {true, false}) {
       const double bytes = bounds ? capacity_ * (1 + kShortBytesError) : capacity;
       const std::optional<std::vector<int>> blocks = BalanceBlocks(costs, blocks_, bytes);

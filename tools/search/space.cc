@@ -146,7 +146,7 @@ std::vector<PlanFamily> MakeFamilies(const SearchSpec& spec, const ModelShape& s
   std::vector<PlanFamily> families;
   for (const Degrees& degrees : all) {
     const std::vector<int64_t> micro_batches =
-        ListMicroBatches(spec.given.train.batch(), degrees, spec.fixed);
+        ListMicroBatches(spec.given.train.batch(), degrees, spec.fixed, shape.sequence);
     const std::vector<ScheduleForm> schedules =
         ListSchedules(shape.blocks, degrees.pipe, spec.fixed);
     const std::vector<bool> positions = ListPositions(degrees.tensor, spec.fixed);

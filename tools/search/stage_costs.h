@@ -33,8 +33,10 @@ class FamilyCosts {
 
   // Seconds of a micro-batch on a stage.
   double Seconds(int stage, const PolicyCounts& counts) const;
-  // The lower bound of its bytes.
+  // The lower bound of its bytes. It grows with each block's count in proportion, but for the
+  // largest OtherBytes of the policies that blocks have.
   double Bytes(int stage, const PolicyCounts& counts) const;
+  double OtherBytes(int stage, int policy) const { return At(stage, policy).other_bytes; }
   // Of a whole step; `counts` by stage.
   absl::StatusOr<double> StepSeconds(const std::vector<PolicyCounts>& counts) const;
 
