@@ -28,14 +28,14 @@ ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family);
 ShortPlanSpec LeastSpecOfOne(const CompileOptions& given, const PlanFamily& family);
 
 // Of a family's stages: blocks alone, without what the first and the last have beside them, without
-// exchanges of data parts and transfers; bytes as if all were split that may be. `costs`: of
-// LeastSpec. The family's FamilyCosts of these bounds seconds and bytes of every mix of policies.
-ShortCosts LeastOfFamily(const PlanFamily& family, const ShortCosts& costs);
+// exchanges of data parts and transfers; bytes as if all were split that may be. The family's
+// FamilyCosts of these bound seconds and bytes of every mix of policies. `costs`: of LeastSpec; or,
+// `of_one`, of LeastSpecOfOne: a looser bound, which needs no plan for the family's degrees, since
+// kernels that split their work compute no faster.
+ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
+                         const ShortCosts& costs, bool of_one);
 
 // By the formula above, with recompute none. `blocks`: of the model.
-double FindLeastSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks);
-// A looser bound, which needs no plan for the family's degrees. `costs`: of
-// LeastSpecOfOne. Kernels that split their work compute no faster.
-double FindLeastSecondsOfOne(const PlanFamily& family, const ShortCosts& costs, int blocks);
+double FindLeastSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks, bool of_one);
 
 }  // namespace oneflow

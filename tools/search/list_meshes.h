@@ -17,7 +17,7 @@ namespace oneflow {
 inline constexpr int64_t kLeastPositions = 8192;
 // Tokens of a micro-batch on a device, at most, unless it is one sequence or fixed: products do not
 // get faster with more.
-inline constexpr int64_t kMostTokens = 65536;
+inline constexpr int64_t kMostTokens = 32768;
 
 struct Degrees {
   int pipe = 1, data = 1, expert = 1, context = 1, tensor = 1;

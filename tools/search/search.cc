@@ -21,6 +21,7 @@
 #include "tools/search/blocks_by_slice.h"
 #include "tools/search/evaluate.h"
 #include "tools/search/least_costs.h"
+#include "tools/search/relaxed_mix.h"
 #include "tools/search/stage_costs.h"
 
 namespace oneflow {
@@ -30,17 +31,20 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // How far a short plan may be above the compiled one, in seconds and in bytes: extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
+// Of the capacity, what the least bytes of a plan that fits are likely to be at most.
+constexpr double kLikelyCapacity = 0.8;
 // Jobs between two compilations of what looks best, if bounds ask for none.
 constexpr int kDive = 8;
 // Capacities that are tried where a plan needs more than its lower bound, relative to the last one.
 constexpr double kTighter = 0.97;
 constexpr int kMostTries = 4;
 
-enum class Rung { kListed, kBounded, kShort, kCompiled };
+enum class Rung { kListed, kOne, kBounded, kShort, kCompiled };
 
 struct Node {
   Rung rung = Rung::kListed;
-  double bound = 0;  // no plan of the family takes less
+  double bound = 0;        // no plan of the family takes less
+  double likely = kNever;  // seconds, as far as they are known: what is tried first
   // From the short rung on:
   double told = kNever;        // seconds of `candidate`, by short plans
   double told_least = kNever;  // of the mix that bounds
@@ -76,7 +80,8 @@ class Searcher {
       // An error is found again when the family is looked at.
       const absl::StatusOr<ShortCosts> costs =
           Costs(LeastSpecOfOne(spec_.given, families_[i]), "none", &result_.counts.short_plans);
-      if (costs.ok()) nodes_[i].bound = FindLeastSecondsOfOne(families_[i], *costs, blocks_);
+      if (costs.ok())
+        nodes_[i].bound = FindLeastSeconds(families_[i], *costs, blocks_, /*of_one=*/true);
       queue_.insert({nodes_[i].bound, i});
     }
     while (Seconds() < options_.budget_seconds || result_.found.empty()) {
@@ -109,7 +114,7 @@ class Searcher {
   // bound: a good plan prunes.
   std::vector<size_t> NextJobs() {
     std::vector<size_t> jobs;
-    if (since_compiled_ >= kDive) {
+    if (result_.found.empty() || since_compiled_ >= kDive) {
       const size_t dive = FindLikely();
       if (dive < nodes_.size()) jobs.push_back(dive);
     }
@@ -135,15 +140,16 @@ class Searcher {
   size_t FindLikely() const {
     size_t likely = nodes_.size();
     for (const auto& [bound, i] : queue_) {
-      if (nodes_[i].rung != Rung::kShort || nodes_[i].told >= Best()) continue;
-      if (likely == nodes_.size() || nodes_[i].told < nodes_[likely].told) likely = i;
+      if (nodes_[i].rung == Rung::kListed || nodes_[i].likely >= Best()) continue;
+      if (likely == nodes_.size() || nodes_[i].likely < nodes_[likely].likely) likely = i;
     }
     return likely;
   }
 
   Finding Look(size_t i) {
     switch (nodes_[i].rung) {
-      case Rung::kListed: return LookAtLeastCosts(i);
+      case Rung::kListed: return LookAtLeastCosts(i, /*of_one=*/true);
+      case Rung::kOne: return LookAtLeastCosts(i, /*of_one=*/false);
       case Rung::kBounded: return LookAtShortPlan(i);
       default: return CompileIt(i);
     }
@@ -164,56 +170,58 @@ class Searcher {
     return costs_.emplace(key, std::move(costs)).first->second;
   }
 
-  Finding LookAtLeastCosts(size_t i) {
+  Finding LookAtLeastCosts(size_t i, bool of_one) {
     Finding finding{nodes_[i]};
-    finding.node.rung = Rung::kBounded;
-    finding.refused = !BoundByLeastCosts(i, &finding).ok();
+    finding.node.rung = of_one ? Rung::kOne : Rung::kBounded;
+    finding.refused = !BoundByLeastCosts(i, of_one, &finding).ok();
     return finding;
   }
 
-  absl::Status BoundByLeastCosts(size_t i, Finding* finding) {
+  absl::Status BoundByLeastCosts(size_t i, bool of_one, Finding* finding) {
     const PlanFamily& family = families_[i];
-    const ShortPlanSpec spec = LeastSpec(spec_.given, family);
+    const ShortPlanSpec spec =
+        of_one ? LeastSpecOfOne(spec_.given, family) : LeastSpec(spec_.given, family);
     ASSIGN_OR_RETURN(const std::vector<int> slices, SlicesOf(family));
     const std::vector<int> blocks = ByStage(slices, family);
-    const std::vector<std::string_view> policies =
-        spec_.fixed.recompute
-            ? std::vector<std::string_view>{"none"}
-            : std::vector<std::string_view>(std::begin(kPolicies), std::end(kPolicies));
+    double& bound = finding->node.bound;
     std::vector<ShortCosts> measured;
-    std::optional<double> seconds;
-    for (const std::string_view policy : policies) {
+    std::optional<double> longest;
+    for (const std::string_view policy : kPolicies) {
       ASSIGN_OR_RETURN(const ShortCosts costs, Costs(spec, policy, &finding->short_plans));
       if (measured.empty()) {
-        finding->node.bound =
-            std::max(finding->node.bound, FindLeastSeconds(family, costs, blocks_));
+        bound = std::max(bound, FindLeastSeconds(family, costs, blocks_, of_one));
+        if (spec_.fixed.recompute) return absl::OkStatus();
       }
-      measured.push_back(LeastOfFamily(family, costs));
-      if (measured.size() > 1 && measured.size() < policies.size()) continue;
-      ASSIGN_OR_RETURN(seconds, LeastMix(family, measured, blocks));
-      if (seconds) break;
+      measured.push_back(LeastOfFamily(spec_.given, family, costs, of_one));
+      if (measured.size() > 1 && measured.size() < std::size(kPolicies)) continue;
+      ASSIGN_OR_RETURN(longest, LongestStage(family, measured, blocks, capacity_));
+      if (longest) break;
     }
-    if (spec_.fixed.recompute) return absl::OkStatus();
-    finding->too_large = !seconds;
-    if (seconds) finding->node.bound = std::max(finding->node.bound, *seconds);
+    finding->too_large = !longest;
+    if (!longest) return absl::OkStatus();
+    const auto m = static_cast<double>(family.micro_batches);
+    bound = std::max(bound, m * *longest);
+    ASSIGN_OR_RETURN(const std::optional<double> likely,
+                     LongestStage(family, measured, blocks, capacity_ * kLikelyCapacity));
+    const double fill = static_cast<double>(family.mesh.stages() - 1) / family.chunks;
+    finding->node.likely = likely ? std::max(bound, (m + fill) * *likely) : kNever;
     return absl::OkStatus();
   }
 
-  // The least seconds of a mix that may fit; none where none may.
-  absl::StatusOr<std::optional<double>> LeastMix(const PlanFamily& family,
-                                                 const std::vector<ShortCosts>& measured,
-                                                 const std::vector<int>& blocks) const {
+  // The least seconds of a micro-batch on the longest stage, with mixes that may fit; none where
+  // none may.
+  absl::StatusOr<std::optional<double>> LongestStage(const PlanFamily& family,
+                                                     const std::vector<ShortCosts>& measured,
+                                                     const std::vector<int>& blocks,
+                                                     double capacity) const {
     ASSIGN_OR_RETURN(const FamilyCosts costs,
-                     FamilyCosts::Make(spec_.given, family, measured, blocks));
-    std::optional<double> seconds;
-    ASSIGN_OR_RETURN(const std::optional<BlockMix> mix, ChooseMix(costs, blocks, capacity_));
-    if (mix) seconds = mix->step_seconds;
-    if (!MayRebalance(family)) return seconds;
-    const std::optional<std::vector<int>> others = BalanceBlocks(costs, blocks_, capacity_);
-    if (!others) return seconds;
-    ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(costs, *others, capacity_));
-    if (other) seconds = std::min(seconds.value_or(kNever), other->step_seconds);
-    return seconds;
+                     FamilyCosts::Make(spec_.given, family, measured, blocks,
+                                       /*fits_orders=*/false));
+    std::optional<double> longest = RelaxedSeconds(costs, blocks, capacity);
+    if (!MayRebalance(family)) return longest;
+    const std::optional<double> other = RelaxedBalance(costs, blocks_, capacity);
+    if (other) longest = std::min(longest.value_or(kNever), *other);
+    return longest;
   }
 
   bool MayRebalance(const PlanFamily& family) const {
@@ -234,6 +242,7 @@ class Searcher {
     Node& node = finding.node;
     node.rung = Rung::kShort;
     node.bound = std::max(node.bound, node.told_least * (1 - kShortError));
+    node.likely = node.told;
     return finding;
   }
 
@@ -367,7 +376,7 @@ class Searcher {
       if (!Tell(i, capacity, &next).ok() || next.too_large || next.node.told == kNever) break;
       node.capacity = capacity;
       if (next.node.candidate == before.candidate) continue;
-      node.told = next.node.told;
+      node.told = node.likely = next.node.told;
       node.candidate = next.node.candidate;
       return;
     }

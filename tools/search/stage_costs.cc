@@ -10,7 +10,7 @@ namespace oneflow {
 
 absl::StatusOr<FamilyCosts> FamilyCosts::Make(const CompileOptions& given, const PlanFamily& family,
                                               std::vector<ShortCosts> costs,
-                                              const std::vector<int>& usual) {
+                                              const std::vector<int>& usual, bool fits_orders) {
   const int stages = family.mesh.stages();
   FamilyCosts result;
   const CompileOptions options = CandidateOptions(given, {family, {}});
@@ -30,8 +30,10 @@ absl::StatusOr<FamilyCosts> FamilyCosts::Make(const CompileOptions& given, const
     kept.push_back(from_b > 0 && from_f > 0 ? from_b / from_f : 1);
   }
   seconds.links.assign(stages, result.costs_[0].link);
-  result.schedule_ =
-      FitToStages(result.schedule_, seconds, kept, family.micro_batches, result.overlap_);
+  if (fits_orders) {
+    result.schedule_ =
+        FitToStages(result.schedule_, seconds, kept, family.micro_batches, result.overlap_);
+  }
   result.held_ = CountHeld(result.schedule_, stages, family.micro_batches, kept);
   return result;
 }

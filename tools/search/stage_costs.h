@@ -26,7 +26,7 @@ class FamilyCosts {
   // on which orders whose warm-ups are fitted depend, and so the micro-batches that a stage holds.
   static absl::StatusOr<FamilyCosts> Make(const CompileOptions& given, const PlanFamily& family,
                                           std::vector<ShortCosts> costs,
-                                          const std::vector<int>& usual);
+                                          const std::vector<int>& usual, bool fits_orders = true);
 
   int stages() const { return static_cast<int>(held_.size()); }
   int policies() const { return static_cast<int>(costs_.size()); }
