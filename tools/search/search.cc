@@ -43,6 +43,7 @@ class Enumeration {
     if (result_.complete && !result_.found.empty()) {
       result_.bound_seconds = result_.found[0].step_seconds;
     }
+    if (result_.found.empty()) FindNearest();
     result_.compared = FindCompared(spec_.given.cluster);
     result_.seconds = Seconds();
     return std::move(result_);
@@ -67,6 +68,7 @@ class Enumeration {
     absl::StatusOr<proto::Plan> plan = Compile(spec_.source, options);
     if (absl::IsResourceExhausted(plan.status())) {
       ++result_.counts.did_not_fit;
+      too_large_.push_back(candidate);
       return true;
     }
     if (!plan.ok()) return false;
@@ -84,8 +86,24 @@ class Enumeration {
     return true;
   }
 
+  // The plan that needs least of those that did not fit, as far as time allows.
+  void FindNearest() {
+    CompileOptions unlimited = spec_.given;
+    unlimited.cluster.mutable_device()->set_memory_bytes(0);
+    for (const Candidate& candidate : too_large_) {
+      if (Seconds() > options_.budget_seconds && result_.nearest) return;
+      const absl::StatusOr<proto::Plan> plan =
+          Compile(spec_.source, CandidateOptions(unlimited, candidate));
+      if (!plan.ok()) continue;
+      const absl::StatusOr<FoundPlan> found = EvaluatePlan(*plan, candidate, unlimited.cluster);
+      if (!found.ok() || (result_.nearest && result_.nearest->bytes <= found->bytes)) continue;
+      result_.nearest = NearestMiss{candidate, found->bytes};
+    }
+  }
+
   const SearchSpec& spec_;
   const SearchOptions& options_;
+  std::vector<Candidate> too_large_;
   std::chrono::steady_clock::time_point start_;
   double reported_ = 0;
   SearchResult result_;
