@@ -143,8 +143,8 @@ Verb SearchVerb() {
   return {verbs::kSearch, "find the best plan for a model, a cluster and a memory",
           "oneflow search --graph=gpt.textproto --devices=8 --batch=8 --cluster=h100 "
           "--precision=bf16 --fix=context=1,tensor=1,pipe=2 --out=best.plan\n"
-          "oneflow search --graph=gpt.textproto --devices=4 --batch=4 --cluster=a100 --memory=40GB "
-          "--fix=micro_batches=1,context=1 --why_not=tensor=2\n",
+          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=40GB "
+          "--fix=tensor=1,context=1 --why_not=pipe=2\n",
           SearchPlans};
 }
 
