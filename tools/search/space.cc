@@ -178,12 +178,24 @@ absl::Status CheckLayers(const ModelShape& shape, const Fixes& fixed) {
                     absl::StrCat("the model has ", shape.blocks));
 }
 
+// Without degrees of tensor that span nodes, if others remain: what is exchanged in each block then
+// crosses slow links.
+void LeaveTensorInNodes(const SearchSpec& spec, std::vector<Degrees>* degrees) {
+  const proto::Cluster& cluster = spec.given.cluster;
+  const int64_t node = cluster.level().empty() ? 0 : cluster.level(0).size();
+  if (node < 1 || spec.fixed.degrees.contains("tensor")) return;
+  const auto spans = [&](const Degrees& d) { return d.tensor > node; };
+  if (std::all_of(degrees->begin(), degrees->end(), spans)) return;
+  std::erase_if(*degrees, spans);
+}
+
 // All families; none where fixes exclude each other.
 absl::StatusOr<std::vector<PlanFamily>> TryFamilies(const SearchSpec& spec,
                                                     const ModelShape& shape) {
   RETURN_IF_ERROR(CheckLayers(shape, spec.fixed));
-  ASSIGN_OR_RETURN(const std::vector<Degrees> degrees,
+  ASSIGN_OR_RETURN(std::vector<Degrees> degrees,
                    FindDegrees(shape, spec.fixed, spec.devices, spec.given.train.batch()));
+  LeaveTensorInNodes(spec, &degrees);
   std::optional<Sharding> shard;
   if (spec.fixed.shard) {
     ASSIGN_OR_RETURN(shard, ParseSharding("--fix=shard=", *spec.fixed.shard));
@@ -243,7 +255,10 @@ std::string DescribeSpace(const SearchSpec& spec) {
   }
   absl::StrAppend(
       &text,
-      "not searched: gpipe and schedules whose weights lag, extra micro-batches in flight, "
+      "not searched: tensor across nodes, context of parts below 8,192 positions, micro-batches of "
+      "several sequences above 32,768 tokens a device, gpipe and schedules whose weights lag, "
+      "extra "
+      "micro-batches in flight, "
       "micro-batches of unequal data parts, when weights are gathered and gradients reduced, "
       "prefetch",
       host ? ", weights in the host's memory" : ", offload (without --host_memory)",
