@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/sbp/choice_descent.h"
+#include "compiler/sbp/least_sums.h"
 
 namespace oneflow {
 namespace {
@@ -203,51 +204,28 @@ class Elimination {
     return known_.emplace(key, MinimizeOver(bucket, scope, v)).first->second;
   }
 
-  // Visits all assignments of the scope, `v` innermost.
-  Message MinimizeOver(const std::vector<int>& bucket, std::vector<int> scope, int v) {
-    const auto position = std::find(scope.begin(), scope.end(), v) - scope.begin();
-    std::vector<std::vector<int>> strides;  // of each factor, by variable of the scope
-    std::vector<const Cost*> costs;
-    for (const int f : bucket) {
-      const CostTable& table = tables_[factors_[f].table];
-      strides.push_back(StridesIn(scope, factors_[f].variables, table));
-      costs.push_back(table.costs.data());
-    }
+  Message MinimizeOver(const std::vector<int>& bucket, const std::vector<int>& scope, int v) {
+    std::vector<int> order = {v};
     CostTable least;
     for (const int u : scope) {
-      if (u != v) least.sizes.push_back(network_.domain_size(u));
+      if (u == v) continue;
+      order.push_back(u);
+      least.sizes.push_back(network_.domain_size(u));
     }
-    std::vector<int> assignment(scope.size(), 0);
-    std::vector<int64_t> at(bucket.size(), 0);
-    while (true) {
-      least.costs.push_back(MinimumOver(v, position, strides, costs, at));
-      size_t i = scope.size();
-      while (i-- > 0) {
-        if (static_cast<int64_t>(i) == position) continue;
-        const bool carry = ++assignment[i] == network_.domain_size(scope[i]);
-        if (carry) assignment[i] = 0;
-        const int step = carry ? 1 - network_.domain_size(scope[i]) : 1;
-        for (size_t f = 0; f < at.size(); ++f) at[f] += step * strides[f][i];
-        if (!carry) break;
+    std::vector<WalkedTable> tables;
+    for (const int f : bucket) {
+      const CostTable& table = tables_[factors_[f].table];
+      const std::vector<int> strides = StridesIn(scope, factors_[f].variables, table);
+      tables.push_back({table.costs.data(), {}});
+      for (const int u : order) {
+        tables.back().strides.push_back(
+            strides[std::lower_bound(scope.begin(), scope.end(), u) - scope.begin()]);
       }
-      if (i == static_cast<size_t>(-1)) break;
     }
+    least.costs = LeastSums(network_.domain_size(v), least.sizes, std::move(tables));
     const Cost smallest = *std::min_element(least.costs.begin(), least.costs.end());
     for (Cost& cost : least.costs) cost = cost >= kForbidden ? kForbidden : cost - smallest;
     return {tables_.Intern(std::move(least)), smallest};
-  }
-
-  Cost MinimumOver(int v, int64_t position, const std::vector<std::vector<int>>& strides,
-                   const std::vector<const Cost*>& costs, const std::vector<int64_t>& at) const {
-    Cost least = kForbidden;
-    for (int l = 0; l < network_.domain_size(v); ++l) {
-      Cost sum = 0;
-      for (size_t f = 0; f < at.size(); ++f) {
-        sum = AddCosts(sum, costs[f][at[f] + l * strides[f][position]]);
-      }
-      least = std::min(least, sum);
-    }
-    return least;
   }
 
   // The first of the best values of `v`, given those of the variables that were eliminated later.
