@@ -69,6 +69,28 @@ TEST_CASE(
   CHECK(proved < 100);
 }
 
+TEST_CASE("choice network: rounds give the best of eliminations with more and more cells") {
+  std::mt19937 random(6);
+  int unproved = 0;
+  for (int i = 0; i < 100; ++i) {
+    const ChoiceNetwork network = Draw(9, 20, &random);
+    Choices best = Eliminate(network, 4);
+    for (int64_t cells = 16; cells <= 64 && !best.proved(); cells *= 4) {
+      Choices next = Eliminate(network, cells);
+      const Cost bound = std::max(best.bound, next.bound);
+      if (next.cost < best.cost) best = std::move(next);
+      best.bound = bound;
+    }
+    const Choices rounds = Eliminate(network, 4, /*rounds=*/3);
+    CHECK(rounds.assignment == best.assignment);
+    CHECK(rounds.cost == best.cost);
+    CHECK(rounds.bound == best.bound);
+    unproved += best.proved() ? 0 : 1;
+  }
+  CHECK(unproved > 0);
+  CHECK(unproved < 100);
+}
+
 TEST_CASE("choice network: a long chain of like links") {
   std::mt19937 random(3);
   ChoiceNetwork network;

@@ -47,15 +47,7 @@ bool FewEnoughCombinations(const ChoiceSpace& space) {
 // Eliminates with larger and larger tables until the result is proved. The fewer axes, the larger
 // the tables may get.
 Choices EliminateFurther(const ChoiceNetwork& network, size_t axes) {
-  Choices best = Eliminate(network, kJointCells);
-  const int64_t most = kJointCells * (axes == 2 ? 16 : axes == 3 ? 4 : 1);
-  for (int64_t cells = 4 * kJointCells; !best.proved() && cells <= most; cells *= 4) {
-    Choices next = Eliminate(network, cells);
-    const Cost bound = std::max(best.bound, next.bound);
-    if (next.cost < best.cost) best = std::move(next);
-    best.bound = bound;
-  }
-  return best;
+  return Eliminate(network, kJointCells, axes == 2 ? 3 : axes == 3 ? 2 : 1);
 }
 
 // `search`, unless its result for the network is known.
