@@ -3,6 +3,7 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -332,7 +333,9 @@ absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
 
 }  // namespace
 
-absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
+absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& given) {
+  CompileOptions options = given;
+  if (!options.known_choices) options.known_choices = std::make_shared<KnownChoices>();
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options));
   absl::StatusOr<proto::Plan> plan = CompileOnMesh(source, ordered, schedule, options.mesh);

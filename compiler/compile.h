@@ -20,12 +20,14 @@
 //                      that of the first; keys and values of earlier positions are in caches
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/sbp/known_choices.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
@@ -92,6 +94,9 @@ struct CompileOptions {
   // The number of blocks of a GPT at each position along the pipe (annotate_model.h); empty:
   // balanced.
   std::vector<int> stage_layers;
+  // Layouts that calls with other options found, and those that this one finds: a plan is the same
+  // with them, but made sooner. null: Compile keeps its own. May be shared between threads.
+  std::shared_ptr<KnownChoices> known_choices;
 };
 
 bool OverlapsExchanges(const CompileOptions& options);

@@ -33,6 +33,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // Of the capacity, what the least bytes of a plan that fits are likely to be at most.
 constexpr double kLikelyCapacity = 0.8;
+// Of a step, over the bound that knows nothing of a family but its degrees.
+constexpr double kUsualRatio = 1.15;
 // Jobs between two compilations of what looks best, if bounds ask for none.
 constexpr int kDive = 8;
 // Capacities that are tried where a plan needs more than its lower bound, relative to the last one.
@@ -80,8 +82,10 @@ class Searcher {
       // An error is found again when the family is looked at.
       const absl::StatusOr<ShortCosts> costs =
           Costs(LeastSpecOfOne(spec_.given, families_[i]), "none", &result_.counts.short_plans);
-      if (costs.ok())
+      if (costs.ok()) {
         nodes_[i].bound = FindLeastSeconds(families_[i], *costs, blocks_, /*of_one=*/true);
+      }
+      nodes_[i].likely = kUsualRatio * nodes_[i].bound;
       queue_.insert({nodes_[i].bound, i});
     }
     while (Seconds() < options_.budget_seconds || result_.found.empty()) {
@@ -140,7 +144,7 @@ class Searcher {
   size_t FindLikely() const {
     size_t likely = nodes_.size();
     for (const auto& [bound, i] : queue_) {
-      if (nodes_[i].rung == Rung::kListed || nodes_[i].likely >= Best()) continue;
+      if (nodes_[i].likely >= Best()) continue;
       if (likely == nodes_.size() || nodes_[i].likely < nodes_[likely].likely) likely = i;
     }
     return likely;
