@@ -63,8 +63,8 @@ class SearchTest(unittest.TestCase):
         run("compile", *shlex.split(found["plans"][0]["flags"]), "--out=x.plan", cwd=self.dir)
 
     def test_text(self):
-        text = self.search("--fix=context=1", "--top=3")
-        for words in ["gpt on 2 devices of two nodes, 95.37 MiB each\n", "\nsearched: ", "\nfixed: context=1\n", "\nnot searched: gpipe",
+        text = self.search("--fix=context=1,tensor=1", "--top=3")
+        for words in ["gpt on 2 devices of two nodes, 95.37 MiB each\n", "\nsearched: ", "\nfixed: context=1,tensor=1\n", "\nnot searched: gpipe",
                       " families of plans", "plans of one letter of bits give the same bits",
                       "(no run of this kind was compared)"]:
             self.assertIn(words, text)
@@ -72,12 +72,12 @@ class SearchTest(unittest.TestCase):
         self.assertEqual(len(re.findall(r"^ *[1-9] ", text, re.MULTILINE)), 3)
 
     def test_json_has_the_same(self):
-        found = self.json("--fix=context=1", "--top=4")
+        found = self.json("--fix=context=1,tensor=1", "--top=4")
         self.assertEqual(found["model"], "gpt")
         self.assertEqual(found["devices"], 2)
         self.assertEqual(found["device_capacity_bytes"], 100000000)
         self.assertTrue(found["complete"])
-        self.assertGreater(found["counts"]["families"], 10)
+        self.assertGreater(found["counts"]["families"], 5)
         self.assertLessEqual(len(found["plans"]), 4)
         steps = [plan["step_seconds"] for plan in found["plans"]]
         self.assertEqual(steps, sorted(steps))
@@ -94,8 +94,8 @@ class SearchTest(unittest.TestCase):
 
     def test_fixes_hold(self):
         for fix, holds in {"pipe=2": lambda plan: "pipe=2" in plan["mesh"], "schedule=gpipe": lambda plan: plan["schedule"] == "gpipe",
-                           "micro_batches=2,context=1": lambda plan: plan["micro_batches"] == 2,
-                           "recompute=full,context=1": lambda plan: plan["recompute"] == "full"}.items():
+                           "micro_batches=2,context=1,tensor=1": lambda plan: plan["micro_batches"] == 2,
+                           "recompute=full,context=1,tensor=1": lambda plan: plan["recompute"] == "full"}.items():
             with self.subTest(fix):
                 plans = self.json("--fix=" + fix)["plans"]
                 self.assertTrue(plans)
@@ -107,9 +107,9 @@ class SearchTest(unittest.TestCase):
         self.assertEqual({plan["bits"] for plan in plans}, {"A"})
 
     def test_why_not(self):
-        text = self.search("--fix=context=1,micro_batches=1", "--why_not=pipe=2")
+        text = self.search("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2")
         self.assertIn("pipe=2", text.splitlines()[-2] + text.splitlines()[-1])
-        self.assertIn("why_not", self.json("--fix=context=1,micro_batches=1", "--why_not=pipe=2"))
+        self.assertIn("why_not", self.json("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2"))
 
     def test_gpus_of_the_cluster_are_the_devices(self):
         found = self.json("--cluster=h100", "--fix=data=2,micro_batches=1")
@@ -119,7 +119,7 @@ class SearchTest(unittest.TestCase):
 
     def test_nothing_fits(self):
         self.refuse(["no plan that was tried fits 9.77 KiB", "nearest to it is a plan that needs ", "--mesh=", "use more devices"],
-                    "--memory=10000", "--fix=data=2")
+                    "--memory=10000", "--fix=data=2,micro_batches=1")
 
     def test_what_is_missing(self):
         self.refuse(["--cluster: is missing", "--cluster=h100", "calibrate"], command=[flag for flag in SMALL if "cluster" not in flag])
@@ -152,10 +152,50 @@ class SearchTest(unittest.TestCase):
                 (["--why_not=pipe=1", "--fix=pipe=2"], ["--why_not=pipe=1: contradicts"]),
                 (["--budget_seconds=0"], ["--budget_seconds=0: leaves no time"]), (["--budget_seconds=nan"], ["leaves no time"]),
                 (["--top=0"], ["--top=0: is out of range; use 1 or more"]), (["--top=100000"], ["use at most 1000"]),
-                (["--format=html"], ["use text or json"]), (["--cluster=h1000"], ["did you mean h100?"]),
+                (["--format=html"], ["use text, json"]), (["--cluster=h1000"], ["did you mean h100?"]),
                 (["--memory=big"], ["is not a size"]), (["--out=gpt.textproto"], ["is the file of --graph, too"])]:
             with self.subTest(flags):
                 self.refuse(words, *flags)
+
+    def test_pareto_of_bytes(self):
+        found = json.loads(self.search("--pareto", "--fix=data=2,micro_batches=1,recompute=none", "--format=json"))
+        self.assertEqual(found["axis"], "bytes_a_device")
+        front = [point for point in found["points"] if point["on_front"]]
+        self.assertTrue(front)
+        self.assertEqual([point["bytes_a_device"] for point in front], sorted((p["bytes_a_device"] for p in front), reverse=True))
+        for i, point in enumerate(front[:2]):
+            run("compile", *shlex.split(point["flags"]), f"--out=point{i}.plan", cwd=self.dir)
+        self.assertEqual([search["memory"] for search in found["searches"]], [100000000, 75000000, 50000000, 37500000, 25000000])
+        self.assertIn("plans that are best by time of a step and bytes of a device", self.search("--pareto", "--fix=data=2,micro_batches=1,recompute=none"))
+
+    def test_pareto_of_devices_and_money(self):
+        flags = ["--pareto", "--devices=1..4", "--fix=tensor=1,context=1,micro_batches=1,shard=none,recompute=none,schedule=1f1b", "--format=json"]
+        self.assertEqual(json.loads(self.search(*flags))["axis"], "devices")
+        found = json.loads(self.search(*flags, "--price_per_device_hour=2"))
+        self.assertEqual(found["axis"], "cost_of_1e9_tokens")
+        self.assertEqual([search["devices"] for search in found["searches"]], [1, 2, 4])
+        for point in found["points"]:
+            self.assertAlmostEqual(point["cost_of_1e9_tokens"], point["devices"] * 2 / 3600 * 1e9 / point["tokens_a_second"])
+
+    def test_pareto_page(self):
+        said = self.search("--pareto", "--fix=data=2,micro_batches=1,recompute=none", "--format=html", "--out=front")
+        self.assertIn("front/index.html", said)
+        page = self.bytes_of("front/index.html").decode()
+        links = set(re.findall(r'href="([^"]+)"', page))
+        self.assertIn("plan-1.html", links)
+        for link in links:
+            self.assertIn(b"</html>", self.bytes_of("front/" + link))
+            run("verify", "--plan=front/" + link.replace(".html", ".plan"), cwd=self.dir)
+        self.assertNotIn("http", page)
+
+    def test_pareto_flags(self):
+        for flags, words in [(["--pareto", "--devices=2..7"], "is no range of doublings"), (["--pareto", "--out=x"], "--format=html"),
+                             (["--pareto", "--format=html"], "--out: is missing"), (["--pareto", "--why_not=pipe=2"], "leave one of the two out"),
+                             (["--price_per_device_hour=2"], "acts on nothing without --pareto"),
+                             (["--pareto", "--price_per_device_hour=-1"], "is no price"),
+                             (["--pareto", "--format=html", "--out=gpt.textproto/x"], "cannot be made")]:
+            with self.subTest(flags):
+                self.refuse([words], *flags)
 
     def test_a_cluster_with_fewer_devices(self):
         with open(self.dir + "/small.textproto", "w", encoding="utf-8") as file:

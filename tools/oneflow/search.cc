@@ -17,6 +17,7 @@
 #include "tools/oneflow/device_range.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/search_pareto.h"
 #include "tools/oneflow/verb.h"
 #include "tools/search/result_text.h"
 #include "tools/search/search.h"
@@ -35,11 +36,13 @@ std::string ShellWord(const std::string& word) {
   return "'" + absl::StrReplaceAll(word, {{"'", "'\\''"}}) + "'";
 }
 
-// The flags that compile takes, too, as they were given, and the kind of devices.
+// The flags that compile takes, too, as they were given, and the kind of devices. Without --memory
+// with --pareto, where it differs from plan to plan.
 std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
-    const bool own = name == "out" || name == "format" || name == "threads";
+    const bool own = name == "out" || name == "format" || name == "threads" ||
+                     (name == "memory" && FLAGS_pareto);
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
     words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
   }
@@ -47,7 +50,7 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   return absl::StrJoin(words, " ");
 }
 
-absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args) {
+absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices) {
   SearchSpec spec;
   ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
   if (FLAGS_cluster.empty()) {
@@ -56,10 +59,7 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args) {
                       "devices and links",
                       "give --cluster=h100, or a file that `oneflow calibrate` writes");
   }
-  if (FLAGS_devices.empty()) {
-    return InputError("--devices", "is missing", "write e.g. --devices=64");
-  }
-  ASSIGN_OR_RETURN(spec.devices, ParseDevices(FLAGS_devices));
+  spec.devices = devices;
   for (const std::string& fix : args.Repeated("fix")) {
     RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
   }
@@ -73,6 +73,20 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args) {
   if (!args.Given("device")) spec.given.device_kind = gpus ? proto::CUDA : proto::CPU;
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
   return spec;
+}
+
+// --devices: one number, or several with --pareto.
+absl::StatusOr<std::vector<int64_t>> DevicesFromFlags() {
+  if (FLAGS_devices.empty()) {
+    return InputError("--devices", "is missing", "write e.g. --devices=64");
+  }
+  if (FLAGS_pareto) return ParseDeviceRange(FLAGS_devices);
+  if (FLAGS_price_per_device_hour != 0) {
+    return InputError("--price_per_device_hour", "acts on nothing without --pareto",
+                      "add --pareto, or leave it out");
+  }
+  ASSIGN_OR_RETURN(const int64_t devices, ParseDevices(FLAGS_devices));
+  return std::vector<int64_t>{devices};
 }
 
 absl::StatusOr<SearchOptions> ReadSearchOptions() {
@@ -103,26 +117,16 @@ class ProgressPrinter {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-absl::Status SearchPlans(const Arguments& args) {
+absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
+                        const ResultFrame& frame) {
   ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
-  ASSIGN_OR_RETURN(const SearchSpec spec, SpecFromFlags(args));
-  ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions());
   Fixes part = spec.fixed;
-  for (const std::string& fix : args.Repeated("why_not")) {
-    RETURN_IF_ERROR(AddFixes("--why_not=", fix, &part));
-  }
-  ProgressPrinter printer;
-  options.observe = [&](const SearchProgress& progress) { printer.Print(progress); };
+  RETURN_IF_ERROR(FLAGS_why_not.empty() ? absl::OkStatus()
+                                        : AddFixes("--why_not=", FLAGS_why_not, &part));
   ASSIGN_OR_RETURN(const SearchResult result, Search(spec, options));
-  const ResultFrame frame{.model = spec.source.graph.name(),
-                          .cluster = spec.given.cluster.name(),
-                          .devices = spec.devices,
-                          .capacity = spec.given.cluster.device().memory_bytes(),
-                          .given_flags = GivenFlags(args, spec.given.device_kind),
-                          .space = DescribeSpace(spec)};
   if (result.found.empty()) return NothingFound(frame, result);
   std::string why_not;
-  if (args.Given("why_not")) {
+  if (!FLAGS_why_not.empty()) {
     ASSIGN_OR_RETURN(why_not, ExplainWhyNot(spec, part, result, options));
   }
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(result.best, FLAGS_out));
@@ -137,6 +141,22 @@ absl::Status SearchPlans(const Arguments& args) {
   return absl::OkStatus();
 }
 
+absl::Status SearchPlans(const Arguments& args) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> devices, DevicesFromFlags());
+  ASSIGN_OR_RETURN(const SearchSpec spec, SpecFromFlags(args, devices.back()));
+  ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions());
+  ProgressPrinter printer;
+  options.observe = [&](const SearchProgress& progress) { printer.Print(progress); };
+  const ResultFrame frame{.model = spec.source.graph.name(),
+                          .cluster = spec.given.cluster.name(),
+                          .devices = spec.devices,
+                          .capacity = spec.given.cluster.device().memory_bytes(),
+                          .given_flags = GivenFlags(args, spec.given.device_kind),
+                          .space = DescribeSpace(spec)};
+  if (FLAGS_pareto) return SearchFront(spec, devices, options, frame);
+  return SearchBest(spec, options, frame);
+}
+
 }  // namespace
 
 Verb SearchVerb() {
@@ -144,7 +164,9 @@ Verb SearchVerb() {
           "oneflow search --graph=gpt.textproto --devices=8 --batch=8 --cluster=h100 "
           "--precision=bf16 --fix=context=1,tensor=1,pipe=2 --out=best.plan\n"
           "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=40GB "
-          "--fix=tensor=1,context=1 --why_not=pipe=2\n",
+          "--fix=tensor=1,context=1 --why_not=pipe=2\n"
+          "oneflow search --graph=gpt.textproto --devices=2..8 --batch=8 --cluster=h100 --pareto "
+          "--price_per_device_hour=2 --fix=tensor=1,context=1,micro_batches=1\n",
           SearchPlans};
 }
 

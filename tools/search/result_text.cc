@@ -1,107 +1,21 @@
 #include "tools/search/result_text.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
+#include "tools/search/plan_table.h"
 
 namespace oneflow {
 namespace {
 
-std::string Digits(int64_t n) {
-  std::string digits = absl::StrCat(n);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
-  return digits;
-}
-
-std::string BytesWithUnit(int64_t bytes) {
-  const char* const units[] = {"KiB", "MiB", "GiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 2; ++unit) value /= 1024;
-  return absl::StrFormat("%.2f %s", value, units[unit]);
-}
-
-// "A", ..., "Z", "AA", ...
-std::string Letter(size_t n) {
-  std::string text(1, static_cast<char>('A' + n % 26));
-  return n < 26 ? text : Letter(n / 26 - 1) + text;
-}
-
-std::string ScheduleText(const PlanFamily& family) {
-  if (family.chunks <= 1) return family.schedule;
-  return absl::StrCat(family.schedule, " x", family.chunks);
-}
-
-std::string WordOr(const std::string& word, const char* otherwise) {
-  return word.empty() ? otherwise : word;
-}
-
-using Row = std::vector<std::string>;
-
-// Of small models, whose plans take less than a GiB, in MiB.
-struct Unit {
-  const char* name;
-  double bytes;
-};
-Unit FindUnit(const std::vector<FoundPlan>& found) {
-  int64_t most = 0;
-  for (const FoundPlan& plan : found) most = std::max(most, plan.bytes);
-  return most < (1 << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30};
-}
-
-Row MakeRow(size_t rank, const FoundPlan& plan, const std::string& bits, const Unit& unit) {
-  const PlanFamily& family = plan.candidate.family;
-  return {absl::StrCat(rank),
-          TimeText(plan.step_seconds),
-          Digits(static_cast<int64_t>(plan.tokens_a_second)),
-          plan.mfu ? PercentText(*plan.mfu) : "-",
-          absl::StrFormat("%.2f", static_cast<double>(plan.bytes) / unit.bytes),
-          PercentText(plan.bubble),
-          TimeText(plan.exposed_exchange),
-          bits,
-          ToString(family.mesh) + (family.split_positions ? " seq" : ""),
-          absl::StrCat(family.micro_batches),
-          ScheduleText(family),
-          WordOr(plan.candidate.blocks.recompute, "none"),
-          ToString(family.shard),
-          ToString(family.offload)};
-}
-
-Row MakeTitles(const Unit& unit) {
-  return {"",     "step", "tokens/s",      "MFU",      unit.name,   "bubble", "exposed",
-          "bits", "mesh", "micro-batches", "schedule", "recompute", "shard",  "offload"};
-}
-constexpr size_t kNumbers = 7;  // first columns, of numbers, which end at the same column
-
-// A column that says the same in all rows stays: it answers what was chosen.
-std::vector<std::string> AlignRows(const std::vector<Row>& rows) {
-  std::vector<size_t> widths(rows[0].size());
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::vector<std::string> lines;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string blanks(widths[i] - row[i].size(), ' ');
-      const std::string gap = i == 0 ? "" : "  ";
-      absl::StrAppend(&line, gap, i < kNumbers ? blanks + row[i] : row[i] + blanks);
-    }
-    lines.push_back(line.substr(0, line.find_last_not_of(' ') + 1) + "\n");
-  }
-  return lines;
-}
-
 std::string CountsText(const SearchCounts& counts) {
-  std::string text = Digits(counts.families) + " families of plans";
+  std::string text = DigitsText(counts.families) + " families of plans";
   const auto add = [&](int64_t count, const char* what) {
-    if (count > 0) absl::StrAppend(&text, ", ", Digits(count), " ", what);
+    if (count > 0) absl::StrAppend(&text, ", ", DigitsText(count), " ", what);
   };
   add(counts.refused, "cannot be compiled");
   add(counts.too_large, "are too large");
@@ -130,43 +44,7 @@ std::string GapText(const SearchResult& result) {
       result.complete ? "" : "; the time of --budget_seconds ended the search", "\n");
 }
 
-nlohmann::ordered_json FoundPlanJson(const ResultFrame& frame, const FoundPlan& plan,
-                                     const std::string& bits) {
-  const PlanFamily& family = plan.candidate.family;
-  nlohmann::ordered_json json = {{"mesh", ToString(family.mesh)},
-                                 {"micro_batches", family.micro_batches},
-                                 {"schedule", family.schedule},
-                                 {"chunks", family.chunks},
-                                 {"sequence_parallel", family.split_positions},
-                                 {"shard", ToString(family.shard)},
-                                 {"offload", ToString(family.offload)},
-                                 {"recompute", WordOr(plan.candidate.blocks.recompute, "none")},
-                                 {"stage_layers", plan.candidate.blocks.stage_layers},
-                                 {"step_seconds", plan.step_seconds},
-                                 {"bytes_a_device", plan.bytes},
-                                 {"host_bytes_a_device", plan.host_bytes},
-                                 {"tokens_a_second", plan.tokens_a_second},
-                                 {"mfu", nullptr},
-                                 {"bubble", plan.bubble},
-                                 {"exposed_exchange_seconds", plan.exposed_exchange},
-                                 {"bits", bits},
-                                 {"flags", CompileFlags(frame, plan.candidate)}};
-  if (plan.mfu) json["mfu"] = *plan.mfu;
-  return json;
-}
-
 }  // namespace
-
-std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found) {
-  std::map<std::string, std::string> letters;
-  std::vector<std::string> groups;
-  for (const FoundPlan& plan : found) {
-    const auto [at, is_new] = letters.emplace(BitsKey(plan.candidate), "");
-    if (is_new) at->second = Letter(letters.size() - 1);
-    groups.push_back(at->second);
-  }
-  return groups;
-}
 
 std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate) {
   return absl::StrCat(frame.given_flags, frame.given_flags.empty() ? "" : " ",
@@ -175,22 +53,17 @@ std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate) {
 
 std::string ResultText(const ResultFrame& frame, const SearchResult& result) {
   std::string text =
-      absl::StrCat(frame.model, " on ", Digits(frame.devices), " devices of ", frame.cluster);
-  if (frame.capacity > 0) absl::StrAppend(&text, ", ", BytesWithUnit(frame.capacity), " each");
+      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
+  if (frame.capacity > 0) absl::StrAppend(&text, ", ", ShortBytesText(frame.capacity), " each");
   absl::StrAppend(&text, "\n", frame.space, CountsText(result.counts), ", in ",
                   TimeText(result.seconds), "\n\n");
-  const std::vector<std::string> bits = GroupByBits(result.found);
-  const Unit unit = FindUnit(result.found);
-  std::vector<Row> rows = {MakeTitles(unit)};
+  TableColumn rank;
+  std::vector<std::string> flags;
   for (size_t i = 0; i < result.found.size(); ++i) {
-    rows.push_back(MakeRow(i + 1, result.found[i], bits[i], unit));
+    rank.cells.push_back(absl::StrCat(i + 1));
+    flags.push_back(CompileFlags(frame, result.found[i].candidate));
   }
-  const std::vector<std::string> lines = AlignRows(rows);
-  text += lines[0];
-  for (size_t i = 0; i < result.found.size(); ++i) {
-    absl::StrAppend(&text, lines[i + 1], "    ", CompileFlags(frame, result.found[i].candidate),
-                    "\n");
-  }
+  text += PlanTable(result.found, {rank}, flags);
   text +=
       "\nunder each plan stand the flags of `oneflow compile` that make it; seq: "
       "--sequence_parallel; plans of one letter of bits give the same bits\n";
@@ -219,7 +92,8 @@ nlohmann::ordered_json ResultJson(const ResultFrame& frame, const SearchResult& 
   json["plans"] = nlohmann::ordered_json::array();
   const std::vector<std::string> bits = GroupByBits(result.found);
   for (size_t i = 0; i < result.found.size(); ++i) {
-    json["plans"].push_back(FoundPlanJson(frame, result.found[i], bits[i]));
+    json["plans"].push_back(
+        FoundPlanJson(result.found[i], bits[i], CompileFlags(frame, result.found[i].candidate)));
   }
   return json;
 }
@@ -239,7 +113,7 @@ std::string ProgressText(const SearchProgress& progress) {
 absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) {
   const SearchCounts& counts = result.counts;
   std::string where =
-      absl::StrCat(frame.model, " on ", Digits(frame.devices), " devices of ", frame.cluster);
+      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
   if (counts.too_large + counts.did_not_fit == 0) {
     const bool open = counts.open > 0;
     return InputError(where,
@@ -250,11 +124,12 @@ absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) 
   }
   std::string hint = "use more devices, or more of the host's memory (--host_memory)";
   if (result.nearest) {
-    hint = absl::StrCat("nearest to it is a plan that needs ", BytesWithUnit(result.nearest->bytes),
-                        ": ", CandidateFlags(result.nearest->candidate), "; ", hint);
+    hint =
+        absl::StrCat("nearest to it is a plan that needs ", ShortBytesText(result.nearest->bytes),
+                     ": ", CandidateFlags(result.nearest->candidate), "; ", hint);
   }
   return absl::ResourceExhaustedError(absl::StrCat(where, ": no plan that was tried fits ",
-                                                   BytesWithUnit(frame.capacity), " (",
+                                                   ShortBytesText(frame.capacity), " (",
                                                    CountsText(counts), "); ", hint));
 }
 

@@ -20,9 +20,6 @@ struct ResultFrame {
   std::string space;        // DescribeSpace
 };
 
-// A letter for each plan, "A", "B", ...: the same where the bits of a run are the same (BitsKey).
-std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found);
-
 // All flags with which compile makes the plan of a candidate.
 std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate);
 
