@@ -37,8 +37,23 @@ struct KeyHash {
   size_t operator()(const std::vector<int>& key) const { return Hash(key); }
 };
 
-// What the rounds of a search share. A message is a function of its key.
+// The messages that are known, each a function of its key. With a base, those of that one, and
+// more.
 struct Messages {
+  explicit Messages(const Messages* base = nullptr)
+      : base(base), tables(base == nullptr ? nullptr : &base->tables) {}
+
+  const Message* Find(const std::vector<int>& key) const {
+    const auto at = known.find(key);
+    if (at != known.end()) return &at->second;
+    return base == nullptr ? nullptr : base->Find(key);
+  }
+  void Clear() {
+    known.clear();
+    tables.Clear();
+  }
+
+  const Messages* const base;
   TableStore tables;
   std::unordered_map<std::vector<int>, Message, KeyHash> known;
   LeastSums least_sums;
@@ -66,6 +81,13 @@ class Elimination {
     }
     weight_.resize(network_.variables());
     for (int v = 0; v < network_.variables(); ++v) queue_.push({weight_[v] = Weight(v), v});
+  }
+
+  // A copy that goes on with the messages of `messages`, whose base are those of this one.
+  Elimination Fork(Messages* messages) const {
+    Elimination fork = *this;
+    fork.messages_ = messages;
+    return fork;
   }
 
   // Eliminates the next variables, as long as no bucket must be divided: what every elimination
@@ -220,18 +242,19 @@ class Elimination {
             static_cast<int>(std::lower_bound(scope.begin(), scope.end(), u) - scope.begin()));
       }
     }
-    const auto known = messages_->known.find(key);
-    if (known != messages_->known.end()) return known->second;
+    if (const Message* known = messages_->Find(key)) return *known;
     return messages_->known.emplace(key, MinimizeOver(bucket, scope, v)).first->second;
   }
 
   Message MinimizeOver(const std::vector<int>& bucket, const std::vector<int>& scope, int v) {
     std::vector<int> order = {v};
     std::vector<int> sizes;
+    size_t cells = 1;
     for (const int u : scope) {
       if (u == v) continue;
       order.push_back(u);
       sizes.push_back(network_.domain_size(u));
+      cells *= sizes.back();
     }
     std::vector<WalkedTable> tables;
     for (const int f : bucket) {
@@ -246,10 +269,11 @@ class Elimination {
         stride *= table.sizes[i];
       }
     }
-    std::vector<Cost>& least = messages_->least_sums.Find(network_.domain_size(v), sizes, tables);
-    const Cost smallest = *std::min_element(least.begin(), least.end());
-    const uint64_t hash = SubtractAndHash(smallest, least.size(), least.data());
-    return {messages_->tables.Intern(sizes, least, hash), smallest};
+    Cost* const least = messages_->tables.Room(cells);
+    messages_->least_sums.Find(network_.domain_size(v), sizes, tables, least);
+    const Cost smallest = FindLeast(least, cells);
+    const uint64_t hash = SubtractAndHash(smallest, cells, least);
+    return {messages_->tables.Intern(sizes, least, cells, hash), smallest};
   }
 
   // The first of the best values of `v`, given those of the variables that were eliminated later.
@@ -327,16 +351,17 @@ Cost ChoiceNetwork::EvaluateFrom(size_t n, const std::vector<int>& assignment) c
 }
 
 Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds) {
-  Messages messages;
+  Messages messages, of_round(&messages);
   Elimination common(network, &messages);
   std::optional<Choices> best;
   for (; rounds > 0 && !(best && best->proved()); --rounds, max_cells *= 4) {
-    const bool last = common.EliminateUndivided(max_cells) || rounds == 1;
-    Choices next = last ? common.Finish(max_cells) : Elimination(common).Finish(max_cells);
+    const bool all = common.EliminateUndivided(max_cells);
+    of_round.Clear();
+    Choices next = all ? common.Finish(max_cells) : common.Fork(&of_round).Finish(max_cells);
     const Cost bound = std::max(best ? best->bound : next.bound, next.bound);
     if (!best || next.cost < best->cost) best = std::move(next);
     best->bound = bound;
-    if (last) break;
+    if (all) break;
   }
   return *std::move(best);
 }

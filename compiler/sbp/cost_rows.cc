@@ -44,8 +44,33 @@ ONEFLOW_LOOP void AddLoop(const Cost* a, const Cost* b, size_t length, Cost* sum
   for (size_t i = 0; i < length; ++i) sums[i] = Lesser(a[i] + b[i], kForbidden);
 }
 
+ONEFLOW_LOOP Cost LeastLoop(const Cost* costs, size_t length) {
+  Cost least = kForbidden;
+  for (size_t i = 0; i < length; ++i) least = Lesser(least, costs[i]);
+  return least;
+}
+
+// Eight sums at a time, so that no multiplication waits for the one before.
+constexpr size_t kLanes = 8;
+
+ONEFLOW_LOOP uint64_t HashLoop(Cost from, size_t length, Cost* costs) {
+  uint64_t lanes[kLanes] = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto add = [&](size_t lane, Cost * cost) __attribute__((always_inline)) {
+    *cost = *cost >= kForbidden ? kForbidden : *cost - from;
+    lanes[lane] = (lanes[lane] ^ static_cast<uint64_t>(*cost)) * 1099511628211u;
+  };
+  size_t i = 0;
+  for (; i + kLanes <= length; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, costs + i + lane);
+  }
+  for (; i < length; ++i) add(i % kLanes, costs + i);
+  uint64_t hash = 0;
+  for (const uint64_t lane : lanes) hash = (hash ^ (hash >> 29) ^ lane) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 32);
+}
+
 #ifdef ONEFLOW_WIDE_VECTORS
-#define ONEFLOW_AVX512 [[gnu::target("avx512f,avx512vl")]]
+#define ONEFLOW_AVX512 [[gnu::target("avx512f,avx512dq,avx512vl")]]
 #define ONEFLOW_AVX2 [[gnu::target("avx2")]]
 
 ONEFLOW_AVX512 void LowerAvx512(Cost sum, const Cost* const* rows, size_t count, size_t length,
@@ -63,33 +88,25 @@ ONEFLOW_AVX2 void AddAvx2(const Cost* a, const Cost* b, size_t length, Cost* sum
   AddLoop(a, b, length, sums);
 }
 
+ONEFLOW_AVX512 Cost LeastAvx512(const Cost* costs, size_t length) {
+  return LeastLoop(costs, length);
+}
+ONEFLOW_AVX2 Cost LeastAvx2(const Cost* costs, size_t length) { return LeastLoop(costs, length); }
+ONEFLOW_AVX512 uint64_t SubtractAvx512(Cost from, size_t length, Cost* costs) {
+  return HashLoop(from, length, costs);
+}
+
 enum class Vectors { kUsual, kAvx2, kAvx512 };
 
 const Vectors vectors = [] {
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
     return Vectors::kAvx512;
   }
   return __builtin_cpu_supports("avx2") ? Vectors::kAvx2 : Vectors::kUsual;
 }();
 #endif
-
-// Four sums at a time, so that no multiplication waits for the one before.
-class Hasher {
- public:
-  void Add(size_t i, Cost cost) {
-    uint64_t& lane = lanes_[i % 4];
-    lane = (lane ^ static_cast<uint64_t>(cost)) * 1099511628211u;
-  }
-  uint64_t Result() const {
-    uint64_t hash = 0;
-    for (const uint64_t lane : lanes_) hash = (hash ^ (hash >> 29) ^ lane) * 0x9e3779b97f4a7c15u;
-    return hash ^ (hash >> 32);
-  }
-
- private:
-  uint64_t lanes_[4] = {1, 2, 3, 4};
-};
 
 }  // namespace
 
@@ -109,19 +126,19 @@ void AddRows(const Cost* a, const Cost* b, size_t length, Cost* sums) {
   AddLoop(a, b, length, sums);
 }
 
-uint64_t SubtractAndHash(Cost from, size_t length, Cost* costs) {
-  Hasher hasher;
-  for (size_t i = 0; i < length; ++i) {
-    costs[i] = costs[i] >= kForbidden ? kForbidden : costs[i] - from;
-    hasher.Add(i, costs[i]);
-  }
-  return hasher.Result();
+Cost FindLeast(const Cost* costs, size_t length) {
+#ifdef ONEFLOW_WIDE_VECTORS
+  if (vectors == Vectors::kAvx512) return LeastAvx512(costs, length);
+  if (vectors == Vectors::kAvx2) return LeastAvx2(costs, length);
+#endif
+  return LeastLoop(costs, length);
 }
 
-uint64_t HashCosts(const Cost* costs, size_t length) {
-  Hasher hasher;
-  for (size_t i = 0; i < length; ++i) hasher.Add(i, costs[i]);
-  return hasher.Result();
+uint64_t SubtractAndHash(Cost from, size_t length, Cost* costs) {
+#ifdef ONEFLOW_WIDE_VECTORS
+  if (vectors == Vectors::kAvx512) return SubtractAvx512(from, length, costs);
+#endif
+  return HashLoop(from, length, costs);
 }
 
 }  // namespace oneflow

@@ -19,8 +19,11 @@ void LowerToSums(Cost sum, const Cost* const* rows, size_t count, size_t length,
 // sums[i] = AddCosts(a[i], b[i]). `sums` may be `a`.
 void AddRows(const Cost* a, const Cost* b, size_t length, Cost* sums);
 
-// Takes `from` off all costs below kForbidden; returns a hash of the result.
+// The least of the costs; kForbidden if there are none.
+Cost FindLeast(const Cost* costs, size_t length);
+
+// Takes `from` off all costs below kForbidden; returns a hash of the result, the same with all
+// vectors.
 uint64_t SubtractAndHash(Cost from, size_t length, Cost* costs);
-uint64_t HashCosts(const Cost* costs, size_t length);
 
 }  // namespace oneflow

@@ -1,8 +1,6 @@
 #include "compiler/sbp/least_sums.h"
 
 #include <algorithm>
-#include <cstring>
-#include <utility>
 
 #include "compiler/sbp/cost_rows.h"
 
@@ -174,17 +172,13 @@ void LeastSums::LowerBlock() {
   out_ += block_;
 }
 
-std::vector<Cost>& LeastSums::Find(int values, const std::vector<int>& sizes,
-                                   const std::vector<WalkedTable>& tables) {
+void LeastSums::Find(int values, const std::vector<int>& sizes,
+                     const std::vector<WalkedTable>& tables, Cost* least) {
   values_ = values;
   sizes_ = &sizes;
   Divide(tables);
-  int64_t cells = block_;
-  for (size_t i = 0; i < outer_; ++i) cells *= sizes[i];
-  least_.resize(cells);
-  out_ = least_.data();
+  out_ = least;
   Walk(0);
-  return least_;
 }
 
 }  // namespace oneflow

@@ -26,9 +26,9 @@ struct WalkedTable {
 class LeastSums {
  public:
   // By the values of the other variables, row-major: the least sum of all tables over the `values`
-  // values of the minimised one, at most kForbidden. Valid until the next call.
-  std::vector<Cost>& Find(int values, const std::vector<int>& sizes,
-                          const std::vector<WalkedTable>& tables);
+  // values of the minimised one, at most kForbidden. `least` has a cell for each of them.
+  void Find(int values, const std::vector<int>& sizes, const std::vector<WalkedTable>& tables,
+            Cost* least);
 
  private:
   // A table over the block's variables: rows of the block's length, one for each value of its other
@@ -71,7 +71,6 @@ class LeastSums {
   std::vector<Level> levels_;
   std::vector<std::vector<Cost>> written_;
   size_t used_ = 0;  // of written_
-  std::vector<Cost> least_;
   Cost* out_ = nullptr;
 };
 

@@ -18,7 +18,11 @@ constexpr size_t kLeastPiece = size_t{1} << 16, kMostPiece = size_t{1} << 24;
 
 void CostArena::Free::operator()(Cost* piece) const { std::free(piece); }
 
-const Cost* CostArena::Copy(const Cost* costs, size_t count) {
+Cost* CostArena::Room(size_t count) {
+  while (count > left_ && used_ < pieces_.size()) {
+    next_ = pieces_[used_].costs.get();
+    left_ = pieces_[used_++].count;
+  }
   if (count > left_) {
     const size_t bytes = count * sizeof(Cost);
     size_t piece = kLeastPiece << std::min<size_t>(pieces_.size(), 8);
@@ -29,31 +33,60 @@ const Cost* CostArena::Copy(const Cost* costs, size_t count) {
     if (memory == nullptr) throw std::bad_alloc();
     // Of usual pages, the first touch of each takes longer than to fill it.
     if (alignment == kHugePage) madvise(memory, piece, MADV_HUGEPAGE);
-    pieces_.emplace_back(static_cast<Cost*>(memory));
-    next_ = pieces_.back().get();
+    next_ = static_cast<Cost*>(memory);
     left_ = piece / sizeof(Cost);
+    pieces_.push_back({std::unique_ptr<Cost, Free>(next_), left_});
+    used_ = pieces_.size();
   }
-  Cost* const copy = next_;
-  std::copy_n(costs, count, copy);
-  next_ += count;
-  left_ -= count;
-  return copy;
+  return next_;
 }
 
-int TableStore::Intern(const std::vector<int>& sizes, const std::vector<Cost>& costs,
-                       uint64_t hash) {
-  std::vector<int>& candidates = by_hash_[hash];
-  for (const int id : candidates) {
-    const Table& table = tables_[id];
-    if (table.sizes == sizes && std::equal(costs.begin(), costs.end(), table.costs)) return id;
+void CostArena::Keep(size_t count) {
+  next_ += count;
+  left_ -= count;
+}
+
+void CostArena::Clear() {
+  used_ = 0;
+  left_ = 0;
+}
+
+void TableStore::Clear() {
+  first_ = base_ == nullptr ? 0 : base_->first_ + static_cast<int>(base_->tables_.size());
+  tables_.clear();
+  by_hash_.clear();
+  arena_.Clear();
+}
+
+// -1: none.
+int TableStore::Find(const std::vector<int>& sizes, const Cost* costs, size_t count,
+                     uint64_t hash) const {
+  const auto candidates = by_hash_.find(hash);
+  if (candidates != by_hash_.end()) {
+    for (const int id : candidates->second) {
+      const Table& table = (*this)[id];
+      if (table.sizes == sizes && std::equal(costs, costs + count, table.costs)) return id;
+    }
   }
-  candidates.push_back(static_cast<int>(tables_.size()));
-  tables_.push_back({sizes, arena_.Copy(costs.data(), costs.size())});
-  return candidates.back();
+  return base_ == nullptr ? -1 : base_->Find(sizes, costs, count, hash);
+}
+
+int TableStore::Intern(const std::vector<int>& sizes, const Cost* room, size_t count,
+                       uint64_t hash) {
+  const int known = Find(sizes, room, count, hash);
+  if (known >= 0) return known;
+  arena_.Keep(count);
+  tables_.push_back({sizes, room});
+  const int id = first_ + static_cast<int>(tables_.size()) - 1;
+  by_hash_[hash].push_back(id);
+  return id;
 }
 
 int TableStore::Intern(const CostTable& table) {
-  return Intern(table.sizes, table.costs, HashCosts(table.costs.data(), table.costs.size()));
+  const size_t count = table.costs.size();
+  Cost* const room = Room(count);
+  std::copy_n(table.costs.data(), count, room);
+  return Intern(table.sizes, room, count, SubtractAndHash(0, count, room));
 }
 
 }  // namespace oneflow
