@@ -20,6 +20,8 @@ namespace {
 
 // Climbs between two compilations of what looks best, if bounds ask for none.
 constexpr int kDive = 8;
+// Climbs after which the best that is known well enough is compiled, whatever may still be better.
+constexpr int kPatience = 48;
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
@@ -73,7 +75,9 @@ class Searcher {
     const auto add = [&](size_t i) {
       if (std::find(jobs.begin(), jobs.end(), i) == jobs.end()) jobs.push_back(i);
     };
-    if (result_.found.empty() || since_compiled_ >= kDive) {
+    if (since_compiled_ >= kPatience) {
+      if (const size_t i = FindLikely(Rung::kShort, Best(), jobs); i < states_.size()) add(i);
+    } else if (result_.found.empty() || since_compiled_ >= kDive) {
       if (const size_t i = FindLikely(Rung::kListed, Best(), jobs); i < states_.size()) add(i);
     }
     for (const auto& [bound, i] : queue_) {
