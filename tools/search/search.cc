@@ -6,6 +6,7 @@
 #include <chrono>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -40,6 +41,9 @@ constexpr int kDive = 8;
 // Capacities that are tried where a plan needs more than its lower bound, relative to the last one.
 constexpr double kTighter = 0.97;
 constexpr int kMostTries = 4;
+
+// Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
+constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
 enum class Rung { kListed, kOne, kBounded, kShort, kCompiled };
 
@@ -466,7 +470,9 @@ class Searcher {
 
 }  // namespace
 
-absl::StatusOr<SearchResult> Search(const SearchSpec& spec, const SearchOptions& options) {
+absl::StatusOr<SearchResult> Search(const SearchSpec& given, const SearchOptions& options) {
+  SearchSpec spec = given;
+  spec.given.known_choices = std::make_shared<KnownChoices>(kMostKnownBytes);
   ASSIGN_OR_RETURN(std::vector<PlanFamily> families, ListFamilies(spec));
   return Searcher(spec, options, std::move(families)).Run();
 }
