@@ -165,7 +165,7 @@ class Searcher {
 
   absl::StatusOr<ShortCosts> Costs(const ShortPlanSpec& spec, std::string_view recompute,
                                    int64_t* made) {
-    const std::string key = KeyOf(spec_.given, spec, std::string(recompute));
+    const std::string key = ShortPlanKey(spec_.given, spec, std::string(recompute));
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       const auto known = costs_.find(key);
@@ -257,7 +257,7 @@ class Searcher {
   // The best mix for a capacity, and what bounds all mixes that may fit the device.
   absl::Status Tell(size_t i, double capacity, Finding* finding) {
     const PlanFamily& family = families_[i];
-    const ShortPlanSpec spec = SpecOf(spec_.given, family);
+    const ShortPlanSpec spec = FindShortSpec(spec_.given, family);
     ASSIGN_OR_RETURN(const std::vector<int> slices, SlicesOf(family));
     const std::vector<int> blocks = ByStage(slices, family);
     Node& node = finding->node;
