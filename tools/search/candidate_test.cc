@@ -11,6 +11,7 @@ Candidate Some(const char* mesh, int64_t micro_batches = 4) {
 
 TEST_CASE("candidate: flags leave out what has its default, but for the mesh") {
   CHECK(CandidateFlags({}) == "--mesh=1");
+  CHECK(CandidateFlags(Some("data=4", 1)) == "--mesh=data=4");
   Candidate all = Some("pipe=2,data=4x2,tensor=2", 8);
   all.family.schedule = "interleaved";
   all.family.chunks = 3;
@@ -20,10 +21,15 @@ TEST_CASE("candidate: flags leave out what has its default, but for the mesh") {
   all.family.offload = *ParseOffload("", "activations,states");
   all.blocks = {"full", {2, 1, 1, 1, 1, 2}};
   CHECK(CandidateFlags(all) ==
-        "--mesh=pipe=2,data=4x2,tensor=2 --micro_batches=8 --schedule=interleaved --chunks=3 "
-        "--extra_in_flight=1 --sequence_parallel "
+        "--mesh=pipe=2,data=4x2,tensor=2 --keep_axis_order --micro_batches=8 "
+        "--schedule=interleaved --chunks=3 --extra_in_flight=1 --sequence_parallel "
         "--shard=states:data,gradients:data,weights:data.1 --offload=activations,states "
         "--recompute=full --stage_layers=2,1,1,1,1,2");
+  // Compile may order several axes, unless it is told not to.
+  Candidate ordered = Some("data=4,tensor=2", 1);
+  CHECK(CandidateFlags(ordered) == "--mesh=data=4,tensor=2 --keep_axis_order");
+  ordered.family.keep_axis_order = false;
+  CHECK(CandidateFlags(ordered) == "--mesh=data=4,tensor=2");
 }
 
 TEST_CASE("candidate: options keep what is given beside the choices") {

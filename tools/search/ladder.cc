@@ -86,7 +86,7 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
 
 absl::StatusOr<ShortCosts> Ladder::Costs(const ShortPlanSpec& spec, std::string_view recompute,
                                          int64_t* made) {
-  const std::string key = KeyOf(spec_.given, spec, std::string(recompute));
+  const std::string key = ShortPlanKey(spec_.given, spec, std::string(recompute));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = costs_.find(key);
@@ -172,7 +172,7 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
 absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& blocks, Finding* finding) {
   const PlanFamily& family = families_[i];
   FamilyState& state = finding->state;
-  ASSIGN_OR_RETURN(const ShortCosts costs, Costs(SpecOf(spec_.given, family),
+  ASSIGN_OR_RETURN(const ShortCosts costs, Costs(FindShortSpec(spec_.given, family),
                                                  *spec_.fixed.recompute, &finding->short_plans));
   ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, {costs}, blocks));
   ASSIGN_OR_RETURN(const std::optional<BlockMix> mix,
@@ -190,7 +190,7 @@ absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& blocks, Finding
 // The best mix for a capacity, and what bounds all mixes that may fit the device.
 absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   const PlanFamily& family = families_[i];
-  const ShortPlanSpec spec = SpecOf(spec_.given, family);
+  const ShortPlanSpec spec = FindShortSpec(spec_.given, family);
   ASSIGN_OR_RETURN(const std::vector<int> slices, SlicesOf(family));
   const std::vector<int> blocks = ByStage(slices, family);
   FamilyState& state = finding->state;

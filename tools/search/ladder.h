@@ -94,7 +94,7 @@ class Ladder {
   const double capacity_;  // bytes of a device; 0: no limit
 
   std::mutex mutex_;
-  std::map<std::string, absl::StatusOr<ShortCosts>> costs_;  // by KeyOf
+  std::map<std::string, absl::StatusOr<ShortCosts>> costs_;  // by ShortPlanKey
   std::map<std::pair<int, int>, std::vector<int>> slices_;   // by stages and chunks
 };
 

@@ -19,10 +19,10 @@ int MostBlocks(int blocks, int stages) { return (blocks + stages - 1) / stages; 
 // split over `parts`. A parameter has 12 bytes of states, 4 of a gradient, and 2 of a cast in bf16.
 double LeastShare(const CompileOptions& given, const Sharding& shard, double parts) {
   const double cast = given.train.precision() == proto::BF16 ? 2 : 0;
-  const double whole = (shard.states.empty() ? 12 : 0) + (shard.gradients.empty() ? 4 : 0) +
-                       (shard.weights.empty() ? cast : 0);
+  const double kept = (shard.states.empty() ? 12 : 0) + (shard.gradients.empty() ? 4 : 0) +
+                      (shard.weights.empty() ? cast : 0);
   const double all = 16 + cast;
-  return (whole + (all - whole) / parts) / all;
+  return (kept + (all - kept) / parts) / all;
 }
 
 // Of a step, where a device takes `part` of what `costs` say.
@@ -41,7 +41,7 @@ double StepSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks
 }  // namespace
 
 ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family) {
-  ShortPlanSpec spec = SpecOf(given, family);
+  ShortPlanSpec spec = FindShortSpec(given, family);
   spec.sequences /= FindDegree(family.mesh, "data");
   PlanFamily& alone = spec.family;
   // Without stages a backward is not split from the gradients of weights.

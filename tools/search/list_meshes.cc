@@ -189,7 +189,9 @@ std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, con
   } else {
     numbers = ListDivisors(sequences);
     std::erase_if(numbers, [&](int64_t m) {
-      return sequences / m > 1 && sequences / m * sequence / degrees.context > kMostTokens;
+      const int64_t size = sequences / m;
+      const bool even = (size & (size - 1)) == 0;
+      return !even || (size > 1 && size * sequence / degrees.context > kMostTokens);
     });
   }
   if (!fixed.micro_batch_size) return numbers;

@@ -213,7 +213,7 @@ void CountSaved(const proto::Plan& plan, const proto::Program& program, const Si
   }
 }
 
-PipeSeconds SecondsOf(const ShortRun& run) {
+PipeSeconds FindSeconds(const ShortRun& run) {
   PipeSeconds seconds;
   for (const StageRun& stage : run.stages) {
     seconds.stages.push_back(
@@ -254,7 +254,7 @@ absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOption
   AddExchanges(program, run, m, &result.stages);
   CountSaved(plan, program, run, m, &result.stages);
   ASSIGN_OR_RETURN(Schedule schedule, MakeSchedule(options.train, stages));
-  const PipeSeconds seconds = SecondsOf(result);
+  const PipeSeconds seconds = FindSeconds(result);
   std::vector<double> kept;
   for (const StageRun& stage : result.stages) kept.push_back(stage.KeptForWeights());
   schedule = FitToStages(schedule, seconds, kept, m, options.train.no_global_norm());
@@ -299,12 +299,12 @@ StageCosts CostsThrough(int few, const StageRun& one, const StageRun& two) {
 
 }  // namespace
 
-ShortPlanSpec SpecOf(const CompileOptions& given, const PlanFamily& family) {
+ShortPlanSpec FindShortSpec(const CompileOptions& given, const PlanFamily& family) {
   return {family, given.train.batch() / family.micro_batches, family.mesh.devices()};
 }
 
-std::string KeyOf(const CompileOptions& given, const ShortPlanSpec& spec,
-                  const std::string& recompute) {
+std::string ShortPlanKey(const CompileOptions& given, const ShortPlanSpec& spec,
+                         const std::string& recompute) {
   Candidate candidate{spec.family, {.recompute = recompute}};
   PlanFamily& family = candidate.family;
   for (Mesh::Axis& axis : family.mesh.axes) {

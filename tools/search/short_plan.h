@@ -52,11 +52,11 @@ struct ShortPlanSpec {
   int64_t sequences = 1;  // of a micro-batch, of all data parts together
   int64_t devices = 1;    // of the run: of more nodes, the slowest is slower
 };
-ShortPlanSpec SpecOf(const CompileOptions& given, const PlanFamily& family);
+ShortPlanSpec FindShortSpec(const CompileOptions& given, const PlanFamily& family);
 
 // Equal for specs that have the same short plans.
-std::string KeyOf(const CompileOptions& given, const ShortPlanSpec& spec,
-                  const std::string& recompute);
+std::string ShortPlanKey(const CompileOptions& given, const ShortPlanSpec& spec,
+                         const std::string& recompute);
 
 // All blocks have the policy `recompute`. Errors: those of compile.
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,

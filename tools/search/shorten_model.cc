@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,21 +24,65 @@ BlockOps OpsByBlock(const proto::Graph& graph) {
   return blocks;
 }
 
-bool IsAlike(const proto::Op& a, const proto::Op& b) {
-  return a.kind() == b.kind() && a.input_size() == b.input_size() &&
-         a.shape().SerializeAsString() == b.shape().SerializeAsString();
+// Renames the op of a tensor "op" or "op:2", if it is among `names`.
+void Rename(const Names& names, std::string* tensor) {
+  const std::string op = tensor->substr(0, tensor->find(':'));
+  const auto found = names.find(op);
+  if (found != names.end()) *tensor = found->second + tensor->substr(op.size());
 }
 
-absl::Status CheckAlike(const std::vector<const proto::Op*>& a,
-                        const std::vector<const proto::Op*>& b) {
-  const bool alike =
-      a.size() == b.size() &&
-      std::equal(a.begin(), a.end(), b.begin(), [](auto* x, auto* y) { return IsAlike(*x, *y); });
-  if (alike) return absl::OkStatus();
-  return InputError(absl::StrCat("block ", b.front()->block()),
-                    absl::StrCat("is not like block ", a.front()->block(),
-                                 ": a search measures few blocks and concludes from them to all"),
-                    "compile it with flags of your own");
+// Attributes but for how a variable begins, which costs nothing.
+std::map<std::string, std::string> FindAttributes(const proto::Op& op) {
+  std::map<std::string, std::string> attributes;
+  for (const auto& [name, value] : op.attr()) {
+    if (!name.starts_with("init")) attributes[name] = value.SerializeAsString();
+  }
+  return attributes;
+}
+
+bool IsAlike(const proto::Op& a, const proto::Op& b) {
+  return a.kind() == b.kind() && a.input_size() == b.input_size() && a.dtype() == b.dtype() &&
+         a.shape().SerializeAsString() == b.shape().SerializeAsString() &&
+         a.recompute().empty() == b.recompute().empty() && FindAttributes(a) == FindAttributes(b);
+}
+
+// The inputs of a block's ops: "this 3:1" of its own op 3, "last 3:1" of that of the block before,
+// and names of others.
+std::vector<std::string> FindInputs(const std::vector<const proto::Op*>& block,
+                                    const std::vector<const proto::Op*>& before) {
+  Names names;
+  for (size_t i = 0; i < before.size(); ++i) names[before[i]->name()] = absl::StrCat("last ", i);
+  for (size_t i = 0; i < block.size(); ++i) names[block[i]->name()] = absl::StrCat("this ", i);
+  std::vector<std::string> inputs;
+  for (const proto::Op* op : block) {
+    for (const std::string& input : op->input()) Rename(names, &inputs.emplace_back(input));
+  }
+  return inputs;
+}
+
+absl::Status CheckAlike(const BlockOps& all) {
+  std::vector<std::string> first_inputs;  // of the first block that has one before it
+  const std::vector<const proto::Op*>& first = all.begin()->second;
+  const std::vector<const proto::Op*>* before = nullptr;
+  for (const auto& [block, ops] : all) {
+    bool alike =
+        ops.size() == first.size() && std::equal(ops.begin(), ops.end(), first.begin(),
+                                                 [](auto* x, auto* y) { return IsAlike(*x, *y); });
+    if (alike && before != nullptr) {
+      const std::vector<std::string> inputs = FindInputs(ops, *before);
+      if (first_inputs.empty()) first_inputs = inputs;
+      alike = inputs == first_inputs;
+    }
+    if (!alike) {
+      return InputError(
+          absl::StrCat("block ", block),
+          absl::StrCat("is not like block ", all.begin()->first,
+                       ": a search measures few blocks and concludes from them to all"),
+          "compile it with flags of your own");
+    }
+    before = &ops;
+  }
+  return absl::OkStatus();
 }
 
 // "h.7.attn" of "h.3.attn": what rules by name say of a block's variables holds for its copy.
@@ -48,13 +93,6 @@ std::string RenamedTo(const std::string& name, int from, int to) {
   return absl::StrCat(name.substr(0, at), ".", to, ".", name.substr(at + number.size()));
 }
 
-// Renames the op of a tensor "op" or "op:2", if it is among `names`.
-void Rename(const Names& names, std::string* tensor) {
-  const std::string op = tensor->substr(0, tensor->find(':'));
-  const auto found = names.find(op);
-  if (found != names.end()) *tensor = found->second + tensor->substr(op.size());
-}
-
 Names NamesBetween(const std::vector<const proto::Op*>& from,
                    const std::vector<const proto::Op*>& to) {
   Names names;
@@ -62,15 +100,53 @@ Names NamesBetween(const std::vector<const proto::Op*>& from,
   return names;
 }
 
+bool IsSource(const proto::Op& op) { return op.kind() == "variable" || op.kind() == "input"; }
+
+// What a block reads of what is before it, and what is behind it reads of the block. An input error
+// where that is more than a tensor each.
+absl::StatusOr<std::pair<std::string, std::string>> FindEnds(
+    const proto::Graph& graph, const std::vector<const proto::Op*>& block) {
+  std::map<std::string, const proto::Op*> ops;
+  for (const proto::Op& op : graph.op()) ops[op.name()] = &op;
+  const auto find = [&](const std::string& tensor) {
+    const auto at = ops.find(tensor.substr(0, tensor.find(':')));
+    return at == ops.end() ? nullptr : at->second;
+  };
+  std::set<std::string> before, behind;
+  for (const proto::Op* op : block) {
+    for (const std::string& input : op->input()) {
+      const proto::Op* from = find(input);
+      if (from != nullptr && !from->has_block() && !IsSource(*from)) before.insert(input);
+    }
+  }
+  for (const proto::Op& op : graph.op()) {
+    if (op.has_block()) continue;
+    for (const std::string& input : op.input()) {
+      const proto::Op* from = find(input);
+      if (from != nullptr && from->has_block()) behind.insert(input);
+    }
+  }
+  if (before.size() == 1 && behind.size() == 1) return std::pair(*before.begin(), *behind.begin());
+  return InputError("the only block",
+                    absl::StrCat("reads ", before.size(), " tensors and writes ", behind.size(),
+                                 ": a search of stages continues it with a tensor each"),
+                    "search a model of two blocks or more");
+}
+
 // Copies of the last block until there are `blocks`, each behind the one before it.
-void Lengthen(int blocks, proto::Graph* graph) {
+absl::Status Lengthen(int blocks, proto::Graph* graph) {
   for (int have = CountBlocks(*graph); have < blocks; ++have) {
     const proto::Graph now = *graph;
     const BlockOps all = OpsByBlock(now);
     const auto& [block, ops] = *all.rbegin();
     // What the block reads of the one before it, its copy reads of the block.
     Names read;
-    if (all.size() > 1) read = NamesBetween(std::next(all.rbegin())->second, ops);
+    std::pair<std::string, std::string> ends;  // of an only block: read, and written
+    if (all.size() > 1) {
+      read = NamesBetween(std::next(all.rbegin())->second, ops);
+    } else {
+      ASSIGN_OR_RETURN(ends, FindEnds(now, ops));
+    }
     Names copied;
     for (const proto::Op* op : ops) copied[op->name()] = RenamedTo(op->name(), block, block + 1);
     for (proto::Op& op : *graph->mutable_op()) {
@@ -86,11 +162,13 @@ void Lengthen(int blocks, proto::Graph* graph) {
         const std::string before = input;
         Rename(copied, &input);
         if (input == before) Rename(read, &input);
+        if (before == ends.first) input = ends.second;
       }
     }
     Rename(copied, graph->mutable_loss());
     for (std::string& output : *graph->mutable_output()) Rename(copied, &output);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -99,7 +177,7 @@ int CountBlocks(const proto::Graph& graph) { return static_cast<int>(OpsByBlock(
 
 absl::StatusOr<proto::Graph> WithBlocks(const proto::Graph& graph, int blocks) {
   const BlockOps all = OpsByBlock(graph);
-  for (const auto& [block, ops] : all) RETURN_IF_ERROR(CheckAlike(all.begin()->second, ops));
+  RETURN_IF_ERROR(CheckAlike(all));
   const auto kept = std::next(all.begin(), std::min<int64_t>(blocks, std::ssize(all)) - 1);
   const Names behind = NamesBetween(all.rbegin()->second, kept->second);
   proto::Graph result = graph;
@@ -113,7 +191,7 @@ absl::StatusOr<proto::Graph> WithBlocks(const proto::Graph& graph, int blocks) {
   }
   Rename(behind, result.mutable_loss());
   for (std::string& output : *result.mutable_output()) Rename(behind, &output);
-  Lengthen(blocks, &result);
+  RETURN_IF_ERROR(Lengthen(blocks, &result));
   return result;
 }
 

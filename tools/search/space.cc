@@ -119,13 +119,10 @@ std::vector<MeshForm> ListMeshForms(const ModelShape& shape, const Degrees& degr
   return forms;
 }
 
-std::vector<bool> ListPositions(int tensor, const Fixes& fixed) {
-  std::vector<bool> choices = {false};
-  if (tensor > 1) choices.push_back(true);
-  std::erase_if(choices, [&](bool split) {
-    return fixed.sequence_parallel && *fixed.sequence_parallel != split;
-  });
-  return choices;
+// Positions may be split wherever that is possible: layouts are chosen with and without, by what
+// they take.
+bool SplitsPositions(int tensor, const Fixes& fixed) {
+  return fixed.sequence_parallel.value_or(tensor > 1);
 }
 
 absl::StatusOr<std::vector<Offload>> ListOffloads(const SearchSpec& spec) {
@@ -149,16 +146,15 @@ std::vector<PlanFamily> MakeFamilies(const SearchSpec& spec, const ModelShape& s
         ListMicroBatches(spec.given.train.batch(), degrees, spec.fixed, shape.sequence);
     const std::vector<ScheduleForm> schedules =
         ListSchedules(shape.blocks, degrees.pipe, spec.fixed);
-    const std::vector<bool> positions = ListPositions(degrees.tensor, spec.fixed);
+    const bool split = SplitsPositions(degrees.tensor, spec.fixed);
+    if (split && degrees.tensor == 1) continue;  // fixed, and there is nothing to split over
     for (const MeshForm& form : ListMeshForms(shape, degrees, spec.given.cluster, shard)) {
       for (const int64_t m : micro_batches) {
         for (const ScheduleForm& schedule : schedules) {
-          for (const bool split : positions) {
-            for (const Sharding& sharding : form.shards) {
-              for (const Offload& offload : offloads) {
-                families.push_back({form.mesh, m, schedule.name, schedule.chunks, schedule.extra,
-                                    split, sharding, offload});
-              }
+          for (const Sharding& sharding : form.shards) {
+            for (const Offload& offload : offloads) {
+              families.push_back({form.mesh, m, schedule.name, schedule.chunks, schedule.extra,
+                                  split, sharding, offload});
             }
           }
         }
@@ -247,16 +243,18 @@ std::string DescribeSpace(const SearchSpec& spec) {
   const bool host = spec.given.host_memory > 0;
   std::string text =
       "searched: degrees of pipe, data, expert, context and tensor, micro-batches, schedule (1f1b, "
-      "zero_bubble, interleaved), chunks, recompute of each block, layers of each stage, shard, "
-      "sequence_parallel";
+      "zero_bubble, interleaved), chunks, recompute of each block, layers of each stage, shard; "
+      "layouts with positions split over tensor or not, as takes less";
   absl::StrAppend(&text, host ? ", offload (activations, states)" : "", "\n");
   if (const std::string fixed = ToString(spec.fixed); !fixed.empty()) {
     absl::StrAppend(&text, "fixed: ", fixed, "\n");
   }
   absl::StrAppend(
       &text,
-      "not searched: tensor across nodes, context of parts below 8,192 positions, micro-batches of "
-      "several sequences above 32,768 tokens a device, gpipe and schedules whose weights lag, "
+      "not searched: tensor across nodes, context of parts below 8,192 positions, micro-batches "
+      "whose "
+      "sequences on a device are no power of two, or of several sequences above 32,768 tokens, "
+      "gpipe and schedules whose weights lag, "
       "extra "
       "micro-batches in flight, "
       "micro-batches of unequal data parts, when weights are gathered and gradients reduced, "

@@ -33,7 +33,7 @@ struct SearchSpec {
 //   schedule       1f1b; with stages also zero_bubble, and interleaved with chunks that divide the
 //                  blocks evenly (2 where no number does)
 //   shard          none, states, gradients, weights; in data=AxB: weights over B, states over all
-//   positions      split or not on tensor axes
+//   positions      may be split on tensor axes; layouts are chosen with and without
 //   offload        none; with host memory given also activations, states, both
 //
 // Fixes narrow it; a fixed value that is not listed here is the only one. Errors: a number of

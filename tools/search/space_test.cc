@@ -13,9 +13,10 @@ namespace {
 
 using Catch::Contains;
 
-GraphSource SmallGpt() {
+GraphSource SmallGpt(int64_t sequence = 16) {
   GptConfig config;
-  config.layers = 6, config.heads = 4, config.hidden = 32, config.sequence = 16, config.vocab = 64;
+  config.layers = 6, config.heads = 4, config.hidden = 32, config.vocab = 64;
+  config.sequence = sequence;
   return {BuildGpt(config), "gpt.textproto", {}};
 }
 
@@ -53,23 +54,28 @@ std::set<std::string> Meshes(const std::vector<PlanFamily>& families) {
   return meshes;
 }
 
-// The same space by the sentence in space.h alone, for a GPT of 6 blocks, 4 heads and 16 tokens,
-// where no data axis spans nodes.
-int64_t CountByHand(int devices, int batch) {
+// The same space by the sentences in space.h and list_meshes.h alone, for a GPT of 6 blocks and 4
+// heads, where no data axis spans nodes.
+int64_t CountByHand(int devices, int batch, int sequence) {
   int64_t count = 0;
   for (int pipe = 1; pipe <= std::min(devices, 6); ++pipe) {
     for (int data = 1; data <= devices; ++data) {
-      for (int context = 1; context <= 16; ++context) {
+      for (int context = 1; context == 1 || sequence / context >= 8192; ++context) {
         for (int tensor = 1; tensor <= 4; ++tensor) {
-          if (pipe * data * context * tensor != devices || 16 % context != 0) continue;
+          if (pipe * data * context * tensor != devices || sequence % context != 0) continue;
           int64_t micro_batches = 0;
           for (int m = 1; m <= batch; ++m) {
-            micro_batches += batch % m == 0 && batch / m % data == 0 ? 1 : 0;
+            if (batch % m != 0 || batch / m % data != 0) continue;
+            const int sequences = batch / m / data;
+            const bool large = sequences > 1 && sequences * sequence / context > 32768;
+            const bool even = sequences == 1 || sequences == 2 || sequences == 4 ||
+                              sequences == 8 || sequences == 16;
+            micro_batches += large || !even ? 0 : 1;
           }
           // Of 6 blocks: 2 stages have 3 chunks (of 1), and not 2; 3 stages have 2; of 4 and more
           // no stage has two chunks.
           const int64_t schedules = pipe == 1 ? 1 : pipe <= 3 ? 3 : 2;
-          count += micro_batches * schedules * (tensor > 1 ? 2 : 1) * (data * context > 1 ? 4 : 1);
+          count += micro_batches * schedules * (data * context > 1 ? 4 : 1);
         }
       }
     }
@@ -78,20 +84,52 @@ int64_t CountByHand(int devices, int batch) {
 }
 
 TEST_CASE("space: all families, each once, as counted by hand") {
-  for (const int devices : {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
-    for (const int batch : {1, 6, 8, 24}) {
-      if (CountByHand(devices, batch) == 0) continue;
-      INFO(devices << " devices, batch " << batch);
-      const std::vector<PlanFamily> families = Families(Small(devices, batch));
-      CHECK(static_cast<int64_t>(families.size()) == CountByHand(devices, batch));
-      std::set<std::string> lines;
-      for (const PlanFamily& family : families) {
-        CHECK(family.mesh.devices() == devices);
-        lines.insert(CandidateFlags({family, {}}));
+  for (const int sequence : {16, 12288, 32768}) {
+    const GraphSource source = SmallGpt(sequence);
+    for (const int devices : {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
+      for (const int batch : {1, 6, 8, 24}) {
+        const int64_t count = CountByHand(devices, batch, sequence);
+        if (count == 0) continue;
+        INFO(devices << " devices, batch " << batch << ", sequences of " << sequence);
+        const std::vector<PlanFamily> families = Families(Small(devices, batch, "", source));
+        CHECK(static_cast<int64_t>(families.size()) == count);
+        std::set<std::string> lines;
+        for (const PlanFamily& family : families) {
+          CHECK(family.mesh.devices() == devices);
+          lines.insert(CandidateFlags({family, {}}));
+        }
+        CHECK(lines.size() == families.size());
       }
-      CHECK(lines.size() == families.size());
     }
   }
+}
+
+TEST_CASE("space: a fixed context may have parts of any length, fixed micro-batches any tokens") {
+  CHECK(Meshes(Families(Small(8, 8))).contains("data=8"));
+  CHECK_FALSE(Meshes(Families(Small(8, 8))).contains("data=4,context=2"));
+  CHECK(Meshes(Families(Small(8, 8, "context=2"))).contains("data=4,context=2"));
+  const auto micro_batches = [](const std::string& fixes) {
+    std::set<int64_t> numbers;
+    for (const PlanFamily& family : Families(Small(1, 8, fixes, SmallGpt(16384)))) {
+      numbers.insert(family.micro_batches);
+    }
+    return numbers;
+  };
+  CHECK(micro_batches("") == std::set<int64_t>{4, 8});
+  CHECK(micro_batches("micro_batches=2") == std::set<int64_t>{2});
+  CHECK(micro_batches("micro_batch_size=8") == std::set<int64_t>{1});
+}
+
+TEST_CASE("space: tensor axes stay in a node, unless they are fixed or nothing else remains") {
+  SearchSpec spec = Small(8, 8);
+  spec.given.cluster.add_level()->set_size(2);
+  spec.given.cluster.add_level();
+  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") <= 2);
+  REQUIRE(AddFixes("", "tensor=4", &spec.fixed).ok());
+  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") == 4);
+  spec.fixed = {};
+  REQUIRE(AddFixes("", "pipe=2,data=1,context=1", &spec.fixed).ok());
+  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") == 4);
 }
 
 TEST_CASE("space: the order of the list is always the same") {
