@@ -80,8 +80,8 @@ void OptionDraws::DrawStages(DrawnCompile* drawn) {
   std::erase_if(axes, [](const Mesh::Axis& axis) { return axis.name == "pipe"; });
   const int stages = std::min(drawn->layers, One<int>({1, 2, 2, 3}));
   if (stages > 1) {
-    const auto place = static_cast<int64_t>(random_() % (axes.size() + 1));
-    axes.insert(axes.begin() + place, {"pipe", stages});
+    const auto at = static_cast<int64_t>(random_() % (axes.size() + 1));
+    axes.insert(axes.begin() + at, {"pipe", stages});
   }
 }
 

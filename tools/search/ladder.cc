@@ -77,7 +77,7 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
     case Rung::kBounded:
       finding.refusal = Tell(i, capacity_, &finding);
       finding.state.rung = Rung::kShort;
-      finding.state.bound = std::max(state.bound, finding.state.told_least * (1 - kShortError));
+      finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
       break;
     default: finding.refusal = CompileCandidate(i, &finding);
   }
@@ -100,7 +100,7 @@ absl::StatusOr<ShortCosts> Ladder::Costs(const ShortPlanSpec& spec, std::string_
   return costs_.emplace(key, std::move(costs)).first->second;
 }
 
-absl::StatusOr<std::vector<int>> Ladder::SlicesOf(const PlanFamily& family) {
+absl::StatusOr<std::vector<int>> Ladder::FindSlices(const PlanFamily& family) {
   if (spec_.fixed.stage_layers) return *spec_.fixed.stage_layers;
   const auto key = std::pair(family.mesh.stages(), family.chunks);
   {
@@ -136,7 +136,7 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
   const PlanFamily& family = families_[i];
   const ShortPlanSpec spec =
       of_one ? LeastSpecOfOne(spec_.given, family) : LeastSpec(spec_.given, family);
-  ASSIGN_OR_RETURN(const std::vector<int> slices, SlicesOf(family));
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
   const std::vector<int> blocks = ByStage(slices, family);
   FamilyState& state = finding->state;
   std::vector<ShortCosts> measured;
@@ -182,7 +182,7 @@ absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& blocks, Finding
     finding->too_large->candidate.blocks.recompute = *spec_.fixed.recompute;
     return absl::OkStatus();
   }
-  state.told = state.told_least = state.likely = mix->step_seconds;
+  state.estimate = state.least_estimate = state.likely = mix->step_seconds;
   state.candidate.blocks.recompute = *spec_.fixed.recompute;
   return absl::OkStatus();
 }
@@ -191,7 +191,7 @@ absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& blocks, Finding
 absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   const PlanFamily& family = families_[i];
   const ShortPlanSpec spec = FindShortSpec(spec_.given, family);
-  ASSIGN_OR_RETURN(const std::vector<int> slices, SlicesOf(family));
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
   const std::vector<int> blocks = ByStage(slices, family);
   FamilyState& state = finding->state;
   state.capacity = capacity;
@@ -223,11 +223,11 @@ absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   }
   ASSIGN_OR_RETURN(const std::optional<BlockMix> least,
                    ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
-  state.told_least = least ? least->step_seconds : kNever;
+  state.least_estimate = least ? least->step_seconds : kNever;
   if (mix) state.candidate.blocks.recompute = RecomputeWords(mix->counts, slices);
   RETURN_IF_ERROR(Rebalance(all, capacity, &mix, &state));
   if (!mix) finding->too_large = LeastNeeded(family, all, blocks);
-  state.told = state.likely = mix ? mix->step_seconds : kNever;
+  state.estimate = state.likely = mix ? mix->step_seconds : kNever;
   return absl::OkStatus();
 }
 
@@ -242,7 +242,7 @@ absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity,
     ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(costs, *blocks, bytes));
     if (!other) continue;
     if (bounds) {
-      state->told_least = std::min(state->told_least, other->step_seconds);
+      state->least_estimate = std::min(state->least_estimate, other->step_seconds);
     } else if (!*mix || other->step_seconds < .999 * (*mix)->step_seconds) {
       *mix = other;
       state->candidate.blocks = {RecomputeWords(other->counts, *blocks), *blocks};
@@ -263,8 +263,8 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   RETURN_IF_ERROR(plan.status());
   ASSIGN_OR_RETURN(finding->found, EvaluatePlan(*plan, state.candidate, options.cluster));
   // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
-  state.bound = std::max(
-      state.bound, finding->found->step_seconds * std::min(1.0, state.told_least / state.told));
+  state.bound = std::max(state.bound, finding->found->step_seconds *
+                                          std::min(1.0, state.least_estimate / state.estimate));
   state.rung = Rung::kCompiled;
   finding->plan = *std::move(plan);
   return absl::OkStatus();
@@ -277,13 +277,13 @@ void Ladder::Tighten(size_t i, Finding* finding) {
   while (!spec_.fixed.recompute && ++state.tries < kMostTries) {
     capacity *= kTighter;
     Finding next{state};
-    const absl::Status told = Tell(i, capacity, &next);
+    const absl::Status again = Tell(i, capacity, &next);
     finding->short_plans += next.short_plans;
-    if (!told.ok() || next.too_large) break;
+    if (!again.ok() || next.too_large) break;
     state.capacity = capacity;
     if (next.state.candidate == state.candidate) continue;
     state.candidate = next.state.candidate;
-    state.told = state.likely = next.state.told;
+    state.estimate = state.likely = next.state.estimate;
     return;
   }
   finding->too_large = NearestMiss{state.candidate, static_cast<int64_t>(capacity_)};

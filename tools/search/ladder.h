@@ -3,7 +3,7 @@
 //   kListed    nothing but its degrees: bounds by what one device would compute
 //   kOne       the mixes of recompute that may fit a device, by the same costs (least_costs.h)
 //   kBounded   the same, by the costs of the devices that a part of the batch is split over
-//   kShort     seconds and bytes told by short plans of the family (short_plan.h), with the mix
+//   kShort     seconds and bytes by short plans of the family (short_plan.h), with the mix
 //   that
 //              takes least (block_mix.h)
 //   kCompiled  a plan that was compiled, proved and simulated
@@ -42,11 +42,11 @@ struct FamilyState {
   double bound = 0;        // no plan of the family takes less
   double likely = kNever;  // seconds, as far as they are known: what is tried first
   // From kShort on.
-  Candidate candidate;         // what is compiled next, or was
-  double told = kNever;        // its seconds, by short plans
-  double told_least = kNever;  // those of the mix that bounds all
-  double capacity = 0;         // for which the candidate was chosen
-  int tries = 0;               // compiled plans that did not fit
+  Candidate candidate;             // what is compiled next, or was
+  double estimate = kNever;        // its seconds, by short plans
+  double least_estimate = kNever;  // those of the mix that bounds all
+  double capacity = 0;             // for which the candidate was chosen
+  int tries = 0;                   // compiled plans that did not fit
 };
 
 // What a climb found.
@@ -74,7 +74,7 @@ class Ladder {
  private:
   absl::StatusOr<ShortCosts> Costs(const ShortPlanSpec& spec, std::string_view recompute,
                                    int64_t* made);
-  absl::StatusOr<std::vector<int>> SlicesOf(const PlanFamily& family);
+  absl::StatusOr<std::vector<int>> FindSlices(const PlanFamily& family);
   bool MayRebalance(const PlanFamily& family) const;
   absl::StatusOr<std::optional<double>> LongestStage(const FamilyCosts& costs,
                                                      const PlanFamily& family,
