@@ -141,14 +141,14 @@ constexpr HostCopyOptions kStateCopies = {Lane::kCompute, Lane::kCompute, /*ahea
 
 class BackEnd {
  public:
-  BackEnd(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
-          const Schedule& schedule, int stages, const proto::Plan& plan)
-      : drafts_(drafts), ids_(ids), schedule_(schedule), stages_(stages), plan_(plan) {}
+  BackEnd(const PersistentIds& ids, const Schedule& schedule, int stages, const proto::Plan& plan)
+      : ids_(ids), schedule_(schedule), stages_(stages), plan_(plan) {}
 
   // All programs, with orders and slots for as few micro-batches as tell the slots of all.
-  absl::StatusOr<std::vector<Lowered>> SteadyPrograms() const {
+  absl::StatusOr<std::vector<Lowered>> SteadyPrograms(
+      const std::vector<ProgramDraft>& drafts) const {
     std::vector<Lowered> programs = {InitProgram(plan_)};
-    for (const ProgramDraft& draft : drafts_) {
+    for (const ProgramDraft& draft : drafts) {
       ASSIGN_OR_RETURN(Lowered lowered, SteadyProgram(draft));
       programs.push_back(std::move(lowered));
     }
@@ -164,7 +164,6 @@ class BackEnd {
     return programs;
   }
 
- private:
   // Few are enough where one period more, for which the program is lowered, needs the same slots.
   absl::StatusOr<Lowered> SteadyProgram(const ProgramDraft& draft) const {
     const int64_t all = draft.lower.micro_batches, few = FewMicroBatches(schedule_, stages_, all);
@@ -181,6 +180,7 @@ class BackEnd {
     return std::move(lowered);
   }
 
+ private:
   // The orders and slots of so many micro-batches.
   absl::Status Change(int64_t micro_batches, Lowered* lowered) const {
     SetMicroBatches(micro_batches, stages_, schedule_, lowered);
@@ -193,7 +193,6 @@ class BackEnd {
     return slots;
   }
 
-  const std::vector<ProgramDraft>& drafts_;
   const PersistentIds& ids_;
   const Schedule& schedule_;
   const int stages_;
@@ -297,7 +296,7 @@ class Completion {
 absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
                          const Schedule& schedule, int stages, proto::Plan* plan) {
   ASSIGN_OR_RETURN(std::vector<Lowered> programs,
-                   BackEnd(drafts, ids, schedule, stages, *plan).SteadyPrograms());
+                   BackEnd(ids, schedule, stages, *plan).SteadyPrograms(drafts));
   for (Lowered& lowered : programs) {
     if (!lowered.note.empty()) plan->mutable_facts()->add_note(lowered.note);
     *plan->add_program() = std::move(lowered.program);
@@ -311,6 +310,20 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
     ASSIGN_OR_RETURN(program,
                      Completion(*plan, drafts[i], schedule, stages, std::move(lowered)).Run());
   }
+  return absl::OkStatus();
+}
+
+absl::Status AddDraft(const ProgramDraft& draft, const PersistentIds& ids, const Schedule& schedule,
+                      int stages, proto::Plan* plan) {
+  ASSIGN_OR_RETURN(Lowered lowered, BackEnd(ids, schedule, stages, *plan).SteadyProgram(draft));
+  *plan->mutable_facts()->add_program() = lowered.facts;
+  *plan->add_program() = std::move(lowered.program);
+  RETURN_IF_ERROR(BoundMemory(stages, plan));
+  lowered.program = std::move(*plan->mutable_program(0));
+  if (lowered.program.micro_batches() < draft.lower.micro_batches) {
+    SetMicroBatches(draft.lower.micro_batches, stages, schedule, &lowered);
+  }
+  *plan->mutable_program(0) = std::move(lowered.program);
   return absl::OkStatus();
 }
 

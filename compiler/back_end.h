@@ -46,4 +46,9 @@ absl::Status RunBackEnd(BackEndState* state, std::string_view last = "");
 absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
                          const Schedule& schedule, int stages, proto::Plan* plan);
 
+// Adds one program alone, without addresses and orders of issue; plan->memory gets the bytes of
+// variables, and the plan's facts the lower bound.
+absl::Status AddDraft(const ProgramDraft& draft, const PersistentIds& ids, const Schedule& schedule,
+                      int stages, proto::Plan* plan);
+
 }  // namespace oneflow

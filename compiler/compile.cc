@@ -3,6 +3,7 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -173,17 +174,17 @@ absl::StatusOr<Boxed> RunFrontEnds(const GraphSource& source, const CompileOptio
 // The front end with the stages where they cost least: `options` have a mesh with the stages
 // outermost, and get the one of the result. The layouts and the exchanges of a stage are those of
 // one stage alone, so they are the same wherever the stages are: one front end tells where they
-// belong, and it is usually the one whose graphs are kept.
+// belong, and it is usually the one whose graphs are kept. `program`: the last one; empty: all.
 absl::StatusOr<Boxed> RunPlacedFrontEnds(const GraphSource& source, const Schedule& schedule,
-                                         CompileOptions* options) {
-  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, *options, schedule));
+                                         CompileOptions* options, std::string_view program = "") {
+  ASSIGN_OR_RETURN(Boxed boxed, RunFrontEnds(source, *options, schedule, program));
   if (!OrdersAxes(*options) || options->mesh.stages() < 2) return boxed;
   const ProgramDraft& first = boxed.drafts.front();
   Mesh placed = PlaceStages(first.graph, options->cluster, first.lower.micro_batches,
                             first.lower.overlap ? options->bucket_bytes : 0);
   if (placed == options->mesh) return boxed;
   options->mesh = std::move(placed);
-  return RunFrontEnds(source, *options, schedule);
+  return RunFrontEnds(source, *options, schedule, program);
 }
 
 // The back end: actors and registers, in which order, in how many slots, in which bytes.
@@ -209,7 +210,11 @@ absl::StatusOr<proto::Plan> WithPrograms(const Boxed& boxed, const CompileOption
   RETURN_IF_ERROR(CheckCapacity(plan, capacity));
   RETURN_IF_ERROR(CheckHostCapacity(plan, options.cluster, options.host_memory));
 
-  RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "the compiler made a plan that fails its proof"));
+  // The proof calls it damaged input; here it is an error of the compiler's own.
+  if (const absl::Status proof = VerifyPlan(plan); !proof.ok()) {
+    return absl::InternalError(
+        absl::StrCat("the compiler made a plan that fails its proof: ", proof.message()));
+  }
   plan.set_fingerprint(Fingerprint(plan));
   return plan;
 }
@@ -332,12 +337,27 @@ absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
 
 }  // namespace
 
-absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options) {
+absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& given) {
+  CompileOptions options = given;
+  if (!options.known_choices) options.known_choices = std::make_shared<KnownChoices>();
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options));
   absl::StatusOr<proto::Plan> plan = CompileOnMesh(source, ordered, schedule, options.mesh);
   if (!absl::IsResourceExhausted(plan.status())) return plan;
   return WithLayoutsThatFit(plan.status(), source, options, ordered, schedule);
+}
+
+absl::StatusOr<proto::Plan> DraftPlan(const GraphSource& source, const CompileOptions& options) {
+  ASSIGN_OR_RETURN(Schedule schedule, ScheduleFor(options));
+  ASSIGN_OR_RETURN(CompileOptions ordered, WithOrderedAxes(source, options));
+  ASSIGN_OR_RETURN(Boxed boxed, RunPlacedFrontEnds(source, schedule, &ordered, "train"));
+  const int stages = ordered.mesh.stages();
+  ASSIGN_OR_RETURN(
+      const std::optional<StageTimes> pipe,
+      FindStageTimes(boxed.drafts, boxed.ids, schedule, stages, ordered.cluster, boxed.plan));
+  if (pipe) schedule = Fitted(*pipe, schedule);
+  RETURN_IF_ERROR(AddDraft(boxed.drafts.front(), boxed.ids, schedule, stages, &boxed.plan));
+  return std::move(boxed.plan);
 }
 
 std::vector<std::string> PassNames() {

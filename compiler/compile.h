@@ -20,12 +20,14 @@
 //                      that of the first; keys and values of earlier positions are in caches
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/sbp/known_choices.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
@@ -92,6 +94,9 @@ struct CompileOptions {
   // The number of blocks of a GPT at each position along the pipe (annotate_model.h); empty:
   // balanced.
   std::vector<int> stage_layers;
+  // Layouts that calls with other options found, and those that this one finds: a plan is the same
+  // with them, but made sooner. null: Compile keeps its own. May be shared between threads.
+  std::shared_ptr<KnownChoices> known_choices;
 };
 
 bool OverlapsExchanges(const CompileOptions& options);
@@ -103,6 +108,14 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOpti
 // `file`: where the graph came from, for errors; its lines are not known.
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options);
+
+// The program train alone, with orders and slots, but without addresses, orders of issue and proof:
+// what a step takes, in a fraction of the time. Its actors, slots and orders are those of the
+// compiled plan, if that has as many uses gathered ahead (options.prefetch); it can be simulated
+// (SimulateProved), and not run. facts.lower_bound_bytes are of this program and all variables, so
+// no compiled plan needs less. Requires a graph with a loss. A plan that does not fit a device is
+// no error, and micro-batches are not filled up (fill_memory).
+absl::StatusOr<proto::Plan> DraftPlan(const GraphSource& source, const CompileOptions& options);
 
 // The passes of compile, in their order: front_end.h, back_end.h.
 std::vector<std::string> PassNames();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct ProgramDraft {
   int context_pieces = 1;        // see CompileOptions
   Graph graph;                   // boxed, once the front end has run
   std::vector<std::string> notes;
-  bool keep_layouts = false;  // see CompileOptions::state_layouts
+  std::shared_ptr<KnownChoices> known_choices;  // see CompileOptions
+  bool keep_layouts = false;                    // see CompileOptions::state_layouts
   proto::Graph
       layouts;  // those of this program alone, once the front end has run, if they are kept
 };

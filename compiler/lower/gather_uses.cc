@@ -31,7 +31,8 @@ class UseFinder {
         run_(graph.ops.size(), 0),
         first_(graph.ops.size(), std::numeric_limits<OpId>::max()),
         last_(graph.ops.size(), -1),
-        depth_(graph.ops.size(), 0) {}
+        depth_(graph.ops.size(), 0),
+        root_(graph.ops.size(), -1) {}
 
   std::vector<GatherUse> Run() {
     NumberRuns();
@@ -76,12 +77,22 @@ class UseFinder {
     for (OpId id = 0; id < Size(); ++id) {
       if (!IsGather(id)) continue;
       const OpId from = graph_.tensors[graph_.ops[id].inputs[0]].producer;
-      if (IsGather(from)) depth_[id] = depth_[from] + 1;
+      depth_[id] = IsGather(from) ? depth_[from] + 1 : 0;
+      root_[id] = IsGather(from) ? root_[from] : id;
     }
   }
 
-  bool IsFar(OpId gather) const { return run_[first_[gather]] != run_[last_[gather]]; }
-  int FindBlock(OpId gather) const { return graph_.ops[first_[gather]].block; }
+  // What is gathered from one part by exchanges of which each but the first reads another: apart,
+  // the first would be no use of compute's.
+  using Weight = std::vector<OpId>;
+
+  bool IsFar(const Weight& weight) const {
+    return run_[first_[weight[0]]] != run_[last_[weight[0]]];
+  }
+  int FindBlock(const Weight& weight) const { return graph_.ops[first_[weight[0]]].block; }
+  std::pair<int, int> FindReading(const Weight& weight) const {
+    return {run_[first_[weight[0]]], FindBlock(weight)};
+  }
 
   int64_t Bytes(OpId gather) const {
     const Tensor& to = graph_.tensors[graph_.ops[gather].outputs[0]];
@@ -94,30 +105,46 @@ class UseFinder {
     return bytes;
   }
 
+  // In the order of readers.
+  std::vector<Weight> Weights(const std::vector<OpId>& gathers) const {
+    std::vector<Weight> weights;
+    std::map<OpId, size_t> known;  // by root
+    for (const OpId id : gathers) {
+      const auto [weight, fresh] = known.try_emplace(root_[id], weights.size());
+      if (fresh) weights.emplace_back();
+      weights[weight->second].push_back(id);
+    }
+    return weights;
+  }
+
   // The uses of one task.
   void AddUses(std::vector<OpId> gathers, std::vector<GatherUse>* uses) const {
-    std::stable_sort(gathers.begin(), gathers.end(), [this](OpId a, OpId b) {
-      return std::pair(first_[a], depth_[a]) < std::pair(first_[b], depth_[b]);
-    });
-    const double most = kLarger * static_cast<double>(LargestUse(gathers));
+    const auto earlier = [this](OpId a, OpId b) {
+      return std::tuple(first_[a], depth_[a], a) < std::tuple(first_[b], depth_[b], b);
+    };
+    std::sort(gathers.begin(), gathers.end(), earlier);
+    const std::vector<Weight> weights = Weights(gathers);
+    const double most = kLarger * static_cast<double>(LargestUse(weights));
     std::vector<std::vector<OpId>> found;
     std::map<std::pair<int, int>, size_t> open;  // of a run and block
-    for (const OpId id : gathers) {
-      const std::pair reading(run_[first_[id]], FindBlock(id));
-      const auto known = open.find(reading);
-      const bool joins = !IsFar(id) && known != open.end() &&
-                         (FindBlock(id) >= 0 ||
-                          static_cast<double>(Bytes(found[known->second]) + Bytes(id)) <= most);
+    for (const Weight& weight : weights) {
+      const auto known = open.find(FindReading(weight));
+      const bool joins = !IsFar(weight) && known != open.end() &&
+                         (FindBlock(weight) >= 0 ||
+                          static_cast<double>(Bytes(found[known->second]) + Bytes(weight)) <= most);
       if (joins) {
-        found[known->second].push_back(id);
+        std::vector<OpId>& use = found[known->second];
+        use.insert(use.end(), weight.begin(), weight.end());
         continue;
       }
-      if (!IsFar(id)) open[reading] = found.size();
-      found.push_back({id});
+      if (!IsFar(weight)) open[FindReading(weight)] = found.size();
+      found.push_back(weight);
     }
     std::set<OpId> known;
-    for (const std::vector<OpId>& use : found)
+    for (std::vector<OpId>& use : found) {
+      std::sort(use.begin(), use.end(), earlier);
       uses->push_back({Casts(use, &known), Exchanges(use)});
+    }
   }
 
   // The casts for the gathers of a use, but those that an earlier use knows.
@@ -132,13 +159,12 @@ class UseFinder {
   }
 
   // Bytes of the largest block, or of the largest weight outside of the blocks.
-  int64_t LargestUse(const std::vector<OpId>& gathers) const {
+  int64_t LargestUse(const std::vector<Weight>& weights) const {
     int64_t largest = 0;
     std::map<std::pair<int, int>, int64_t> of_block;
-    for (const OpId id : gathers) {
-      const int block = FindBlock(id);
-      int64_t& bytes = of_block[{run_[first_[id]], block}];
-      bytes = block < 0 ? Bytes(id) : bytes + Bytes(id);
+    for (const Weight& weight : weights) {
+      int64_t& bytes = of_block[FindReading(weight)];
+      bytes = FindBlock(weight) < 0 ? Bytes(weight) : bytes + Bytes(weight);
       largest = std::max(largest, bytes);
     }
     return largest;
@@ -162,6 +188,7 @@ class UseFinder {
   std::vector<int> run_;            // by op
   std::vector<OpId> first_, last_;  // by gather: the ops that read it
   std::vector<int> depth_;          // by gather: gathers that it waits for, one after another
+  std::vector<OpId> root_;          // by gather: the first of them, or itself
 };
 
 }  // namespace

@@ -3,7 +3,8 @@
 // A use is a block of the model in the forward or the backward of a chunk: all weights that it
 // reads there. Outside of the blocks, weights that are read one after another are a use as long as
 // they take few bytes more than the largest one. A weight that is read in places far apart, such as
-// a tied embedding, is a use of its own.
+// a tied embedding, is a use of its own. Exchanges of a weight of which one reads another are in
+// one use.
 #pragma once
 
 #include <vector>

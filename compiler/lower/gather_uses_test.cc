@@ -107,6 +107,36 @@ TEST_CASE("what stands outside of blocks is joined up to the bytes of the larges
   CHECK(e.Uses() == "table.g positions.g; h0.g; gain.g head.g; more.g");
 }
 
+TEST_CASE("a weight that takes two exchanges is one use, which counts the bytes of both") {
+  Example e;
+  e.dims = {16, 16};
+  const TensorId table = e.AddIn(Phase::kForward, "variable", "table", {}, {S(1), S(0)});
+  const TensorId rows = e.AddIn(Phase::kForward, "all_gather", "rows", {table}, {B(), S(0)});
+  const TensorId columns = e.AddIn(Phase::kForward, "all_to_all", "columns", {rows}, {B(), S(1)});
+  const TensorId positions = e.Gathered("positions", 64), more = e.Gathered("more", 64);
+  e.Read("embed", {columns});
+  e.Read("add", {positions});
+  e.Read("others", {more});
+  e.block = 0;
+  e.Read("y", {e.Gathered("h0", 50)});
+  CHECK(e.Uses() == "rows positions.g | columns; more.g; h0.g");
+}
+
+TEST_CASE("two exchanges of a weight stay together where others read the first, far apart") {
+  Example e;
+  e.dims = {16, 16};
+  const TensorId table = e.AddIn(Phase::kForward, "variable", "table", {}, {S(1), S(0)});
+  const TensorId rows = e.AddIn(Phase::kForward, "all_gather", "rows", {table}, {B(), S(0)});
+  const TensorId columns = e.AddIn(Phase::kForward, "all_to_all", "columns", {rows}, {B(), S(1)});
+  e.Read("before", {e.Gathered("first", 256)});
+  e.Read("embed", {columns});
+  e.block = 0;
+  e.Read("y", {e.Gathered("h0", 50)});
+  e.block = -1;
+  e.Read("logits", {rows});
+  CHECK(e.Uses() == "first.g; rows | columns; h0.g");
+}
+
 TEST_CASE("casts of a block stand before its gathers, cast or not") {
   Example e;
   e.block = 0;

@@ -225,6 +225,23 @@ std::string LargestRegisters(const proto::Plan& plan, int stage, proto::MemoryKi
   return text;
 }
 
+absl::Status BoundMemory(int stages, proto::Plan* plan) {
+  AssignPersistent(stages, plan);
+  std::vector<int64_t> most(plan->memory_size(), 0);
+  for (const proto::Program& program : plan->program()) {
+    ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, program));
+    const std::vector<int64_t> bound = LowerBound(net, stages);
+    for (size_t arena = 0; arena < most.size(); ++arena) {
+      most[arena] = std::max(most[arena], bound[arena]);
+    }
+  }
+  for (int arena = 0; arena < plan->memory_size(); ++arena) {
+    plan->mutable_facts()->set_lower_bound_bytes(
+        arena, most[arena] + plan->memory(arena).persistent_bytes());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PlanMemory(int stages, proto::Plan* plan) {
   AssignPersistent(stages, plan);
   for (int i = 0; i < plan->program_size(); ++i) {

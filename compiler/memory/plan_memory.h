@@ -16,6 +16,10 @@ namespace oneflow {
 // (buffer_rings.h) and first fit (pack.h). Requires orders and slots.
 absl::Status PlanMemory(int stages, proto::Plan* plan);
 
+// No addresses: sets the bytes of variables in plan->memory, and the lower bounds in plan->facts
+// (lower_bound.h).
+absl::Status BoundMemory(int stages, proto::Plan* plan);
+
 // The registers of a stage that take most, at most five, in one line: "wte (1 x 65,536 bytes
 // (64.0 KiB)), ...". Workspaces, which come and go, aside.
 std::string LargestRegisters(const proto::Plan& plan, int stage,

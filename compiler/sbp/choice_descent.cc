@@ -1,7 +1,9 @@
 #include "compiler/sbp/choice_descent.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
-#include <set>
 #include <utility>
 
 namespace oneflow {
@@ -14,9 +16,16 @@ constexpr int kTrialMoves = 48;  // how far a joint move may spread
 class Descent {
  public:
   Descent(const ChoiceNetwork& network, std::vector<int> assignment)
-      : network_(network), assignment_(std::move(assignment)), terms_of_(network.variables()) {
-    for (int t = 0; t < static_cast<int>(network.terms().size()); ++t) {
-      for (const int v : network.terms()[t].variables) terms_of_[v].push_back(t);
+      : network_(network),
+        assignment_(std::move(assignment)),
+        ports_of_(network.variables()),
+        neighbours_(network.variables()) {
+    for (const ChoiceNetwork::Term& term : network.terms()) {
+      int stride = 1;
+      for (size_t i = term.variables.size(); i-- > 0;) {
+        ports_of_[term.variables[i]].push_back({&term, term.table->costs.data(), stride});
+        stride *= term.table->sizes[i];
+      }
     }
   }
 
@@ -27,27 +36,44 @@ class Descent {
   }
 
  private:
+  // A term of a variable.
+  struct Port {
+    const ChoiceNetwork::Term* term;
+    const Cost* costs;
+    int stride;  // of the variable in the term's table
+  };
+
+  int64_t Index(const ChoiceNetwork::Term& term) const {
+    int64_t at = 0;
+    for (size_t i = 0; i < term.variables.size(); ++i) {
+      at = at * term.table->sizes[i] + assignment_[term.variables[i]];
+    }
+    return at;
+  }
+
   Cost LocalCost(int v) const {
     Cost cost = 0;
-    for (const int t : terms_of_[v]) {
-      cost = AddCosts(cost, network_.Evaluate(network_.terms()[t], assignment_));
-    }
+    for (const Port& port : ports_of_[v]) cost = AddCosts(cost, port.costs[Index(*port.term)]);
     return cost;
   }
 
   // Gives v its best value; returns the gain.
   Cost Respond(int v) {
-    const Cost before = LocalCost(v);
-    Cost least = before;
-    int best = assignment_[v];
-    for (int l = 0; l < network_.domain_size(v); ++l) {
-      assignment_[v] = l;
-      const Cost cost = LocalCost(v);
-      if (cost >= least) continue;
-      best = l;
-      least = cost;
+    local_.assign(network_.domain_size(v), 0);
+    for (const Port& port : ports_of_[v]) {
+      const Cost* at = port.costs + Index(*port.term) - int64_t{assignment_[v]} * port.stride;
+      for (Cost& cost : local_) {
+        cost = AddCosts(cost, *at);
+        at += port.stride;
+      }
     }
-    assignment_[v] = best;
+    const Cost before = local_[assignment_[v]];
+    Cost least = before;
+    for (int l = 0; l < network_.domain_size(v); ++l) {
+      if (local_[l] >= least) continue;
+      assignment_[v] = l;
+      least = local_[l];
+    }
     return before - least;
   }
 
@@ -70,13 +96,17 @@ class Descent {
     return any;
   }
 
-  std::set<int> Neighbours(int v) const {
-    std::set<int> neighbours;
-    for (const int t : terms_of_[v]) {
-      const std::vector<int>& variables = network_.terms()[t].variables;
-      neighbours.insert(variables.begin(), variables.end());
+  // Ascending.
+  const std::vector<int>& Neighbours(int v) {
+    std::vector<int>& neighbours = neighbours_[v];
+    if (!neighbours.empty()) return neighbours;
+    for (const Port& port : ports_of_[v]) {
+      const std::vector<int>& variables = port.term->variables;
+      neighbours.insert(neighbours.end(), variables.begin(), variables.end());
     }
-    neighbours.erase(v);
+    std::sort(neighbours.begin(), neighbours.end());
+    neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
+    std::erase(neighbours, v);
     return neighbours;
   }
 
@@ -87,7 +117,7 @@ class Descent {
     const Cost before = LocalCost(v);
     assignment_[v] = to;
     Cost gain = before - LocalCost(v);
-    const std::set<int> around = Neighbours(v);
+    const std::vector<int>& around = Neighbours(v);
     std::deque<int> queue(around.begin(), around.end());
     for (int moves = 0; gain > -kForbidden / 2 && moves < kTrialMoves && !queue.empty(); ++moves) {
       const int u = queue.front();
@@ -107,7 +137,9 @@ class Descent {
 
   const ChoiceNetwork& network_;
   std::vector<int> assignment_;
-  std::vector<std::vector<int>> terms_of_;
+  std::vector<std::vector<Port>> ports_of_;
+  std::vector<std::vector<int>> neighbours_;  // of those that were asked for
+  std::vector<Cost> local_;                   // scratch of Respond
 };
 
 }  // namespace

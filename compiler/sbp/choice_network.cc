@@ -3,21 +3,20 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "compiler/sbp/choice_descent.h"
+#include "compiler/sbp/cost_rows.h"
+#include "compiler/sbp/least_sums.h"
+#include "compiler/sbp/table_store.h"
 
 namespace oneflow {
 namespace {
-
-// A table over variables; `table` is its index in the TableStore.
-struct Factor {
-  std::vector<int> variables;  // ascending
-  int table = -1;
-};
 
 // FNV-1a over integers.
 template <typename T>
@@ -27,124 +26,176 @@ uint64_t Hash(const std::vector<T>& values) {
   return hash;
 }
 
-// Stores each distinct table once.
-class TableStore {
- public:
-  int Intern(CostTable table) {
-    std::vector<int>& candidates = by_hash_[Hash(table.costs)];
-    for (const int id : candidates) {
-      if (tables_[id] == table) return id;
-    }
-    candidates.push_back(static_cast<int>(tables_.size()));
-    tables_.push_back(std::move(table));
-    return candidates.back();
-  }
-  const CostTable& operator[](int id) const { return tables_[id]; }
-
- private:
-  std::vector<CostTable> tables_;
-  std::unordered_map<uint64_t, std::vector<int>> by_hash_;
+// The table that replaces a mini-bucket once its variable is eliminated: the least costs, minus
+// `least`, the smallest of them. Subtracting it makes messages of equal layers equal.
+struct Message {
+  int table = -1;
+  Cost least = 0;
 };
 
-std::vector<int> StridesIn(const std::vector<int>& outer, const std::vector<int>& variables,
-                           const CostTable& table) {
-  std::vector<int> strides(outer.size(), 0);
-  int stride = 1;
-  for (size_t i = variables.size(); i-- > 0;) {
-    const auto at = std::lower_bound(outer.begin(), outer.end(), variables[i]) - outer.begin();
-    strides[at] = stride;
-    stride *= table.sizes[i];
-  }
-  return strides;
-}
+struct KeyHash {
+  size_t operator()(const std::vector<int>& key) const { return Hash(key); }
+};
 
+// The messages that are known, each a function of its key. With a base, those of that one, and
+// more.
+struct Messages {
+  explicit Messages(const Messages* base = nullptr)
+      : base(base), tables(base == nullptr ? nullptr : &base->tables) {}
+
+  const Message* Find(const std::vector<int>& key) const {
+    const auto at = known.find(key);
+    if (at != known.end()) return &at->second;
+    return base == nullptr ? nullptr : base->Find(key);
+  }
+  void Clear() {
+    known.clear();
+    tables.Clear();
+  }
+
+  const Messages* const base;
+  TableStore tables;
+  std::unordered_map<std::vector<int>, Message, KeyHash> known;
+  LeastSums least_sums;
+};
+
+// An elimination on its way. A copy of it can go on in another way.
 class Elimination {
  public:
-  Elimination(const ChoiceNetwork& network, int64_t max_cells)
-      : network_(network), max_cells_(max_cells), factors_of_(network.variables()) {
-    std::map<const CostTable*, int> known;
+  // Both must outlive this.
+  Elimination(const ChoiceNetwork& network, Messages* messages)
+      : network_(network),
+        messages_(messages),
+        factors_of_(network.variables()),
+        eliminated_(network.variables(), false),
+        seen_(network.variables(), 0) {
+    std::unordered_map<const CostTable*, int> known;
     for (const ChoiceNetwork::Term& term : network.terms()) {
       if (term.variables.empty()) {
         bound_ = AddCosts(bound_, term.table->costs[0]);
         continue;
       }
       const auto [it, fresh] = known.try_emplace(term.table.get(), -1);
-      if (fresh) it->second = tables_.Intern(*term.table);
-      AddFactor({term.variables, it->second});
+      if (fresh) it->second = messages_->tables.Intern(*term.table);
+      AddFactor(term.variables, it->second);
     }
+    weight_.resize(network_.variables());
+    for (int v = 0; v < network_.variables(); ++v) queue_.push({weight_[v] = Weight(v), v});
   }
 
-  Choices Run() {
-    weight_.resize(network_.variables());
-    for (int v = 0; v < network_.variables(); ++v) queue_.insert({weight_[v] = Weight(v), v});
-    std::vector<int> order;
-    while (!queue_.empty()) {
-      const int v = queue_.begin()->second;
-      queue_.erase(queue_.begin());
-      Eliminate(v);
-      order.push_back(v);
+  // A copy that goes on with the messages of `messages`, whose base are those of this one.
+  Elimination Fork(Messages* messages) const {
+    Elimination fork = *this;
+    fork.messages_ = messages;
+    return fork;
+  }
+
+  // Eliminates the next variables, as long as no bucket must be divided: what every elimination
+  // with at least `max_cells` starts with. True if all are eliminated.
+  bool EliminateUndivided(int64_t max_cells) {
+    while (FindNext()) {
+      if (queue_.top().first > static_cast<double>(max_cells)) return false;
+      EliminateNext(max_cells);
     }
+    return true;
+  }
+
+  // Eliminates all other variables.
+  Choices Finish(int64_t max_cells) {
+    while (FindNext()) EliminateNext(max_cells);
     Choices choices{std::vector<int>(network_.variables(), 0), 0, bound_};
-    for (size_t i = order.size(); i-- > 0;) {
-      choices.assignment[order[i]] = BestValue(order[i], choices.assignment);
+    for (size_t i = order_.size(); i-- > 0;) {
+      choices.assignment[order_[i]] = BestValue(order_[i], choices.assignment);
     }
     choices.cost = network_.Evaluate(choices.assignment);
     return choices;
   }
 
  private:
-  struct KeyHash {
-    size_t operator()(const std::vector<int>& key) const { return Hash(key); }
+  // A table over variables_[first, first + count), ascending.
+  struct Factor {
+    int first = 0, count = 0;
+    int table = -1;     // its index in the TableStore
+    bool used = false;  // its bucket was eliminated
   };
-  // The table that replaces a mini-bucket once its variable is eliminated: the least costs, minus
-  // `least`, the smallest of them. Subtracting it makes messages of equal layers equal.
-  struct Message {
-    int table = -1;
-    Cost least = 0;
-  };
+  using Queued = std::pair<double, int>;  // weight, variable
 
-  void AddFactor(Factor factor) {
+  std::span<const int> Variables(int f) const {
+    return {variables_.data() + factors_[f].first, static_cast<size_t>(factors_[f].count)};
+  }
+
+  void AddFactor(const std::vector<int>& variables, int table) {
     const int id = static_cast<int>(factors_.size());
-    for (const int v : factor.variables) factors_of_[v].push_back(id);
-    factors_.push_back(std::move(factor));
+    for (const int v : variables) factors_of_[v].push_back(id);
+    factors_.push_back(
+        {static_cast<int>(variables_.size()), static_cast<int>(variables.size()), table});
+    variables_.insert(variables_.end(), variables.begin(), variables.end());
   }
 
-  // The variables of these factors, ascending.
-  void FindScope(const std::vector<int>& factors, std::vector<int>* scope) const {
-    scope->clear();
+  // The variables of these factors, each once, in any order. Valid until the next call.
+  const std::vector<int>& Collect(const std::vector<int>& factors) {
+    ++time_;
+    scope_.clear();
     for (const int f : factors) {
-      scope->insert(scope->end(), factors_[f].variables.begin(), factors_[f].variables.end());
+      for (const int v : Variables(f)) {
+        if (seen_[v] == time_) continue;
+        seen_[v] = time_;
+        scope_.push_back(v);
+      }
     }
-    std::sort(scope->begin(), scope->end());
-    scope->erase(std::unique(scope->begin(), scope->end()), scope->end());
+    return scope_;
   }
-  std::vector<int> Scope(const std::vector<int>& factors) const {
-    std::vector<int> scope;
-    FindScope(factors, &scope);
+  // The same, ascending.
+  std::vector<int> Scope(const std::vector<int>& factors) {
+    std::vector<int> scope = Collect(factors);
+    std::sort(scope.begin(), scope.end());
     return scope;
   }
 
-  double Cells(const std::vector<int>& scope) const {
+  double Product(const std::vector<int>& scope) const {
     double cells = 1;
     for (const int v : scope) cells *= network_.domain_size(v);
     return cells;
   }
 
-  double Weight(int v) {
-    FindScope(factors_of_[v], &scope_);
-    return Cells(scope_);
+  // The cells of a table over the variables of these factors. What a double does not hold exactly
+  // is rounded as in ascending order.
+  double Cells(const std::vector<int>& factors) {
+    constexpr double kExact = static_cast<double>(int64_t{1} << 53);
+    const double cells = Product(Collect(factors));
+    return cells < kExact ? cells : Product(Scope(factors));
   }
 
-  // The factors of `v`, divided into mini-buckets whose tables have at most max_cells_ cells. One
+  double Weight(int v) { return Cells(factors_of_[v]); }
+
+  // Makes the variable of the least weight the first of the queue; false if there is none.
+  bool FindNext() {
+    while (!queue_.empty()) {
+      const auto [weight, v] = queue_.top();
+      if (!eliminated_[v] && weight == weight_[v]) return true;
+      queue_.pop();
+    }
+    return false;
+  }
+
+  void EliminateNext(int64_t max_cells) {
+    const int v = queue_.top().second;
+    queue_.pop();
+    Eliminate(v, max_cells);
+    eliminated_[v] = true;
+    order_.push_back(v);
+  }
+
+  // The factors of `v`, divided into mini-buckets whose tables have at most `max_cells` cells. One
   // bucket is exact. First fit: a factor joins the first mini-bucket that stays small enough.
-  std::vector<std::vector<int>> MiniBuckets(int v) const {
-    if (weight_[v] <= static_cast<double>(max_cells_)) return {factors_of_[v]};
+  std::vector<std::vector<int>> MiniBuckets(int v, int64_t max_cells) {
+    if (weight_[v] <= static_cast<double>(max_cells)) return {factors_of_[v]};
     std::vector<std::vector<int>> buckets;
     for (const int f : factors_of_[v]) {
       bool added = false;
       for (std::vector<int>& bucket : buckets) {
         bucket.push_back(f);
-        added = Cells(Scope(bucket)) <= static_cast<double>(max_cells_);
+        added = Cells(bucket) <= static_cast<double>(max_cells);
         if (added) break;
         bucket.pop_back();
       }
@@ -153,34 +204,27 @@ class Elimination {
     return buckets;
   }
 
-  void Eliminate(int v) {
-    std::vector<int> neighbours;
-    std::vector<Factor> messages;
-    for (const std::vector<int>& bucket : MiniBuckets(v)) {
-      const std::vector<int> scope = Scope(bucket);
+  void Eliminate(int v, int64_t max_cells) {
+    std::vector<std::pair<std::vector<int>, int>> messages;  // variables, table
+    for (const std::vector<int>& bucket : MiniBuckets(v, max_cells)) {
+      std::vector<int> scope = Scope(bucket);
       const Message message = ComputeMessage(bucket, scope, v);
       bound_ = AddCosts(bound_, message.least);
-      Factor factor{{}, message.table};
-      for (const int u : scope) {
-        if (u != v) factor.variables.push_back(u);
-      }
-      neighbours.insert(neighbours.end(), factor.variables.begin(), factor.variables.end());
-      if (!factor.variables.empty()) messages.push_back(std::move(factor));
+      std::erase(scope, v);
+      if (!scope.empty()) messages.push_back({std::move(scope), message.table});
     }
-    std::sort(neighbours.begin(), neighbours.end());
-    neighbours.erase(std::unique(neighbours.begin(), neighbours.end()), neighbours.end());
+    const std::vector<int>& of_v = factors_of_[v];
+    for (const int f : of_v) factors_[f].used = true;
+    std::vector<int> neighbours = Scope(of_v);
+    std::erase(neighbours, v);
     for (const int u : neighbours) {
-      std::erase_if(factors_of_[u], [&](int f) {
-        const std::vector<int>& of_v = factors_of_[v];
-        return std::find(of_v.begin(), of_v.end(), f) != of_v.end();
-      });
+      std::erase_if(factors_of_[u], [&](int f) { return factors_[f].used; });
     }
-    for (Factor& message : messages) AddFactor(std::move(message));
+    for (const auto& [variables, table] : messages) AddFactor(variables, table);
     for (const int u : neighbours) {
       const double weight = Weight(u);
       if (weight == weight_[u]) continue;
-      queue_.erase({weight_[u], u});
-      queue_.insert({weight_[u] = weight, u});
+      queue_.push({weight_[u] = weight, u});
     }
   }
 
@@ -193,61 +237,43 @@ class Elimination {
       key.push_back(u == v ? -network_.domain_size(u) : network_.domain_size(u));
     for (const int f : bucket) {
       key.push_back(factors_[f].table);
-      for (const int u : factors_[f].variables) {
+      for (const int u : Variables(f)) {
         key.push_back(
             static_cast<int>(std::lower_bound(scope.begin(), scope.end(), u) - scope.begin()));
       }
     }
-    const auto known = known_.find(key);
-    if (known != known_.end()) return known->second;
-    return known_.emplace(key, MinimizeOver(bucket, scope, v)).first->second;
+    if (const Message* known = messages_->Find(key)) return *known;
+    return messages_->known.emplace(key, MinimizeOver(bucket, scope, v)).first->second;
   }
 
-  // Visits all assignments of the scope, `v` innermost.
-  Message MinimizeOver(const std::vector<int>& bucket, std::vector<int> scope, int v) {
-    const auto position = std::find(scope.begin(), scope.end(), v) - scope.begin();
-    std::vector<std::vector<int>> strides;  // of each factor, by variable of the scope
-    std::vector<const Cost*> costs;
-    for (const int f : bucket) {
-      const CostTable& table = tables_[factors_[f].table];
-      strides.push_back(StridesIn(scope, factors_[f].variables, table));
-      costs.push_back(table.costs.data());
-    }
-    CostTable least;
+  Message MinimizeOver(const std::vector<int>& bucket, const std::vector<int>& scope, int v) {
+    std::vector<int> order = {v};
+    std::vector<int> sizes;
+    size_t cells = 1;
     for (const int u : scope) {
-      if (u != v) least.sizes.push_back(network_.domain_size(u));
+      if (u == v) continue;
+      order.push_back(u);
+      sizes.push_back(network_.domain_size(u));
+      cells *= sizes.back();
     }
-    std::vector<int> assignment(scope.size(), 0);
-    std::vector<int64_t> at(bucket.size(), 0);
-    while (true) {
-      least.costs.push_back(MinimumOver(v, position, strides, costs, at));
-      size_t i = scope.size();
-      while (i-- > 0) {
-        if (static_cast<int64_t>(i) == position) continue;
-        const bool carry = ++assignment[i] == network_.domain_size(scope[i]);
-        if (carry) assignment[i] = 0;
-        const int step = carry ? 1 - network_.domain_size(scope[i]) : 1;
-        for (size_t f = 0; f < at.size(); ++f) at[f] += step * strides[f][i];
-        if (!carry) break;
+    std::vector<WalkedTable> tables;
+    for (const int f : bucket) {
+      const TableStore::Table& table = messages_->tables[factors_[f].table];
+      WalkedTable& walked = tables.emplace_back();
+      walked.costs = table.costs;
+      walked.strides.assign(order.size(), 0);
+      int stride = 1;
+      for (size_t i = table.sizes.size(); i-- > 0;) {
+        const auto at = std::find(order.begin(), order.end(), Variables(f)[i]) - order.begin();
+        walked.strides[at] = stride;
+        stride *= table.sizes[i];
       }
-      if (i == static_cast<size_t>(-1)) break;
     }
-    const Cost smallest = *std::min_element(least.costs.begin(), least.costs.end());
-    for (Cost& cost : least.costs) cost = cost >= kForbidden ? kForbidden : cost - smallest;
-    return {tables_.Intern(std::move(least)), smallest};
-  }
-
-  Cost MinimumOver(int v, int64_t position, const std::vector<std::vector<int>>& strides,
-                   const std::vector<const Cost*>& costs, const std::vector<int64_t>& at) const {
-    Cost least = kForbidden;
-    for (int l = 0; l < network_.domain_size(v); ++l) {
-      Cost sum = 0;
-      for (size_t f = 0; f < at.size(); ++f) {
-        sum = AddCosts(sum, costs[f][at[f] + l * strides[f][position]]);
-      }
-      least = std::min(least, sum);
-    }
-    return least;
+    Cost* const least = messages_->tables.Room(cells);
+    messages_->least_sums.Find(network_.domain_size(v), sizes, tables, least);
+    const Cost smallest = FindLeast(least, cells);
+    const uint64_t hash = SubtractAndHash(smallest, cells, least);
+    return {messages_->tables.Intern(sizes, least, cells, hash), smallest};
   }
 
   // The first of the best values of `v`, given those of the variables that were eliminated later.
@@ -258,10 +284,11 @@ class Elimination {
       assignment[v] = l;
       Cost sum = 0;
       for (const int f : factors_of_[v]) {
-        const CostTable& table = tables_[factors_[f].table];
+        const TableStore::Table& table = messages_->tables[factors_[f].table];
+        const std::span<const int> variables = Variables(f);
         int64_t at = 0;
         for (size_t i = 0; i < table.sizes.size(); ++i) {
-          at = at * table.sizes[i] + assignment[factors_[f].variables[i]];
+          at = at * table.sizes[i] + assignment[variables[i]];
         }
         sum = AddCosts(sum, table.costs[at]);
       }
@@ -273,15 +300,19 @@ class Elimination {
   }
 
   const ChoiceNetwork& network_;
-  const int64_t max_cells_;
-  TableStore tables_;
+  Messages* messages_;
+  std::vector<int> variables_;  // of the factors
   std::vector<Factor> factors_;
   std::vector<std::vector<int>> factors_of_;  // of an eliminated variable: its bucket
   std::vector<double> weight_;                // cells of the table over a bucket's variables
-  std::set<std::pair<double, int>> queue_;
-  std::unordered_map<std::vector<int>, Message, KeyHash> known_;
-  std::vector<int> scope_, key_;  // scratch of Weight and ComputeMessage
+  // The least weight first; entries of eliminated variables and of earlier weights are void.
+  std::priority_queue<Queued, std::vector<Queued>, std::greater<Queued>> queue_;
+  std::vector<bool> eliminated_;
+  std::vector<int> order_;  // in which variables were eliminated
   Cost bound_ = 0;
+  std::vector<int64_t> seen_;  // when Collect saw a variable
+  int64_t time_ = 0;
+  std::vector<int> scope_, key_;  // scratch of Collect and ComputeMessage
 };
 
 }  // namespace
@@ -319,8 +350,20 @@ Cost ChoiceNetwork::EvaluateFrom(size_t n, const std::vector<int>& assignment) c
   return cost;
 }
 
-Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells) {
-  return Elimination(network, max_cells).Run();
+Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds) {
+  Messages messages, of_round(&messages);
+  Elimination common(network, &messages);
+  std::optional<Choices> best;
+  for (; rounds > 0 && !(best && best->proved()); --rounds, max_cells *= 4) {
+    const bool all = common.EliminateUndivided(max_cells);
+    of_round.Clear();
+    Choices next = all ? common.Finish(max_cells) : common.Fork(&of_round).Finish(max_cells);
+    const Cost bound = std::max(best ? best->bound : next.bound, next.bound);
+    if (!best || next.cost < best->cost) best = std::move(next);
+    best->bound = bound;
+    if (all) break;
+  }
+  return *std::move(best);
 }
 
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells) {

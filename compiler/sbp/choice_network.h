@@ -8,8 +8,6 @@
 //   const CostTable table = {{2, 3}, {9, 4, 4, 1, 7, 2}};
 //   network.AddTerm({a, b}, std::make_shared<const CostTable>(table));
 //   const Choices best = Solve(network);  // assignment {1, 0}, cost 1, bound 1
-//
-// Costs are integers, so a sum does not depend on its order.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +15,9 @@
 #include <memory>
 #include <vector>
 
-namespace oneflow {
+#include "compiler/sbp/cost.h"
 
-using Cost = int64_t;
-// The cost of a forbidden combination; absorbing under AddCosts. All other sums must stay below it.
-inline constexpr Cost kForbidden = int64_t{1} << 60;
-inline Cost AddCosts(Cost a, Cost b) { return a + b < kForbidden ? a + b : kForbidden; }
+namespace oneflow {
 
 // Row-major over the values of its variables, the last one fastest.
 struct CostTable {
@@ -72,8 +67,10 @@ struct Choices {
 // mini-buckets, and the variable is eliminated from each of them separately. That gives a lower
 // bound, and an assignment that descent (choice_descent.h) then improves.
 //
-// Eliminate does without the descent. Its assignment is optimal if `proved()`.
-Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells);
+// Eliminate does without the descent. Its assignment is optimal if `proved()`. If it is not, four
+// times as many cells are tried, in at most `rounds` rounds: the result is the cheapest assignment
+// of all rounds, the first of equals, and their largest bound.
+Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds = 1);
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells = int64_t{1} << 21);
 
 }  // namespace oneflow

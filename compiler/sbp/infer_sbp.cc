@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,15 +47,13 @@ bool FewEnoughCombinations(const ChoiceSpace& space) {
 // Eliminates with larger and larger tables until the result is proved. The fewer axes, the larger
 // the tables may get.
 Choices EliminateFurther(const ChoiceNetwork& network, size_t axes) {
-  Choices best = Eliminate(network, kJointCells);
-  const int64_t most = kJointCells * (axes == 2 ? 16 : axes == 3 ? 4 : 1);
-  for (int64_t cells = 4 * kJointCells; !best.proved() && cells <= most; cells *= 4) {
-    Choices next = Eliminate(network, cells);
-    const Cost bound = std::max(best.bound, next.bound);
-    if (next.cost < best.cost) best = std::move(next);
-    best.bound = bound;
-  }
-  return best;
+  return Eliminate(network, kJointCells, axes == 2 ? 3 : axes == 3 ? 2 : 1);
+}
+
+// `search`, unless its result for the network is known.
+Choices Search(const ChoiceNetwork& network, const std::vector<int>& how, const SbpOptions& options,
+               const std::function<Choices()>& search) {
+  return options.known_choices ? options.known_choices->Find(network, how, search) : search();
 }
 
 // The choice on all axes at once; nullopt if there is only one axis, or too many combinations.
@@ -66,7 +65,8 @@ std::optional<JointChoice> ChooseTogether(const Graph& graph, const SbpOptions& 
   // The search axis by axis finds the same error and names the axis.
   if (!space.ok() || !FewEnoughCombinations(*space)) return std::nullopt;
   SbpCosts costs = SbpNetwork(MakeProblem(graph, replicated, options, *space));
-  Choices best = EliminateFurther(costs.network, axes.size());
+  Choices best = Search(costs.network, {static_cast<int>(axes.size())}, options,
+                        [&] { return EliminateFurther(costs.network, axes.size()); });
   return JointChoice{*std::move(space), std::move(costs), std::move(best)};
 }
 
@@ -77,7 +77,7 @@ absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options,
     ASSIGN_OR_RETURN(const ChoiceSpace space, ChoiceSpace::Make(*graph, *choice, options, {axis}));
     const SbpProblem problem = MakeProblem(*graph, *choice, options, space);
     const SbpCosts costs = SbpNetwork(problem);
-    const Choices best = Solve(costs.network);
+    const Choices best = Search(costs.network, {1}, options, [&] { return Solve(costs.network); });
     Store(problem, best.assignment, graph, choice);
     AddNotes(*graph, axis, choice);
     choice->notes.push_back("axis " + graph->mesh.axes[axis].name + ": " +
@@ -109,10 +109,16 @@ absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& given) {
     Graph one_by_one = *graph;
     SbpChoice chosen = replicated;
     RETURN_IF_ERROR(ChooseEach(axes, options, &one_by_one, &chosen));
-    Descend(joint->costs.network,
-            {joint->best.assignment,
-             ExtendAssignment(joint->costs.network, FindAssignment(problem, one_by_one, chosen))},
-            &joint->best);
+    const ChoiceNetwork& network = joint->costs.network;
+    const std::vector<int> start =
+        ExtendAssignment(network, FindAssignment(problem, one_by_one, chosen));
+    std::vector<int> how = {static_cast<int>(axes.size())};
+    how.insert(how.end(), start.begin(), start.end());
+    joint->best = Search(network, how, options, [&] {
+      Choices best = joint->best;
+      Descend(network, {best.assignment, start}, &best);
+      return best;
+    });
   }
   Store(problem, joint->best.assignment, graph, &choice);
   for (const int axis : axes) AddNotes(*graph, axis, &choice);

@@ -20,11 +20,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "compiler/sbp/gradient_mirror.h"
+#include "compiler/sbp/known_choices.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/cluster.pb.h"
 
@@ -43,6 +45,8 @@ struct SbpOptions {
   // there is sequence parallelism wherever it is cheapest.
   bool split_positions = false;
   FixedRows fixed = {};
+  // Searches that were made before are not made again, with equal results; null: all are made.
+  std::shared_ptr<KnownChoices> known_choices = nullptr;
 };
 
 // The part of the choice that tensors do not hold. `op_inputs[op][i]` is the nd-SBP that the chosen

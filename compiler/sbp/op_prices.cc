@@ -144,6 +144,11 @@ void OpPrices::AddSizes(int group, const Work& work, std::vector<double>* key) c
 }
 
 const std::vector<double>& OpPrices::Seconds(OpId id) {
+  if (of_op_[id] == nullptr) of_op_[id] = &FindSeconds(id);
+  return *of_op_[id];
+}
+
+const std::vector<double>& OpPrices::FindSeconds(OpId id) {
   const int group = space_.GroupIndex(id), axes = static_cast<int>(space_.axes().size());
   const Work work = MakeWork(id);
   std::vector<double> key = {work.call.flops, static_cast<double>(work.call.dtype)};

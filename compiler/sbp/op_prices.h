@@ -25,7 +25,8 @@ class OpPrices {
         previous_(previous),
         options_(options),
         space_(space),
-        cost_(options.cluster.device()) {}
+        cost_(options.cluster.device()),
+        of_op_(graph.ops.size(), nullptr) {}
 
   // The seconds of one firing for each combination of the op's group, the last axis fastest: those
   // of a call of its kernel (kernel_cost.h), as actor_cost.h prices it. A partial value has the
@@ -58,6 +59,7 @@ class OpPrices {
   double SecondsWith(const Work& work, const std::vector<int>& combination) const;
   // The largest pieces with this combination.
   LocalOp LocalWork(const Work& work, const std::vector<int>& combination) const;
+  const std::vector<double>& FindSeconds(OpId op);
   void AddSizes(int group, const Work& work, std::vector<double>* key) const;
 
   const Graph& graph_;
@@ -66,6 +68,7 @@ class OpPrices {
   const ChoiceSpace& space_;
   const KernelCost cost_;
   std::map<std::pair<std::string, std::vector<double>>, std::vector<double>> known_;
+  std::vector<const std::vector<double>*> of_op_;  // in known_; null: not asked for yet
 };
 
 }  // namespace oneflow

@@ -14,6 +14,7 @@ namespace {
 struct Example {
   PlanBuilder b{{{"data", 2}}};
   std::vector<int> gathers, gathered, kernels;
+  std::vector<std::vector<int>> uses;  // of actors; empty: each gather is one
 
   int Gather(const std::vector<PlanBuilder::In>& after = {}) {
     const std::string name = absl::StrCat("g", gathers.size());
@@ -38,7 +39,10 @@ struct Example {
     Lowered lowered{
         b.program(),
         {{Lane::kCompute, {Part::kForward, chunk}}, {Lane::kGather, {Part::kForward, chunk}}}};
-    for (const int gather : gathers) lowered.gather_uses.push_back({gather});
+    lowered.gather_uses = uses;
+    if (uses.empty()) {
+      for (const int gather : gathers) lowered.gather_uses.push_back({gather});
+    }
     AddPrefetch(ahead, &lowered);
     const proto::Program& program = lowered.program;
     if (order != nullptr) {
@@ -99,6 +103,22 @@ TEST_CASE("what is read until behind the use that would wait for it has no place
   for (int i = 0; i < 3; ++i) e.Kernel({e.Gather()});
   e.Kernel({tied});
   CHECK(e.Credits(1) == "g1<-k2-1 g2<-k3-1 g3<-k1");
+}
+
+// Compute may be in another order than when the cast was given to a use.
+TEST_CASE("a use whose cast another one reads stays before that one") {
+  Example e;
+  const int narrow = e.b.Register("narrow");
+  const int cast = e.b.Actor("cast", 0, {}, {narrow});
+  const int with_cast = e.Gather({{narrow}}), other = e.Gather({{narrow}});
+  e.Kernel({e.Gather()});
+  e.Kernel({other});
+  e.Kernel({with_cast});
+  e.uses = {{cast, e.gathers[0]}, {e.gathers[1]}, {e.gathers[2]}};
+  e.gathers.insert(e.gathers.begin(), cast);
+  std::string order;
+  e.Credits(1, &order);
+  CHECK(order == "g2castg0g1");
 }
 
 TEST_CASE("a chunk has fewer places than uses, so that its gathers do not end before it begins") {

@@ -35,6 +35,7 @@ class TaskUses {
       for (const int actor : actors) AddReaders(actor, &use);
       uses_.push_back(std::move(use));
     }
+    KeepBeforeReaders();
     std::stable_sort(uses_.begin(), uses_.end(),
                      [](const Use& a, const Use& b) { return a.first < b.first; });
   }
@@ -72,6 +73,23 @@ class TaskUses {
   }
 
  private:
+  // A use whose cast another use reads stays before that one.
+  void KeepBeforeReaders() {
+    std::map<int, size_t> use_of;  // by actor
+    for (size_t k = uses_.size(); k-- > 0;) {
+      Use& use = uses_[k];
+      for (const int actor : use.actors) {
+        use_of[actor] = k;
+        for (const int output : program_.actor(actor).output()) {
+          for (const int reader : readers_[output]) {
+            const auto found = use_of.find(reader);
+            if (found != use_of.end()) use.first = std::min(use.first, uses_[found->second].first);
+          }
+        }
+      }
+    }
+  }
+
   void AddReaders(int actor, Use* use) const {
     for (const int output : program_.actor(actor).output()) {
       for (const int reader : readers_[output]) AddReader(reader, use);

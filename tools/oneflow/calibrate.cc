@@ -19,6 +19,7 @@
 #include "tools/measure/calibrate.h"
 #include "tools/measure/calibrate_gpus.h"
 #include "tools/oneflow/backend_flags.h"
+#include "tools/oneflow/device_range.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/verb.h"
@@ -128,11 +129,12 @@ absl::Status TryPath(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> DevicesFromFlags(int threads) {
-  const int most = std::max(1, Cores() / threads);
-  if (FLAGS_devices <= most) return FLAGS_devices > 0 ? FLAGS_devices : most;
-  return InputError(absl::StrCat("--devices=", FLAGS_devices), "do not fit this machine",
-                    absl::StrCat("of ", threads, " threads each there is room for 1 to ", most));
+// --devices, or `most` where it is not given. An error where it is more: `hint` says what there is.
+absl::StatusOr<int> DevicesFromFlags(int most, const std::string& hint) {
+  if (FLAGS_devices.empty()) return most;
+  ASSIGN_OR_RETURN(const int64_t devices, ParseDevices(FLAGS_devices));
+  if (devices <= most) return static_cast<int>(devices);
+  return InputError(absl::StrCat("--devices=", FLAGS_devices), "do not fit this machine", hint);
 }
 
 void Progress(int number, int of, const std::string& what) {
@@ -142,7 +144,11 @@ void Progress(int number, int of, const std::string& what) {
 absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
   CalibrateOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(options.devices, DevicesFromFlags(options.threads));
+  const int most = std::max(1, Cores() / options.threads);
+  ASSIGN_OR_RETURN(
+      options.devices,
+      DevicesFromFlags(most, absl::StrCat("of ", options.threads,
+                                          " threads each there is room for 1 to ", most)));
   if (args.Given("processes")) {
     if (options.devices % FLAGS_processes != 0) {
       return InputError(absl::StrCat("--processes=", FLAGS_processes),
@@ -165,9 +171,7 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
 absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
   int gpus = 0;
   while (backend.facts_of(gpus).ok()) ++gpus;
-  if (FLAGS_devices <= gpus) return FLAGS_devices > 0 ? FLAGS_devices : gpus;
-  return InputError(absl::StrCat("--devices=", FLAGS_devices), "do not fit this machine",
-                    absl::StrCat("it has 1 to ", gpus, " GPUs"));
+  return DevicesFromFlags(gpus, absl::StrCat("it has 1 to ", gpus, " GPUs"));
 }
 
 absl::StatusOr<proto::Cluster> CalibrateCuda() {

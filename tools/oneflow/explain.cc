@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/simulate/process_traffic.h"
-#include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -14,35 +13,21 @@
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/boxing_text.h"
-#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
 #include "oneflow_core/verify/verify_plan.h"
-#include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/headline.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/model_memory.h"
 #include "tools/oneflow/precision.h"
+#include "tools/oneflow/simulated_page.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
 namespace {
-
-// The plan simulated on --cluster, as one page.
-absl::StatusOr<std::string> MakePage(const Arguments& args, const proto::Plan& plan) {
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
-  ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(args)));
-  SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  summary.compared = FindCompared(cluster);
-  ASSIGN_OR_RETURN(summary.rates,
-                   FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
-  summary.sharing = FindCoreSharing(cluster, plan);
-  return ExplainPage(plan, DescribeProof(plan), summary);
-}
 
 // The bytes that a step of --program sends between --processes; empty if none are given.
 absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Arguments& args,
@@ -113,7 +98,8 @@ absl::Status Explain(const Arguments& args) {
                            LargestRegisters(plan, stage.stage(), stage.kind()), "\n");
     }
   } else if (format == "html") {
-    ASSIGN_OR_RETURN(text, MakePage(args, plan));
+    ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
+    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   } else {
     text = HeadlineText(MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan))) +
            "\n" + (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "actor_runtime/simulate/simulate_on.h"
+#include "compiler/sbp/known_choices.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/offload.h"
@@ -167,7 +169,9 @@ std::string TryChange(const Change& change, const GraphSource& source, CompileOp
 }  // namespace
 
 absl::Status WithFlagsThatFit(const absl::Status& refused, const GraphSource& source,
-                              const CompileOptions& given) {
+                              const CompileOptions& options) {
+  CompileOptions given = options;
+  if (!given.known_choices) given.known_choices = std::make_shared<KnownChoices>();
   const std::vector<Change> changes = ListChanges(source, given);
   std::string lines;
   for (const Change& change : changes) lines += TryChange(change, source, given);

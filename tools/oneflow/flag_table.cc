@@ -53,9 +53,10 @@ constexpr OfVerb kOfVerbs[] = {
 #undef FLAG_OF
 };
 
-constexpr std::string_view kVerbNames[] = {
-    "model", "compile",   "explain", "verify", "run",    "data", "train",  "generate", "simulate",
-    "diff",  "calibrate", "devices", "submit", "status", "logs", "cancel", "import",   "export"};
+constexpr std::string_view kVerbNames[] = {"model",     "compile", "explain",  "verify",   "run",
+                                           "data",      "train",   "generate", "simulate", "diff",
+                                           "calibrate", "devices", "submit",   "status",   "logs",
+                                           "cancel",    "import",  "export",   "search"};
 
 // By verb and name, with what differs for the verb.
 const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {
@@ -132,6 +133,7 @@ std::string_view GroupTitle(FlagGroup group) {
     case kMemoryGroup: return "memory";
     case kOptimizerGroup: return "optimizer";
     case kSamplingGroup: return "sampling";
+    case kSearchGroup: return "search";
     case kRunGroup: return "run";
     case kDataGroup: return "data and output";
     case kProcessesGroup: return "processes";

@@ -22,9 +22,10 @@ struct Least {
 };
 
 constexpr Least kLeast[] = {
-    {"attempt", 1},   {"checkpoint_every", 1}, {"chunks", 1},        {"cpus_per_process", 1},
-    {"devices", 1},   {"eval_every", 1},       {"keep", 1},          {"process", 0},
-    {"processes", 1}, {"process_index", 0},    {"steps_a_round", 1}, {"threads", 1},
+    {"attempt", 1},          {"checkpoint_every", 1}, {"chunks", 1},
+    {"cpus_per_process", 1}, {"eval_every", 1},       {"keep", 1},
+    {"process", 0},          {"processes", 1},        {"process_index", 0},
+    {"steps_a_round", 1},    {"threads", 1},          {"top", 1},
 };
 
 gflags::CommandLineFlagInfo FindInfo(const FlagRow& row) {

@@ -355,16 +355,18 @@ struct ToCompile {
 absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
   ToCompile result;
-  auto& [source, options] = result;
-  ASSIGN_OR_RETURN(source, ReadGraphFile(path));
-  const proto::Graph& graph = source.graph;
-  if (args.Given("mesh") || !graph.has_mesh()) {
-    ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
-  } else {
-    ASSIGN_OR_RETURN(options.mesh, MeshFromProto(graph.mesh()));
-  }
-  WarnOfAxes(graph, options.mesh);
-  WarnOfIdleFlags(args, options.mesh, graph);
+  ASSIGN_OR_RETURN(result.source, ReadGraphFile(path));
+  const proto::Graph& graph = result.source.graph;
+  const bool given = args.Given("mesh") || !graph.has_mesh();
+  ASSIGN_OR_RETURN(const Mesh mesh, given ? ParseMesh(FLAGS_mesh) : MeshFromProto(graph.mesh()));
+  WarnOfAxes(graph, mesh);
+  WarnOfIdleFlags(args, mesh, graph);
+  ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
+  return result;
+}
+
+absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh) {
+  CompileOptions options{.mesh = mesh};
   ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
   ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
   options.fill_memory = FLAGS_fill_memory;
@@ -382,7 +384,7 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   options.context_pieces = FLAGS_context_pieces;
   ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
-  return result;
+  return options;
 }
 
 absl::StatusOr<std::string> GraphFileFromFlags() {

@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/simd/isa.h"
+#include "compiler/compile.h"
+#include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/verify/read_plan.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -27,6 +29,10 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
 // --graph compiled for --mesh, --batch, --micro_batches, --schedule, --precision, --memory and
 // the optimizer's flags.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
+
+// All options of compile that flags say, for this mesh: those of the verb, and of other flags their
+// defaults.
+absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh);
 
 // The file of --graph, or the graph of the checkpoint of --init_from, where only that is given.
 absl::StatusOr<std::string> GraphFileFromFlags();

@@ -9,12 +9,13 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flag_value.h"
 #include "tools/oneflow/foreign_flags.h"
+#include "tools/oneflow/searched_flags.h"
 #include "tools/oneflow/stray_word.h"
 
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kMayRepeat[] = {"feed", "fetch", "stop", "sbatch_option"};
+constexpr std::string_view kMayRepeat[] = {"feed", "fetch", "stop", "sbatch_option", "fix"};
 
 bool MayRepeat(std::string_view flag) {
   return std::find(std::begin(kMayRepeat), std::end(kMayRepeat), flag) != std::end(kMayRepeat);
@@ -54,6 +55,10 @@ absl::Status NoSuchFlag(const Verb& verb, const std::string& name) {
   const std::string who = absl::StrCat("`oneflow ", std::string(verb.name()), "`");
   const std::string meant(FlagMeantBy(name));
   const std::string ours = meant.empty() ? name : meant;
+  if (const std::string advice = AdviceOnSearched(ours);
+      verb.id == verbs::kSearch && !advice.empty()) {
+    return InputError("--" + ours, "is not given to `oneflow search`", advice);
+  }
   if (const std::string list = VerbsWith(ours); !list.empty()) {
     return InputError("--" + name,
                       absl::StrCat(who, " has no such flag",

@@ -41,6 +41,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
 // The verbs, each defined in the file of its name.
 Verb ModelVerb();
 Verb CompileVerb();
+Verb SearchVerb();
 Verb ExplainVerb();
 Verb VerifyVerb();
 Verb RunVerb();

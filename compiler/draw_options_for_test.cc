@@ -1,0 +1,213 @@
+#include "compiler/draw_options_for_test.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/tensor/mesh.h"
+
+namespace oneflow {
+namespace {
+
+template <typename T>
+void AddFlag(const char* name, const T& value, std::string* text) {
+  absl::StrAppend(text, " --", name, "=", value);
+}
+
+void AddSwitch(const char* name, bool on, std::string* text) {
+  if (on) absl::StrAppend(text, " --", name);
+}
+
+// Devices over which the batch is split.
+int64_t BatchParts(const Mesh& mesh) {
+  int64_t parts = 1;
+  for (const Mesh::Axis& axis : mesh.axes) {
+    const bool splits = absl::StartsWith(axis.name, "data") || axis.name == "expert";
+    if (splits) parts *= axis.size;
+  }
+  return parts;
+}
+
+}  // namespace
+
+OptionDraws::OptionDraws(unsigned seed, proto::Cluster cluster)
+    : random_(seed), cluster_(std::move(cluster)) {}
+
+DrawnCompile OptionDraws::Draw() {
+  DrawnCompile drawn;
+  drawn.options.cluster = cluster_;
+  drawn.options.device_kind = proto::CUDA;
+  drawn.mixture = One<int>({0, 0, 0, 0, 1}) == 1;
+  drawn.layers = One<int>({1, 2, 2, 3, 3});
+  DrawAxes(&drawn);
+  DrawModel(&drawn);
+  DrawSizes(&drawn);
+  DrawStages(&drawn);
+  Redraw(&drawn);
+  return drawn;
+}
+
+void OptionDraws::Redraw(DrawnCompile* drawn) {
+  drawn->text = absl::StrCat(drawn->model_text, " --out=g && oneflow compile --graph=g --out=p",
+                             " --device=cuda", drawn->sizes_text);
+  if (!drawn->mixture) DrawStages(drawn);
+  AddFlag("mesh", ToString(drawn->options.mesh), &drawn->text);
+  DrawSchedule(drawn);
+  DrawSharding(drawn);
+}
+
+// More than two axes take long to compile.
+void OptionDraws::DrawAxes(DrawnCompile* drawn) {
+  const auto mesh =
+      drawn->mixture ? One<std::string>({"expert=2", "data=2,expert=2", "data=2,tensor=2",
+                                         "expert=2,tensor=2", "expert=2,context=2"})
+                     : One<std::string>({"1", "data=4", "data=2x2", "tensor=2", "data=2,tensor=2",
+                                         "data=2,tensor=4", "data=4,tensor=2", "data=4,tensor=4",
+                                         "data=4,tensor=4", "data=2x2,tensor=2", "data=2,context=2",
+                                         "tensor=2,context=2"});
+  drawn->options.mesh = ParseMesh(mesh).value();
+}
+
+void OptionDraws::DrawStages(DrawnCompile* drawn) {
+  std::vector<Mesh::Axis>& axes = drawn->options.mesh.axes;
+  std::erase_if(axes, [](const Mesh::Axis& axis) { return axis.name == "pipe"; });
+  const int stages = std::min(drawn->layers, One<int>({1, 2, 2, 3}));
+  if (stages > 1) {
+    const auto at = static_cast<int64_t>(random_() % (axes.size() + 1));
+    axes.insert(axes.begin() + at, {"pipe", stages});
+  }
+}
+
+void OptionDraws::DrawModel(DrawnCompile* drawn) {
+  std::string* text = &drawn->model_text;
+  const int64_t hidden = One<int64_t>({32, 64, 256}), sequence = One<int64_t>({16, 128, 1024}),
+                vocab = One<int64_t>({64, 1000, 50257});
+  const bool context = drawn->options.mesh.FindAxis("context") >= 0;
+  const bool tied = One<int>({0, 1}) == 1, llama = drawn->mixture || One<int>({0, 0, 1}) == 1;
+  *text = llama ? "oneflow model llama" : "oneflow model gpt";
+  AddFlag("layers", drawn->layers, text), AddFlag("heads", 4, text),
+      AddFlag("hidden", hidden, text);
+  AddFlag("sequence", sequence, text), AddFlag("vocab", vocab, text);
+  AddFlag("tied", tied ? "true" : "false", text);
+  if (!llama) {
+    GptConfig config{.layers = drawn->layers,
+                     .heads = 4,
+                     .hidden = hidden,
+                     .sequence = sequence,
+                     .vocab = vocab,
+                     .tied = tied};
+    config.bias = One<int>({0, 1}) == 1;
+    config.dropout = One<double>({0, 0.1});
+    // Unfused attention needs all positions.
+    config.fused_attention = context || One<int>({0, 1, 1}) == 1;
+    AddFlag("bias", config.bias ? "true" : "false", text);
+    AddFlag("dropout", config.dropout, text);
+    AddFlag("attention", config.fused_attention ? "fused" : "unfused", text);
+    drawn->graph = BuildGpt(config);
+    return;
+  }
+  LlamaConfig config{.layers = drawn->layers,
+                     .hidden = hidden,
+                     .inner = 2 * hidden,
+                     .heads = 4,
+                     .groups = 4,
+                     .head_dim = hidden / 4,
+                     .sequence = sequence,
+                     .vocab = vocab,
+                     .tied = tied};
+  AddFlag("inner", config.inner, text), AddFlag("head_dim", config.head_dim, text);
+  if (drawn->mixture) {
+    config.experts = 4;
+    config.shared = One<int64_t>({0, 32});
+    config.bias_rate = One<double>({0, 0.001});
+    AddFlag("experts", config.experts, text);
+    AddFlag("shared", config.shared, text);
+    AddFlag("bias_rate", config.bias_rate, text);
+    if (context) {  // Two devices have two pieces each.
+      config.run = sequence / 4;
+      AddFlag("run", config.run, text);
+    }
+  }
+  drawn->graph = BuildLlama(config);
+}
+
+void OptionDraws::DrawSizes(DrawnCompile* drawn) {
+  std::string* text = &drawn->sizes_text;
+  CompileOptions& options = drawn->options;
+  proto::Train& train = options.train;
+  train.set_micro_batches(One<int64_t>({1, 2, 4, 6, 6, 8, 12, 16}));
+  train.set_batch(train.micro_batches() * BatchParts(options.mesh) *
+                  One<int64_t>({1, 1, 2, 3, 8, 24}));
+  if (One<int>({0, 1, 1}) == 1) train.set_precision(proto::BF16);
+  if (train.precision() == proto::BF16 && One<int>({0, 1}) == 1) train.set_residual(proto::BF16);
+  train.set_loss_pieces(One<int64_t>({0, 0, 2, -1}));
+  proto::Optimizer& optimizer = *train.mutable_optimizer();
+  optimizer.set_learning_rate(3e-4);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_epsilon(1e-8);
+  optimizer.set_weight_decay(0.1);
+  optimizer.set_clip(1);
+  options.split_positions = One<int>({0, 1}) == 1;
+  options.context_pieces = One<int>({1, 1, 2});
+  options.keep_axis_order = One<int>({0, 1, 1}) == 1;
+  AddFlag("batch", train.batch(), text), AddFlag("micro_batches", train.micro_batches(), text);
+  AddFlag("precision", train.precision() == proto::BF16 ? "bf16" : "f32", text);
+  AddFlag("residual", train.residual() == proto::BF16 ? "bf16" : "f32", text);
+  AddFlag("loss_pieces", train.loss_pieces() < 0 ? "auto" : absl::StrCat(train.loss_pieces()),
+          text);
+  AddFlag("context_pieces", options.context_pieces, text);
+  AddSwitch("sequence_parallel", options.split_positions, text);
+  AddSwitch("keep_axis_order", options.keep_axis_order, text);
+}
+
+void OptionDraws::DrawSchedule(DrawnCompile* drawn) {
+  std::string* text = &drawn->text;
+  CompileOptions& options = drawn->options;
+  proto::Train& train = options.train;
+  const int stages = options.mesh.stages();
+  train.set_schedule(One<std::string>({"1f1b", "interleaved", "zero_bubble", "gpipe"}));
+  const bool interleaves = train.micro_batches() % stages == 0 && drawn->layers >= 2 * stages;
+  if (train.schedule() == "interleaved" && !interleaves) train.set_schedule("1f1b");
+  train.set_chunks(train.schedule() == "interleaved" ? 2 : 0);
+  train.set_recompute(
+      One<std::string>({"none", "full", "selective", "attention", "full,gather", "full:1,selective",
+                        "full:1,none:1,attention,gather", "selective:1"}));
+  options.overlap = One<std::optional<bool>>({std::nullopt, std::nullopt, std::nullopt, false});
+  options.bucket_bytes = One<int64_t>({kBucketBytes, kBucketBytes, 5000});
+  AddFlag("schedule", train.schedule(), text);
+  if (train.chunks() > 0) AddFlag("chunks", train.chunks(), text);
+  AddFlag("recompute", train.recompute(), text);
+  AddFlag("overlap", options.overlap ? "false" : "auto", text);
+  AddFlag("bucket_bytes", options.bucket_bytes, text);
+}
+
+void OptionDraws::DrawSharding(DrawnCompile* drawn) {
+  std::string* text = &drawn->text;
+  CompileOptions& options = drawn->options;
+  auto shard = One<std::string>({"none", "states", "gradients", "weights", "weights", "weights"});
+  if (options.mesh.FindAxis("data.1") >= 0 && One<int>({0, 1}) == 1) {
+    shard = One<std::string>({"states:data,gradients:data.1,weights:data.1",
+                              "states:data.1,gradients:data.1,weights:data.1"});
+  }
+  auto gather = One<std::string>({"each_use", "each_use", "each_micro_batch", "once"});
+  // Else most are refused.
+  const bool shares = options.mesh.stages() == 1 && options.train.schedule() == "1f1b";
+  if (gather == "each_micro_batch" && !shares && One<int>({0, 0, 0, 1}) == 0) gather = "each_use";
+  const auto reduce = One<std::string>({"once", "once", "each_micro_batch"});
+  options.shard = ParseSharding("--shard=", shard).value();
+  options.shard.gather = ParseGather("--gather=", gather).value();
+  options.shard.reduced = ParseReduce("--reduce=", reduce).value();
+  options.prefetch = One<std::optional<int>>({std::nullopt, 0, 1, 1, 2, 2, 3});
+  AddFlag("shard", shard, text), AddFlag("gather", gather, text), AddFlag("reduce", reduce, text);
+  AddFlag("prefetch", options.prefetch ? absl::StrCat(*options.prefetch) : "auto", text);
+}
+
+}  // namespace oneflow

@@ -1,0 +1,68 @@
+// Draws of what a user may compile: a small model, a mesh, and options of training. Not every draw
+// can be compiled: a few are input errors, such as --gather=each_micro_batch with several
+// micro-batches in flight.
+//
+//   OptionDraws draws(/*seed=*/7, cluster);
+//   DrawnCompile drawn = draws.Draw();
+//   INFO(drawn.text);
+//   const absl::StatusOr<proto::Plan> plan = Compile(drawn.graph, "drawn", drawn.options);
+//
+// Most of the time of compile goes into the choice of layouts. They do not depend on what Redraw
+// draws, so more draws of one model take little time where the graph states its layouts:
+//
+//   drawn.options.state_layouts = true;  // before Compile
+//   drawn.graph = plan->graph();
+//   draws.Redraw(&drawn);
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "proto/cluster.pb.h"
+#include "proto/graph.pb.h"
+
+namespace oneflow {
+
+struct DrawnCompile {
+  proto::Graph graph;
+  CompileOptions options;
+  std::string text;  // the two command lines that do the same, but for --cluster and --memory
+  int layers = 0;
+  bool mixture = false;                // of experts
+  std::string model_text, sizes_text;  // parts of `text`, which Redraw keeps
+};
+
+// The same seed and cluster, and the same calls, give the same draws.
+class OptionDraws {
+ public:
+  // Plans are for GPUs. The cluster's memory is kept: without one, every plan fits.
+  OptionDraws(unsigned seed, proto::Cluster cluster);
+
+  // A mesh of 1 to 48 devices over pipe, data, tensor and context, and expert for models with
+  // experts; GPT, Llama and mixtures of experts of one to three layers.
+  DrawnCompile Draw();
+
+  // Draws again what decides only when and where the same is computed: stages, schedule, recompute,
+  // overlap, buckets, what is split over data axes, and gathers ahead. A mixture keeps its stages:
+  // its graph has ops for each of them, and so have its layouts.
+  void Redraw(DrawnCompile* drawn);
+
+ private:
+  template <typename T>
+  T One(const std::vector<T>& of) {
+    return of[random_() % of.size()];
+  }
+  void DrawAxes(DrawnCompile* drawn);
+  void DrawModel(DrawnCompile* drawn);
+  void DrawSizes(DrawnCompile* drawn);
+  void DrawStages(DrawnCompile* drawn);
+  void DrawSchedule(DrawnCompile* drawn);
+  void DrawSharding(DrawnCompile* drawn);
+
+  std::mt19937 random_;
+  const proto::Cluster cluster_;
+};
+
+}  // namespace oneflow

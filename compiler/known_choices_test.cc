@@ -1,0 +1,56 @@
+// A search of plans compiles a graph many times: what it spares, and that plans are the same.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "compiler/sbp/known_choices.h"
+#include "oneflow_core/model/gpt.h"
+
+namespace oneflow {
+namespace {
+
+proto::Graph SmallGpt() {
+  GptConfig config;
+  config.layers = 2;
+  config.heads = 4;
+  config.hidden = 32;
+  config.sequence = 16;
+  config.vocab = 64;
+  return BuildGpt(config);
+}
+
+CompileOptions UsualOptions() {
+  CompileOptions options;
+  options.mesh = *ParseMesh("pipe=2,data=2,tensor=2");
+  options.train.set_batch(8);
+  options.train.set_micro_batches(4);
+  options.train.set_schedule("1f1b");
+  return options;
+}
+
+TEST_CASE("known choices: other schedules and recompute search no layouts again") {
+  CompileOptions options = UsualOptions();
+  options.known_choices = std::make_shared<KnownChoices>();
+  REQUIRE(Compile(SmallGpt(), "gpt", options).ok());
+  const int64_t searches = options.known_choices->misses();
+  CHECK(searches > 0);
+  std::vector<CompileOptions> others(4, options);
+  others[0].train.set_schedule("gpipe");
+  others[1].train.set_recompute("full");
+  others[2].train.set_recompute("attention");
+  others[3].shard.states = {"data"};  // other prices, so another network
+  for (CompileOptions& other : others) {
+    const int64_t hits = options.known_choices->hits();
+    const auto with = Compile(SmallGpt(), "gpt", other);
+    INFO(with.status().ToString());
+    REQUIRE(with.ok());
+    CHECK(options.known_choices->hits() > hits);
+    if (other.shard.states.empty()) CHECK(options.known_choices->misses() == searches);
+    other.known_choices = nullptr;
+    CHECK(Compile(SmallGpt(), "gpt", other)->fingerprint() == with->fingerprint());
+  }
+}
+
+}  // namespace
+}  // namespace oneflow

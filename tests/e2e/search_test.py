@@ -1,0 +1,228 @@
+"""oneflow search: the best plan, as flags that `oneflow compile` takes and as a file; and what is refused."""
+import json
+import os
+import re
+import shlex
+import tempfile
+import unittest
+
+from tests.e2e.cli import run
+
+CLUSTER = """name: "two nodes"
+device { kind: CPU peak_flops: 1e11 memory_bandwidth: 1e10 kernel_threads: 1 memory_bytes: 100000000 }
+level { name: "process" size: 2 latency: 1e-6 bandwidth: 1e10 }
+level { name: "host" latency: 1e-5 bandwidth: 1e9 }
+"""
+SMALL = ["search", "--graph=gpt.textproto", "--devices=2", "--batch=4", "--cluster=cluster.textproto"]
+
+
+class SearchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=64", "--out=gpt.textproto", cwd=cls.dir)
+        with open(cls.dir + "/cluster.textproto", "w", encoding="utf-8") as file:
+            file.write(CLUSTER)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def search(self, *flags):
+        return run(*SMALL, *flags, cwd=self.dir)[0]
+
+    def json(self, *flags):
+        return json.loads(self.search("--format=json", *flags))
+
+    def bytes_of(self, name):
+        with open(os.path.join(self.dir, name), "rb") as file:
+            return file.read()
+
+    def refuse(self, words, *flags, command=SMALL):
+        error = run(*command, *flags, cwd=self.dir, code=2)[1]
+        self.assertIn("oneflow: error: ", error)
+        for word in words:
+            self.assertIn(word, error)
+
+    def test_the_flags_of_the_best_compile_to_its_plan(self):
+        cases = [["--fix=context=1"], ["--fix=pipe=2,schedule=zero_bubble", "--precision=bf16"], ["--cluster=h100", "--fix=data=2,shard=weights"],
+                 ["--fix=tensor=2,sequence_parallel=true,recompute=full", "--loss_pieces=2"]]
+        for flags in cases:
+            with self.subTest(flags):
+                text = self.search(*flags, "--out=best.plan")
+                line = re.search(r"\n *1 .*\n +(--.*)\n", text)[1]
+                run("compile", *shlex.split(line), "--out=compiled.plan", cwd=self.dir)
+                self.assertEqual(self.bytes_of("best.plan"), self.bytes_of("compiled.plan"))
+
+    def test_a_name_with_a_blank_is_quoted(self):
+        os.makedirs(self.dir + "/my model", exist_ok=True)
+        with open(self.dir + "/my model/gpt's.textproto", "wb") as file:
+            file.write(self.bytes_of("gpt.textproto"))
+        found = self.json("--graph=my model/gpt's.textproto", "--fix=data=2,micro_batches=1", "--top=1")
+        run("compile", *shlex.split(found["plans"][0]["flags"]), "--out=x.plan", cwd=self.dir)
+
+    def test_text(self):
+        text = self.search("--fix=context=1,tensor=1", "--top=3")
+        for words in ["gpt on 2 devices of two nodes, 95.37 MiB each\n", "\nsearched: ", "\nfixed: context=1,tensor=1\n", "\nnot searched: gpipe",
+                      " families of plans", "plans of one letter of bits give the same bits",
+                      "(no run of this kind was compared)"]:
+            self.assertIn(words, text)
+        self.assertRegex(text, r"no plan of the space is more than [0-9.]+ % faster, by the simulator's prices")
+        self.assertEqual(len(re.findall(r"^ *[1-9] ", text, re.MULTILINE)), 3)
+
+    def test_json_has_the_same(self):
+        found = self.json("--fix=context=1,tensor=1", "--top=4")
+        self.assertEqual(found["model"], "gpt")
+        self.assertEqual(found["devices"], 2)
+        self.assertEqual(found["device_capacity_bytes"], 100000000)
+        self.assertTrue(found["complete"])
+        self.assertGreater(found["counts"]["families"], 5)
+        self.assertLessEqual(len(found["plans"]), 4)
+        steps = [plan["step_seconds"] for plan in found["plans"]]
+        self.assertEqual(steps, sorted(steps))
+        self.assertLessEqual(found["bound_seconds"], steps[0])
+        self.assertGreaterEqual(found["gap"], 0)
+        for plan in found["plans"]:
+            self.assertGreater(plan["bytes_a_device"], 0)
+            self.assertGreater(plan["tokens_a_second"], 0)
+            self.assertIn("--mesh=" + plan["mesh"], plan["flags"])
+        best = found["plans"][0]
+        run("compile", *shlex.split(best["flags"]), "--out=x.plan", cwd=self.dir)
+        simulated = json.loads(run("simulate", "--plan=x.plan", "--cluster=cluster.textproto", "--format=json", cwd=self.dir)[0])
+        self.assertAlmostEqual(simulated["step_seconds"], best["step_seconds"], delta=1e-9)
+
+    def test_fixes_hold(self):
+        for fix, holds in {"pipe=2": lambda plan: "pipe=2" in plan["mesh"], "schedule=gpipe": lambda plan: plan["schedule"] == "gpipe",
+                           "micro_batches=2,context=1,tensor=1": lambda plan: plan["micro_batches"] == 2,
+                           "recompute=full,context=1,tensor=1": lambda plan: plan["recompute"] == "full"}.items():
+            with self.subTest(fix):
+                plans = self.json("--fix=" + fix)["plans"]
+                self.assertTrue(plans)
+                self.assertTrue(all(map(holds, plans)))
+
+    def test_same_letters_of_bits_for_schedules_and_stages(self):
+        plans = self.json("--fix=pipe=2,micro_batches=2")["plans"]
+        self.assertGreater(len(plans), 1)
+        self.assertEqual({plan["bits"] for plan in plans}, {"A"})
+
+    def test_why_not(self):
+        text = self.search("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2")
+        self.assertIn("pipe=2", text.splitlines()[-2] + text.splitlines()[-1])
+        self.assertIn("why_not", self.json("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2"))
+
+    def test_gpus_of_the_cluster_are_the_devices(self):
+        found = self.json("--cluster=h100", "--fix=data=2,micro_batches=1")
+        self.assertIn("--device=cuda", found["plans"][0]["flags"])
+        self.assertNotIn("--device=cuda", self.json("--fix=data=2,micro_batches=1")["plans"][0]["flags"])
+        self.assertIn("--device=cpu", self.json("--cluster=h100", "--device=cpu", "--fix=data=2,micro_batches=1")["plans"][0]["flags"])
+
+    def test_nothing_fits(self):
+        self.refuse(["no plan that was tried fits 9.77 KiB", "nearest to it is a plan that needs ", "--mesh=", "use more devices"],
+                    "--memory=10000", "--fix=data=2,micro_batches=1")
+
+    def test_what_is_missing(self):
+        self.refuse(["--cluster: is missing", "--cluster=h100", "calibrate"], command=[flag for flag in SMALL if "cluster" not in flag])
+        self.refuse(["--devices: is missing"], command=[flag for flag in SMALL if "devices" not in flag])
+        self.refuse(["--graph: is missing", "oneflow model"], command=[flag for flag in SMALL if "graph" not in flag])
+
+    def test_flags_that_are_chosen(self):
+        for flag in ["micro_batches=2", "schedule=1f1b", "chunks=2", "recompute=full", "shard=weights", "offload=states", "stage_layers=1,1",
+                     "sequence_parallel=true", "extra_in_flight=1"]:
+            name = flag.split("=")[0]
+            self.refuse([f"--{name}: is not given to `oneflow search`; it is chosen; to fix it write --fix={name}=VALUE"], "--" + flag)
+        self.refuse(["--mesh: ", "--fix=pipe=2,tensor=4"], "--mesh=pipe=2")
+        self.refuse(["--fill_memory: ", "--fix=extra_in_flight=N"], "--fill_memory")
+        self.refuse(["--order: ", "`oneflow compile`"], "--order=order.textproto")
+        self.refuse(["--sync_every: ", "--batch"], "--sync_every=2")
+        self.refuse(["--experts: ", "--fix=expert=8"], "--experts=data.1")
+
+    def test_bad_values(self):
+        for flags, words in [
+                (["--devices=0"], ["--devices=0: is out of range"]), (["--devices=-8"], ["--devices=-8: is out of range; use 1 or more"]),
+                (["--devices=many"], ["is no whole number"]), (["--devices=2..4"], ["is a range, and one number is needed"]),
+                (["--devices=7", "--fix=tensor=2"], ["--devices=7: no mesh has so many devices", "tensor=2 is fixed", "use 4 or 8"]),
+                (["--batch=7", "--fix=data=2"], ["--batch=7: is divided evenly by no mesh", "use a multiple of 2"]),
+                (["--batch=0"], ["--batch=0: a step needs at least one sequence"]),
+                (["--fix=tensr=2"], ['--fix=tensr=2: "tensr" is nothing that the search chooses; did you mean tensor?']),
+                (["--fix=pipe=2,pipe=1"], ["--fix=pipe=1: contradicts an earlier --fix=pipe=2"]),
+                (["--fix=pipe=1,schedule=interleaved"], ["no plan on 2 devices has all of it; without schedule there are "]),
+                (["--fix=schedule=zb"], ["--fix=schedule=zb"]), (["--fix=expert=2"], ["no mixture of experts"]),
+                (["--why_not=pipe=two"], ["--why_not=pipe=two: ", "is no number"]),
+                (["--why_not=pipe=1", "--fix=pipe=2"], ["--why_not=pipe=1: contradicts"]),
+                (["--budget_seconds=0"], ["--budget_seconds=0: leaves no time"]), (["--budget_seconds=nan"], ["leaves no time"]),
+                (["--top=0"], ["--top=0: is out of range; use 1 or more"]), (["--top=100000"], ["use at most 1000"]),
+                (["--format=html"], ["use text, json"]), (["--cluster=h1000"], ["did you mean h100?"]),
+                (["--memory=big"], ["is not a size"]), (["--out=gpt.textproto"], ["is the file of --graph, too"])]:
+            with self.subTest(flags):
+                self.refuse(words, *flags)
+
+    def test_pareto_of_bytes(self):
+        found = json.loads(self.search("--pareto", "--fix=data=2,micro_batches=1,recompute=none", "--format=json"))
+        self.assertEqual(found["axis"], "bytes_a_device")
+        front = [point for point in found["points"] if point["on_front"]]
+        self.assertTrue(front)
+        self.assertEqual([point["bytes_a_device"] for point in front], sorted((p["bytes_a_device"] for p in front), reverse=True))
+        for i, point in enumerate(front[:2]):
+            run("compile", *shlex.split(point["flags"]), f"--out=point{i}.plan", cwd=self.dir)
+        self.assertEqual([search["memory"] for search in found["searches"]], [100000000, 75000000, 50000000, 37500000, 25000000])
+        self.assertIn("plans that are best by time of a step and bytes of a device", self.search("--pareto", "--fix=data=2,micro_batches=1,recompute=none"))
+
+    def test_pareto_of_devices_and_money(self):
+        flags = ["--pareto", "--devices=1..4", "--fix=tensor=1,context=1,micro_batches=1,shard=none,recompute=none,schedule=1f1b", "--format=json"]
+        self.assertEqual(json.loads(self.search(*flags))["axis"], "devices")
+        found = json.loads(self.search(*flags, "--price_per_device_hour=2"))
+        self.assertEqual(found["axis"], "cost_of_1e9_tokens")
+        self.assertEqual([search["devices"] for search in found["searches"]], [1, 2, 4])
+        for point in found["points"]:
+            self.assertAlmostEqual(point["cost_of_1e9_tokens"], point["devices"] * 2 / 3600 * 1e9 / point["tokens_a_second"])
+
+    def test_pareto_page(self):
+        said = self.search("--pareto", "--fix=data=2,micro_batches=1,recompute=none", "--format=html", "--out=front")
+        self.assertIn("front/index.html", said)
+        page = self.bytes_of("front/index.html").decode()
+        links = set(re.findall(r'href="([^"]+)"', page))
+        self.assertIn("plan-1.html", links)
+        for link in links:
+            self.assertIn(b"</html>", self.bytes_of("front/" + link))
+            run("verify", "--plan=front/" + link.replace(".html", ".plan"), cwd=self.dir)
+        self.assertNotIn("http", page)
+
+    def test_pareto_flags(self):
+        for flags, words in [(["--pareto", "--devices=2..7"], "is no range of doublings"), (["--pareto", "--out=x"], "--format=html"),
+                             (["--pareto", "--format=html"], "--out: is missing"), (["--pareto", "--why_not=pipe=2"], "leave one of the two out"),
+                             (["--price_per_device_hour=2"], "acts on nothing without --pareto"),
+                             (["--pareto", "--price_per_device_hour=-1"], "is no price"),
+                             (["--pareto", "--format=html", "--out=gpt.textproto/x"], "cannot be made")]:
+            with self.subTest(flags):
+                self.refuse([words], *flags)
+
+    def test_a_cluster_with_fewer_devices(self):
+        with open(self.dir + "/small.textproto", "w", encoding="utf-8") as file:
+            file.write(CLUSTER.replace("CPU", "CUDA").replace('name: "host"', 'name: "host" size: 2'))
+        self.refuse(["has 4 devices", "has 8"], "--cluster=small.textproto", "--devices=8")
+
+    def test_a_graph_without_blocks_or_loss(self):
+        with open(self.dir + "/flat.textproto", "w", encoding="utf-8") as file:
+            file.write('op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
+                       'op { name: "w" kind: "variable" shape { dim { size: 6 } dim { size: 8 } } }\n'
+                       'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n')
+        self.refuse(["flat.textproto: has no blocks", "`oneflow model`"], "--graph=flat.textproto")
+
+    def test_the_mesh_of_the_graph_is_not_used(self):
+        with open(self.dir + "/mesh.textproto", "wb") as file:
+            file.write(self.bytes_of("gpt.textproto") + b'mesh { axis { name: "data" size: 2 } }\n')
+        flags = ["--graph=mesh.textproto", "--devices=1", "--batch=1", "--top=1", "--out=best.plan"]
+        text, warning = run(*SMALL, *flags, cwd=self.dir)
+        self.assertIn("the mesh of mesh.textproto is not used", warning)
+        line = re.search(r"\n *1 .*\n +(--.*)\n", text)[1]
+        run("compile", *shlex.split(line), "--out=compiled.plan", cwd=self.dir)
+        self.assertEqual(self.bytes_of("best.plan"), self.bytes_of("compiled.plan"))
+
+    def test_the_time_ends(self):
+        done = run(*SMALL, "--budget_seconds=1e-9", cwd=self.dir, code=2)[1]
+        self.assertIn("the time ended before a plan was found; give a larger --budget_seconds", done)
+
+
+if __name__ == "__main__":
+    unittest.main()

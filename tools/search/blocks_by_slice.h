@@ -1,0 +1,17 @@
+// Where compile puts the blocks of a model.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/compile.h"
+#include "oneflow_core/graph/graph_proto.h"
+
+namespace oneflow {
+
+// The number of blocks of each slice along the pipe, stages times chunks. Errors: those of
+// AnnotateModel.
+absl::StatusOr<std::vector<int>> BlocksBySlice(const GraphSource& source,
+                                               const CompileOptions& options);
+
+}  // namespace oneflow

@@ -1,0 +1,292 @@
+#include "tools/search/ladder.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "compiler/compile.h"
+#include "oneflow_core/base/status.h"
+#include "tools/search/blocks_by_slice.h"
+#include "tools/search/evaluate.h"
+#include "tools/search/least_costs.h"
+#include "tools/search/relaxed_mix.h"
+
+namespace oneflow {
+namespace {
+
+// How far a short plan may be above the compiled one, in seconds and in bytes (extrapolation_test).
+constexpr double kShortError = 0.02, kShortBytesError = 0.03;
+// Of the capacity, what the least bytes of a plan that fits are at most, as a rule.
+constexpr double kLikelyCapacity = 0.8;
+// A step over the bound that knows nothing of a family but its degrees, as a rule.
+constexpr double kUsualRatio = 1.15;
+// A plan needs a little more than its lower bound. The capacities that are tried after one that was
+// too large, relative to the one before, and how many of them.
+constexpr double kTighter = 0.97;
+constexpr int kMostTries = 4;
+
+std::vector<int> ByStage(const std::vector<int>& slices, const PlanFamily& family) {
+  std::vector<int> blocks(family.mesh.stages(), 0);
+  for (size_t s = 0; s < slices.size(); ++s) blocks[s % blocks.size()] += slices[s];
+  return blocks;
+}
+
+// Of the stage that needs most, if all blocks have the last policy.
+NearestMiss LeastNeeded(const PlanFamily& family, const FamilyCosts& costs,
+                        const std::vector<int>& blocks) {
+  double most = 0;
+  for (int s = 0; s < costs.stages(); ++s) {
+    PolicyCounts counts(costs.policies(), 0);
+    counts.back() = blocks[s];
+    most = std::max(most, costs.Bytes(s, counts));
+  }
+  return {{family, {std::string(std::end(kPolicies)[-1]), {}}}, static_cast<int64_t>(most)};
+}
+
+}  // namespace
+
+Ladder::Ladder(const SearchSpec& spec, std::vector<PlanFamily> families)
+    : spec_(spec),
+      families_(std::move(families)),
+      blocks_(FindModelShape(spec.source.graph).blocks),
+      capacity_(static_cast<double>(spec.given.cluster.device().memory_bytes())) {}
+
+FamilyState Ladder::Start(size_t i, int64_t* short_plans) {
+  FamilyState state;
+  // An error is found again on the next rung.
+  const absl::StatusOr<ShortCosts> costs =
+      Costs(LeastSpecOfOne(spec_.given, families_[i]), kPolicies[0], short_plans);
+  if (costs.ok()) {
+    state.bound = FindLeastSeconds(families_[i], *costs, blocks_, /*of_one=*/true);
+  }
+  state.likely = kUsualRatio * state.bound;
+  return state;
+}
+
+Finding Ladder::Climb(size_t i, const FamilyState& state) {
+  Finding finding{state};
+  switch (state.rung) {
+    case Rung::kListed:
+      finding.refusal = Bound(i, /*of_one=*/true, &finding);
+      finding.state.rung = Rung::kOne;
+      break;
+    case Rung::kOne:
+      finding.refusal = Bound(i, /*of_one=*/false, &finding);
+      finding.state.rung = Rung::kBounded;
+      break;
+    case Rung::kBounded:
+      finding.refusal = Tell(i, capacity_, &finding);
+      finding.state.rung = Rung::kShort;
+      finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
+      break;
+    default: finding.refusal = CompileCandidate(i, &finding);
+  }
+  return finding;
+}
+
+absl::StatusOr<ShortCosts> Ladder::Costs(const ShortPlanSpec& spec, std::string_view recompute,
+                                         int64_t* made) {
+  const std::string key = ShortPlanKey(spec_.given, spec, std::string(recompute));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = costs_.find(key);
+    if (known != costs_.end()) return known->second;
+  }
+  // Two threads may measure the same; both find the same.
+  absl::StatusOr<ShortCosts> costs =
+      MeasureShortPlan(spec_.source, spec_.given, spec, std::string(recompute));
+  ++*made;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return costs_.emplace(key, std::move(costs)).first->second;
+}
+
+absl::StatusOr<std::vector<int>> Ladder::FindSlices(const PlanFamily& family) {
+  if (spec_.fixed.stage_layers) return *spec_.fixed.stage_layers;
+  const auto key = std::pair(family.mesh.stages(), family.chunks);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto known = slices_.find(key);
+    if (known != slices_.end()) return known->second;
+  }
+  ASSIGN_OR_RETURN(std::vector<int> slices,
+                   BlocksBySlice(spec_.source, CandidateOptions(spec_.given, {family, {}})));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return slices_.emplace(key, std::move(slices)).first->second;
+}
+
+// The chunks of a stage are not balanced against each other.
+bool Ladder::MayRebalance(const PlanFamily& family) const {
+  return family.mesh.stages() > 1 && family.chunks == 1 && !spec_.fixed.stage_layers;
+}
+
+// The least seconds of a micro-batch on the longest stage, with mixes that may fit; none where none
+// may.
+absl::StatusOr<std::optional<double>> Ladder::LongestStage(const FamilyCosts& costs,
+                                                           const PlanFamily& family,
+                                                           const std::vector<int>& blocks,
+                                                           double capacity) const {
+  std::optional<double> longest = RelaxedSeconds(costs, blocks, capacity);
+  if (!MayRebalance(family)) return longest;
+  const std::optional<double> other = RelaxedBalance(costs, blocks_, capacity);
+  if (other) longest = std::min(longest.value_or(kNever), *other);
+  return longest;
+}
+
+absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
+  const PlanFamily& family = families_[i];
+  const ShortPlanSpec spec =
+      of_one ? LeastSpecOfOne(spec_.given, family) : LeastSpec(spec_.given, family);
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
+  const std::vector<int> blocks = ByStage(slices, family);
+  FamilyState& state = finding->state;
+  std::vector<ShortCosts> measured;
+  // None is all where it fits.
+  for (const std::string_view policy : kPolicies) {
+    ASSIGN_OR_RETURN(const ShortCosts costs, Costs(spec, policy, &finding->short_plans));
+    if (measured.empty()) {
+      state.bound = std::max(state.bound, FindLeastSeconds(family, costs, blocks_, of_one));
+      state.likely = kUsualRatio * state.bound;
+      if (spec_.fixed.recompute) return absl::OkStatus();
+    }
+    measured.push_back(LeastOfFamily(spec_.given, family, costs, of_one));
+    const bool last = measured.size() == std::size(kPolicies);
+    if (measured.size() > 1 && !last) continue;
+    ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, blocks,
+                                                              /*fits_orders=*/false));
+    ASSIGN_OR_RETURN(const std::optional<double> longest,
+                     LongestStage(all, family, blocks, capacity_));
+    if (!longest && last) finding->too_large = LeastNeeded(family, all, blocks);
+    if (!longest) continue;
+    const auto m = static_cast<double>(family.micro_batches);
+    state.bound = std::max(state.bound, m * *longest);
+    ASSIGN_OR_RETURN(const std::optional<double> likely,
+                     LongestStage(all, family, blocks, capacity_ * kLikelyCapacity));
+    const double fill = static_cast<double>(family.mesh.stages() - 1) / family.chunks;
+    state.likely = likely ? std::max(state.bound, (m + fill) * *likely) : kNever;
+    break;
+  }
+  return absl::OkStatus();
+}
+
+// Recompute is fixed: what the words say is done to all blocks.
+absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& blocks, Finding* finding) {
+  const PlanFamily& family = families_[i];
+  FamilyState& state = finding->state;
+  ASSIGN_OR_RETURN(const ShortCosts costs, Costs(FindShortSpec(spec_.given, family),
+                                                 *spec_.fixed.recompute, &finding->short_plans));
+  ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, {costs}, blocks));
+  ASSIGN_OR_RETURN(const std::optional<BlockMix> mix,
+                   ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
+  if (!mix) {
+    finding->too_large = LeastNeeded(family, all, blocks);
+    finding->too_large->candidate.blocks.recompute = *spec_.fixed.recompute;
+    return absl::OkStatus();
+  }
+  state.estimate = state.least_estimate = state.likely = mix->step_seconds;
+  state.candidate.blocks.recompute = *spec_.fixed.recompute;
+  return absl::OkStatus();
+}
+
+// The best mix for a capacity, and what bounds all mixes that may fit the device.
+absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
+  const PlanFamily& family = families_[i];
+  const ShortPlanSpec spec = FindShortSpec(spec_.given, family);
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
+  const std::vector<int> blocks = ByStage(slices, family);
+  FamilyState& state = finding->state;
+  state.capacity = capacity;
+  state.candidate = {family, {}};
+  if (spec_.fixed.stage_layers) state.candidate.blocks.stage_layers = *spec_.fixed.stage_layers;
+  if (spec_.fixed.recompute) return TellFixed(i, blocks, finding);
+  std::vector<ShortCosts> measured;
+  ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, kPolicies[0], &finding->short_plans));
+  ASSIGN_OR_RETURN(FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, blocks));
+  ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseMix(all, blocks, capacity));
+  if (!mix) {
+    // Where even full does not fit, no mix does.
+    const size_t full = std::size(kPolicies) - 1;
+    ASSIGN_OR_RETURN(const ShortCosts of_full, Costs(spec, kPolicies[full], &finding->short_plans));
+    ASSIGN_OR_RETURN(const FamilyCosts one,
+                     FamilyCosts::Make(spec_.given, family, {of_full}, blocks));
+    const double most = capacity_ * (1 + kShortBytesError);
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> fits, ChooseMix(one, blocks, most));
+    if (!fits && !(MayRebalance(family) && BalanceBlocks(one, blocks_, most))) {
+      finding->too_large = LeastNeeded(family, one, blocks);
+      return absl::OkStatus();
+    }
+    for (size_t p = 1; p < full; ++p) {
+      ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, kPolicies[p], &finding->short_plans));
+    }
+    measured.push_back(of_full);
+    ASSIGN_OR_RETURN(all, FamilyCosts::Make(spec_.given, family, measured, blocks));
+    ASSIGN_OR_RETURN(mix, ChooseMix(all, blocks, capacity));
+  }
+  ASSIGN_OR_RETURN(const std::optional<BlockMix> least,
+                   ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
+  state.least_estimate = least ? least->step_seconds : kNever;
+  if (mix) state.candidate.blocks.recompute = RecomputeWords(mix->counts, slices);
+  RETURN_IF_ERROR(Rebalance(all, capacity, &mix, &state));
+  if (!mix) finding->too_large = LeastNeeded(family, all, blocks);
+  state.estimate = state.likely = mix ? mix->step_seconds : kNever;
+  return absl::OkStatus();
+}
+
+// Other numbers of blocks on the stages, where they make a step shorter.
+absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity,
+                               std::optional<BlockMix>* mix, FamilyState* state) const {
+  if (!MayRebalance(state->candidate.family)) return absl::OkStatus();
+  for (const bool bounds : {true, false}) {
+    const double bytes = bounds ? capacity_ * (1 + kShortBytesError) : capacity;
+    const std::optional<std::vector<int>> blocks = BalanceBlocks(costs, blocks_, bytes);
+    if (!blocks) continue;
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(costs, *blocks, bytes));
+    if (!other) continue;
+    if (bounds) {
+      state->least_estimate = std::min(state->least_estimate, other->step_seconds);
+    } else if (!*mix || other->step_seconds < .999 * (*mix)->step_seconds) {
+      *mix = other;
+      state->candidate.blocks = {RecomputeWords(other->counts, *blocks), *blocks};
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
+  FamilyState& state = finding->state;
+  const CompileOptions options = CandidateOptions(spec_.given, state.candidate);
+  absl::StatusOr<proto::Plan> plan = Compile(spec_.source, options);
+  if (absl::IsResourceExhausted(plan.status())) {
+    finding->did_not_fit = true;
+    Tighten(i, finding);
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(plan.status());
+  ASSIGN_OR_RETURN(finding->found, EvaluatePlan(*plan, state.candidate, options.cluster));
+  // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
+  state.bound = std::max(state.bound, finding->found->step_seconds *
+                                          std::min(1.0, state.least_estimate / state.estimate));
+  state.rung = Rung::kCompiled;
+  finding->plan = *std::move(plan);
+  return absl::OkStatus();
+}
+
+// The next mix that needs less; where there is none, or none fitted after some tries, nothing fits.
+void Ladder::Tighten(size_t i, Finding* finding) {
+  FamilyState& state = finding->state;
+  double capacity = state.capacity > 0 ? state.capacity : capacity_;
+  while (!spec_.fixed.recompute && ++state.tries < kMostTries) {
+    capacity *= kTighter;
+    Finding next{state};
+    const absl::Status again = Tell(i, capacity, &next);
+    finding->short_plans += next.short_plans;
+    if (!again.ok() || next.too_large) break;
+    state.capacity = capacity;
+    if (next.state.candidate == state.candidate) continue;
+    state.candidate = next.state.candidate;
+    state.estimate = state.likely = next.state.estimate;
+    return;
+  }
+  finding->too_large = NearestMiss{state.candidate, static_cast<int64_t>(capacity_)};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,101 @@
+// What is known of a family of plans, and how more is found out: the rungs of the search.
+//
+//   kListed    nothing but its degrees: bounds by what one device would compute
+//   kOne       the mixes of recompute that may fit a device, by the same costs (least_costs.h)
+//   kBounded   the same, by the costs of the devices that a part of the batch is split over
+//   kShort     seconds and bytes by short plans of the family (short_plan.h), with the mix
+//   that
+//              takes least (block_mix.h)
+//   kCompiled  a plan that was compiled, proved and simulated
+//
+//   Ladder ladder(spec, families);
+//   FamilyState state = ladder.Start(i);
+//   Finding finding = ladder.Climb(i, state);   // one rung up
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/plan.pb.h"
+#include "tools/search/block_mix.h"
+#include "tools/search/result.h"
+#include "tools/search/short_plan.h"
+#include "tools/search/space.h"
+#include "tools/search/stage_costs.h"
+
+namespace oneflow {
+
+enum class Rung { kListed, kOne, kBounded, kShort, kCompiled };
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct FamilyState {
+  Rung rung = Rung::kListed;
+  double bound = 0;        // no plan of the family takes less
+  double likely = kNever;  // seconds, as far as they are known: what is tried first
+  // From kShort on.
+  Candidate candidate;             // what is compiled next, or was
+  double estimate = kNever;        // its seconds, by short plans
+  double least_estimate = kNever;  // those of the mix that bounds all
+  double capacity = 0;             // for which the candidate was chosen
+  int tries = 0;                   // compiled plans that did not fit
+};
+
+// What a climb found.
+struct Finding {
+  FamilyState state;
+  absl::Status refusal;                  // not OK: the family cannot be compiled
+  std::optional<NearestMiss> too_large;  // no mix fits
+  bool did_not_fit = false;              // the compiled candidate; state has another
+  int64_t short_plans = 0;               // that were made
+  std::optional<FoundPlan> found;
+  std::optional<proto::Plan> plan;
+};
+
+// Thread-safe. What families share is measured once.
+class Ladder {
+ public:
+  // Requires a spec that outlives it.
+  Ladder(const SearchSpec& spec, std::vector<PlanFamily> families);
+
+  size_t size() const { return families_.size(); }
+  FamilyState Start(size_t i, int64_t* short_plans);
+  // Requires a state below kCompiled.
+  Finding Climb(size_t i, const FamilyState& state);
+
+ private:
+  absl::StatusOr<ShortCosts> Costs(const ShortPlanSpec& spec, std::string_view recompute,
+                                   int64_t* made);
+  absl::StatusOr<std::vector<int>> FindSlices(const PlanFamily& family);
+  bool MayRebalance(const PlanFamily& family) const;
+  absl::StatusOr<std::optional<double>> LongestStage(const FamilyCosts& costs,
+                                                     const PlanFamily& family,
+                                                     const std::vector<int>& blocks,
+                                                     double capacity) const;
+  absl::Status Bound(size_t i, bool of_one, Finding* finding);
+  absl::Status TellFixed(size_t i, const std::vector<int>& blocks, Finding* finding);
+  absl::Status Tell(size_t i, double capacity, Finding* finding);
+  absl::Status Rebalance(const FamilyCosts& costs, double capacity, std::optional<BlockMix>* mix,
+                         FamilyState* state) const;
+  absl::Status CompileCandidate(size_t i, Finding* finding);
+  void Tighten(size_t i, Finding* finding);
+
+  const SearchSpec& spec_;
+  const std::vector<PlanFamily> families_;
+  const int blocks_;       // of the model
+  const double capacity_;  // bytes of a device; 0: no limit
+
+  std::mutex mutex_;
+  std::map<std::string, absl::StatusOr<ShortCosts>> costs_;  // by ShortPlanKey
+  std::map<std::pair<int, int>, std::vector<int>> slices_;   // by stages and chunks
+};
+
+}  // namespace oneflow

@@ -1,0 +1,41 @@
+// The first rung of the search: seconds and bytes below which no plan of a family is.
+//
+// One device, or the devices that one part of the batch is split over, compute a short model alone:
+// no stages, nothing sharded, nothing recomputed. A plan of the family does all of that work, too,
+// and more. Its stages together take
+//
+//   step >= M W / P + (P - 1) W / (2 v P)
+//
+// for M micro-batches that take W seconds through P stages of v chunks. For a stage s begins when
+// those before it have done their first forward, and its last backward goes through them again: so
+// M t(s) + sum of t(i) / v over i < s is a lower bound for each s, and the sum of these over s is
+// least if all t are W / P. Where backward and weights are apart (zero bubble), updates may
+// overlap, and M W / P alone holds.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "compiler/compile.h"
+#include "tools/search/candidate.h"
+#include "tools/search/short_plan.h"
+
+namespace oneflow {
+
+// The devices that a part of the batch is split over, alone.
+ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family);
+// One device with all that these compute.
+ShortPlanSpec LeastSpecOfOne(const CompileOptions& given, const PlanFamily& family);
+
+// Of a family's stages: blocks alone, without what the first and the last have beside them, without
+// exchanges of data parts and transfers; bytes as if all were split that may be. The family's
+// FamilyCosts of these bound seconds and bytes of every mix of policies. `costs`: of LeastSpec; or,
+// `of_one`, of LeastSpecOfOne: a looser bound, which needs no plan for the family's degrees, since
+// kernels that split their work compute no faster.
+ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
+                         const ShortCosts& costs, bool of_one);
+
+// By the formula above, with recompute none. `blocks`: of the model.
+double FindLeastSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks, bool of_one);
+
+}  // namespace oneflow

@@ -1,0 +1,28 @@
+// What of a model the degrees of a mesh depend on.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/graph.pb.h"
+
+namespace oneflow {
+
+struct ModelShape {
+  int blocks = 0;        // 0: not a model of blocks
+  int64_t sequence = 0;  // tokens; 0: it reads none
+  int64_t experts = 0;   // of a mixture; 0: none
+  // Most parts of the dimensions that all axes `tensor` split: heads, words, ...; 0: not known.
+  int64_t most_tensor = 0;
+  // Groups of heads that share keys and values, and the query heads of each; 0: not grouped.
+  int64_t groups = 0, group_heads = 0;
+};
+
+ModelShape FindModelShape(const proto::Graph& graph);
+int64_t FindSequence(const proto::Graph& graph);  // its `sequence` alone, which takes less
+
+// The factors of an axis `tensor` of this degree, by the rules of annotate_model.h: {8}, or {8, 2}
+// for 16 devices where there are 8 groups; none where the model cannot be split so.
+std::vector<int> FindTensorFactors(const ModelShape& shape, int degree);
+
+}  // namespace oneflow

@@ -1,0 +1,24 @@
+// A front of plans, for people and for programs.
+#pragma once
+
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "tools/search/pareto.h"
+#include "tools/search/result_text.h"
+
+namespace oneflow {
+
+// `frame`: given_flags without --memory, which differs from plan to plan.
+// All flags with which compile makes the plan of a point.
+std::string PointFlags(const ResultFrame& frame, const ParetoPoint& point);
+
+// The plans of the front, and how each search ended.
+std::string ParetoText(const ResultFrame& frame, const ParetoResult& result);
+// The same, and all other plans that were found.
+nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& result);
+
+// "bytes of a device", "devices", "cost of 10^9 tokens".
+std::string AxisTitle(ParetoAxis axis);
+
+}  // namespace oneflow

@@ -1,0 +1,66 @@
+// What the stages of a family cost, measured on a short plan: few stages with few blocks each and
+// few micro-batches, drafted (DraftPlan in compile.h) and simulated. A step and the bytes of any
+// number of blocks, stages and micro-batches follow from it: blocks are alike, and so are stages in
+// the middle of the pipe.
+//
+//   seconds   A stage's forward and backward of a micro-batch are those of its blocks, and of what
+//             the first and the last stage have beside them. The orders of the schedule are played
+//             with them (play_orders.h). What a simulated step of the short plan takes beyond its
+//             played one is added: for each micro-batch, and once a step, each with a part for each
+//             block. So exchanges that hide, or do not, are those of the simulator.
+//   bytes     those of variables, gradients and casts of weights; of activations, for as many
+//             micro-batches as the schedule has in flight; and what the lower bound of the short
+//             plan (lower_bound.h) has beyond these, once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "compiler/compile.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "tools/search/candidate.h"
+
+namespace oneflow {
+
+// A quantity of a stage of n blocks: fixed + n * block.
+struct Linear {
+  double fixed = 0, block = 0;
+  double At(double blocks) const { return fixed + blocks * block; }
+};
+
+// Of one stage whose blocks all have one policy of recompute.
+struct StageCosts {
+  Linear forward, backward, weights;  // seconds of a micro-batch
+  Linear exchange;                    // the same, of the busiest stream of exchanges
+  Linear firings;                     // of a micro-batch
+  Linear resident;                    // bytes of variables, gradients and casts of weights
+  Linear saved, kept;                 // bytes of a micro-batch, from F to B and from B to W
+  double other_bytes = 0;             // what comes and goes at the time that needs most
+};
+
+struct ShortCosts {
+  StageCosts first, middle, last;  // one stage alone is `last`
+  double link = 0;                 // seconds of a transfer between two stages
+  Linear each_micro_batch;         // seconds beyond the played step, by blocks of a stage
+  Linear each_step;                // the same, once a step
+  double issue_seconds = 0;        // of a firing, by the host
+};
+
+struct ShortPlanSpec {
+  PlanFamily family;
+  int64_t sequences = 1;  // of a micro-batch, of all data parts together
+  int64_t devices = 1;    // of the run: of more nodes, the slowest is slower
+};
+ShortPlanSpec FindShortSpec(const CompileOptions& given, const PlanFamily& family);
+
+// Equal for specs that have the same short plans.
+std::string ShortPlanKey(const CompileOptions& given, const ShortPlanSpec& spec,
+                         const std::string& recompute);
+
+// All blocks have the policy `recompute`. Errors: those of compile.
+absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
+                                            const ShortPlanSpec& spec,
+                                            const std::string& recompute);
+
+}  // namespace oneflow
