@@ -1,6 +1,7 @@
 #include "tools/search/least_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "oneflow_core/model/sharding.h"
@@ -33,9 +34,11 @@ double StepSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks
   const double all = part * (blocks * block + std::max(0.0, fixed));
   const int stages = family.mesh.stages();
   const auto m = static_cast<double>(family.micro_batches), p = static_cast<double>(stages);
-  const double fill =
-      family.schedule == "zero_bubble" ? 0 : (p - 1) * all / (2 * family.chunks * p);
-  return std::max(m * all / p + fill, m * MostBlocks(blocks, stages) * block * part);
+  const double chunks = family.chunks;
+  const double together = family.schedule == "zero_bubble"
+                              ? m * all / p
+                              : all / (chunks * (1 - std::pow(1 - 1 / (chunks * m), p)));
+  return std::max(together, m * MostBlocks(blocks, stages) * block * part);
 }
 
 }  // namespace

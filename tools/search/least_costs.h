@@ -2,15 +2,16 @@
 //
 // One device, or the devices that one part of the batch is split over, compute a short model alone:
 // no stages, nothing sharded, nothing recomputed. A plan of the family does all of that work, too,
-// and more. Its stages together take
+// and more. For M micro-batches that take W seconds through P stages of v chunks,
 //
-//   step >= M W / P + (P - 1) W / (2 v P)
+//   step >= W / (v (1 - q^P)),  q = 1 - 1 / (v M).
 //
-// for M micro-batches that take W seconds through P stages of v chunks. For a stage s begins when
-// those before it have done their first forward, and its last backward goes through them again: so
-// M t(s) + sum of t(i) / v over i < s is a lower bound for each s, and the sum of these over s is
-// least if all t are W / P. Where backward and weights are apart (zero bubble), updates may
-// overlap, and M W / P alone holds.
+// For a stage s begins when those before it have done their first forward, and its last backward
+// goes through them again: step >= M t(s) + S(s) / v with the sum S(s) of t(i) over i < s. So
+// S(s + 1) <= S(s) q + step / M, which grows with S(s), and W = S(P) is at most what equality on
+// each stage gives. Where backward and weights are apart (zero bubble), steps may overlap, and
+// M W / P alone holds. Where recompute is needed to fit a memory, the longest stage of any mix that
+// may fit bounds the step (relaxed_mix.h).
 #pragma once
 
 #include <cstdint>
