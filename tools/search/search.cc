@@ -41,7 +41,8 @@ class Searcher {
       states_[i] = ladder_.Start(i, &result_.counts.short_plans);
       queue_.insert({states_[i].bound, i});
     }
-    while (Seconds() < options_.budget_seconds || result_.found.empty()) {
+    // A search that has found nothing yet goes on for as long again.
+    while (Seconds() < options_.budget_seconds * (result_.found.empty() ? 2 : 1)) {
       const std::vector<size_t> jobs = NextJobs();
       if (jobs.empty()) break;
       std::vector<Finding> findings(jobs.size());
