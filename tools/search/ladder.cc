@@ -14,7 +14,7 @@
 namespace oneflow {
 namespace {
 
-// How far a short plan may be above the compiled one, in seconds and in bytes (extrapolation_test).
+// How far a short plan may be above the compiled one, in seconds and in bytes.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // Of the capacity, what the least bytes of a plan that fits are at most, as a rule.
 constexpr double kLikelyCapacity = 0.8;

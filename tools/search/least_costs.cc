@@ -10,7 +10,7 @@ namespace oneflow {
 namespace {
 
 // A kernel that runs beside fewer exchanges, or a layout that suits fewer devices better, may be a
-// little dearer in the short plan: tools/search/bounds_test draws how far that goes.
+// little dearer in the short plan.
 constexpr double kSpare = 0.98, kSpareOfOne = 0.95, kSpareOther = 0.8;
 
 // Some stage has as many.
