@@ -45,7 +45,7 @@ DrawnCompile OptionDraws::Draw() {
   drawn.options.cluster = cluster_;
   drawn.options.device_kind = proto::CUDA;
   drawn.mixture = One<int>({0, 0, 0, 0, 1}) == 1;
-  drawn.layers = One<int>({1, 2, 2, 3, 3});
+  drawn.layers = One<int>({1, 2, 3, 4, 4});
   DrawAxes(&drawn);
   DrawModel(&drawn);
   DrawSizes(&drawn);
@@ -78,7 +78,7 @@ void OptionDraws::DrawAxes(DrawnCompile* drawn) {
 void OptionDraws::DrawStages(DrawnCompile* drawn) {
   std::vector<Mesh::Axis>& axes = drawn->options.mesh.axes;
   std::erase_if(axes, [](const Mesh::Axis& axis) { return axis.name == "pipe"; });
-  const int stages = std::min(drawn->layers, One<int>({1, 2, 2, 3}));
+  const int stages = std::min(drawn->layers, One<int>({1, 2, 2, 2, 4}));
   if (stages > 1) {
     const auto at = static_cast<int64_t>(random_() % (axes.size() + 1));
     axes.insert(axes.begin() + at, {"pipe", stages});
@@ -176,7 +176,8 @@ void OptionDraws::DrawSchedule(DrawnCompile* drawn) {
   train.set_schedule(One<std::string>({"1f1b", "interleaved", "zero_bubble", "gpipe"}));
   const bool interleaves = train.micro_batches() % stages == 0 && drawn->layers >= 2 * stages;
   if (train.schedule() == "interleaved" && !interleaves) train.set_schedule("1f1b");
-  train.set_chunks(train.schedule() == "interleaved" ? 2 : 0);
+  const int most = drawn->layers / stages;
+  train.set_chunks(train.schedule() == "interleaved" ? One<int>({2, 2, most}) : 0);
   train.set_recompute(
       One<std::string>({"none", "full", "selective", "attention", "full,gather", "full:1,selective",
                         "full:1,none:1,attention,gather", "selective:1"}));

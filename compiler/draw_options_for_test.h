@@ -40,8 +40,8 @@ class OptionDraws {
   // Plans are for GPUs. The cluster's memory is kept: without one, every plan fits.
   OptionDraws(unsigned seed, proto::Cluster cluster);
 
-  // A mesh of 1 to 48 devices over pipe, data, tensor and context, and expert for models with
-  // experts; GPT, Llama and mixtures of experts of one to three layers.
+  // A mesh of 1 to 64 devices over pipe, data, tensor and context, and expert for models with
+  // experts; GPT, Llama and mixtures of experts of one to four layers.
   DrawnCompile Draw();
 
   // Draws again what decides only when and where the same is computed: stages, schedule, recompute,

@@ -21,19 +21,22 @@ class Game {
         stages_(stages),
         now_(std::max(stages, net.plan->memory_size()), 0),
         most_(now_.size(), 0),
+        by_actor_(net.actors.size(), 0),
         held_(net.registers.size(), 0) {
     for (size_t id = 0; id < net.registers.size(); ++id) Count(static_cast<int>(id));
   }
 
-  std::vector<int64_t> Play() {
+  void Play() {
     for (ReadyStreams ready(net_); !ready.empty();) {
       const int s = ready.Pop();
       bool fired = false;
       for (; !marking_.done(s) && !marking_.FindBlocker(marking_.next(s)); fired = true) Fire(s);
       if (fired) ready.Wake(s);
     }
-    return most_;
   }
+
+  const std::vector<int64_t>& most() const { return most_; }
+  const std::vector<int64_t>& by_actor() const { return by_actor_; }
 
  private:
   void Fire(int stream) {
@@ -51,7 +54,9 @@ class Game {
       started_[id] = Quotient(marking_.fired(actor), per_fill) + 1;
       Count(id);
     }
-    for (size_t arena = net_.actors[actor].stage; arena < now_.size(); arena += stages_) {
+    const int stage = net_.actors[actor].stage;
+    by_actor_[actor] = std::max(by_actor_[actor], now_[stage]);
+    for (size_t arena = stage; arena < now_.size(); arena += stages_) {
       most_[arena] = std::max(most_[arena], now_[arena]);
     }
   }
@@ -81,11 +86,22 @@ class Game {
   std::vector<int64_t> started_;  // by register: fills that are begun
   const int stages_;
   std::vector<int64_t> now_, most_;  // by arena
+  std::vector<int64_t> by_actor_;    // of its stage's first arena, the device's
   std::vector<int64_t> held_;        // by register
 };
 
 }  // namespace
 
-std::vector<int64_t> LowerBound(const PlanNet& net, int stages) { return Game(net, stages).Play(); }
+std::vector<int64_t> LowerBound(const PlanNet& net, int stages) {
+  Game game(net, stages);
+  game.Play();
+  return game.most();
+}
+
+std::vector<int64_t> HeldByActor(const PlanNet& net, int stages) {
+  Game game(net, stages);
+  game.Play();
+  return game.by_actor();
+}
 
 }  // namespace oneflow

@@ -15,4 +15,7 @@ namespace oneflow {
 // its slot from its first write until its last reader has returned it.
 std::vector<int64_t> LowerBound(const PlanNet& net, int stages);
 
+// The same by actor: the most of these bytes of its stage's device memory at the times it fires.
+std::vector<int64_t> HeldByActor(const PlanNet& net, int stages);
+
 }  // namespace oneflow

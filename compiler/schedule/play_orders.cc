@@ -87,9 +87,10 @@ class Game {
     return std::nullopt;
   }
 
-  double TaskTime(Part part, int s) const {
-    const TaskSeconds& seconds = seconds_.stages[s];
-    switch (part) {
+  double TaskTime(const Task& task, int s) const {
+    const TaskSeconds& seconds =
+        seconds_.slices.empty() ? seconds_.stages[s] : seconds_.slices[task.chunk * stages() + s];
+    switch (task.part) {
       case Part::kForward: return seconds.forward;
       case Part::kBackward: return seconds.backward;
       case Part::kWeights: return seconds.weights;
@@ -113,9 +114,12 @@ class Game {
       double start = stage.free_at;
       for (const Need& need : FindNeeds(task, s)) {
         const double end = Ends(need.task, need.stage)[mine.size()];
-        start = std::max(start, end + LinkSeconds(s, need.stage));
+        const bool backward = task.part == Part::kBackward && need.task.part == Part::kBackward;
+        const double ahead =
+            backward && !seconds_.ahead.empty() ? seconds_.ahead[task.chunk * stages() + s] : 0;
+        start = std::max(start, end + LinkSeconds(s, need.stage) - ahead);
       }
-      stage.free_at = start + TaskTime(task.part, s);
+      stage.free_at = start + TaskTime(task, s);
       mine.push_back(stage.free_at);
       if (stage.taken % step == 0) (*played)[stage.taken / step][s].begin = start;
       if (++stage.taken % step == 0) (*played)[stage.taken / step - 1][s].end = stage.free_at;

@@ -29,6 +29,12 @@ struct PipeSeconds {
   // the last stage to the first. Empty: links take no time. Any number of transfers may be under
   // way.
   std::vector<double> links;
+  // By position along the pipe, chunk * stages + stage, where the chunks of a stage differ. Empty:
+  // all take what `stages` say.
+  std::vector<TaskSeconds> slices = {};
+  // Of each slice, of its backward: seconds at the begin that wait for no gradient of another
+  // stage, as of what is recomputed. Empty: none.
+  std::vector<double> ahead = {};
 };
 PipeSeconds Alike(int stages, const TaskSeconds& seconds);
 

@@ -11,61 +11,89 @@
 namespace oneflow {
 namespace {
 
-// Of one policy on a stage with a given number of blocks: what a block with it adds.
-struct PolicyCosts {
-  double seconds = 0, bytes = 0;
-  double other_bytes = 0;  // the stage's, if any block has the policy
-};
-
 // Looks at all counts that add up to a number of blocks: those of the last policies first, because
 // the cheapest policy has what is left.
 class CountsSearch {
  public:
   CountsSearch(const FamilyCosts& costs, int stage, int blocks, double capacity)
-      : capacity_(capacity > 0 ? capacity : std::numeric_limits<double>::infinity()),
-        counts_(costs.policies(), 0) {
+      : costs_(costs), stage_(stage), capacity_(capacity), counts_(costs.policies(), 0) {
     for (int p = 0; p < costs.policies(); ++p) {
       PolicyCounts all(costs.policies(), 0);
       all[p] = blocks;
-      const double other = costs.OtherBytes(stage, p);
-      policies_.push_back(
-          {costs.Seconds(stage, all) / blocks, (costs.Bytes(stage, all) - other) / blocks, other});
+      each_.push_back(costs.Seconds(stage, all) / blocks);
     }
-    Visit(policies_.size() - 1, blocks, 0, 0, 0);
+    Visit(each_.size() - 1, blocks, 0);
   }
 
   const std::optional<PolicyCounts>& best() const { return best_; }
 
  private:
-  void Visit(size_t policy, int left, double seconds, double bytes, double other) {
-    const PolicyCosts& p = policies_[policy];
-    if (policy == 0) {
-      counts_[0] = left;
-      if (left > 0) other = std::max(other, p.other_bytes);
-      Take(seconds + left * p.seconds, bytes + left * p.bytes + other);
-      return;
-    }
-    for (int n = 0; n <= left; ++n) {
+  void Visit(size_t policy, int left, double seconds) {
+    for (int n = policy == 0 ? left : 0; n <= left; ++n) {
       counts_[policy] = n;
-      Visit(policy - 1, left - n, seconds + n * p.seconds, bytes + n * p.bytes,
-            n > 0 ? std::max(other, p.other_bytes) : other);
+      const double more = seconds + n * each_[policy];
+      if (policy > 0) {
+        Visit(policy - 1, left - n, more);
+      } else if (!best_ || more <= seconds_) {
+        Take(more);
+      }
     }
   }
 
-  void Take(double seconds, double bytes) {
-    if (bytes > capacity_) return;
-    if (best_ && (seconds > seconds_ || (seconds == seconds_ && bytes >= bytes_))) return;
+  void Take(double seconds) {
+    const double bytes = costs_.Bytes(stage_, counts_);
+    if (capacity_ > 0 && bytes > capacity_) return;
+    if (best_ && seconds == seconds_ && bytes >= bytes_) return;
     best_ = counts_;
     seconds_ = seconds;
     bytes_ = bytes;
   }
 
+  const FamilyCosts& costs_;
+  const int stage_;
   const double capacity_;
-  std::vector<PolicyCosts> policies_;
+  std::vector<double> each_;  // seconds of a block, by policy
   PolicyCounts counts_;
   std::optional<PolicyCounts> best_;
   double seconds_ = 0, bytes_ = 0;
 };
+
+absl::StatusOr<std::optional<BlockMix>> ChooseAlone(const FamilyCosts& costs,
+                                                    const std::vector<int>& blocks,
+                                                    double capacity) {
+  BlockMix mix;
+  for (int s = 0; s < costs.stages(); ++s) {
+    std::optional<PolicyCounts> counts = ChooseCounts(costs, s, blocks[s], capacity);
+    if (!counts) return std::nullopt;
+    mix.bytes = std::max(mix.bytes, costs.Bytes(s, *counts));
+    mix.counts.push_back(*std::move(counts));
+  }
+  ASSIGN_OR_RETURN(mix.step_seconds, costs.StepSeconds(mix.counts));
+  return mix;
+}
+
+// The most bytes of a stage.
+double FindBytes(const FamilyCosts& costs, const std::vector<PolicyCounts>& counts) {
+  double most = 0;
+  for (int s = 0; s < costs.stages(); ++s) most = std::max(most, costs.Bytes(s, counts[s]));
+  return most;
+}
+
+// Orders depend on the counts, and the bytes of counts on the orders: they are chosen in turn, from
+// these orders on, and the best of those that fit together is taken.
+absl::Status ChooseInTurn(FamilyCosts costs, const std::vector<int>& blocks, double capacity,
+                          std::optional<BlockMix>* best) {
+  constexpr int kTurns = 4;
+  for (int i = 0; i < kTurns; ++i) {
+    ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseAlone(costs, blocks, capacity));
+    if (!mix) return absl::OkStatus();
+    costs = costs.FittedTo(mix->counts);
+    mix->bytes = FindBytes(costs, mix->counts);
+    if (capacity > 0 && mix->bytes > capacity) continue;
+    if (!*best || mix->step_seconds < (*best)->step_seconds) *best = std::move(mix);
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -79,15 +107,16 @@ std::optional<PolicyCounts> ChooseCounts(const FamilyCosts& costs, int stage, in
 
 absl::StatusOr<std::optional<BlockMix>> ChooseMix(const FamilyCosts& costs,
                                                   const std::vector<int>& blocks, double capacity) {
-  BlockMix mix;
-  for (int s = 0; s < costs.stages(); ++s) {
-    std::optional<PolicyCounts> counts = ChooseCounts(costs, s, blocks[s], capacity);
-    if (!counts) return std::nullopt;
-    mix.bytes = std::max(mix.bytes, costs.Bytes(s, *counts));
-    mix.counts.push_back(*std::move(counts));
+  if (!costs.fits_orders()) return ChooseAlone(costs, blocks, capacity);
+  std::optional<BlockMix> best;
+  RETURN_IF_ERROR(ChooseInTurn(costs, blocks, capacity, &best));
+  std::vector<PolicyCounts> last;  // all blocks with the last policy
+  for (const int n : blocks) {
+    last.emplace_back(costs.policies(), 0);
+    last.back().back() = n;
   }
-  ASSIGN_OR_RETURN(mix.step_seconds, costs.StepSeconds(mix.counts));
-  return mix;
+  RETURN_IF_ERROR(ChooseInTurn(costs.FittedTo(last), blocks, capacity, &best));
+  return best;
 }
 
 std::optional<std::vector<int>> BalanceBlocks(const FamilyCosts& costs, int blocks,
@@ -118,17 +147,11 @@ std::string RecomputeWords(const std::vector<PolicyCounts>& counts,
   const int chunks = static_cast<int>(slices.size()) / stages;
   std::vector<std::vector<int>> by_policy(counts[0].size(), std::vector<int>(slices.size(), 0));
   for (int s = 0; s < stages; ++s) {
-    PolicyCounts left = counts[s];
+    std::vector<int> rooms;
+    for (int c = 0; c < chunks; ++c) rooms.push_back(slices[c * stages + s]);
+    const std::vector<PolicyCounts> parts = SplitOverChunks(counts[s], rooms);
     for (int c = 0; c < chunks; ++c) {
-      const int slice = c * stages + s;
-      int room = slices[slice];
-      for (size_t p = left.size(); p-- > 0;) {
-        // The dearest policies first; what is left is none.
-        const int part = p == 0 ? room : std::min(room, (left[p] + chunks - c - 1) / (chunks - c));
-        by_policy[p][slice] = part;
-        left[p] -= part;
-        room -= part;
-      }
+      for (size_t p = 0; p < by_policy.size(); ++p) by_policy[p][c * stages + s] = parts[c][p];
     }
   }
   RecomputePolicy policy;

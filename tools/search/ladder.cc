@@ -4,8 +4,11 @@
 #include <iterator>
 #include <numeric>
 
+#include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/compile.h"
+#include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
+#include "tools/search/add_policy.h"
 #include "tools/search/blocks_by_slice.h"
 #include "tools/search/evaluate.h"
 #include "tools/search/least_costs.h"
@@ -16,13 +19,15 @@ namespace {
 
 // How far a short plan may be above the compiled one, in seconds and in bytes.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
+// The same of what is concluded from a short plan without recompute.
+constexpr double kPlainError = 0.04, kPlainBytesError = 0.06;
 // Of the capacity, what the least bytes of a plan that fits are at most, as a rule.
 constexpr double kLikelyCapacity = 0.8;
 // A step over the bound that knows nothing of a family but its degrees, as a rule.
 constexpr double kUsualRatio = 1.15;
-// A plan needs a little more than its lower bound. The capacities that are tried after one that was
-// too large, relative to the one before, and how many of them.
-constexpr double kTighter = 0.97;
+// What is tried after a mix that needed too much may need so much less than what it needed too
+// much, and how many are tried.
+constexpr double kTighter = 0.99;
 constexpr int kMostTries = 4;
 
 std::vector<int> ByStage(const std::vector<int>& slices, const PlanFamily& family) {
@@ -41,6 +46,16 @@ NearestMiss LeastNeeded(const PlanFamily& family, const FamilyCosts& costs,
     most = std::max(most, costs.Bytes(s, counts));
   }
   return {{family, {std::string(std::end(kPolicies)[-1]), {}}}, static_cast<int64_t>(most)};
+}
+
+// What a device needs at least.
+double MostBytes(const proto::Plan& draft) {
+  double most = 0;
+  for (int arena = 0; arena < draft.memory_size(); ++arena) {
+    if (draft.memory(arena).kind() != proto::DEVICE) continue;
+    most = std::max(most, static_cast<double>(draft.facts().lower_bound_bytes(arena)));
+  }
+  return most;
 }
 
 }  // namespace
@@ -75,10 +90,17 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
       finding.state.rung = Rung::kBounded;
       break;
     case Rung::kBounded:
+      if (!spec_.fixed.recompute && !families_[i].offload.activations) {
+        finding.refusal = TellPlain(i, &finding);
+        break;
+      }
+      [[fallthrough]];
+    case Rung::kPlain:
       finding.refusal = Tell(i, capacity_, &finding);
       finding.state.rung = Rung::kShort;
       finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
       break;
+    case Rung::kShort: finding.refusal = Draft(i, &finding); break;
     default: finding.refusal = CompileCandidate(i, &finding);
   }
   return finding;
@@ -151,7 +173,7 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
     measured.push_back(LeastOfFamily(spec_.given, family, costs, of_one));
     const bool last = measured.size() == std::size(kPolicies);
     if (measured.size() > 1 && !last) continue;
-    ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, blocks,
+    ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, slices,
                                                               /*fits_orders=*/false));
     ASSIGN_OR_RETURN(const std::optional<double> longest,
                      LongestStage(all, family, blocks, capacity_));
@@ -169,12 +191,13 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
 }
 
 // Recompute is fixed: what the words say is done to all blocks.
-absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& blocks, Finding* finding) {
+absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& slices, Finding* finding) {
   const PlanFamily& family = families_[i];
+  const std::vector<int> blocks = ByStage(slices, family);
   FamilyState& state = finding->state;
   ASSIGN_OR_RETURN(const ShortCosts costs, Costs(FindShortSpec(spec_.given, family),
                                                  *spec_.fixed.recompute, &finding->short_plans));
-  ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, {costs}, blocks));
+  ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, {costs}, slices));
   ASSIGN_OR_RETURN(const std::optional<BlockMix> mix,
                    ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
   if (!mix) {
@@ -187,59 +210,91 @@ absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& blocks, Finding
   return absl::OkStatus();
 }
 
-// The best mix for a capacity, and what bounds all mixes that may fit the device.
+// Whether mixes may fit, and their least time, where only the policy none is measured. Where it
+// fits, the others need not be.
+absl::Status Ladder::TellPlain(size_t i, Finding* finding) {
+  const PlanFamily& family = families_[i];
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
+  ASSIGN_OR_RETURN(const ShortCosts plain,
+                   Costs(FindShortSpec(spec_.given, family), kPolicies[0], &finding->short_plans));
+  FamilyState& state = finding->state;
+  const ShortPlanSpec least_spec = LeastSpec(spec_.given, family);
+  ASSIGN_OR_RETURN(const ShortCosts least, Costs(least_spec, kPolicies[0], &finding->short_plans));
+  std::vector<ShortCosts> measured = {plain};
+  for (const std::string_view policy : kPolicies) {
+    if (policy == kPolicies[0]) continue;
+    ASSIGN_OR_RETURN(const ShortCosts more, Costs(least_spec, policy, &finding->short_plans));
+    measured.push_back(AddPolicy(plain, least, more));
+  }
+  ASSIGN_OR_RETURN(FamilyCosts costs, FamilyCosts::Make(spec_.given, family, {plain}, slices));
+  ASSIGN_OR_RETURN(const std::optional<BlockMix> fits,
+                   ChooseMix(costs, ByStage(slices, family), capacity_));
+  if (fits) {
+    state.rung = Rung::kShort;
+    RETURN_IF_ERROR(TellMix(i, costs, capacity_, finding));
+    state.bound = std::max(state.bound, state.least_estimate * (1 - kShortError));
+    return absl::OkStatus();
+  }
+  state.rung = Rung::kPlain;
+  ASSIGN_OR_RETURN(costs, FamilyCosts::Make(spec_.given, family, std::move(measured), slices));
+  RETURN_IF_ERROR(TellMix(i, costs, capacity_ * (1 + kPlainBytesError), finding));
+  state.bound = std::max(state.bound, state.least_estimate * (1 - kPlainError));
+  return absl::OkStatus();
+}
+
+// The best mix for a capacity, and what bounds all mixes that may fit the device, by short plans of
+// each policy; of none alone where it fits.
 absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   const PlanFamily& family = families_[i];
   const ShortPlanSpec spec = FindShortSpec(spec_.given, family);
   ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
-  const std::vector<int> blocks = ByStage(slices, family);
+  if (spec_.fixed.recompute) return TellFixed(i, slices, finding);
+  std::vector<ShortCosts> measured;
+  for (const std::string_view policy : kPolicies) {
+    ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, policy, &finding->short_plans));
+    const bool last = measured.size() == std::size(kPolicies);
+    if (measured.size() > 1 && !last) continue;
+    ASSIGN_OR_RETURN(const FamilyCosts costs,
+                     FamilyCosts::Make(spec_.given, family, measured, slices));
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> mix,
+                     ChooseMix(costs, ByStage(slices, family), capacity));
+    if (mix || last) return TellMix(i, costs, capacity, finding);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Ladder::TellMix(size_t i, const FamilyCosts& costs, double capacity,
+                             Finding* finding) const {
+  const PlanFamily& family = families_[i];
   FamilyState& state = finding->state;
   state.capacity = capacity;
   state.candidate = {family, {}};
   if (spec_.fixed.stage_layers) state.candidate.blocks.stage_layers = *spec_.fixed.stage_layers;
-  if (spec_.fixed.recompute) return TellFixed(i, blocks, finding);
-  std::vector<ShortCosts> measured;
-  ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, kPolicies[0], &finding->short_plans));
-  ASSIGN_OR_RETURN(FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, blocks));
-  ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseMix(all, blocks, capacity));
-  if (!mix) {
-    // Where even full does not fit, no mix does.
-    const size_t full = std::size(kPolicies) - 1;
-    ASSIGN_OR_RETURN(const ShortCosts of_full, Costs(spec, kPolicies[full], &finding->short_plans));
-    ASSIGN_OR_RETURN(const FamilyCosts one,
-                     FamilyCosts::Make(spec_.given, family, {of_full}, blocks));
-    const double most = capacity_ * (1 + kShortBytesError);
-    ASSIGN_OR_RETURN(const std::optional<BlockMix> fits, ChooseMix(one, blocks, most));
-    if (!fits && !(MayRebalance(family) && BalanceBlocks(one, blocks_, most))) {
-      finding->too_large = LeastNeeded(family, one, blocks);
-      return absl::OkStatus();
-    }
-    for (size_t p = 1; p < full; ++p) {
-      ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, kPolicies[p], &finding->short_plans));
-    }
-    measured.push_back(of_full);
-    ASSIGN_OR_RETURN(all, FamilyCosts::Make(spec_.given, family, measured, blocks));
-    ASSIGN_OR_RETURN(mix, ChooseMix(all, blocks, capacity));
-  }
+  const std::vector<int>& slices = costs.slices();
+  const std::vector<int> blocks = ByStage(slices, family);
+  const double most = std::max(capacity, capacity_ * (1 + kShortBytesError));
+  ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseMix(costs, blocks, capacity));
   ASSIGN_OR_RETURN(const std::optional<BlockMix> least,
-                   ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
+                   ChooseMix(costs.WithLeastHeld(), blocks, most));
   state.least_estimate = least ? least->step_seconds : kNever;
   if (mix) state.candidate.blocks.recompute = RecomputeWords(mix->counts, slices);
-  RETURN_IF_ERROR(Rebalance(all, capacity, &mix, &state));
-  if (!mix) finding->too_large = LeastNeeded(family, all, blocks);
+  RETURN_IF_ERROR(Rebalance(costs, capacity, most, &mix, &state));
+  if (!mix) finding->too_large = LeastNeeded(family, costs, blocks);
   state.estimate = state.likely = mix ? mix->step_seconds : kNever;
   return absl::OkStatus();
 }
 
 // Other numbers of blocks on the stages, where they make a step shorter.
-absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity,
+absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity, double most,
                                std::optional<BlockMix>* mix, FamilyState* state) const {
   if (!MayRebalance(state->candidate.family)) return absl::OkStatus();
+  const FamilyCosts least = costs.WithLeastHeld();
   for (const bool bounds : {true, false}) {
-    const double bytes = bounds ? capacity_ * (1 + kShortBytesError) : capacity;
-    const std::optional<std::vector<int>> blocks = BalanceBlocks(costs, blocks_, bytes);
+    const double bytes = bounds ? most : capacity;
+    const FamilyCosts& held = bounds ? least : costs;
+    const std::optional<std::vector<int>> blocks = BalanceBlocks(held, blocks_, bytes);
     if (!blocks) continue;
-    ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(costs, *blocks, bytes));
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(held, *blocks, bytes));
     if (!other) continue;
     if (bounds) {
       state->least_estimate = std::min(state->least_estimate, other->step_seconds);
@@ -251,29 +306,52 @@ absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity,
   return absl::OkStatus();
 }
 
-absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
+absl::Status Ladder::Draft(size_t i, Finding* finding) {
   FamilyState& state = finding->state;
   const CompileOptions options = CandidateOptions(spec_.given, state.candidate);
-  absl::StatusOr<proto::Plan> plan = Compile(spec_.source, options);
-  if (absl::IsResourceExhausted(plan.status())) {
-    finding->did_not_fit = true;
-    Tighten(i, finding);
+  ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec_.source, options));
+  if (const double needed = MostBytes(plan); capacity_ > 0 && needed > capacity_) {
+    Tighten(i, needed, finding);
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(plan.status());
-  ASSIGN_OR_RETURN(finding->found, EvaluatePlan(*plan, state.candidate, options.cluster));
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateProved(options.cluster, plan, "train", /*steps=*/2));
   // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
-  state.bound = std::max(state.bound, finding->found->step_seconds *
-                                          std::min(1.0, state.least_estimate / state.estimate));
-  state.rung = Rung::kCompiled;
-  finding->plan = *std::move(plan);
+  state.least_estimate = run.StepSeconds() * std::min(1.0, state.least_estimate / state.estimate);
+  state.estimate = state.likely = run.StepSeconds();
+  state.bound = std::max(state.bound, state.least_estimate);
+  state.rung = Rung::kDrafted;
   return absl::OkStatus();
 }
 
-// The next mix that needs less; where there is none, or none fitted after some tries, nothing fits.
-void Ladder::Tighten(size_t i, Finding* finding) {
+absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   FamilyState& state = finding->state;
-  double capacity = state.capacity > 0 ? state.capacity : capacity_;
+  CompileOptions options = CandidateOptions(spec_.given, state.candidate);
+  // A plan that does not fit says how much it needs.
+  options.cluster.mutable_device()->clear_memory_bytes();
+  options.host_memory = 0;
+  ASSIGN_OR_RETURN(proto::Plan plan, Compile(spec_.source, options));
+  ASSIGN_OR_RETURN(FoundPlan found, EvaluatePlan(plan, state.candidate, options.cluster));
+  const auto bytes = static_cast<double>(found.bytes);
+  const bool fits = capacity_ <= 0 || bytes <= capacity_;
+  if (!fits || !CheckHostCapacity(plan, options.cluster, spec_.given.host_memory).ok()) {
+    Tighten(i, bytes, finding);
+    return absl::OkStatus();
+  }
+  state.bound = std::max(state.bound,
+                         found.step_seconds * std::min(1.0, state.least_estimate / state.estimate));
+  state.rung = Rung::kCompiled;
+  finding->found = std::move(found);
+  finding->plan = std::move(plan);
+  return absl::OkStatus();
+}
+
+// The next mix that needs less than one which was to fit and needs `needed`; where there is none,
+// or none fitted after some tries, nothing fits.
+void Ladder::Tighten(size_t i, double needed, Finding* finding) {
+  finding->did_not_fit = true;
+  FamilyState& state = finding->state;
+  double capacity = state.capacity * std::min(1.0, capacity_ / needed);
   while (!spec_.fixed.recompute && ++state.tries < kMostTries) {
     capacity *= kTighter;
     Finding next{state};
@@ -284,9 +362,11 @@ void Ladder::Tighten(size_t i, Finding* finding) {
     if (next.state.candidate == state.candidate) continue;
     state.candidate = next.state.candidate;
     state.estimate = state.likely = next.state.estimate;
+    state.least_estimate = next.state.least_estimate;
+    state.rung = Rung::kShort;
     return;
   }
-  finding->too_large = NearestMiss{state.candidate, static_cast<int64_t>(capacity_)};
+  finding->too_large = NearestMiss{state.candidate, static_cast<int64_t>(needed)};
 }
 
 }  // namespace oneflow

@@ -3,10 +3,11 @@
 //   kListed    nothing but its degrees: bounds by what one device would compute
 //   kOne       the mixes of recompute that may fit a device, by the same costs (least_costs.h)
 //   kBounded   the same, by the costs of the devices that a part of the batch is split over
-//   kShort     seconds and bytes by short plans of the family (short_plan.h), with the mix
-//   that
-//              takes least (block_mix.h)
-//   kCompiled  a plan that was compiled, proved and simulated
+//   kPlain     seconds and bytes by a short plan of the family without recompute (short_plan.h),
+//              and by what policies add to the least costs (add_policy.h)
+//   kShort     the same by short plans of each policy, with the mix that takes least (block_mix.h)
+//   kDrafted   seconds and least bytes of the plan with that mix, drafted (DraftPlan) and simulated
+//   kCompiled  the same plan compiled, proved and simulated
 //
 //   Ladder ladder(spec, families);
 //   FamilyState state = ladder.Start(i);
@@ -33,7 +34,7 @@
 
 namespace oneflow {
 
-enum class Rung { kListed, kOne, kBounded, kShort, kCompiled };
+enum class Rung { kListed, kOne, kBounded, kPlain, kShort, kDrafted, kCompiled };
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -41,12 +42,12 @@ struct FamilyState {
   Rung rung = Rung::kListed;
   double bound = 0;        // no plan of the family takes less
   double likely = kNever;  // seconds, as far as they are known: what is tried first
-  // From kShort on.
+  // From kPlain on.
   Candidate candidate;             // what is compiled next, or was
-  double estimate = kNever;        // its seconds, by short plans
+  double estimate = kNever;        // its seconds, by short plans or its draft
   double least_estimate = kNever;  // those of the mix that bounds all
   double capacity = 0;             // for which the candidate was chosen
-  int tries = 0;                   // compiled plans that did not fit
+  int tries = 0;                   // drafts and plans that did not fit
 };
 
 // What a climb found.
@@ -54,7 +55,7 @@ struct Finding {
   FamilyState state;
   absl::Status refusal;                  // not OK: the family cannot be compiled
   std::optional<NearestMiss> too_large;  // no mix fits
-  bool did_not_fit = false;              // the compiled candidate; state has another
+  bool did_not_fit = false;              // the candidate; state has another
   int64_t short_plans = 0;               // that were made
   std::optional<FoundPlan> found;
   std::optional<proto::Plan> plan;
@@ -67,6 +68,7 @@ class Ladder {
   Ladder(const SearchSpec& spec, std::vector<PlanFamily> families);
 
   size_t size() const { return families_.size(); }
+  const PlanFamily& family(size_t i) const { return families_[i]; }
   FamilyState Start(size_t i, int64_t* short_plans);
   // Requires a state below kCompiled.
   Finding Climb(size_t i, const FamilyState& state);
@@ -81,12 +83,15 @@ class Ladder {
                                                      const std::vector<int>& blocks,
                                                      double capacity) const;
   absl::Status Bound(size_t i, bool of_one, Finding* finding);
-  absl::Status TellFixed(size_t i, const std::vector<int>& blocks, Finding* finding);
+  absl::Status TellFixed(size_t i, const std::vector<int>& slices, Finding* finding);
+  absl::Status TellPlain(size_t i, Finding* finding);
   absl::Status Tell(size_t i, double capacity, Finding* finding);
-  absl::Status Rebalance(const FamilyCosts& costs, double capacity, std::optional<BlockMix>* mix,
-                         FamilyState* state) const;
+  absl::Status TellMix(size_t i, const FamilyCosts& costs, double capacity, Finding* finding) const;
+  absl::Status Rebalance(const FamilyCosts& costs, double capacity, double most,
+                         std::optional<BlockMix>* mix, FamilyState* state) const;
+  absl::Status Draft(size_t i, Finding* finding);
   absl::Status CompileCandidate(size_t i, Finding* finding);
-  void Tighten(size_t i, Finding* finding);
+  void Tighten(size_t i, double needed, Finding* finding);
 
   const SearchSpec& spec_;
   const std::vector<PlanFamily> families_;

@@ -16,21 +16,20 @@ constexpr double kSpare = 0.98, kSpareOfOne = 0.95, kSpareOther = 0.8;
 // Some stage has as many.
 int MostBlocks(int blocks, int stages) { return (blocks + stages - 1) / stages; }
 
-// Of the bytes of a device's variables, gradients and casts, what it has at least where they are
-// split over `parts`. A parameter has 12 bytes of states, 4 of a gradient, and 2 of a cast in bf16.
+// Of the bytes of a device's variables and casts, what it has at least where they are split over
+// `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16.
 double LeastShare(const CompileOptions& given, const Sharding& shard, double parts) {
   const double cast = given.train.precision() == proto::BF16 ? 2 : 0;
-  const double kept = (shard.states.empty() ? 12 : 0) + (shard.gradients.empty() ? 4 : 0) +
-                      (shard.weights.empty() ? cast : 0);
-  const double all = 16 + cast;
-  return (kept + (all - kept) / parts) / all;
+  const double states = 12 / (shard.states.empty() ? 1 : parts);
+  return (states + cast / (shard.weights.empty() ? 1 : parts)) / (12 + cast);
 }
 
 // Of a step, where a device takes `part` of what `costs` say.
 double StepSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks, double part) {
   const StageCosts& stage = costs.last;
-  const double block = stage.forward.block + stage.backward.block + stage.weights.block;
-  const double fixed = stage.forward.fixed + stage.backward.fixed + stage.weights.fixed;
+  const LinearTasks& tasks = stage.spans;
+  const double block = tasks.forward.block + tasks.backward.block + tasks.weights.block;
+  const double fixed = tasks.forward.fixed + tasks.backward.fixed + tasks.weights.fixed;
   const double all = part * (blocks * block + std::max(0.0, fixed));
   const int stages = family.mesh.stages();
   const auto m = static_cast<double>(family.micro_batches), p = static_cast<double>(stages);
@@ -60,7 +59,7 @@ ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family) {
   alone.extra_in_flight = 0;
   alone.shard = {};
   alone.offload = {};
-  alone.micro_batches = 8;
+  alone.micro_batches = family.micro_batches > 1 ? 8 : 1;
   return spec;
 }
 
@@ -83,15 +82,18 @@ ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
   const StageCosts& alone = one ? costs.last : costs.first;
   StageCosts least;
   for (const auto& [to, from] :
-       {std::pair(&least.forward, &alone.forward), std::pair(&least.backward, &alone.backward),
-        std::pair(&least.weights, &alone.weights)}) {
-    to->block = spare * from->block;
+       {std::pair(&least.spans, &alone.spans), std::pair(&least.kernels, &alone.kernels)}) {
+    to->forward.block = spare * from->forward.block;
+    to->backward.block = spare * from->backward.block;
+    to->weights.block = spare * from->weights.block;
   }
   const bool rests =
       family.offload.states || family.offload.weights || given.offload.update_on_host;
   const double parts = FindDegree(family.mesh, "data") * context * expert;
+  const bool shards_sums = !family.shard.gradients.empty();
   const double share = rests ? 0 : spare_variables * LeastShare(given, family.shard, parts);
   least.resident.block = share * alone.resident.block;
+  least.sums.block = rests ? 0 : spare_variables * alone.sums.block / (shards_sums ? parts : 1);
   const bool known = !family.offload.activations;
   least.saved.block = known ? spare * alone.saved.block : 0;
   least.kept.block = known ? spare * alone.kept.block : 0;
@@ -102,7 +104,10 @@ ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
   result.last.resident.fixed = one ? tables : tables / 2;
   if (known) {
     result.last.saved.fixed = spare * std::max(0.0, costs.last.saved.fixed);
-    result.last.other_bytes = kSpareOther * spare / kSpare * std::max(0.0, costs.last.other_bytes);
+    Transients& transients = result.last.transients;
+    const double part = kSpareOther * spare / kSpare;
+    transients.head = part * std::max(0.0, costs.last.transients.head);
+    transients.last = part * std::max(0.0, costs.last.transients.last);
   }
   return result;
 }

@@ -1,11 +1,73 @@
 #include "tools/search/played_step.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
 
 #include "compiler/schedule/fit_warm_ups.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
+namespace {
+
+bool IsCovered(const Held& a, const Held& by) {
+  const auto at_most = [](const auto& x, const auto& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), std::less_equal<>());
+  };
+  return at_most(a.activations, by.activations) && at_most(a.for_weights, by.for_weights) &&
+         at_most(a.sums, by.sums);
+}
+
+// Requires times that are alike in `chunk` and `over`.
+void AddHeld(const Held& now, std::vector<Held>* most) {
+  const auto covers = [&](const Held& other) { return IsCovered(now, other); };
+  if (std::any_of(most->begin(), most->end(), covers)) return;
+  std::erase_if(*most, [&](const Held& other) { return IsCovered(other, now); });
+  most->push_back(now);
+}
+
+std::vector<Held> CountHeldBy(const StageOrder& order, const Schedule& schedule) {
+  Held now{std::vector<double>(schedule.chunks), std::vector<double>(schedule.chunks),
+           std::vector<bool>(schedule.chunks)};
+  std::vector<std::vector<Held>> most(2 * schedule.chunks);
+  const auto add = [&] { AddHeld(now, &most[2 * now.chunk + (now.over ? 1 : 0)]); };
+  for (const Task& task : Unrolled(order)) {
+    const int c = now.chunk = task.chunk;
+    switch (task.part) {
+      case Part::kForward: ++now.activations[c]; continue;
+      case Part::kBackward:
+        now.over = false;
+        add();
+        now.over = true;
+        --now.activations[c];
+        if (schedule.splits_backward) {
+          ++now.for_weights[c];
+        } else {
+          now.sums[c] = true;
+        }
+        break;
+      case Part::kWeights:
+        --now.for_weights[c];
+        now.sums[c] = true;
+        break;
+      default: continue;
+    }
+    add();
+  }
+  std::vector<Held> all;
+  for (std::vector<Held>& alike : most)
+    std::move(alike.begin(), alike.end(), std::back_inserter(all));
+  return all;
+}
+
+double FindEnd(const std::vector<PlayedStep>& step) {
+  double end = 0;
+  for (const PlayedStep& stage : step) end = std::max(end, stage.end);
+  return end;
+}
+
+}  // namespace
 
 Schedule FitToStages(Schedule schedule, const PipeSeconds& seconds, std::vector<double> kept,
                      int64_t micro_batches, bool overlap) {
@@ -15,15 +77,23 @@ Schedule FitToStages(Schedule schedule, const PipeSeconds& seconds, std::vector<
   return schedule;
 }
 
+Schedule WithLeastWarmUps(Schedule schedule, int stages, int64_t micro_batches) {
+  if (!schedule.splits_backward || stages < 2) return schedule;
+  schedule.warm_ups.clear();
+  for (int s = 0; s < stages; ++s) {
+    schedule.warm_ups.push_back({std::min<int64_t>(stages - s, micro_batches), 0});
+  }
+  return schedule;
+}
+
 absl::StatusOr<double> PlayedSeconds(const Schedule& schedule, const PipeSeconds& seconds,
-                                     int64_t micro_batches) {
+                                     int64_t micro_batches, bool overlap) {
   const int stages = static_cast<int>(seconds.stages.size());
   const auto play = [&](int64_t m) -> absl::StatusOr<double> {
-    ASSIGN_OR_RETURN(const PlayedSteps steps,
-                     PlayOrders(MakeOrders(schedule, stages, m), schedule.chunks, seconds));
-    double end = 0;
-    for (const PlayedStep& stage : steps[0]) end = std::max(end, stage.end);
-    return end;
+    ASSIGN_OR_RETURN(
+        const PlayedSteps steps,
+        PlayOrders(MakeOrders(schedule, stages, m), schedule.chunks, seconds, overlap ? 2 : 1));
+    return FindEnd(steps.back()) - (overlap ? FindEnd(steps.front()) : 0);
   };
   const int64_t period = Period(schedule, stages);
   int64_t few = FewMicroBatches(schedule, stages, micro_batches) + 2 * period;
@@ -34,31 +104,12 @@ absl::StatusOr<double> PlayedSeconds(const Schedule& schedule, const PipeSeconds
   return of_few + (of_more - of_few) * static_cast<double>((micro_batches - few) / period);
 }
 
-std::vector<Held> CountHeld(const Schedule& schedule, int stages, int64_t micro_batches,
-                            const std::vector<double>& kept) {
+std::vector<std::vector<Held>> CountHeld(const Schedule& schedule, int stages,
+                                         int64_t micro_batches) {
   const int64_t few = std::min(micro_batches, FewMicroBatches(schedule, stages, micro_batches));
-  const std::vector<StageOrder> orders = MakeOrders(schedule, stages, few);
-  std::vector<Held> held;
-  for (int s = 0; s < stages; ++s) {
-    const double weight = kept.empty() ? 1 : kept[s];
-    Held now, most;
-    double best = -1;
-    const double part = 1.0 / schedule.chunks;
-    for (const Task& task : Unrolled(orders[s])) {
-      if (task.part == Part::kForward) now.activations += part;
-      if (task.part == Part::kBackward) {
-        if (schedule.splits_backward) now.for_weights += part;
-        now.activations -= part;
-      }
-      // The most at any time, and at the first time of that.
-      const double bytes = now.activations + weight * now.for_weights;
-      if (bytes > best + 1e-9) {
-        best = bytes;
-        most = now;
-      }
-      if (task.part == Part::kWeights) now.for_weights -= part;
-    }
-    held.push_back(most);
+  std::vector<std::vector<Held>> held;
+  for (const StageOrder& order : MakeOrders(schedule, stages, few)) {
+    held.push_back(CountHeldBy(order, schedule));
   }
   return held;
 }

@@ -17,18 +17,27 @@ Schedule FitToStages(Schedule schedule, const PipeSeconds& seconds, std::vector<
                      int64_t micro_batches, bool overlap);
 
 // The time of a step when its orders are played. With many micro-batches, fewer are played: each
-// period more takes as long.
+// period more takes as long. `overlap`: a stage begins the next step when its own part of one is
+// over, else when that of all is.
 absl::StatusOr<double> PlayedSeconds(const Schedule& schedule, const PipeSeconds& seconds,
-                                     int64_t micro_batches);
+                                     int64_t micro_batches, bool overlap);
 
-// The micro-batches of which a stage holds activations, all of its chunks together, and those of
-// which it holds what W needs, at the time when both together take most.
+// `schedule` with warm-ups, if it has any, that hold no more than those of any stages.
+Schedule WithLeastWarmUps(Schedule schedule, int stages, int64_t micro_batches);
+
+// What a stage holds at a time of a step.
 struct Held {
-  double activations = 0;  // from F to B
-  double for_weights = 0;  // from B to W, where the schedule splits them
+  // By chunk: micro-batches of which it holds activations, from F to B, and what W needs, from B to
+  // W, where the schedule splits them.
+  std::vector<double> activations, for_weights;
+  std::vector<bool> sums;  // by chunk: whether it holds sums of gradients
+  int chunk = 0;           // whose B begins
+  bool over = false;       // true: it is over, or its W is
 };
-// By stage. `kept`: as above; empty: 1.
-std::vector<Held> CountHeld(const Schedule& schedule, int stages, int64_t micro_batches,
-                            const std::vector<double>& kept);
+
+// By stage: the times when a B begins or a task is over that frees something; without those at
+// which another one like it holds as much of all.
+std::vector<std::vector<Held>> CountHeld(const Schedule& schedule, int stages,
+                                         int64_t micro_batches);
 
 }  // namespace oneflow

@@ -12,35 +12,31 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 class Stage {
  public:
   Stage(const FamilyCosts& costs, int stage, double capacity)
-      : capacity_(capacity > 0 ? capacity : kNever) {
+      : capacity_(capacity > 0 ? capacity : kNever),
+        times_(costs.HeldBytes(stage, 0).size(), Time{kNever, {}}) {
     for (int p = 0; p < costs.policies(); ++p) {
       PolicyCounts one(costs.policies(), 0), two = one;
       one[p] = 1;
       two[p] = 2;
-      const double seconds = costs.Seconds(stage, one), bytes = costs.Bytes(stage, one);
-      const Policy policy{costs.Seconds(stage, two) - seconds, costs.Bytes(stage, two) - bytes};
-      fixed_seconds_ = std::min(fixed_seconds_, seconds - policy.seconds);
-      fixed_bytes_ = std::min(fixed_bytes_, bytes - policy.bytes);
-      policies_.push_back(policy);
+      const double seconds = costs.Seconds(stage, one);
+      seconds_.push_back(costs.Seconds(stage, two) - seconds);
+      fixed_seconds_ = std::min(fixed_seconds_, seconds - seconds_.back());
+      for (size_t at = 0; at < times_.size(); ++at) {
+        const Linear& held = costs.HeldBytes(stage, p)[at];
+        times_[at].fixed = std::min(times_[at].fixed, held.fixed);
+        times_[at].blocks.push_back(held.block);
+      }
+    }
+    for (size_t at = 0; at < times_.size(); ++at) {
+      times_[at].fixed += costs.LeastOther(stage)[at];
     }
   }
 
   // kNever where `blocks` do not fit.
   double Seconds(double blocks) const {
-    if (fixed_bytes_ > capacity_) return kNever;
-    if (blocks <= 0) return std::max(0.0, fixed_seconds_);
-    const double allowed = (capacity_ - fixed_bytes_) / blocks;  // of a block, on average
-    double best = kNever;
-    for (const Policy& a : policies_) {
-      if (a.bytes <= allowed) best = std::min(best, a.seconds);
-      for (const Policy& b : policies_) {
-        // A part of the blocks with a, the others with b, which together need just what is allowed.
-        if (!(a.bytes <= allowed && b.bytes > allowed)) continue;
-        const double part = (allowed - a.bytes) / (b.bytes - a.bytes);
-        best = std::min(best, a.seconds + part * (b.seconds - a.seconds));
-      }
-    }
-    return fixed_seconds_ + blocks * best;
+    double most = 0;
+    for (const Time& time : times_) most = std::max(most, SecondsAt(time, blocks));
+    return most;
   }
 
   // The most blocks that take at most `seconds`.
@@ -56,12 +52,35 @@ class Stage {
   }
 
  private:
-  struct Policy {
-    double seconds = 0, bytes = 0;  // of a block
+  // Of a step: bytes that a stage holds then, and those of a block, by policy.
+  struct Time {
+    double fixed = 0;
+    std::vector<double> blocks;
   };
+
+  double SecondsAt(const Time& time, double blocks) const {
+    if (time.fixed > capacity_) return kNever;
+    if (blocks <= 0) return std::max(0.0, fixed_seconds_);
+    const double allowed = (capacity_ - time.fixed) / blocks;  // of a block, on average
+    const std::vector<double>& bytes = time.blocks;
+    double best = kNever;
+    for (size_t a = 0; a < bytes.size(); ++a) {
+      if (bytes[a] > allowed) continue;
+      best = std::min(best, seconds_[a]);
+      for (size_t b = 0; b < bytes.size(); ++b) {
+        // A part of the blocks with a, the others with b, which together need just what is allowed.
+        if (bytes[b] <= allowed) continue;
+        const double part = (allowed - bytes[a]) / (bytes[b] - bytes[a]);
+        best = std::min(best, seconds_[a] + part * (seconds_[b] - seconds_[a]));
+      }
+    }
+    return fixed_seconds_ + blocks * best;
+  }
+
   double capacity_;
-  std::vector<Policy> policies_;
-  double fixed_seconds_ = kNever, fixed_bytes_ = kNever;
+  std::vector<double> seconds_;  // of a block, by policy
+  double fixed_seconds_ = kNever;
+  std::vector<Time> times_;
 };
 
 }  // namespace

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <memory>
+#include <optional>
 #include <set>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
@@ -18,10 +20,20 @@
 namespace oneflow {
 namespace {
 
-// Climbs between two compilations of what looks best, if bounds ask for none.
-constexpr int kDive = 8;
+// What a climb from each rung takes, in one unit: about a millisecond for a model of 10^10
+// parameters. Gathers of weights are many actors.
+constexpr double kClimbCosts[] = {1, 4, 100, 300, 800, 2400};
+constexpr double kGatherCosts = 3;
+
+double FindClimbCost(const PlanFamily& family, Rung rung) {
+  const bool gathers = rung >= Rung::kBounded && !family.shard.weights.empty();
+  return kClimbCosts[static_cast<int>(rung)] * (gathers ? kGatherCosts : 1);
+}
+
 // Climbs after which the best that is known well enough is compiled, whatever may still be better.
 constexpr int kPatience = 48;
+// A family is tried before others for such a gain.
+constexpr double kGain = 0.995;
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
@@ -32,6 +44,7 @@ class Searcher {
         options_(options),
         ladder_(spec, std::move(families)),
         states_(ladder_.size()),
+        climbs_(ladder_.size(), false),
         start_(std::chrono::steady_clock::now()) {
     result_.counts.families = static_cast<int64_t>(states_.size());
   }
@@ -41,18 +54,15 @@ class Searcher {
       states_[i] = ladder_.Start(i, &result_.counts.short_plans);
       queue_.insert({states_[i].bound, i});
     }
-    // A search that has found nothing yet goes on for as long again.
-    while (Seconds() < options_.budget_seconds * (result_.found.empty() ? 2 : 1)) {
-      const std::vector<size_t> jobs = NextJobs();
-      if (jobs.empty()) break;
-      std::vector<Finding> findings(jobs.size());
-      std::vector<std::thread> threads;
-      for (size_t j = 1; j < jobs.size(); ++j) {
-        threads.emplace_back([&, j] { findings[j] = ladder_.Climb(jobs[j], states_[jobs[j]]); });
+    double now = 0;  // on the clock of FindClimbCost
+    while (true) {
+      while (std::ssize(running_) < options_.threads) {
+        const std::optional<Choice> next = NextClimb();
+        if (!next) break;
+        Start(*next, now);
       }
-      findings[0] = ladder_.Climb(jobs[0], states_[jobs[0]]);
-      for (std::thread& thread : threads) thread.join();
-      for (size_t j = 0; j < jobs.size(); ++j) Apply(jobs[j], std::move(findings[j]));
+      if (running_.empty()) break;
+      now = FinishFirst();
       Report(/*now=*/false);
     }
     if (result_.found.empty() && !result_.nearest && !refusal_.ok()) return refusal_;
@@ -66,48 +76,121 @@ class Searcher {
   }
 
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
-  bool Wants() const { return std::ssize(result_.found) < options_.top; }
 
-  // The families with the least bounds. Now and then, what looks best: a good plan makes others
-  // too slow. At last, what fills the table. The jobs depend on nothing but what was found, and
-  // their number: with the same number of threads a search finds the same.
-  std::vector<size_t> NextJobs() const {
-    std::vector<size_t> jobs;
-    const auto add = [&](size_t i) {
-      if (std::find(jobs.begin(), jobs.end(), i) == jobs.end()) jobs.push_back(i);
-    };
-    if (since_compiled_ >= kPatience) {
-      if (const size_t i = FindLikely(Rung::kShort, Best(), jobs); i < states_.size()) add(i);
-    } else if (result_.found.empty() || since_compiled_ >= kDive) {
-      if (const size_t i = FindLikely(Rung::kListed, Best(), jobs); i < states_.size()) add(i);
+  // Which climbs there are for: to raise the bound, or to find better plans. Both get the same
+  // time.
+  enum Purpose { kBounds, kPlans };
+  struct Choice {
+    size_t family = 0;
+    Purpose purpose = kBounds;
+  };
+
+  // Results are applied in the order in which climbs would end if each took what FindClimbCost
+  // says. So what is chosen depends on nothing but what was found: with the same number of threads
+  // a search finds the same, however long its climbs take; and one that takes long keeps no other
+  // thread waiting, as long as the costs are about right.
+  struct Running {
+    double end = 0;
+    size_t family = 0;
+    std::future<Finding> finding;
+    double started = 0;  // seconds
+  };
+
+  std::optional<Choice> NextClimb() const {
+    if (OutOfTime()) return std::nullopt;
+    const size_t least = FindLeastBound();
+    const Purpose first = spent_[kPlans] <= spent_[kBounds] ? kPlans : kBounds;
+    if (first == kPlans || result_.found.empty() || least == none()) {
+      if (const size_t i = FindBetter(); i != none()) return Choice{i, kPlans};
     }
-    for (const auto& [bound, i] : queue_) {
-      if (std::ssize(jobs) >= options_.threads || bound >= Best()) break;
-      add(i);
-    }
-    while (std::ssize(jobs) < options_.threads && Wants()) {
-      const size_t i = FindLikely(Rung::kShort, kNever, jobs);
-      if (i == states_.size()) break;
-      add(i);
-    }
-    return jobs;
+    if (least != none()) return Choice{least, kBounds};
+    // At last, what fills the table.
+    const bool wants = std::ssize(result_.found) < options_.top;
+    const size_t i = wants ? FindLikely(Rung::kShort, kNever) : none();
+    return i == none() ? std::nullopt : std::optional<Choice>({i, kPlans});
   }
 
-  // The family that is likely to be fastest, from a rung on; size() where none is below `most`.
-  size_t FindLikely(Rung from, double most, const std::vector<size_t>& but) const {
-    size_t likely = states_.size();
+  // A search that has found nothing yet goes on for as long again. What would not end in time, as
+  // far as others like it tell, does not begin.
+  bool OutOfTime() const {
+    const bool found = !result_.found.empty();
+    return Seconds() + (found ? longest_ : 0) > options_.budget_seconds * (found ? 1 : 2);
+  }
+
+  size_t none() const { return states_.size(); }
+
+  size_t FindLeastBound() const {
     for (const auto& [bound, i] : queue_) {
+      if (bound >= Best()) break;
+      if (!climbs_[i]) return i;
+    }
+    return none();
+  }
+
+  // What looks better than the best, or what is just compiled: of all, or now and then of those
+  // that are known well.
+  size_t FindBetter() const {
+    double best = Best();
+    for (const Running& climb : running_) {
+      const FamilyState& state = states_[climb.family];
+      if (state.rung == Rung::kDrafted) best = std::min(best, state.likely);
+    }
+    const Rung known = best == kNever ? Rung::kDrafted : Rung::kShort;
+    if (best == kNever || since_compiled_ >= kPatience) {
+      if (const size_t i = FindLikely(known, kGain * best); i != none()) return i;
+    }
+    return FindLikely(Rung::kListed, kGain * best);
+  }
+
+  // The family that is likely to be fastest, from a rung on; none() where none is below `most`.
+  size_t FindLikely(Rung from, double most) const {
+    size_t likely = none();
+    for (const auto& [bound, i] : queue_) {
+      // None is likely to take less than its bound.
+      if (bound >= (likely == none() ? most : states_[likely].likely)) break;
       const FamilyState& state = states_[i];
-      if (state.rung < from || state.likely >= most) continue;
-      if (std::find(but.begin(), but.end(), i) != but.end()) continue;
-      if (likely == states_.size() || state.likely < states_[likely].likely) likely = i;
+      if (state.rung < from || state.likely >= most || climbs_[i]) continue;
+      if (likely == none() || state.likely < states_[likely].likely) likely = i;
     }
     return likely;
   }
 
+  void Start(const Choice& choice, double now) {
+    const size_t i = choice.family;
+    const double cost = FindClimbCost(ladder_.family(i), states_[i].rung);
+    spent_[choice.purpose] += cost;
+    climbs_[i] = true;
+    running_.push_back(
+        {now + cost, i,
+         std::async(std::launch::async, [this, i] { return ladder_.Climb(i, states_[i]); }),
+         Seconds()});
+  }
+
+  // Waits for the climb that ends first on the clock, and returns when that is.
+  double FinishFirst() {
+    const auto first =
+        std::min_element(running_.begin(), running_.end(),
+                         [](const Running& a, const Running& b) { return a.end < b.end; });
+    const size_t i = first->family;
+    const double end = first->end;
+    Finding finding = first->finding.get();
+    longest_ = std::max(longest_, Seconds() - first->started);
+    running_.erase(first);
+    climbs_[i] = false;
+    if (getenv("SLOG"))
+      fprintf(stderr,
+              "SLOG %.2f rung %d->%d bound %.4g likely %.4g plans %ld found %.5g fit %d: %s\n",
+              Seconds(), (int)states_[i].rung, (int)finding.state.rung, finding.state.bound,
+              finding.state.likely, (long)finding.short_plans,
+              finding.found ? finding.found->step_seconds : 0., !finding.did_not_fit,
+              CandidateFlags(finding.state.candidate).c_str());
+    Apply(i, std::move(finding));
+    return end;
+  }
+
   void Apply(size_t i, Finding finding) {
     queue_.erase({states_[i].bound, i});
-    since_compiled_ = states_[i].rung == Rung::kShort ? 0 : since_compiled_ + 1;
+    since_compiled_ = states_[i].rung >= Rung::kShort ? 0 : since_compiled_ + 1;
     SearchCounts& counts = result_.counts;
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
@@ -177,6 +260,11 @@ class Searcher {
 
   SearchResult Finish() {
     CountOpen();
+    if (getenv("SLOG"))
+      for (auto& [b, i] : queue_)
+        if (b < Best())
+          fprintf(stderr, "OPEN %.4f rung %d likely %.4f\n", b / Best(), (int)states_[i].rung,
+                  states_[i].likely / Best());
     if (!result_.found.empty()) result_.nearest.reset();
     result_.complete = result_.counts.open == 0;
     result_.bound_seconds = result_.found.empty() ? 0 : Bound();
@@ -189,12 +277,16 @@ class Searcher {
   const SearchOptions& options_;
   Ladder ladder_;
   std::vector<FamilyState> states_;  // by family
+  std::vector<bool> climbs_;         // by family: whether it does
   const std::chrono::steady_clock::time_point start_;
   double reported_ = 0;
   std::set<std::pair<double, size_t>> queue_;  // by bound: families that are not yet decided
   double closed_ = kNever;                     // the least bound of those compiled
-  int since_compiled_ = 0;                     // climbs
-  absl::Status refusal_;                       // the first
+  int since_compiled_ = 0;                     // climbs, with none of a draft or a plan
+  std::vector<Running> running_;
+  double spent_[2] = {0, 0};  // by purpose, on the clock of FindClimbCost
+  double longest_ = 0;        // seconds of a climb
+  absl::Status refusal_;      // the first
   SearchResult result_;
 };
 

@@ -4,16 +4,18 @@
 // the middle of the pipe.
 //
 //   seconds   A stage's forward and backward of a micro-batch are those of its blocks, and of what
-//             the first and the last stage have beside them. The orders of the schedule are played
-//             with them (play_orders.h). What a simulated step of the short plan takes beyond its
-//             played one is added: for each micro-batch, and once a step, each with a part for each
-//             block. So exchanges that hide, or do not, are those of the simulator.
-//   bytes     those of variables, gradients and casts of weights; of activations, for as many
-//             micro-batches as the schedule has in flight; and what the lower bound of the short
-//             plan (lower_bound.h) has beyond these, once.
+//             the first and the last slice of the model have beside them. The orders of the
+//             schedule are played with them (play_orders.h). What a simulated step of the short
+//             plan takes beyond its played one is added: for each micro-batch, and once a step,
+//             each with a part for each block. So exchanges that hide, or do not, are those of the
+//             simulator.
+//   bytes     those of variables and casts of weights; of sums of gradients; of activations, for as
+//             many micro-batches as the schedule has in flight; and what the lower bound of the
+//             short plan (lower_bound.h) has beyond these in each part of a stage's work.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,24 +25,42 @@
 
 namespace oneflow {
 
-// A quantity of a stage of n blocks: fixed + n * block.
+// A quantity of a slice of n blocks: fixed + n * block.
 struct Linear {
   double fixed = 0, block = 0;
   double At(double blocks) const { return fixed + blocks * block; }
 };
 
-// Of one stage whose blocks all have one policy of recompute.
+// TaskSeconds of a micro-batch.
+struct LinearTasks {
+  Linear forward, backward, weights;
+};
+
+// Bytes that come and go while a slice does a part of its work, beyond what it holds then.
+struct Transients {
+  double head = 0;   // at the begin of a B
+  double last = 0;   // in its last block, when the head is over
+  double inner = 0;  // in others, when the blocks behind them are over
+  double tail = 0;   // at the end of a B
+  double any = 0;    // at some other time, beyond the most that is held at one
+  Linear update;     // beyond variables and sums
+};
+
+// Of a slice whose blocks all have one policy of recompute: what StageRun has of a stage.
 struct StageCosts {
-  Linear forward, backward, weights;  // seconds of a micro-batch
-  Linear exchange;                    // the same, of the busiest stream of exchanges
-  Linear firings;                     // of a micro-batch
-  Linear resident;                    // bytes of variables, gradients and casts of weights
-  Linear saved, kept;                 // bytes of a micro-batch, from F to B and from B to W
-  double other_bytes = 0;             // what comes and goes at the time that needs most
+  struct Stream {
+    Linear each, once;
+  };
+  LinearTasks spans, kernels;
+  Linear ahead;
+  std::map<std::string, Stream> streams;  // by name
+  Linear firings, firings_once;
+  Linear resident, sums, saved, kept, fit_saved, fit_kept;  // bytes
+  Transients transients;
 };
 
 struct ShortCosts {
-  StageCosts first, middle, last;  // one stage alone is `last`
+  StageCosts first, middle, last;  // one slice alone is `last`
   double link = 0;                 // seconds of a transfer between two stages
   Linear each_micro_batch;         // seconds beyond the played step, by blocks of a stage
   Linear each_step;                // the same, once a step
