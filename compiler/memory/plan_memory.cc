@@ -133,11 +133,13 @@ Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
   const Couples apart = Apart(stage.registers);
   Layout plain = AssignOffsets(stage, apart, {}, bound);
   std::optional<Layout> best;
+  std::vector<std::vector<FrameLayout>> tried(1);  // at first no frames
   const auto try_frames = [&](const std::vector<BufferRing>& rings, FrameJoin join = {}) {
     for (const bool longer : {false, true}) {
-      const std::vector<FrameLayout> frames = MakeFrameLayouts(stage, longer, rings, join);
-      if (frames.empty()) continue;
+      std::vector<FrameLayout> frames = MakeFrameLayouts(stage, longer, rings, join);
+      if (std::find(tried.begin(), tried.end(), frames) != tried.end()) continue;
       Layout framed = AssignOffsets(stage, apart, frames, bound);
+      tried.push_back(std::move(frames));
       if (!best || framed.bytes < best->bytes) best = std::move(framed);
     }
   };
