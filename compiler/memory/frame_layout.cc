@@ -18,6 +18,8 @@ bool Covers(const Spans& outer, const Spans& inner) {
   });
 }
 
+constexpr int64_t kAnyOffset = std::numeric_limits<int64_t>::max();
+
 class FrameBuilder {
  public:
   FrameBuilder(const std::vector<Lifetime>& lives, int64_t buffers, bool once) : lives_(lives) {
@@ -27,7 +29,7 @@ class FrameBuilder {
 
   // Adds a register; the frame grows if it must.
   void Add(int life, int64_t first_buffer) {
-    Put(life, LeastOffset(life, first_buffer), first_buffer);
+    Put(life, LeastOffset(life, first_buffer, kAnyOffset), first_buffer);
     layout_.spans = UniteSpans(layout_.spans, lives_[life].spans);
     if (std::find(starts_.begin(), starts_.end(), first_buffer) == starts_.end()) {
       starts_.push_back(first_buffer);
@@ -45,8 +47,9 @@ class FrameBuilder {
     for (const int64_t start : starts_) {
       for (const int64_t next : {int64_t{0}, int64_t{1}, layout_.buffers - 1}) {
         const int64_t first_buffer = (start + next) % layout_.buffers;
-        const int64_t offset = LeastOffset(life, first_buffer);
-        if (offset + added.slot_bytes > layout_.bytes) continue;
+        const int64_t most = layout_.bytes - added.slot_bytes;
+        const int64_t offset = LeastOffset(life, first_buffer, most);
+        if (offset > most) continue;
         Put(life, offset, first_buffer);
         if (longer) layout_.spans = UniteSpans(layout_.spans, added.spans);
         return;
@@ -57,14 +60,15 @@ class FrameBuilder {
   const FrameLayout& layout() const { return layout_; }
 
  private:
-  // The least offset at which it overlaps no member that holds something at the same time.
-  int64_t LeastOffset(int life, int64_t first_buffer) const {
+  // The least offset at which it overlaps no member that holds something at the same time; if that
+  // exceeds `most`, any that does.
+  int64_t LeastOffset(int life, int64_t first_buffer, int64_t most) const {
     int64_t at = 0;
     for (const FrameLayout::Member& member : layout_.members) {
       const Lifetime& other = lives_[member.life];
       const int64_t end = member.offset + other.slot_bytes;
       const int64_t further = member.first_buffer + layout_.buffers - first_buffer;
-      if (member.offset - at >= lives_[life].slot_bytes) break;
+      if (at > most || member.offset - at >= lives_[life].slot_bytes) break;
       if (end > at &&
           MeetInBuffer(lives_[life], other, layout_.buffers, further % layout_.buffers)) {
         at = end;

@@ -20,12 +20,15 @@ struct FrameLayout {
     int life = 0;        // index in the lifetimes given
     int64_t offset = 0;  // in the frame
     int64_t first_buffer = 0;
+    bool operator==(const Member&) const = default;
   };
   int64_t buffers = 1;
   int64_t bytes = 0;  // of one frame
   bool once = false;  // a step fills each buffer once: buffer i belongs to micro-batch i
   std::vector<Member> members;
   Spans spans;  // moments in which any of the frames holds something
+
+  bool operator==(const FrameLayout&) const = default;
 };
 
 // A join: registers of `slots` slots become members of the frames of registers of `buffers` slots.

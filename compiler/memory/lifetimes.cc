@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
 #include <numeric>
 #include <string_view>
 
@@ -90,8 +89,8 @@ class Observation {
       const Spans fills = ObservedFills(id);
       const Spans spans =
           fills.empty() ? Spans{{0, stage.length - 1}} : FoldIntoStep(fills, stage.length);
-      stage.registers.push_back(
-          {id, r.slots, r.proto->slot_bytes(), r.workspace, spans, fills, CompletedFills(id)});
+      stage.registers.push_back({id, r.slots, r.proto->slot_bytes(), r.workspace, spans, fills,
+                                 seen_[id].sent, std::move(seen_[id].over)});
     }
     return result;
   }
@@ -109,13 +108,13 @@ class Observation {
   };
   struct Seen {
     bool watched = false;
-    bool sent = false;     // read on another stream than compute: its completions are recorded
+    int sent = -1;         // read on another stream than compute: its completions are recorded
     bool fetched = false;  // written on another stream than compute: it looks them up
     int stage = 0;
     int64_t observed = 0;  // so many fills are observed
     std::vector<Fill> fills;
-    std::vector<Accessor> accessors;         // the writer, the readers
-    std::vector<std::vector<int64_t>> over;  // by what the stage sends
+    std::vector<Accessor> accessors;  // the writer, the readers
+    std::vector<int32_t> over;        // as in Lifetime
   };
   // Accesses on another stream that the compute stream's clock does not include yet, in order.
   struct ClockUpdate {
@@ -164,8 +163,9 @@ class Observation {
     bool sent = fetched && r.workspace && !often;
     for (const NetReader& reader : r.readers) sent = add(reader.actor) || sent;
     seen.fetched = fetched;
-    seen.sent = sent;
-    if (sent) sent_[seen.stage].push_back(id);
+    if (!sent) return;
+    seen.sent = static_cast<int>(sent_[seen.stage].size());
+    sent_[seen.stage].push_back(id);
   }
 
   // Index of the stream's pending updates among those of the stage.
@@ -214,27 +214,20 @@ class Observation {
   // complete.
   void NoteOver(int stream, int id) {
     const std::vector<int>& sent = sent_[seen_[id].stage];
-    seen_[id].over.resize(sent.size());
-    for (size_t k = 0; k < sent.size(); ++k) {
-      const std::vector<Accessor>& accessors = seen_[sent[k]].accessors;
-      std::vector<int64_t>& over = seen_[id].over[k];
-      int64_t fills = over.empty() ? 0 : over.back();
+    const int64_t observed = seen_[id].observed, fill = std::ssize(seen_[id].fills) - 1;
+    if (fill >= observed) return;
+    seen_[id].over.resize(std::ssize(sent) * observed);
+    int32_t* over = seen_[id].over.data() + fill;
+    for (const int other : sent) {
+      const std::vector<Accessor>& accessors = seen_[other].accessors;
+      int32_t fills = fill == 0 ? 0 : over[-1];
       const auto known = [&](const Accessor& by) {
         return fills < std::ssize(by.counts) && game_.Known(stream, by.stream) >= by.counts[fills];
       };
       while (std::all_of(accessors.begin(), accessors.end(), known)) ++fills;
-      over.push_back(fills);
+      *over = fills;
+      over += observed;
     }
-  }
-
-  // The records of NoteOver, by register.
-  std::map<int, std::vector<int64_t>> CompletedFills(int id) {
-    std::map<int, std::vector<int64_t>> over;
-    const std::vector<int>& sent = sent_[seen_[id].stage];
-    for (size_t k = 0; k < seen_[id].over.size(); ++k) {
-      over.emplace(sent[k], std::move(seen_[id].over[k]));
-    }
-    return over;
   }
 
   // The last access of a fill by one of its accessors.
@@ -242,7 +235,7 @@ class Observation {
     Seen& seen = seen_[id];
     if (!seen.watched) return;
     Accessor& by = seen.accessors[accessor];
-    if (seen.sent) by.counts.push_back(game_.count(stream));
+    if (seen.sent >= 0) by.counts.push_back(game_.count(stream));
     if (stream == compute_[seen.stage]) Extend(id, fill, 3 * int64_t{game_.count(stream) - 1} + 1);
     if (by.update < 0) return Close(id, fill);
     clock_updates_[seen.stage][by.update].open.push_back({id, fill, game_.count(stream)});
@@ -298,11 +291,6 @@ std::vector<StageLifetimes> FindLifetimes(const PlanNet& net, int stages) {
 }
 
 int64_t Lifetime::fills_a_step() const { return std::ssize(fills) / kObserved; }
-
-const std::vector<int64_t>* Lifetime::CompletedFills(const Lifetime& other) const {
-  const auto found = over.find(other.reg);
-  return found == over.end() ? nullptr : &found->second;
-}
 
 // One walk over all moments keeps the set of those that are alive.
 Pairs FindOverlaps(const std::vector<Spans>& all) {
@@ -360,12 +348,12 @@ Spans FillSpans(const Lifetime& life, int64_t fill, int64_t length) {
 
 bool MeetInBuffer(const Lifetime& a, const Lifetime& b, int64_t buffers, int64_t further) {
   const auto fills = std::ssize(a.fills);
-  const std::vector<int64_t>*a_over = a.CompletedFills(b), *b_over = b.CompletedFills(a);
+  const int32_t *a_over = a.CompletedFills(b), *b_over = b.CompletedFills(a);
   for (int64_t buffer = 0; buffer < buffers; ++buffer) {
     for (int64_t i = buffer, j = (buffer + buffers - further) % buffers; i < fills && j < fills;) {
-      if (a.fills[i].second < b.fills[j].first || (b_over != nullptr && i < (*b_over)[j])) {
+      if (a.fills[i].second < b.fills[j].first || (b_over != nullptr && i < b_over[j])) {
         i += buffers;
-      } else if (b.fills[j].second < a.fills[i].first || (a_over != nullptr && j < (*a_over)[i])) {
+      } else if (b.fills[j].second < a.fills[i].first || (a_over != nullptr && j < a_over[i])) {
         j += buffers;
       } else {
         return true;

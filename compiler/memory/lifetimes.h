@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -31,16 +30,23 @@ struct Lifetime {
   Spans spans;             // outside these moments another register may have the bytes
   // The span of each fill of two steps, on a clock that runs on over both; empty if not known.
   Spans fills;
-  // For a register that a stream other than compute writes: entry j for another register is how
-  // many of that register's fills are complete, for certain, when fill j begins. It holds where the
-  // compute stream does not know yet: a received tensor implies that the send that caused it is
-  // complete, and an exchange implies those before it on its stream.
-  std::map<int, std::vector<int64_t>> over;  // by that register's id
+  // Of a register that a stream other than compute reads: its number among those of the stage, its
+  // host arena included. -1: it is none.
+  int sent = -1;
+  // For a register that a stream other than compute writes: for each of those numbers, and each
+  // observed fill of this register, how many of that register's fills are complete, for certain,
+  // when the fill begins. It holds where the compute stream does not know yet: a received tensor
+  // implies that the send that caused it is complete, and an exchange implies those before it on
+  // its stream.
+  std::vector<int32_t> over;
 
   int64_t bytes() const { return slots * slot_bytes; }
   int64_t fills_a_step() const;  // 0: they are not known
-  // The entry of `over` for `other`; null if nothing is known.
-  const std::vector<int64_t>* CompletedFills(const Lifetime& other) const;
+  // What `over` says of `other`, by fill; null if nothing is known. Requires that the fills are
+  // known.
+  const int32_t* CompletedFills(const Lifetime& other) const {
+    return over.empty() || other.sent < 0 ? nullptr : &over[other.sent * fills.size()];
+  }
 };
 
 struct StageLifetimes {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <utility>
 
 namespace oneflow {
@@ -79,7 +78,7 @@ class Parts {
 
 class FirstFit {
  public:
-  FirstFit(const Parts& parts, const std::vector<int>& order) : parts_(parts), at_(parts.size()) {
+  FirstFit(const Parts& parts, const std::vector<int>& order) : parts_(parts) {
     packing_.offsets.resize(order.size());
     for (int piece : order) Place(piece, LeastOffset(piece));
   }
@@ -103,10 +102,10 @@ class FirstFit {
 
   // From `at` on.
   int64_t LeastFree(int part, int64_t at) const {
-    for (int other : placed_) {
-      if (at_[other] - at >= parts_[part].bytes) break;
-      const int64_t end = at_[other] + parts_[other].bytes;
-      if (end > at && parts_.Meets(part, other)) at = end;
+    const int64_t bytes = parts_[part].bytes;
+    for (const Placed& other : placed_) {
+      if (other.begin - at >= bytes) break;
+      if (other.end > at && parts_.Meets(part, other.part)) at = other.end;
     }
     return at;
   }
@@ -114,16 +113,21 @@ class FirstFit {
   void Place(int piece, int64_t offset) {
     packing_.offsets[piece] = offset;
     for (int part = parts_.first(piece); part < parts_.end(piece); ++part) {
-      at_[part] = offset + parts_[part].offset;
-      packing_.bytes = std::max(packing_.bytes, at_[part] + parts_[part].bytes);
-      const auto after = [&](int64_t at, int other) { return at < at_[other]; };
-      placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), at_[part], after), part);
+      const int64_t begin = offset + parts_[part].offset, end = begin + parts_[part].bytes;
+      packing_.bytes = std::max(packing_.bytes, end);
+      const auto after = [](int64_t at, const Placed& other) { return at < other.begin; };
+      placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), begin, after),
+                     {begin, end, part});
     }
   }
 
+  struct Placed {
+    int64_t begin = 0, end = 0;
+    int part = 0;
+  };
+
   const Parts& parts_;
-  std::vector<int64_t> at_;  // by part
-  std::vector<int> placed_;  // parts, by offset
+  std::vector<Placed> placed_;  // by `begin`
   Packing packing_;
 };
 
@@ -166,7 +170,13 @@ using Couples = std::vector<std::pair<int, int>>;
 
 // Moments that two have in common.
 int64_t Common(const Spans& a, const Spans& b) {
-  return TotalLength(a) + TotalLength(b) - TotalLength(UniteSpans(a, b));
+  int64_t common = 0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const int64_t end = std::min(a[i].second, b[j].second);
+    common += std::max<int64_t>(0, end + 1 - std::max(a[i].first, b[j].first));
+    ++(a[i].second == end ? i : j);
+  }
+  return common;
 }
 
 // Disjoint couples of `apart` of the same bytes, those that have most moments in common first: what
@@ -216,15 +226,16 @@ Joined Join(const std::vector<ArenaPiece>& pieces, const Couples& apart, const C
     ArenaPiece& both = joined.pieces.back();
     both.spans = both.parts[0].spans = UniteSpans(pieces[i].spans, pieces[other[i]].spans);
   }
-  const std::set<std::pair<int, int>> known(apart.begin(), apart.end());
+  Pairs known(pieces.size());
+  for (const auto& [a, b] : apart) known.Add(a, b);
   const auto never_meet = [&](int a, int b) {
-    return known.contains({a, b}) || known.contains({b, a}) ||
-           Common(pieces[a].spans, pieces[b].spans) == 0;
+    return known.Contains(a, b) || Common(pieces[a].spans, pieces[b].spans) == 0;
   };
-  std::set<std::pair<int, int>> seen;
+  Pairs seen(joined.pieces.size());
   for (const auto& [a, b] : apart) {
     const int x = joined.piece_of[a], y = joined.piece_of[b];
-    if (x == y || !seen.insert(std::minmax(x, y)).second) continue;
+    if (x == y || seen.Contains(x, y)) continue;
+    seen.Add(x, y);
     const bool all = std::all_of(members[x].begin(), members[x].end(), [&](int i) {
       return std::all_of(members[y].begin(), members[y].end(),
                          [&](int j) { return never_meet(i, j); });

@@ -28,6 +28,7 @@ class Pairs {
   explicit Pairs(size_t things) : with_(things, BitSet(things)) {}
   // i with each of `others`.
   void Add(size_t i, const BitSet& others) { with_[i].InsertAll(others); }
+  void Add(size_t i, size_t j) { with_[i].Insert(j); }
   void Remove(size_t i, size_t j) { with_[i].Erase(j), with_[j].Erase(i); }
   // Requires i != j.
   bool Contains(size_t i, size_t j) const { return with_[i].Contains(j) || with_[j].Contains(i); }

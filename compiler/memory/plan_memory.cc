@@ -1,7 +1,6 @@
 #include "compiler/memory/plan_memory.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -69,30 +68,30 @@ ArenaPiece MakePiece(const StageLifetimes& stage, const FrameLayout& frames) {
   return piece;
 }
 
+using Couples = std::vector<std::pair<int, int>>;
+
 // Pairs of single-slot registers that never hold something at the same time, as clocks of streams
 // other than compute show: the compute stream learns of a completed send too late to see it.
-// `piece`: the piece of each register; -1: none.
-std::vector<std::pair<int, int>> Apart(const std::vector<Lifetime>& lives,
-                                       const std::vector<int>& piece) {
-  std::map<int, size_t> index;  // of the register among `lives`
-  for (size_t i = 0; i < lives.size(); ++i) {
-    if (piece[i] >= 0 && lives[i].slots == 1) index.emplace(lives[i].reg, i);
+Couples Apart(const std::vector<Lifetime>& lives) {
+  std::vector<int> sent, fetched;
+  for (int i = 0; i < std::ssize(lives); ++i) {
+    if (lives[i].slots != 1 || lives[i].fills.empty()) continue;
+    if (lives[i].sent >= 0) sent.push_back(i);
+    if (!lives[i].over.empty()) fetched.push_back(i);
   }
-  std::vector<std::pair<int, int>> apart;
-  for (const auto& [reg, i] : index) {
-    for (const auto& [other, over] : lives[i].over) {
-      const auto found = index.find(other);
-      if (other == reg || found == index.end()) continue;
-      const Lifetime &a = lives[i], &b = lives[found->second];
-      const bool alike = !a.fills.empty() && a.fills.size() == b.fills.size();
-      if (alike && !MeetInBuffer(a, b, 1)) apart.emplace_back(piece[i], piece[found->second]);
+  Couples apart;
+  for (int i : fetched) {
+    for (int j : sent) {
+      const bool alike = i != j && lives[i].fills.size() == lives[j].fills.size();
+      if (alike && !MeetInBuffer(lives[i], lives[j], 1)) apart.emplace_back(i, j);
     }
   }
   return apart;
 }
 
-Layout AssignOffsets(const StageLifetimes& stage, const std::vector<FrameLayout>& frames,
-                     int64_t bound) {
+// `apart`: pairs of registers, by index in the lifetimes.
+Layout AssignOffsets(const StageLifetimes& stage, const Couples& apart,
+                     const std::vector<FrameLayout>& frames, int64_t bound) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<bool> framed(lives.size(), false);
   std::vector<int> piece_of(lives.size(), -1);
@@ -106,7 +105,11 @@ Layout AssignOffsets(const StageLifetimes& stage, const std::vector<FrameLayout>
     piece_of[i] = static_cast<int>(pieces.size());
     pieces.push_back(MakePiece(lives[i]));
   }
-  const Packing packing = Pack(pieces, Apart(lives, piece_of), bound);
+  Couples pieces_apart;
+  for (const auto& [a, b] : apart) {
+    if (!framed[a] && !framed[b]) pieces_apart.emplace_back(piece_of[a], piece_of[b]);
+  }
+  const Packing packing = Pack(pieces, pieces_apart, bound);
   Layout layout{std::vector<Layout::Address>(lives.size()), packing.bytes};
   auto offset = packing.offsets.begin();
   for (const FrameLayout& frame : frames) {
@@ -127,13 +130,16 @@ Layout AssignOffsets(const StageLifetimes& stage, const std::vector<FrameLayout>
 // Joins are tried only without rings, and only if the best layout so far exceeds `bound` by a
 // fiftieth.
 Layout BestLayout(const StageLifetimes& stage, int64_t bound) {
-  Layout plain = AssignOffsets(stage, {}, bound);
+  const Couples apart = Apart(stage.registers);
+  Layout plain = AssignOffsets(stage, apart, {}, bound);
   std::optional<Layout> best;
+  std::vector<std::vector<FrameLayout>> tried(1);  // at first no frames
   const auto try_frames = [&](const std::vector<BufferRing>& rings, FrameJoin join = {}) {
     for (const bool longer : {false, true}) {
-      const std::vector<FrameLayout> frames = MakeFrameLayouts(stage, longer, rings, join);
-      if (frames.empty()) continue;
-      Layout framed = AssignOffsets(stage, frames, bound);
+      std::vector<FrameLayout> frames = MakeFrameLayouts(stage, longer, rings, join);
+      if (std::find(tried.begin(), tried.end(), frames) != tried.end()) continue;
+      Layout framed = AssignOffsets(stage, apart, frames, bound);
+      tried.push_back(std::move(frames));
       if (!best || framed.bytes < best->bytes) best = std::move(framed);
     }
   };

@@ -324,16 +324,19 @@ TEST_CASE("what an exchange writes may lie where the one before it on its stream
   const auto net = MakePlanNet(large.plan, large.plan.program(0));
   const std::vector<Lifetime> lives = FindLifetimes(*net, 1)[0].registers;
   // Of the first two steps, when each exchange begins: the gradients before it are over.
-  for (const Lifetime& life : lives) {
-    for (int k = 0; k < 4; ++k) {
-      if (life.reg != large.sums[k]) continue;
-      for (int i = 0; i < 4; ++i) {
-        const std::vector<int64_t>& over = life.over.at(large.gradients[i]);
-        INFO("sum " << k << ", gradient " << i);
-        REQUIRE(over.size() >= 2);
-        CHECK(over[0] == (i < k ? 1 : 0));
-        CHECK(over[1] == (i < k ? 2 : 1));
-      }
+  const auto life = [&](int reg) {
+    return *std::find_if(lives.begin(), lives.end(),
+                         [&](const Lifetime& l) { return l.reg == reg; });
+  };
+  for (int k = 0; k < 4; ++k) {
+    const Lifetime sum = life(large.sums[k]);
+    for (int i = 0; i < 4; ++i) {
+      const int32_t* over = sum.CompletedFills(life(large.gradients[i]));
+      INFO("sum " << k << ", gradient " << i);
+      REQUIRE(sum.fills.size() == 2);
+      REQUIRE(over != nullptr);
+      CHECK(over[0] == (i < k ? 1 : 0));
+      CHECK(over[1] == (i < k ? 2 : 1));
     }
   }
   for (int k = 1; k < 4; ++k) {
