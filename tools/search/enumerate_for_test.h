@@ -10,7 +10,7 @@
 namespace oneflow {
 
 // All plans of the spec's families with each of `choices` that can be compiled and fit a device,
-// the fastest first, and of equals in the order of the space. No plans where the space is an error.
+// the fastest first, on two threads. No plans where the space is an error.
 std::vector<FoundPlan> EnumerateForTest(const SearchSpec& spec,
                                         const std::vector<BlockChoice>& choices);
 

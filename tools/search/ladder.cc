@@ -25,6 +25,8 @@ constexpr double kPlainError = 0.04, kPlainBytesError = 0.06;
 constexpr double kLikelyCapacity = 0.8;
 // A step over the bound that knows nothing of a family but its degrees, as a rule.
 constexpr double kUsualRatio = 1.15;
+// Of the capacity, the least bytes of the first mix that is tried: a plan needs a little more.
+constexpr double kFirst = 0.99;
 // What is tried after a mix that needed too much may need so much less than what it needed too
 // much, and how many are tried.
 constexpr double kTighter = 0.99;
@@ -96,7 +98,7 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
       }
       [[fallthrough]];
     case Rung::kPlain:
-      finding.refusal = Tell(i, capacity_, &finding);
+      finding.refusal = Tell(i, kFirst * capacity_, &finding);
       finding.state.rung = Rung::kShort;
       finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
       break;
@@ -228,10 +230,10 @@ absl::Status Ladder::TellPlain(size_t i, Finding* finding) {
   }
   ASSIGN_OR_RETURN(FamilyCosts costs, FamilyCosts::Make(spec_.given, family, {plain}, slices));
   ASSIGN_OR_RETURN(const std::optional<BlockMix> fits,
-                   ChooseMix(costs, ByStage(slices, family), capacity_));
+                   ChooseMix(costs, ByStage(slices, family), kFirst * capacity_));
   if (fits) {
     state.rung = Rung::kShort;
-    RETURN_IF_ERROR(TellMix(i, costs, capacity_, finding));
+    RETURN_IF_ERROR(TellMix(i, costs, kFirst * capacity_, finding));
     state.bound = std::max(state.bound, state.least_estimate * (1 - kShortError));
     return absl::OkStatus();
   }

@@ -68,7 +68,6 @@ class Ladder {
   Ladder(const SearchSpec& spec, std::vector<PlanFamily> families);
 
   size_t size() const { return families_.size(); }
-  const PlanFamily& family(size_t i) const { return families_[i]; }
   FamilyState Start(size_t i, int64_t* short_plans);
   // Requires a state below kCompiled.
   Finding Climb(size_t i, const FamilyState& state);

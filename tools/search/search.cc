@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -20,18 +21,8 @@
 namespace oneflow {
 namespace {
 
-// What a climb from each rung takes, in one unit: about a millisecond for a model of 10^10
-// parameters. Gathers of weights are many actors.
-constexpr double kClimbCosts[] = {1, 4, 100, 300, 800, 2400};
-constexpr double kGatherCosts = 3;
-
-double FindClimbCost(const PlanFamily& family, Rung rung) {
-  const bool gathers = rung >= Rung::kBounded && !family.shard.weights.empty();
-  return kClimbCosts[static_cast<int>(rung)] * (gathers ? kGatherCosts : 1);
-}
-
-// Climbs after which the best that is known well enough is compiled, whatever may still be better.
-constexpr int kPatience = 48;
+// What a climb from each rung takes, as a rule, in milliseconds of a model of 10^11 parameters.
+constexpr double kClimbCosts[] = {2, 10, 600, 600, 2500, 7000};
 // A family is tried before others for such a gain.
 constexpr double kGain = 0.995;
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
@@ -54,7 +45,7 @@ class Searcher {
       states_[i] = ladder_.Start(i, &result_.counts.short_plans);
       queue_.insert({states_[i].bound, i});
     }
-    double now = 0;  // on the clock of FindClimbCost
+    double now = 0;  // on the clock of kClimbCosts
     while (true) {
       while (std::ssize(running_) < options_.threads) {
         const std::optional<Choice> next = NextClimb();
@@ -77,15 +68,15 @@ class Searcher {
 
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
 
-  // Which climbs there are for: to raise the bound, or to find better plans. Both get the same
-  // time.
-  enum Purpose { kBounds, kPlans };
+  // What climbs are for: plans, of families whose seconds are known well; to know those of others
+  // that are likely to be fast; and to raise the bound. Each gets the same time.
+  enum Purpose { kPlans, kSeconds, kBounds, kPurposes };
   struct Choice {
     size_t family = 0;
     Purpose purpose = kBounds;
   };
 
-  // Results are applied in the order in which climbs would end if each took what FindClimbCost
+  // Results are applied in the order in which climbs would end if each took what kClimbCosts
   // says. So what is chosen depends on nothing but what was found: with the same number of threads
   // a search finds the same, however long its climbs take; and one that takes long keeps no other
   // thread waiting, as long as the costs are about right.
@@ -97,24 +88,36 @@ class Searcher {
   };
 
   std::optional<Choice> NextClimb() const {
-    if (OutOfTime()) return std::nullopt;
-    const size_t least = FindLeastBound();
-    const Purpose first = spent_[kPlans] <= spent_[kBounds] ? kPlans : kBounds;
-    if (first == kPlans || result_.found.empty() || least == none()) {
-      if (const size_t i = FindBetter(); i != none()) return Choice{i, kPlans};
+    const double most = kGain * BestToCome();
+    const size_t families[kPurposes] = {FindLikely(Rung::kPlain, most),
+                                        FindLikely(Rung::kListed, most), FindLeastBound()};
+    std::optional<Choice> next;
+    for (const Purpose purpose : {kPlans, kSeconds, kBounds}) {
+      if (!IsInTime(families[purpose])) continue;
+      if (!next || spent_[purpose] < spent_[next->purpose]) next = {families[purpose], purpose};
     }
-    if (least != none()) return Choice{least, kBounds};
+    if (next || std::ssize(result_.found) >= options_.top) return next;
     // At last, what fills the table.
-    const bool wants = std::ssize(result_.found) < options_.top;
-    const size_t i = wants ? FindLikely(Rung::kShort, kNever) : none();
-    return i == none() ? std::nullopt : std::optional<Choice>({i, kPlans});
+    const size_t i = FindLikely(Rung::kPlain, kNever);
+    return IsInTime(i) ? std::optional<Choice>({i, kPlans}) : std::nullopt;
   }
 
   // A search that has found nothing yet goes on for as long again. What would not end in time, as
   // far as others like it tell, does not begin.
-  bool OutOfTime() const {
-    const bool found = !result_.found.empty();
-    return Seconds() + (found ? longest_ : 0) > options_.budget_seconds * (found ? 1 : 2);
+  bool IsInTime(size_t i) const {
+    if (i == none()) return false;
+    if (result_.found.empty()) return Seconds() < 2 * options_.budget_seconds;
+    return Seconds() + longest_[static_cast<int>(states_[i].rung)] < options_.budget_seconds;
+  }
+
+  // The best plan, or one that is being compiled.
+  double BestToCome() const {
+    double best = Best();
+    for (const Running& climb : running_) {
+      const FamilyState& state = states_[climb.family];
+      if (state.rung == Rung::kDrafted) best = std::min(best, state.likely);
+    }
+    return best;
   }
 
   size_t none() const { return states_.size(); }
@@ -125,21 +128,6 @@ class Searcher {
       if (!climbs_[i]) return i;
     }
     return none();
-  }
-
-  // What looks better than the best, or what is just compiled: of all, or now and then of those
-  // that are known well.
-  size_t FindBetter() const {
-    double best = Best();
-    for (const Running& climb : running_) {
-      const FamilyState& state = states_[climb.family];
-      if (state.rung == Rung::kDrafted) best = std::min(best, state.likely);
-    }
-    const Rung known = best == kNever ? Rung::kDrafted : Rung::kShort;
-    if (best == kNever || since_compiled_ >= kPatience) {
-      if (const size_t i = FindLikely(known, kGain * best); i != none()) return i;
-    }
-    return FindLikely(Rung::kListed, kGain * best);
   }
 
   // The family that is likely to be fastest, from a rung on; none() where none is below `most`.
@@ -157,13 +145,11 @@ class Searcher {
 
   void Start(const Choice& choice, double now) {
     const size_t i = choice.family;
-    const double cost = FindClimbCost(ladder_.family(i), states_[i].rung);
+    const double cost = kClimbCosts[static_cast<int>(states_[i].rung)];
     spent_[choice.purpose] += cost;
     climbs_[i] = true;
-    running_.push_back(
-        {now + cost, i,
-         std::async(std::launch::async, [this, i] { return ladder_.Climb(i, states_[i]); }),
-         Seconds()});
+    const auto climb = [this, i] { return ladder_.Climb(i, states_[i]); };
+    running_.push_back({now + cost, i, std::async(std::launch::async, climb), Seconds()});
   }
 
   // Waits for the climb that ends first on the clock, and returns when that is.
@@ -174,23 +160,16 @@ class Searcher {
     const size_t i = first->family;
     const double end = first->end;
     Finding finding = first->finding.get();
-    longest_ = std::max(longest_, Seconds() - first->started);
+    double& longest = longest_[static_cast<int>(states_[i].rung)];
+    longest = std::max(longest, Seconds() - first->started);
     running_.erase(first);
     climbs_[i] = false;
-    if (getenv("SLOG"))
-      fprintf(stderr,
-              "SLOG %.2f rung %d->%d bound %.4g likely %.4g plans %ld found %.5g fit %d: %s\n",
-              Seconds(), (int)states_[i].rung, (int)finding.state.rung, finding.state.bound,
-              finding.state.likely, (long)finding.short_plans,
-              finding.found ? finding.found->step_seconds : 0., !finding.did_not_fit,
-              CandidateFlags(finding.state.candidate).c_str());
     Apply(i, std::move(finding));
     return end;
   }
 
   void Apply(size_t i, Finding finding) {
     queue_.erase({states_[i].bound, i});
-    since_compiled_ = states_[i].rung >= Rung::kShort ? 0 : since_compiled_ + 1;
     SearchCounts& counts = result_.counts;
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
@@ -260,11 +239,6 @@ class Searcher {
 
   SearchResult Finish() {
     CountOpen();
-    if (getenv("SLOG"))
-      for (auto& [b, i] : queue_)
-        if (b < Best())
-          fprintf(stderr, "OPEN %.4f rung %d likely %.4f\n", b / Best(), (int)states_[i].rung,
-                  states_[i].likely / Best());
     if (!result_.found.empty()) result_.nearest.reset();
     result_.complete = result_.counts.open == 0;
     result_.bound_seconds = result_.found.empty() ? 0 : Bound();
@@ -282,11 +256,10 @@ class Searcher {
   double reported_ = 0;
   std::set<std::pair<double, size_t>> queue_;  // by bound: families that are not yet decided
   double closed_ = kNever;                     // the least bound of those compiled
-  int since_compiled_ = 0;                     // climbs, with none of a draft or a plan
   std::vector<Running> running_;
-  double spent_[2] = {0, 0};  // by purpose, on the clock of FindClimbCost
-  double longest_ = 0;        // seconds of a climb
-  absl::Status refusal_;      // the first
+  double spent_[kPurposes] = {};                 // on the clock of kClimbCosts
+  double longest_[std::size(kClimbCosts)] = {};  // by rung: seconds of a climb
+  absl::Status refusal_;                         // the first
   SearchResult result_;
 };
 
