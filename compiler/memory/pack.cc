@@ -33,8 +33,7 @@ int64_t PieceBytes(const ArenaPiece& piece) {
 // The parts of all pieces, in one row.
 class Parts {
  public:
-  Parts(const std::vector<ArenaPiece>& pieces, const std::vector<std::pair<int, int>>& apart)
-      : meets_(0) {
+  Parts(const std::vector<ArenaPiece>& pieces, const std::vector<std::pair<int, int>>& apart) {
     std::vector<Spans> spans;
     for (const ArenaPiece& piece : pieces) {
       first_.push_back(size());
@@ -44,43 +43,50 @@ class Parts {
       }
     }
     first_.push_back(size());
-    meets_ = FindOverlaps(spans);
-    for (const auto& [a, b] : apart) meets_.Remove(first(a), first(b));
+    Pairs meetings = FindOverlaps(spans);
+    for (const auto& [a, b] : apart) meetings.Remove(first(a), first(b));
     for (size_t i = 0; i < pieces.size(); ++i) {
-      if (pieces[i].exclusive) MeetAllOrNone(static_cast<int>(i));
+      if (pieces[i].exclusive) MeetAllOrNone(static_cast<int>(i), &meetings);
     }
+    met_by_ = std::move(meetings).InBothOrders();
   }
 
   int size() const { return static_cast<int>(parts_.size()); }
   int first(int piece) const { return first_[piece]; }
   int end(int piece) const { return first_[piece + 1]; }
   const ArenaPiece::Part& operator[](int part) const { return *parts_[part]; }
-  bool Meets(int a, int b) const { return meets_.Contains(a, b); }
+  // The parts that a part meets.
+  const BitSet& met_by(int part) const { return met_by_[part]; }
 
  private:
-  void MeetAllOrNone(int exclusive) {
+  void MeetAllOrNone(int exclusive, Pairs* meetings) {
     BitSet met(parts_.size());
     for (size_t other = 0; other + 1 < first_.size(); ++other) {
       const int begin = first(static_cast<int>(other)), past = end(static_cast<int>(other));
       bool any = false;
       for (int part = begin; part < past && !any; ++part) {
-        any = part != first(exclusive) && Meets(part, first(exclusive));
+        any = part != first(exclusive) && meetings->Contains(part, first(exclusive));
       }
       for (int part = begin; part < past && any; ++part) met.Insert(part);
     }
-    meets_.Add(first(exclusive), met);
+    meetings->Add(first(exclusive), met);
   }
 
   std::vector<const ArenaPiece::Part*> parts_;
-  std::vector<int> first_;  // by piece, and the end
-  Pairs meets_;
+  std::vector<int> first_;      // by piece, and the end
+  std::vector<BitSet> met_by_;  // by part
 };
 
 class FirstFit {
  public:
-  FirstFit(const Parts& parts, const std::vector<int>& order) : parts_(parts) {
+  // Ends early, with some offsets missing, once it takes `most` bytes.
+  FirstFit(const Parts& parts, const std::vector<int>& order,
+           int64_t most = std::numeric_limits<int64_t>::max())
+      : parts_(parts) {
     packing_.offsets.resize(order.size());
-    for (int piece : order) Place(piece, LeastOffset(piece));
+    for (size_t i = 0; i < order.size() && packing_.bytes < most; ++i) {
+      Place(order[i], LeastOffset(order[i]));
+    }
   }
 
   Packing packing() && { return std::move(packing_); }
@@ -103,9 +109,11 @@ class FirstFit {
   // From `at` on.
   int64_t LeastFree(int part, int64_t at) const {
     const int64_t bytes = parts_[part].bytes;
+    const BitSet& met = parts_.met_by(part);
     for (const Placed& other : placed_) {
       if (other.begin - at >= bytes) break;
-      if (other.end > at && parts_.Meets(part, other.part)) at = other.end;
+      // Without a branch: whether two meet is hard to predict.
+      at = std::max(at, met.Contains(other.part) ? other.end : 0);
     }
     return at;
   }
@@ -260,7 +268,7 @@ Packing PackInOrders(const std::vector<ArenaPiece>& pieces, const Couples& apart
                         return static_cast<double>(bytes[i]) * static_cast<double>(lengths[i]);
                       })};
   for (const std::vector<int>& other : tried) {
-    Packing packing = FirstFit(parts, other).packing();
+    Packing packing = FirstFit(parts, other, best.bytes).packing();
     if (packing.bytes < best.bytes) best = std::move(packing), order = other;
   }
   const int64_t checks = std::max<int64_t>(1, std::ssize(pieces) * parts.size());

@@ -2,8 +2,10 @@
 // a pass asks of nearly every pair.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace oneflow {
@@ -20,6 +22,7 @@ class BitSet {
   }
 
  private:
+  friend class Pairs;
   std::vector<uint64_t> words_;
 };
 
@@ -32,8 +35,47 @@ class Pairs {
   void Remove(size_t i, size_t j) { with_[i].Erase(j), with_[j].Erase(i); }
   // Requires i != j.
   bool Contains(size_t i, size_t j) const { return with_[i].Contains(j) || with_[j].Contains(i); }
+  // By thing, all that it is with.
+  std::vector<BitSet> InBothOrders() && {
+    const size_t blocks = (with_.size() + 63) / 64;
+    for (size_t a = 0; a < blocks; ++a) {
+      for (size_t b = 0; b <= a; ++b) {
+        const Block ab = Get(a, b), ba = Get(b, a);
+        InsertAll(a, b, Turned(ba));
+        InsertAll(b, a, Turned(ab));
+      }
+    }
+    return std::move(with_);
+  }
 
  private:
+  // 64 things by 64.
+  using Block = std::array<uint64_t, 64>;
+
+  // Swaps ever smaller squares above the diagonal with those below it.
+  static Block Turned(Block bits) {
+    uint64_t low = 0xffffffff;
+    for (int half = 32; half > 0; half /= 2, low ^= low << half) {
+      for (int i = 0; i < 64; i = (i + half + 1) & ~half) {
+        const uint64_t differ = (bits[i] >> half ^ bits[i + half]) & low;
+        bits[i] ^= differ << half, bits[i + half] ^= differ;
+      }
+    }
+    return bits;
+  }
+  Block Get(size_t a, size_t b) const {
+    Block block{};
+    for (size_t i = 0; i < 64 && 64 * a + i < with_.size(); ++i) {
+      block[i] = with_[64 * a + i].words_[b];
+    }
+    return block;
+  }
+  void InsertAll(size_t a, size_t b, const Block& block) {
+    for (size_t i = 0; i < 64 && 64 * a + i < with_.size(); ++i) {
+      with_[64 * a + i].words_[b] |= block[i];
+    }
+  }
+
   std::vector<BitSet> with_;  // by thing: those that it was added with
 };
 
