@@ -154,26 +154,33 @@ absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOption
   return result;
 }
 
-// Through the values at `few` blocks and at one more.
-Linear Through(int few, double of_few, double of_more) {
-  return {of_few - few * (of_more - of_few), of_more - of_few};
+// Blocks of a stage of the two plans that are made.
+struct Sizes {
+  int few = 1, more = 2;
+};
+
+// Through the values at both sizes.
+Linear Through(const Sizes& sizes, double of_few, double of_more) {
+  const double block = (of_more - of_few) / (sizes.more - sizes.few);
+  return {of_few - sizes.few * block, block};
 }
 
-LinearTasks Through(int few, const TaskSeconds& one, const TaskSeconds& two) {
-  return {Through(few, one.forward, two.forward), Through(few, one.backward, two.backward),
-          Through(few, one.weights, two.weights)};
+LinearTasks Through(const Sizes& sizes, const TaskSeconds& one, const TaskSeconds& two) {
+  return {Through(sizes, one.forward, two.forward), Through(sizes, one.backward, two.backward),
+          Through(sizes, one.weights, two.weights)};
 }
 
-StageCosts CostsThrough(int few, const StageRun& one, const StageRun& two) {
+StageCosts CostsThrough(const Sizes& sizes, const StageRun& one, const StageRun& two) {
   StageCosts costs;
-  costs.spans = Through(few, one.spans, two.spans);
-  costs.kernels = Through(few, one.kernels, two.kernels);
+  costs.spans = Through(sizes, one.spans, two.spans);
+  costs.kernels = Through(sizes, one.kernels, two.kernels);
   for (const auto& [name, use] : one.streams) {
     const auto other = two.streams.find(name);
     const StreamUse more = other == two.streams.end() ? use : other->second;
-    costs.streams[name] = {Through(few, use.each, more.each), Through(few, use.once, more.once)};
+    costs.streams[name] = {Through(sizes, use.each, more.each),
+                           Through(sizes, use.once, more.once)};
   }
-  const auto through = [&](double StageRun::*part) { return Through(few, one.*part, two.*part); };
+  const auto through = [&](double StageRun::*part) { return Through(sizes, one.*part, two.*part); };
   costs.ahead = through(&StageRun::ahead);
   costs.firings = through(&StageRun::firings);
   costs.firings_once = through(&StageRun::firings_once);
@@ -184,6 +191,30 @@ StageCosts CostsThrough(int few, const StageRun& one, const StageRun& two) {
   costs.fit_saved = through(&StageRun::fit_saved);
   costs.fit_kept = through(&StageRun::fit_kept);
   return costs;
+}
+
+// Bytes of the gradients of a block on a device.
+double BlockBytes(const proto::Graph& graph, const CompileOptions& given, const Mesh& mesh) {
+  double elements = 0;
+  for (const proto::Op& op : graph.op()) {
+    if (op.kind() != "variable" || !op.has_block() || op.block() != 0) continue;
+    double product = 1;
+    for (const auto& dim : op.shape().dim()) product *= static_cast<double>(dim.size());
+    elements += product;
+  }
+  return elements * (given.train.precision() == proto::BF16 ? 2 : 4) /
+         (FindDegree(mesh, "tensor") * FindDegree(mesh, "expert"));
+}
+
+// Small exchanges are joined to some of kBucketBytes, so many blocks of small ones take no whole
+// number of times as much as one. Where weights are gathered ahead, as many blocks hold gathered
+// weights at once.
+Sizes FindSizes(const proto::Graph& graph, const CompileOptions& given, const PlanFamily& family) {
+  constexpr int kManyBuckets = 8;
+  const double bytes = BlockBytes(graph, given, family.mesh);
+  const bool large = bytes >= kManyBuckets * static_cast<double>(given.bucket_bytes);
+  if (family.shard.weights.empty()) return large ? Sizes{1, 2} : Sizes{2, 4};
+  return large ? Sizes{3, 4} : Sizes{3, 5};
 }
 
 }  // namespace
@@ -208,25 +239,24 @@ std::string ShortPlanKey(const CompileOptions& given, const ShortPlanSpec& spec,
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
                                             const ShortPlanSpec& spec,
                                             const std::string& recompute) {
-  // Where weights are gathered ahead, as many blocks hold gathered weights at once.
-  const int few = spec.family.shard.weights.empty() ? 1 : 3;
-  ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, spec, recompute, few));
-  ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, spec, recompute, few + 1));
+  const Sizes sizes = FindSizes(source.graph, given, spec.family);
+  ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, spec, recompute, sizes.few));
+  ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, spec, recompute, sizes.more));
   const size_t last = one.stages.size() - 1;
   const auto costs = [&](size_t s) {
     const StageRun &less = one.stages[s], &more = two.stages[s];
-    StageCosts result = CostsThrough(few, less, more);
+    StageCosts result = CostsThrough(sizes, less, more);
     result.transients = FindTransients(more, result, two.held[s]);
     const auto update = [](const StageRun& run) {
       return run.held.update - run.resident - run.sums;
     };
-    result.transients.update = Through(few, update(less), update(more));
+    result.transients.update = Through(sizes, update(less), update(more));
     return result;
   };
   ShortCosts result{costs(0), costs(std::min<size_t>(1, last)), costs(last)};
   result.link = two.link;
-  result.each_micro_batch = Through(few, one.each_micro_batch, two.each_micro_batch);
-  result.each_step = Through(few, one.each_step, two.each_step);
+  result.each_micro_batch = Through(sizes, one.each_micro_batch, two.each_micro_batch);
+  result.each_step = Through(sizes, one.each_step, two.each_step);
   if (given.cluster.device().kind() != proto::Device::CPU) {
     result.issue_seconds = given.cluster.device().firing_seconds();
   }
