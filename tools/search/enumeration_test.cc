@@ -88,14 +88,14 @@ void Compare(const SearchSpec& spec, const std::vector<FoundPlan>& all) {
 }
 
 TEST_CASE("the search finds the best of all plans of a space") {
-  const bool whole = std::getenv("ONEFLOW_SEARCH_CASES") != nullptr;
+  const bool every_case = std::getenv("ONEFLOW_SEARCH_CASES") != nullptr;
   struct Case {
     GraphSource source;
     std::string cluster;
     int64_t devices, batch;
   };
   std::vector<Case> cases = {{MakeGpt(), "a100", 4, 8}};
-  if (whole) {
+  if (every_case) {
     cases = {{MakeGpt(), "a100", 8, 16},    {MakeGpt(), "h100", 8, 16},
              {MakeGpt(), "v100", 8, 16},    {MakeLlama(), "a100", 8, 8},
              {MakeLlama(), "h100", 16, 16}, {MakeLlama(), "v100", 8, 16}};

@@ -95,18 +95,27 @@ absl::StatusOr<double> PlayedSeconds(const Schedule& schedule, const PipeSeconds
         PlayOrders(MakeOrders(schedule, stages, m), schedule.chunks, seconds, overlap ? 2 : 1));
     return FindEnd(steps.back()) - (overlap ? FindEnd(steps.front()) : 0);
   };
+  // Where transfers take time, a period takes not always as long: micro-batches go around in groups
+  // of up to as many as there are stages. And unlike stages take a while until they keep step.
+  constexpr int64_t kMostPlayed = 4096;  // micro-batches on a slice
   const int64_t period = Period(schedule, stages);
-  int64_t few = FewMicroBatches(schedule, stages, micro_batches) + 2 * period;
+  const int64_t played = std::max<int64_t>(kMostPlayed / (stages * schedule.chunks), 4 * stages);
+  const int64_t more = std::max<int64_t>(played / 2 / period, 1) * period;
+  int64_t few = FewMicroBatches(schedule, stages, micro_batches) + more;
   few += ((micro_batches - few) % period + period) % period;
-  if (few + period >= micro_batches) return play(micro_batches);
+  if (few + more >= micro_batches) return play(micro_batches);
   ASSIGN_OR_RETURN(const double of_few, play(few));
-  ASSIGN_OR_RETURN(const double of_more, play(few + period));
-  return of_few + (of_more - of_few) * static_cast<double>((micro_batches - few) / period);
+  ASSIGN_OR_RETURN(const double of_more, play(few + more));
+  return of_few +
+         (of_more - of_few) * static_cast<double>(micro_batches - few) / static_cast<double>(more);
 }
 
 std::vector<std::vector<Held>> CountHeld(const Schedule& schedule, int stages,
                                          int64_t micro_batches) {
-  const int64_t few = std::min(micro_batches, FewMicroBatches(schedule, stages, micro_batches));
+  // Only gpipe holds more with each micro-batch more.
+  const int64_t few = schedule.order == GPipeOrder
+                          ? micro_batches
+                          : FewMicroBatches(schedule, stages, micro_batches);
   std::vector<std::vector<Held>> held;
   for (const StageOrder& order : MakeOrders(schedule, stages, few)) {
     held.push_back(CountHeldBy(order, schedule));

@@ -16,9 +16,9 @@ namespace oneflow {
 Schedule FitToStages(Schedule schedule, const PipeSeconds& seconds, std::vector<double> kept,
                      int64_t micro_batches, bool overlap);
 
-// The time of a step when its orders are played. With many micro-batches, fewer are played: each
-// period more takes as long. `overlap`: a stage begins the next step when its own part of one is
-// over, else when that of all is.
+// The time of a step when its orders are played. With many micro-batches, fewer are played, and
+// the others take as long as the last of these on average. `overlap`: a stage begins the next step
+// when its own part of one is over, else when that of all is.
 absl::StatusOr<double> PlayedSeconds(const Schedule& schedule, const PipeSeconds& seconds,
                                      int64_t micro_batches, bool overlap);
 

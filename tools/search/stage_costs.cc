@@ -59,10 +59,10 @@ std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
   for (int64_t c = 0; c < chunks; ++c) {
     int room = rooms[c];
     for (size_t p = counts.size(); p-- > 0;) {
-      // The dearest policies first; what is left has the first one.
-      const int part =
-          p == 0 ? room
-                 : std::min<int>(room, static_cast<int>((left[p] + chunks - c - 1) / (chunks - c)));
+      // The dearest policies first, but no fewer than what the cheaper ones cannot fill.
+      const int cheaper = std::accumulate(left.begin(), left.begin() + static_cast<int64_t>(p), 0);
+      const auto equal = static_cast<int>((left[p] + chunks - c - 1) / (chunks - c));
+      const int part = std::clamp(equal, std::max(0, room - cheaper), std::min(room, left[p]));
       parts[c][p] = part;
       left[p] -= part;
       room -= part;
