@@ -1,6 +1,7 @@
 #include "tools/search/ladder.h"
 
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <numeric>
 
@@ -25,6 +26,8 @@ constexpr double kPlainError = 0.04, kPlainBytesError = 0.06;
 constexpr double kLikelyCapacity = 0.8;
 // A step over the bound that knows nothing of a family but its degrees, as a rule.
 constexpr double kUsualRatio = 1.15;
+// Mixes that are alike in all chunks take so much of the time of the best ones, at least.
+constexpr double kSpareOfChunks = 0.93;
 // Of the capacity, the least bytes of the first mix that is tried: a plan needs a little more.
 constexpr double kFirst = 0.99;
 // What is tried after a mix that needed too much may need so much less than what it needed too
@@ -110,18 +113,23 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
 
 absl::StatusOr<ShortCosts> Ladder::Costs(const ShortPlanSpec& spec, std::string_view recompute,
                                          int64_t* made) {
+  using Measured = absl::StatusOr<ShortCosts>;
   const std::string key = ShortPlanKey(spec_.given, spec, std::string(recompute));
+  std::promise<Measured> promise;
+  std::shared_future<Measured> costs;
+  bool mine = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto known = costs_.find(key);
-    if (known != costs_.end()) return known->second;
+    const auto [known, is_new] = costs_.try_emplace(key);
+    if (is_new) known->second = promise.get_future().share();
+    costs = known->second;
+    mine = is_new;
   }
-  // Two threads may measure the same; both find the same.
-  absl::StatusOr<ShortCosts> costs =
-      MeasureShortPlan(spec_.source, spec_.given, spec, std::string(recompute));
-  ++*made;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return costs_.emplace(key, std::move(costs)).first->second;
+  if (mine) {
+    ++*made;
+    promise.set_value(MeasureShortPlan(spec_.source, spec_.given, spec, std::string(recompute)));
+  }
+  return costs.get();
 }
 
 absl::StatusOr<std::vector<int>> Ladder::FindSlices(const PlanFamily& family) {
@@ -182,7 +190,8 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
     if (!longest && last) finding->too_large = LeastNeeded(family, all, blocks);
     if (!longest) continue;
     const auto m = static_cast<double>(family.micro_batches);
-    state.bound = std::max(state.bound, m * *longest);
+    const double spare = family.chunks > 1 ? kSpareOfChunks : 1;
+    state.bound = std::max(state.bound, spare * m * *longest);
     ASSIGN_OR_RETURN(const std::optional<double> likely,
                      LongestStage(all, family, blocks, capacity_ * kLikelyCapacity));
     const double fill = static_cast<double>(family.mesh.stages() - 1) / family.chunks;

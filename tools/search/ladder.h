@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -98,8 +99,8 @@ class Ladder {
   const double capacity_;  // bytes of a device; 0: no limit
 
   std::mutex mutex_;
-  std::map<std::string, absl::StatusOr<ShortCosts>> costs_;  // by ShortPlanKey
-  std::map<std::pair<int, int>, std::vector<int>> slices_;   // by stages and chunks
+  std::map<std::string, std::shared_future<absl::StatusOr<ShortCosts>>> costs_;  // by ShortPlanKey
+  std::map<std::pair<int, int>, std::vector<int>> slices_;  // by stages and chunks
 };
 
 }  // namespace oneflow

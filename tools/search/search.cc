@@ -8,6 +8,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <set>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ namespace {
 
 // What a climb from each rung takes, as a rule, in milliseconds of a model of 10^11 parameters.
 constexpr double kClimbCosts[] = {2, 10, 600, 600, 2500, 7000};
+// Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
+constexpr int kAhead = 3;
 // A family is tried before others for such a gain.
 constexpr double kGain = 0.995;
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
@@ -33,6 +36,7 @@ class Searcher {
   Searcher(const SearchSpec& spec, const SearchOptions& options, std::vector<PlanFamily> families)
       : spec_(spec),
         options_(options),
+        cores_(options.threads),
         ladder_(spec, std::move(families)),
         states_(ladder_.size()),
         climbs_(ladder_.size(), false),
@@ -47,7 +51,7 @@ class Searcher {
     }
     double now = 0;  // on the clock of kClimbCosts
     while (true) {
-      while (std::ssize(running_) < options_.threads) {
+      while (std::ssize(running_) < kAhead * options_.threads) {
         const std::optional<Choice> next = NextClimb();
         if (!next) break;
         Start(*next, now);
@@ -148,7 +152,12 @@ class Searcher {
     const double cost = kClimbCosts[static_cast<int>(states_[i].rung)];
     spent_[choice.purpose] += cost;
     climbs_[i] = true;
-    const auto climb = [this, i] { return ladder_.Climb(i, states_[i]); };
+    const auto climb = [this, i] {
+      cores_.acquire();
+      Finding finding = ladder_.Climb(i, states_[i]);
+      cores_.release();
+      return finding;
+    };
     running_.push_back({now + cost, i, std::async(std::launch::async, climb), Seconds()});
   }
 
@@ -249,6 +258,7 @@ class Searcher {
 
   const SearchSpec& spec_;
   const SearchOptions& options_;
+  std::counting_semaphore<> cores_;
   Ladder ladder_;
   std::vector<FamilyState> states_;  // by family
   std::vector<bool> climbs_;         // by family: whether it does
