@@ -49,7 +49,7 @@ class Bounds {
         INFO(costs.status().message());
         REQUIRE(costs.ok());
         if (measured.empty()) {
-          const double seconds = FindLeastSeconds(family, *costs, all, of_one);
+          const double seconds = FindLeastSeconds(spec_.given, family, *costs, all, of_one);
           Check(seconds, step.seconds, of_one ? "formula of one" : "formula", text, worst);
         }
         measured.push_back(LeastOfFamily(spec_.given, family, *costs, of_one));
@@ -57,18 +57,25 @@ class Bounds {
       const absl::StatusOr<FamilyCosts> costs =
           FamilyCosts::Make(spec_.given, family, measured, slices, /*fits_orders=*/false);
       REQUIRE(costs.ok());
-      const auto relaxed = [&](double most) { return RelaxedSeconds(*costs, blocks, most); };
-      const auto balanced = [&](double most) { return RelaxedBalance(*costs, all, most); };
+      // Of these blocks of each stage, and of any where they may be divided otherwise.
+      const auto longest = [&](double most) {
+        std::optional<double> seconds = RelaxedSeconds(*costs, blocks, most);
+        if (family.chunks > 1 || family.mesh.stages() == 1) return seconds;
+        const std::optional<double> other = RelaxedBalance(*costs, all, most);
+        if (other) seconds = std::min(seconds.value_or(*other), *other);
+        return seconds;
+      };
       const auto check = [&](const auto& bound, const std::string& name) {
         const std::string what = name + (of_one ? " of one" : "");
-        Check(FindLeastBytes(bound, step.Most()), step.Most(), what + ", bytes", text, worst);
+        Check(FindLeastBytes(bound, step.Most()) / (1 + kLeastBytesError), step.Most(),
+              what + ", bytes", text, worst);
         const std::optional<double> seconds = bound(capacity);
         if (!seconds) return;
-        Check(*seconds * static_cast<double>(family.micro_batches), step.seconds, what, text,
-              worst);
+        const double spare = family.chunks > 1 ? kSpareOfChunks : 1;
+        Check(spare * *seconds * static_cast<double>(family.micro_batches), step.seconds, what,
+              text, worst);
       };
-      check(relaxed, "relaxed");
-      check(balanced, "balanced");
+      check(longest, "longest stage");
     }
   }
 
@@ -106,7 +113,7 @@ class Bounds {
 
 TEST_CASE("bounds: no plan takes less than the least costs say") {
   const char* const cases = std::getenv("ONEFLOW_SEARCH_CASES");
-  const int want = cases == nullptr ? 150 : std::string(cases) == "all" ? 2000 : std::atoi(cases);
+  const int want = cases == nullptr ? 100 : std::string(cases) == "all" ? 2000 : std::atoi(cases);
   const char* const seed = std::getenv("ONEFLOW_SEARCH_SEED");
   Dice dice(seed == nullptr ? 1 : std::atoi(seed));
   std::map<std::string, Worst> worst;

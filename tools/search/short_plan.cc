@@ -102,7 +102,7 @@ double FindMost(const StageRun& stage, const std::vector<Held>& times, bool over
 
 // What the run of a stage with `blocks` blocks holds beyond what `costs` say of them.
 Transients FindTransients(const StageRun& stage, const StageCosts& costs,
-                          const std::vector<Held>& times) {
+                          const std::vector<Held>& times, int64_t micro_batches) {
   const double begin = stage.resident + FindMost(stage, times, /*over=*/false);
   const double over = stage.resident + FindMost(stage, times, /*over=*/true);
   const double after_head = begin - std::max(0.0, costs.saved.fixed);
@@ -114,7 +114,7 @@ Transients FindTransients(const StageRun& stage, const StageCosts& costs,
   found.inner = -after_head;
   for (size_t j = 0; j + 1 < blocks.size(); ++j) {
     const auto behind = static_cast<double>(blocks.size() - 1 - j);
-    const double freed = behind * (costs.saved.block - costs.kept.block);
+    const double freed = behind * FreedByBlock(costs, micro_batches);
     found.inner = std::max(found.inner, blocks[j] - after_head + freed);
   }
   return found;
@@ -219,6 +219,11 @@ Sizes FindSizes(const proto::Graph& graph, const CompileOptions& given, const Pl
 
 }  // namespace
 
+double FreedByBlock(const StageCosts& slice, int64_t micro_batches) {
+  const double grown = micro_batches == 1 ? slice.sums.block : 0;
+  return slice.saved.block - slice.kept.block - grown;
+}
+
 ShortPlanSpec FindShortSpec(const CompileOptions& given, const PlanFamily& family) {
   return {family, given.train.batch() / family.micro_batches, family.mesh.devices()};
 }
@@ -246,7 +251,7 @@ absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const Com
   const auto costs = [&](size_t s) {
     const StageRun &less = one.stages[s], &more = two.stages[s];
     StageCosts result = CostsThrough(sizes, less, more);
-    result.transients = FindTransients(more, result, two.held[s]);
+    result.transients = FindTransients(more, result, two.held[s], spec.family.micro_batches);
     const auto update = [](const StageRun& run) {
       return run.held.update - run.resident - run.sums;
     };

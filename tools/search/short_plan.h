@@ -59,6 +59,10 @@ struct StageCosts {
   Transients transients;
 };
 
+// Bytes that B frees on its way through a block, less the sums of gradients that it leaves there:
+// those of one micro-batch are the first.
+double FreedByBlock(const StageCosts& slice, int64_t micro_batches);
+
 struct ShortCosts {
   StageCosts first, middle, last;  // one slice alone is `last`
   double link = 0;                 // seconds of a transfer between two stages

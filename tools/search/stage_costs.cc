@@ -295,7 +295,7 @@ double FamilyCosts::FindBackward(int slice, const PolicyCounts& counts) const {
     } else {
       most = std::max(most, here.transients.inner - over);
     }
-    const double block = here.saved.block - here.kept.block;
+    const double block = FreedByBlock(here, micro_batches_);
     if (!any && counts[p] > 1) most = std::max(most, here.transients.inner - over - block);
     over += counts[p] * block;
     any = true;
