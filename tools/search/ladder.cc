@@ -380,9 +380,9 @@ bool Ladder::Loosen(size_t i, Finding* finding) {
   if (capacity_ <= 0 || !recomputes || state.tries > 0 || needed > kRoom * capacity_) return false;
   const double capacity = state.capacity * std::min(kMostRoom, kFirst * capacity_ / needed);
   Finding next{state};
-  const absl::Status told = Tell(i, capacity, &next);
+  const absl::Status again = Tell(i, capacity, &next);
   finding->short_plans += next.short_plans;
-  if (!told.ok() || next.too_large || next.state.estimate >= state.estimate) return false;
+  if (!again.ok() || next.too_large || next.state.estimate >= state.estimate) return false;
   state = next.state;
   ++state.tries;
   state.rung = Rung::kShort;
