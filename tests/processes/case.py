@@ -61,8 +61,8 @@ class ProcessesCase(unittest.TestCase):
         self.assertEqual((outcome["attempt"], outcome["code"], outcome["host"], outcome["rank"]), (1, code, host, rank),
                          outcome)
         self.assertIn(outcome["sentence"], sentences)
-        # The last line may be of a step that had just been reported.
-        self.assertLessEqual(abs(outcome["step"] - job.steps_done()), 1)
+        # Steps of a millisecond: some that were reported when the loss was seen may not be lines yet, or lines that were not reported.
+        self.assertLessEqual(abs(outcome["step"] - job.steps_done()), 3)
 
     def check_resumed(self, job):
         """The remaining files are the beginning of an undisturbed run, bit by bit."""

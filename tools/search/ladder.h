@@ -64,6 +64,7 @@ struct Finding {
   double packing = 0;                    // of the compiled candidate; 0: there is none
   std::optional<FoundPlan> found;
   std::optional<proto::Plan> plan;
+  double seconds = 0;  // that the climb took, noted by the search
 };
 
 // Thread-safe. What families share is measured once.

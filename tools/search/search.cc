@@ -97,7 +97,6 @@ class Searcher {
     double end = 0;
     size_t family = 0;
     std::future<Finding> finding;
-    double started = 0;  // seconds
   };
 
   std::optional<Choice> NextClimb() const {
@@ -182,11 +181,13 @@ class Searcher {
     if (packing != packing_.end()) states_[i].packing = packing->second;
     const auto climb = [this, i] {
       cores_.acquire();
+      const double begin = Seconds();
       Finding finding = ladder_.Climb(i, states_[i]);
+      finding.seconds = Seconds() - begin;
       cores_.release();
       return finding;
     };
-    running_.push_back({now + cost, i, std::async(std::launch::async, climb), Seconds()});
+    running_.push_back({now + cost, i, std::async(std::launch::async, climb)});
   }
 
   // Waits for the climb that ends first on the clock, and returns when that is.
@@ -198,7 +199,7 @@ class Searcher {
     const double end = first->end;
     Finding finding = first->finding.get();
     double& longest = longest_[static_cast<int>(states_[i].rung)];
-    longest = std::max(longest, Seconds() - first->started);
+    longest = std::max(longest, finding.seconds);
     running_.erase(first);
     climbs_[i] = false;
     Apply(i, std::move(finding));
