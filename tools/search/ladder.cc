@@ -28,9 +28,6 @@ constexpr double kLikelyCapacity = 0.8;
 constexpr double kUsualRatio = 1.15;
 // Of the capacity, the least bytes of the first mix that is tried: a plan needs a little more.
 constexpr double kFirst = 0.99;
-// A mix that needs a smaller part of the capacity leaves room for others, as far as short plans may
-// be wrong.
-constexpr double kRoom = 0.97, kMostRoom = 1.3;
 // What is tried after a mix that needed too much may need so much less than what it needed too
 // much, and how many are tried.
 constexpr double kTighter = 0.99;
@@ -333,7 +330,6 @@ absl::Status Ladder::Draft(size_t i, Finding* finding) {
     Tighten(i, state.packing * state.least_bytes, finding);
     return absl::OkStatus();
   }
-  if (Loosen(i, finding)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
   // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
@@ -369,24 +365,6 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   finding->found = std::move(found);
   finding->plan = std::move(plan);
   return absl::OkStatus();
-}
-
-// A mix that needs less than short plans say leaves room for one that takes less: true if there is
-// one.
-bool Ladder::Loosen(size_t i, Finding* finding) {
-  FamilyState& state = finding->state;
-  const double needed = state.packing * state.least_bytes;
-  const bool recomputes = !state.candidate.blocks.recompute.empty() && !spec_.fixed.recompute;
-  if (capacity_ <= 0 || !recomputes || state.tries > 0 || needed > kRoom * capacity_) return false;
-  const double capacity = state.capacity * std::min(kMostRoom, kFirst * capacity_ / needed);
-  Finding next{state};
-  const absl::Status again = Tell(i, capacity, &next);
-  finding->short_plans += next.short_plans;
-  if (!again.ok() || next.too_large || next.state.estimate >= state.estimate) return false;
-  state = next.state;
-  ++state.tries;
-  state.rung = Rung::kShort;
-  return true;
 }
 
 // The next mix that needs less than one which was to fit and needs `needed`; where there is none,

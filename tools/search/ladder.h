@@ -48,7 +48,7 @@ struct FamilyState {
   double estimate = kNever;        // its seconds, by short plans or its draft
   double least_estimate = kNever;  // those of the mix that bounds all
   double capacity = 0;             // for which the candidate was chosen
-  int tries = 0;                   // drafts and plans that did not fit, or left room
+  int tries = 0;                   // drafts and plans that did not fit
   double least_bytes = 0;          // of a device, by the draft
   // From others: what a plan needs over its least bytes, since packing leaves gaps.
   double packing = 1;
@@ -98,7 +98,6 @@ class Ladder {
   bool Fits(const FamilyState& state) const;
   absl::Status Draft(size_t i, Finding* finding);
   absl::Status CompileCandidate(size_t i, Finding* finding);
-  bool Loosen(size_t i, Finding* finding);
   void Tighten(size_t i, double needed, Finding* finding);
 
   const SearchSpec& spec_;

@@ -12,7 +12,6 @@
 #include <semaphore>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -30,6 +29,8 @@ namespace {
 constexpr double kClimbCosts[] = {2, 10, 600, 600, 2500, 7000};
 // Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
 constexpr int kAhead = 3;
+// What is spent for plans, on the clock of kClimbCosts, before any plan that fits is wanted.
+constexpr double kPatience = 40'000;
 // A family is tried before others for such a gain.
 constexpr double kGain = 0.995;
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
@@ -101,10 +102,9 @@ class Searcher {
 
   std::optional<Choice> NextClimb() const {
     const double most = kGain * BestToCome();
-    const bool found = !result_.found.empty();
-    const size_t families[kPurposes] = {found ? FindLikely(Rung::kPlain, most) : FindFurthest(),
-                                        FindLikely(Rung::kListed, most),
-                                        found ? FindLeastBound() : none()};
+    const bool waits = result_.found.empty() && spent_[kPlans] > kPatience;
+    const size_t families[kPurposes] = {waits ? FindFurthest() : FindLikely(Rung::kPlain, most),
+                                        FindLikely(Rung::kListed, most), FindLeastBound()};
     std::optional<Choice> next;
     for (const Purpose purpose : {kPlans, kSeconds, kBounds}) {
       if (!IsInTime(families[purpose])) continue;
@@ -157,12 +157,12 @@ class Searcher {
     return likely;
   }
 
-  // The family that is nearest to a plan that fits, before there is any: compiled and made smaller,
-  // drafted, ...; of equals the one that is likely to be fastest.
+  // The family that is nearest to a plan, where long none has fitted: on the highest rung, and of
+  // equals the one that is likely to be fastest.
   size_t FindFurthest() const {
     const auto key = [&](size_t i) {
       const FamilyState& state = states_[i];
-      return std::tuple(-state.tries, -static_cast<int>(state.rung), state.likely);
+      return std::pair(-static_cast<int>(state.rung), state.likely);
     };
     size_t furthest = none();
     for (const auto& [bound, i] : queue_) {
