@@ -99,7 +99,7 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
       }
       [[fallthrough]];
     case Rung::kPlain:
-      finding.refusal = Tell(i, kFirst * capacity_, &finding);
+      finding.refusal = Tell(i, kFirst * capacity_ / state.packing, &finding);
       finding.state.rung = Rung::kShort;
       finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
       break;

@@ -36,6 +36,9 @@ constexpr double kGain = 0.995;
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
+// Of a plan's bytes over its least ones: smaller gaps differ too much to expect them of others.
+constexpr double kLargeGaps = 1.05;
+
 // Families whose plans have gaps of about the same size.
 std::string PackingKey(const PlanFamily& family) {
   return absl::StrCat(family.schedule, " ", ToString(family.shard));
@@ -211,7 +214,7 @@ class Searcher {
     SearchCounts& counts = result_.counts;
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
-    if (finding.packing > 0) {
+    if (finding.packing > kLargeGaps) {
       double& least = packing_.emplace(PackingKey(ladder_.family(i)), kNever).first->second;
       least = std::min(least, finding.packing);
     }
