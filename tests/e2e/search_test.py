@@ -1,5 +1,6 @@
 """oneflow search: the best plan, as flags that `oneflow compile` takes and as a file; and what is refused."""
 import json
+import math
 import os
 import re
 import shlex
@@ -100,6 +101,8 @@ class SearchTest(unittest.TestCase):
                 plans = self.json("--fix=" + fix)["plans"]
                 self.assertTrue(plans)
                 self.assertTrue(all(map(holds, plans)))
+                for plan in plans:
+                    self.assertEqual(math.prod(int(degree) for degree in re.findall(r"[=x](\d+)", plan["mesh"])), 2, plan)
 
     def test_same_letters_of_bits_for_schedules_and_stages(self):
         plans = self.json("--fix=pipe=2,micro_batches=2")["plans"]

@@ -205,6 +205,8 @@ absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& slices, Finding
   const PlanFamily& family = families_[i];
   const std::vector<int> blocks = ByStage(slices, family);
   FamilyState& state = finding->state;
+  state.candidate = {family, {}};
+  if (spec_.fixed.stage_layers) state.candidate.blocks.stage_layers = *spec_.fixed.stage_layers;
   ASSIGN_OR_RETURN(const ShortCosts costs, Costs(FindShortSpec(spec_.given, family),
                                                  *spec_.fixed.recompute, &finding->short_plans));
   ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, {costs}, slices));
