@@ -71,9 +71,8 @@ class Bounds {
               what + ", bytes", text, worst);
         const std::optional<double> seconds = bound(capacity);
         if (!seconds) return;
-        const double spare = family.chunks > 1 ? kSpareOfChunks : 1;
-        Check(spare * *seconds * static_cast<double>(family.micro_batches), step.seconds, what,
-              text, worst);
+        Check(*seconds * static_cast<double>(family.micro_batches), step.seconds, what, text,
+              worst);
       };
       check(longest, "longest stage");
     }

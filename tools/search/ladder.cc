@@ -26,8 +26,9 @@ constexpr double kPlainError = 0.04, kPlainBytesError = 0.06;
 constexpr double kLikelyCapacity = 0.8;
 // A step over the bound that knows nothing of a family but its degrees, as a rule.
 constexpr double kUsualRatio = 1.15;
-// Of the capacity, the least bytes of the first mix that is tried: a plan needs a little more.
-constexpr double kFirst = 0.99;
+// Of the capacity, the least bytes of the first mix that is tried: packing leaves gaps, larger ones
+// where chunks and gathered weights come and go.
+constexpr double kFirst = 0.99, kFirstOfChunks = 0.93, kFirstOfGathers = 0.96;
 // What is tried after a mix that needed too much may need so much less than what it needed too
 // much, and how many are tried.
 constexpr double kTighter = 0.99;
@@ -49,6 +50,13 @@ NearestMiss LeastNeeded(const PlanFamily& family, const FamilyCosts& costs,
     most = std::max(most, costs.Bytes(s, counts));
   }
   return {{family, {std::string(std::end(kPolicies)[-1]), {}}}, static_cast<int64_t>(most)};
+}
+
+double FirstCapacity(const PlanFamily& family, double capacity, double packing) {
+  double share = kFirst;
+  if (family.chunks > 1) share *= kFirstOfChunks;
+  if (!family.shard.weights.empty()) share *= kFirstOfGathers;
+  return capacity * std::min(share, 1 / packing);
 }
 
 // What a device needs at least.
@@ -99,7 +107,7 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
       }
       [[fallthrough]];
     case Rung::kPlain:
-      finding.refusal = Tell(i, kFirst * capacity_ / state.packing, &finding);
+      finding.refusal = Tell(i, FirstCapacity(families_[i], capacity_, state.packing), &finding);
       finding.state.rung = Rung::kShort;
       finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
       break;
@@ -189,8 +197,7 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
     if (!longest && last) finding->too_large = LeastNeeded(family, all, blocks);
     if (!longest) continue;
     const auto m = static_cast<double>(family.micro_batches);
-    const double spare = family.chunks > 1 ? kSpareOfChunks : 1;
-    state.bound = std::max(state.bound, spare * m * *longest);
+    state.bound = std::max(state.bound, m * *longest);
     ASSIGN_OR_RETURN(const std::optional<double> likely,
                      LongestStage(all, family, blocks, capacity_ * kLikelyCapacity));
     const double fill = static_cast<double>(family.mesh.stages() - 1) / family.chunks;
@@ -239,11 +246,12 @@ absl::Status Ladder::TellPlain(size_t i, Finding* finding) {
     measured.push_back(AddPolicy(plain, least, more));
   }
   ASSIGN_OR_RETURN(FamilyCosts costs, FamilyCosts::Make(spec_.given, family, {plain}, slices));
+  const double first = FirstCapacity(family, capacity_, state.packing);
   ASSIGN_OR_RETURN(const std::optional<BlockMix> fits,
-                   ChooseMix(costs, ByStage(slices, family), kFirst * capacity_));
+                   ChooseMix(costs, ByStage(slices, family), first));
   if (fits) {
     state.rung = Rung::kShort;
-    RETURN_IF_ERROR(TellMix(i, costs, kFirst * capacity_, finding));
+    RETURN_IF_ERROR(TellMix(i, costs, first, finding));
     state.bound = std::max(state.bound, state.least_estimate * (1 - kShortError));
     return absl::OkStatus();
   }

@@ -23,9 +23,8 @@
 
 namespace oneflow {
 
-// The least bytes may be above those of a plan by so much, where parts do not divide evenly; and
-// mixes that are alike in all chunks take so much of the time of the best ones, at least.
-inline constexpr double kLeastBytesError = 0.1, kSpareOfChunks = 0.93;
+// The least bytes may be above those of a plan by so much, where parts do not divide evenly.
+inline constexpr double kLeastBytesError = 0.1;
 
 // The devices that a part of the batch is split over, alone.
 ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family);

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 namespace oneflow {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// What a stage and each of its blocks cost with each policy.
+// What a stage and each of its blocks cost with each policy. Of a stage with n blocks a chunk has
+// its part, whichever policies they have.
 class Stage {
  public:
   Stage(const FamilyCosts& costs, int stage, double capacity)
-      : capacity_(capacity > 0 ? capacity : kNever),
-        times_(costs.HeldBytes(stage, 0).size(), Time{kNever, {}}) {
+      : capacity_(capacity > 0 ? capacity : kNever) {
     for (int p = 0; p < costs.policies(); ++p) {
       PolicyCounts one(costs.policies(), 0), two = one;
       one[p] = 1;
@@ -21,14 +23,15 @@ class Stage {
       const double seconds = costs.Seconds(stage, one);
       seconds_.push_back(costs.Seconds(stage, two) - seconds);
       fixed_seconds_ = std::min(fixed_seconds_, seconds - seconds_.back());
-      for (size_t at = 0; at < times_.size(); ++at) {
-        const Linear& held = costs.HeldBytes(stage, p)[at];
-        times_[at].fixed = std::min(times_[at].fixed, held.fixed);
-        times_[at].blocks.push_back(held.block);
-      }
     }
-    for (size_t at = 0; at < times_.size(); ++at) {
-      times_[at].fixed += costs.LeastOther(stage)[at];
+    std::vector<double> parts;  // of the blocks, by chunk
+    for (size_t i = stage; i < costs.slices().size(); i += costs.stages()) {
+      parts.push_back(costs.slices()[i]);
+    }
+    const double sum = std::accumulate(parts.begin(), parts.end(), 0.0);
+    for (double& part : parts) part = sum > 0 ? part / sum : 1.0 / std::ssize(parts);
+    for (size_t at = 0; at < costs.HeldBytes(stage, 0).size(); ++at) {
+      times_.push_back(MakeTime(costs, stage, at, parts));
     }
   }
 
@@ -52,29 +55,77 @@ class Stage {
   }
 
  private:
-  // Of a step: bytes that a stage holds then, and those of a block, by policy.
-  struct Time {
-    double fixed = 0;
-    std::vector<double> blocks;
+  // Another policy for all blocks of a chunk: of each block of the stage, fewer bytes for more
+  // seconds.
+  struct Change {
+    double bytes = 0, seconds = 0;
   };
+  // A time of a step.
+  struct Time {
+    double fixed = kNever;        // bytes that a stage holds then beside its blocks
+    double bytes = 0;             // of a block with the policy that takes least seconds
+    std::vector<Change> changes;  // those that cost least seconds for a byte first
+  };
+
+  Time MakeTime(const FamilyCosts& costs, int stage, size_t at,
+                const std::vector<double>& parts) const {
+    Time time;
+    for (int p = 0; p < costs.policies(); ++p) {
+      time.fixed = std::min(time.fixed, costs.HeldBytes(stage, p)[at].fixed);
+    }
+    time.fixed += costs.LeastOther(stage)[at];
+    for (size_t c = 0; c < parts.size(); ++c) {
+      std::vector<double> bytes;  // of a block, by policy
+      for (int p = 0; p < costs.policies(); ++p) {
+        bytes.push_back(costs.HeldByBlock(stage, static_cast<int>(c), p, at));
+      }
+      time.bytes += parts[c] * AddChanges(bytes, parts[c], &time.changes);
+    }
+    std::sort(time.changes.begin(), time.changes.end(), [](const Change& a, const Change& b) {
+      return a.seconds * b.bytes < b.seconds * a.bytes;
+    });
+    return time;
+  }
+
+  // From policy to policy along the lower convex hull of seconds by bytes; returns the bytes of the
+  // first one. A chunk's changes get dearer along it, so in the order of their prices they follow
+  // each other.
+  double AddChanges(const std::vector<double>& bytes, double part,
+                    std::vector<Change>* changes) const {
+    size_t now = 0;
+    for (size_t p = 1; p < bytes.size(); ++p) {
+      const bool equal = seconds_[p] == seconds_[now];
+      if (seconds_[p] < seconds_[now] || (equal && bytes[p] < bytes[now])) now = p;
+    }
+    const double first = bytes[now];
+    while (true) {
+      std::optional<size_t> next;
+      const auto price = [&](size_t p) {
+        return (seconds_[p] - seconds_[now]) / (bytes[now] - bytes[p]);
+      };
+      for (size_t p = 0; p < bytes.size(); ++p) {
+        if (bytes[p] < bytes[now] && (!next || price(p) < price(*next))) next = p;
+      }
+      if (!next) return first;
+      changes->push_back(
+          {part * (bytes[now] - bytes[*next]), part * (seconds_[*next] - seconds_[now])});
+      now = *next;
+    }
+  }
 
   double SecondsAt(const Time& time, double blocks) const {
     if (time.fixed > capacity_) return kNever;
     if (blocks <= 0) return std::max(0.0, fixed_seconds_);
-    const double allowed = (capacity_ - time.fixed) / blocks;  // of a block, on average
-    const std::vector<double>& bytes = time.blocks;
-    double best = kNever;
-    for (size_t a = 0; a < bytes.size(); ++a) {
-      if (bytes[a] > allowed) continue;
-      best = std::min(best, seconds_[a]);
-      for (size_t b = 0; b < bytes.size(); ++b) {
-        // A part of the blocks with a, the others with b, which together need just what is allowed.
-        if (bytes[b] <= allowed) continue;
-        const double part = (allowed - bytes[a]) / (bytes[b] - bytes[a]);
-        best = std::min(best, seconds_[a] + part * (seconds_[b] - seconds_[a]));
-      }
+    const double least = *std::min_element(seconds_.begin(), seconds_.end());
+    double seconds = fixed_seconds_ + blocks * least;
+    double beyond = time.fixed + blocks * time.bytes - capacity_;  // bytes
+    for (const Change& change : time.changes) {
+      if (beyond <= 0) break;
+      const double part = std::min(1.0, beyond / (blocks * change.bytes));
+      seconds += part * blocks * change.seconds;
+      beyond -= part * blocks * change.bytes;
     }
-    return fixed_seconds_ + blocks * best;
+    return beyond > 1e-9 * capacity_ ? kNever : seconds;
   }
 
   double capacity_;

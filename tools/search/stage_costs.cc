@@ -137,6 +137,10 @@ void FamilyCosts::CountBytes() {
   }
 }
 
+double FamilyCosts::HeldByBlock(int stage, int chunk, int policy, size_t time) const {
+  return FindHeld(AtSlice(chunk * stages() + stage, policy), times_[stage][time], chunk).block;
+}
+
 // Of many times, those that need most where all blocks have one policy.
 void FamilyCosts::KeepMost(int stage) {
   constexpr size_t kMost = 6;  // for each policy

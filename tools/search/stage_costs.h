@@ -51,12 +51,14 @@ class FamilyCosts {
   // The lower bound of its bytes: at one of some times of a step, what is held then, and what comes
   // and goes.
   double Bytes(int stage, const PolicyCounts& counts) const;
-  // The same of a mix in which blocks may be divided and are alike in all chunks: at each time what
-  // a stage of n blocks with one policy holds; and what comes and goes, at least.
+  // The same of a mix in which blocks may be divided: at each time what a stage of n blocks with
+  // one policy holds; and what comes and goes, at least.
   const std::vector<Linear>& HeldBytes(int stage, int policy) const {
     return by_stage_[stage][policy].held;
   }
   const std::vector<double>& LeastOther(int stage) const { return least_other_[stage]; }
+  // Of a block of one chunk, at one of these times.
+  double HeldByBlock(int stage, int chunk, int policy, size_t time) const;
   // Of a step; `counts` by stage.
   absl::StatusOr<double> StepSeconds(const std::vector<PolicyCounts>& counts) const;
 
