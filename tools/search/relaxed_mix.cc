@@ -76,6 +76,7 @@ class Stage {
     time.fixed += costs.LeastOther(stage)[at];
     for (size_t c = 0; c < parts.size(); ++c) {
       std::vector<double> bytes;  // of a block, by policy
+      bytes.reserve(costs.policies());
       for (int p = 0; p < costs.policies(); ++p) {
         bytes.push_back(costs.HeldByBlock(stage, static_cast<int>(c), p, at));
       }
@@ -147,6 +148,7 @@ std::optional<double> RelaxedSeconds(const FamilyCosts& costs, const std::vector
 
 std::optional<double> RelaxedBalance(const FamilyCosts& costs, int blocks, double capacity) {
   std::vector<Stage> stages;
+  stages.reserve(costs.stages());
   for (int s = 0; s < costs.stages(); ++s) stages.emplace_back(costs, s, capacity);
   const auto fits = [&](double seconds) {
     double sum = 0;
