@@ -3,8 +3,10 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -31,10 +33,11 @@ bool AnyPartial(const NdSbp& sbp) {
   return std::any_of(sbp.begin(), sbp.end(), [](Sbp s) { return s.partial(); });
 }
 
-int Changes(const NdSbp& a, const NdSbp& b) {
-  int changes = 0;
-  for (size_t i = 0; i < a.size(); ++i) changes += a[i] == b[i] ? 0 : 1;
-  return changes;
+bool BecomesPartial(const NdSbp& from, const NdSbp& to) {
+  for (size_t a = 0; a < to.size(); ++a) {
+    if (to[a].partial() && !(from[a] == to[a])) return true;
+  }
+  return false;
 }
 
 // A* over nd-SBPs; LeastFrom is the lower bound. A node that cannot be on a shorter path than a
@@ -57,9 +60,11 @@ class PathSearch {
     const Coordinate first(prices.mesh.axes.size(), 0);
     Coordinate last;
     for (const Mesh::Axis& axis : prices.mesh.axes) last.push_back(axis.size - 1);
-    for (const Coordinate& c : {first, last}) {
-      corners_.push_back({c, LocalSlice(MakeLayout(tensor.dims, to), prices.mesh, c)});
+    if (prices.cluster.device().kind() != proto::Device::CPU) {
+      over_fastest_ = static_cast<double>(tensor.element_bytes) / FastestBandwidth(prices.cluster);
     }
+    corners_ = {first, last};
+    needed_ = FindHeld(to);
   }
 
   // Empty if there is no path.
@@ -75,8 +80,11 @@ class PathSearch {
   }
 
  private:
+  // What the first and the last device hold.
+  using Held = std::array<Slice, 2>;
   struct Node {
     NdSbp sbp;
+    Held held;
     double last = 0, rest = 0;  // LeastTo it; LeastFrom it
     double seconds = kNoWay;
     int steps = 0;
@@ -103,8 +111,35 @@ class PathSearch {
     std::string key;
     for (const Sbp sbp : sbp) key += {static_cast<char>(sbp.kind), static_cast<char>(sbp.dim)};
     const auto [it, fresh] = known_.try_emplace(std::move(key), static_cast<int>(nodes_.size()));
-    if (fresh) nodes_.push_back({sbp, LeastTo(sbp), LeastFrom(sbp)});
+    if (fresh) {
+      Held held = FindHeld(sbp);
+      const double rest = LeastFrom(sbp, held);
+      nodes_.push_back({sbp, std::move(held), LeastTo(sbp), rest});
+    }
     return it->second;
+  }
+
+  Held FindHeld(const NdSbp& sbp) const {
+    const Layout layout = MakeLayout(tensor_.dims, sbp);
+    return {LocalSlice(layout, prices_.mesh, corners_[0]),
+            LocalSlice(layout, prices_.mesh, corners_[1])};
+  }
+
+  // Elements that one of these devices lacks.
+  static int64_t CountLacking(const Held& has, const Held& wants) {
+    int64_t most = 0;
+    for (size_t i = 0; i < wants.size(); ++i) {
+      int64_t both = 1;
+      for (size_t d = 0; d < wants[i].size.size(); ++d) both *= CountShared(has[i], wants[i], d);
+      most = std::max(most, wants[i].elements() - both);
+    }
+    return most;
+  }
+
+  static int64_t CountShared(const Slice& a, const Slice& b, size_t d) {
+    const int64_t begin = std::max(a.begin[d], b.begin[d]);
+    const int64_t end = std::min(a.begin[d] + a.size[d], b.begin[d] + b.size[d]);
+    return std::max<int64_t>(0, end - begin);
   }
 
   bool IsSum(const NdSbp& sbp) const {
@@ -122,18 +157,29 @@ class PathSearch {
 
   // A lower bound of the seconds from here to `to_`: the last step, and on accelerators the bytes
   // that a device lacks, over the fastest link. A device lacks all of a sum still to be taken.
-  double LeastFrom(const NdSbp& sbp) const {
+  double LeastFrom(const NdSbp& sbp, const Held& held) const {
     if (sbp == to_) return 0;
     const double last = LeastTo(to_);
-    if (AnyPartial(to_) || prices_.cluster.device().kind() == proto::Device::CPU) return last;
-    int64_t lacking = 0;
-    for (const auto& [c, mine] : corners_) {
-      const Slice held = LocalSlice(MakeLayout(tensor_.dims, sbp), prices_.mesh, c);
-      const int64_t has = IsSum(sbp) ? 0 : Intersect(mine, held).elements();
-      lacking = std::max(lacking, mine.elements() - has);
-    }
-    return last +
-           static_cast<double>(lacking * tensor_.element_bytes) / FastestBandwidth(prices_.cluster);
+    if (AnyPartial(to_) || over_fastest_ == 0) return last;
+    const int64_t lacking = IsSum(sbp) ? needed_[0].elements() : CountLacking(held, needed_);
+    return last + static_cast<double>(lacking) * over_fastest_;
+  }
+
+  // Lower bounds of a step: by what two devices lack, over the fastest link, and over those of the
+  // primitive. Who sums receives no less, its own part of each other device.
+  double BoundStep(const Node& from, const Node& to) const {
+    // What becomes partial is filled with zeros.
+    if (BecomesPartial(from.sbp, to.sbp)) return to.last;
+    return to.last + static_cast<double>(CountLacking(from.held, to.held)) * over_fastest_;
+  }
+  double BoundStep(const BoxingPrimitive& primitive, const Node& from, const Node& to) {
+    if (over_fastest_ == 0 || primitive.along.empty()) return to.last;
+    const auto [links, fresh] = links_.try_emplace(primitive.along);
+    if (fresh) links->second = LinksOfGroup(prices_.cluster, prices_.mesh, primitive.along);
+    const int64_t lacking = CountLacking(from.held, to.held);
+    return to.last + ExchangeSeconds(primitive.kind,
+                                     static_cast<double>(lacking * tensor_.element_bytes),
+                                     links->second);
   }
 
   // SBPs worth passing through on an axis: nothing becomes partial that does not end so.
@@ -157,22 +203,27 @@ class PathSearch {
   // none of these is partial.
   std::vector<NdSbp> Neighbours(const NdSbp& at) const {
     std::vector<NdSbp> all = {at};
+    std::vector<int> changes = {0};  // axes that differ from `at`
     for (int axis = 0; axis < static_cast<int>(at.size()); ++axis) {
       const size_t before = all.size();
       for (const Sbp next : Options(axis)) {
         for (size_t i = 0; i < before && !(next == at[axis]); ++i) {
           const bool partial = at[axis].partial() || next.partial();
-          if (i > 0 && (partial || Changes(at, all[i]) == most_axes_)) break;
+          if (i > 0 && (partial || changes[i] == most_axes_)) break;
           all.push_back(all[i]);
           all.back()[axis] = next;
+          changes.push_back(changes[i] + 1);
         }
       }
     }
-    all.erase(all.begin());
-    std::stable_sort(all.begin(), all.end(), [&](const NdSbp& a, const NdSbp& b) {
-      return std::pair(a != to_, Changes(at, a)) < std::pair(b != to_, Changes(at, b));
-    });
-    return all;
+    std::vector<NdSbp> ordered;
+    if (std::find(all.begin() + 1, all.end(), to_) != all.end()) ordered.push_back(to_);
+    for (int n = 1; n <= static_cast<int>(at.size()); ++n) {
+      for (size_t i = 1; i < all.size(); ++i) {
+        if (changes[i] == n && all[i] != to_) ordered.push_back(std::move(all[i]));
+      }
+    }
+    return ordered;
   }
 
   // Into how many parts each dimension is split.
@@ -197,13 +248,20 @@ class PathSearch {
     const int found = Find(next);
     const Node& now = nodes_[at];
     if (nodes_[found].done) return;
-    // What a step receives costs the most to find out, and the rest is often too much already.
-    const double least = now.seconds + nodes_[found].last;
-    if (least + nodes_[found].rest > kRounding * most_seconds_) return;
-    if (least > kRounding * nodes_[found].seconds) return;
+    // What a step receives costs the most to find out, and less tells already that most are no use:
+    // nothing of it, then what two devices lack over the fastest link, then over those of the step.
+    const auto is_too_much = [&](double step) {
+      const double least = now.seconds + step;
+      return least + nodes_[found].rest > kRounding * most_seconds_ ||
+             least > kRounding * nodes_[found].seconds;
+    };
+    if (is_too_much(nodes_[found].last)) return;
     if (nodes_[found].seconds == kNoWay && !LeavesRoom(next)) return;
+    if (is_too_much(BoundStep(now, nodes_[found]))) return;
+    const BoxingPrimitive primitive = PrimitiveBetween(prices_.mesh, now.sbp, next);
+    if (primitive.kind.empty()) return;
+    if (is_too_much(BoundStep(primitive, now, nodes_[found]))) return;
     const BoxingStep step = BoxingStepBetween(prices_, tensor_, now.sbp, next);
-    if (step.kind.empty()) return;
     const double seconds = now.seconds + step.seconds;
     Node& node = nodes_[found];
     if (std::pair(seconds, now.steps + 1) >= std::pair(node.seconds, node.steps)) return;
@@ -222,10 +280,13 @@ class PathSearch {
   const BoxedTensor& tensor_;
   const NdSbp &from_, &to_;
   const int most_axes_;
-  Dims most_parts_;                                    // by dimension
-  double most_seconds_;                                // of the path
-  std::vector<std::pair<Coordinate, Slice>> corners_;  // two devices, and what they need of `to_`
-  std::unordered_map<std::string, int> known_;         // nodes, by layout
+  double over_fastest_ = 0;                       // seconds of an element, on accelerators
+  Dims most_parts_;                               // by dimension
+  double most_seconds_;                           // of the path
+  std::array<Coordinate, 2> corners_;             // the first and the last device
+  Held needed_;                                   // what they hold of `to_`
+  std::map<std::vector<int>, GroupLinks> links_;  // by axes
+  std::unordered_map<std::string, int> known_;    // nodes, by layout
   std::vector<Node> nodes_;
 };
 

@@ -296,6 +296,42 @@ TEST_CASE("boxing path: of many devices the one that receives most is found") {
   }
 }
 
+TEST_CASE("boxing path: of several axes the device that receives most is found") {
+  const Mesh mesh = *ParseMesh("a=2,b=3,c=2");
+  const std::vector<NdSbp> all = AllSbps({kMatrix, kMatrix, kMatrix});
+  for (const Dims& dims : {Dims{24, 36}, Dims{13, 17}, Dims{5, 4}}) {
+    for (const NdSbp& from : all) {
+      for (const NdSbp& to : all) {
+        const BoxingPrimitive primitive = PrimitiveBetween(mesh, from, to);
+        if (primitive.along.empty()) continue;
+        const BoxingMove move{mesh, dims, from, to, primitive};
+        // Those whose axes beside the primitive's are at 0.
+        int64_t most = 0;
+        for (int rank = 0; rank < mesh.devices(); ++rank) {
+          const Coordinate c = mesh.RankToCoordinate(rank);
+          bool counts = true;
+          for (int a = 0; a < 3; ++a) {
+            const auto& along = primitive.along;
+            counts = counts && (c[a] == 0 || std::count(along.begin(), along.end(), a) > 0);
+          }
+          if (counts) most = std::max(most, ReceivedAt(move, c));
+        }
+        INFO(ToString(dims) << ": " << ToString(from) << " to " << ToString(to));
+        CHECK(MostReceived(move) == most);
+      }
+    }
+  }
+}
+
+TEST_CASE("boxing path: zeros are filled in, over the slowest of links") {
+  const Mesh mesh{{{"x", 4}}};
+  proto::Cluster cluster = Nodes(4, proto::Device::CUDA);
+  for (proto::Level& level : *cluster.mutable_level()) level.set_bandwidth(1e3);
+  const std::vector<BoxingStep> steps = BoxingPath({cluster, mesh}, {{64, 64}, 4}, {S(0)}, {P()});
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].kind == "zero_fill");
+}
+
 TEST_CASE("boxing path: large sums over many devices go in pieces, small ones at once") {
   const Mesh mesh{{{"tensor", 4}}};
   const proto::Cluster cluster = ClusterForBoxing({});

@@ -88,6 +88,52 @@ std::vector<int> Representatives(int devices, const Dims& dims) {
   return at;
 }
 
+// Of a dimension: what a device gets of it, and has of that, by its index on the axes along which
+// the dimension is split. `strides`: of these indices, by axis of `along`; 0 where it is not split.
+struct DimensionParts {
+  struct Part {
+    int64_t mine = 0, has = 0;
+  };
+  std::vector<size_t> strides;
+  std::vector<Part> parts;
+  int64_t largest = 0;
+};
+
+Range FindRange(const BoxingMove& move, const NdSbp& sbp, int d, const Coordinate& c) {
+  Range range{0, move.dims[d]};
+  for (size_t a = 0; a < sbp.size(); ++a) {
+    if (!(sbp[a] == S(d))) continue;
+    const Range part = EvenPart(range.size, move.mesh.axes[a].size, c[a]);
+    range = {range.begin + part.begin, part.size};
+  }
+  return range;
+}
+
+// `at`: the indices to look at, by axis of `along`.
+DimensionParts SplitDimension(const BoxingMove& move, int d,
+                              const std::vector<std::vector<int>>& at) {
+  const std::vector<int>& along = move.primitive.along;
+  DimensionParts result;
+  size_t count = 1;
+  for (size_t a = 0; a < along.size(); ++a) {
+    const bool splits = move.from[along[a]] == S(d) || move.to[along[a]] == S(d);
+    result.strides.push_back(splits ? count : 0);
+    if (splits) count *= at[a].size();
+  }
+  Coordinate c(move.mesh.axes.size(), 0);
+  for (size_t index = 0; index < count; ++index) {
+    for (size_t a = 0; a < along.size(); ++a) {
+      if (result.strides[a] > 0) c[along[a]] = at[a][index / result.strides[a] % at[a].size()];
+    }
+    const Range mine = FindRange(move, move.to, d, c), held = FindRange(move, move.from, d, c);
+    const int64_t begin = std::max(mine.begin, held.begin);
+    const int64_t end = std::min(mine.begin + mine.size, held.begin + held.size);
+    result.parts.push_back({mine.size, std::max<int64_t>(0, end - begin)});
+    result.largest = std::max(result.largest, mine.size);
+  }
+  return result;
+}
+
 }  // namespace
 
 BoxingPrimitive PrimitiveBetween(const Mesh& mesh, const NdSbp& from, const NdSbp& to) {
@@ -113,19 +159,37 @@ int64_t ReceivedAt(const BoxingMove& move, const Coordinate& c) {
 }
 
 int64_t MostReceived(const BoxingMove& move) {
-  std::vector<Coordinate> at = {Coordinate(move.mesh.axes.size(), 0)};
-  for (const int axis : move.primitive.along) {
-    const size_t before = at.size();
-    for (const int i : Representatives(move.mesh.axes[axis].size, move.dims)) {
-      for (size_t j = 0; i > 0 && j < before; ++j) {
-        at.push_back(at[j]);
-        at.back()[axis] = i;
-      }
-    }
+  const std::vector<int>& along = move.primitive.along;
+  if (along.empty()) return 0;
+  if (const int axis = along.front(); move.from[axis].partial()) {
+    return (move.mesh.axes[axis].size - 1) * MaxElements(MakeLayout(move.dims, move.to), move.mesh);
   }
+  std::vector<std::vector<int>> at;  // by axis of `along`: where to look
+  for (const int axis : along) {
+    at.push_back(Representatives(move.mesh.axes[axis].size, move.dims));
+  }
+  std::vector<DimensionParts> dims;
+  int64_t ceiling = 1;  // no device takes more
+  for (int d = 0; d < static_cast<int>(move.dims.size()); ++d) {
+    dims.push_back(SplitDimension(move, d, at));
+    ceiling *= dims.back().largest;
+  }
+  // All combinations, as an odometer counts them.
+  std::vector<size_t> digits(along.size(), 0);
   int64_t most = 0;
-  for (const Coordinate& c : at) most = std::max(most, ReceivedAt(move, c));
-  return most;
+  while (true) {
+    int64_t mine = 1, has = 1;
+    for (const DimensionParts& dim : dims) {
+      size_t index = 0;
+      for (size_t a = 0; a < digits.size(); ++a) index += dim.strides[a] * digits[a];
+      mine *= dim.parts[index].mine;
+      has *= dim.parts[index].has;
+    }
+    most = std::max(most, mine - has);
+    size_t a = 0;
+    while (a < digits.size() && ++digits[a] == at[a].size()) digits[a++] = 0;
+    if (a == digits.size() || most == ceiling) return most;
+  }
 }
 
 }  // namespace oneflow
