@@ -219,6 +219,33 @@ absl::StatusOr<proto::Plan> WithPrograms(const Boxed& boxed, const CompileOption
   return plan;
 }
 
+// The plan of the first program without addresses, with the bytes that it needs at least.
+absl::StatusOr<proto::Plan> Drafted(const Boxed& boxed, const CompileOptions& options,
+                                    Schedule schedule) {
+  proto::Plan plan = boxed.plan;
+  const int stages = options.mesh.stages();
+  ASSIGN_OR_RETURN(
+      const std::optional<StageTimes> pipe,
+      FindStageTimes(boxed.drafts, boxed.ids, schedule, stages, options.cluster, plan));
+  if (pipe) schedule = Fitted(*pipe, schedule);
+  RETURN_IF_ERROR(AddDraft(boxed.drafts.front(), boxed.ids, schedule, stages, &plan));
+  return plan;
+}
+
+// Whether a device needs more than it has, wherever its registers are. A draft takes a fraction of
+// the time of a plan.
+bool NeedsTooMuch(const Boxed& boxed, const CompileOptions& options, const Schedule& schedule) {
+  const int64_t capacity = options.cluster.device().memory_bytes();
+  if (capacity <= 0) return false;
+  const absl::StatusOr<proto::Plan> plan = Drafted(boxed, options, schedule);
+  if (!plan.ok()) return false;
+  for (int arena = 0; arena < plan->memory_size(); ++arena) {
+    const bool device = plan->memory(arena).kind() == proto::DEVICE;
+    if (device && plan->facts().lower_bound_bytes(arena) > capacity) return true;
+  }
+  return false;
+}
+
 bool GathersAhead(const std::vector<ProgramDraft>& drafts) {
   return std::any_of(drafts.begin(), drafts.end(), [](const ProgramDraft& draft) {
     if (!draft.lower.overlap) return false;
@@ -234,15 +261,20 @@ bool CopiesAhead(const std::vector<ProgramDraft>& drafts) {
   });
 }
 
+// `only_if_least_fits`: a plan that cannot fit is not made.
 absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const CompileOptions& given,
-                                          const Schedule& schedule, const Mesh& written) {
+                                          const Schedule& schedule, const Mesh& written,
+                                          bool only_if_least_fits = false) {
   CompileOptions options = given;
   ASSIGN_OR_RETURN(Boxed boxed, RunPlacedFrontEnds(source, schedule, &options));
   auto& [drafts, plan, ids] = boxed;
   if (options.state_layouts) StateLayouts(drafts, plan.mutable_graph());
   if (!(options.mesh == written)) plan.mutable_facts()->add_note(LaidNote(options.mesh, written));
   for (const std::string& note : drafts.front().notes) plan.mutable_facts()->add_note(note);
-  absl::StatusOr<proto::Plan> made = WithPrograms(boxed, options, schedule);
+  absl::StatusOr<proto::Plan> made = absl::ResourceExhaustedError("needs more than a device has");
+  if (!only_if_least_fits || !NeedsTooMuch(boxed, options, schedule)) {
+    made = WithPrograms(boxed, options, schedule);
+  }
   if (options.prefetch || (!GathersAhead(drafts) && !CopiesAhead(drafts))) return made;
   for (int ahead = kUsualPrefetch; ahead > 0 && absl::IsResourceExhausted(made.status());) {
     --ahead;
@@ -250,7 +282,11 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
     Boxed fewer = boxed;
     fewer.plan.mutable_facts()->add_note(
         absl::StrCat("--prefetch=", ahead, ": more uses ahead do not fit a device"));
-    made = WithPrograms(fewer, options, schedule);
+    // The refusal says what the last one needs.
+    const bool says = ahead == 0 && !only_if_least_fits;
+    if (says || !NeedsTooMuch(fewer, options, schedule)) {
+      made = WithPrograms(fewer, options, schedule);
+    }
   }
   return made;
 }
@@ -319,16 +355,19 @@ absl::StatusOr<CompileOptions> WithOrderedAxes(const GraphSource& source,
 // A plan that does not fit its devices is refused; other layouts, which may fit, would move bits.
 // They can be stated: those that `options` give without a cluster, if with them `ordered` fits.
 absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
-                                CompileOptions options, const CompileOptions& ordered,
+                                const CompileOptions& options, const CompileOptions& ordered,
                                 const Schedule& schedule) {
   if (options.cluster.level_size() == 0 || source.graph.layout_size() > 0) return refused;
-  options.cluster.Clear();
-  options.fill_memory = false;
-  options.state_layouts = true;
-  const absl::StatusOr<proto::Plan> stated = CompileOnMesh(source, options, schedule, options.mesh);
+  CompileOptions alike = options;
+  alike.cluster.Clear();
+  alike.state_layouts = true;
+  absl::StatusOr<Boxed> stated = RunPlacedFrontEnds(source, schedule, &alike);
   if (!stated.ok()) return refused;
-  source.graph = stated->graph();
-  if (!CompileOnMesh(source, ordered, schedule, options.mesh).ok()) return refused;
+  StateLayouts(stated->drafts, stated->plan.mutable_graph());
+  source.graph = stated->plan.graph();
+  if (!CompileOnMesh(source, ordered, schedule, options.mesh, /*only_if_least_fits=*/true).ok()) {
+    return refused;
+  }
   return absl::ResourceExhaustedError(
       absl::StrCat(refused.message(),
                    "; the layouts for an unknown cluster fit: compile without --cluster and with "
@@ -339,7 +378,7 @@ absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
 
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& given) {
   CompileOptions options = given;
-  if (!options.known_choices) options.known_choices = std::make_shared<KnownChoices>();
+  if (!options.known_layouts) options.known_layouts = std::make_shared<KnownLayouts>();
   ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(const CompileOptions ordered, WithOrderedAxes(source, options));
   absl::StatusOr<proto::Plan> plan = CompileOnMesh(source, ordered, schedule, options.mesh);
@@ -348,16 +387,10 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOpti
 }
 
 absl::StatusOr<proto::Plan> DraftPlan(const GraphSource& source, const CompileOptions& options) {
-  ASSIGN_OR_RETURN(Schedule schedule, ScheduleFor(options));
+  ASSIGN_OR_RETURN(const Schedule schedule, ScheduleFor(options));
   ASSIGN_OR_RETURN(CompileOptions ordered, WithOrderedAxes(source, options));
-  ASSIGN_OR_RETURN(Boxed boxed, RunPlacedFrontEnds(source, schedule, &ordered, "train"));
-  const int stages = ordered.mesh.stages();
-  ASSIGN_OR_RETURN(
-      const std::optional<StageTimes> pipe,
-      FindStageTimes(boxed.drafts, boxed.ids, schedule, stages, ordered.cluster, boxed.plan));
-  if (pipe) schedule = Fitted(*pipe, schedule);
-  RETURN_IF_ERROR(AddDraft(boxed.drafts.front(), boxed.ids, schedule, stages, &boxed.plan));
-  return std::move(boxed.plan);
+  ASSIGN_OR_RETURN(const Boxed boxed, RunPlacedFrontEnds(source, schedule, &ordered, "train"));
+  return Drafted(boxed, ordered, schedule);
 }
 
 std::vector<std::string> PassNames() {

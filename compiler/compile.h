@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/sbp/known_choices.h"
+#include "compiler/sbp/known_layouts.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
@@ -96,7 +96,7 @@ struct CompileOptions {
   std::vector<int> stage_layers;
   // Layouts that calls with other options found, and those that this one finds: a plan is the same
   // with them, but made sooner. null: Compile keeps its own. May be shared between threads.
-  std::shared_ptr<KnownChoices> known_choices;
+  std::shared_ptr<KnownLayouts> known_layouts;
 };
 
 bool OverlapsExchanges(const CompileOptions& options);

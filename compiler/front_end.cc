@@ -71,7 +71,7 @@ absl::Status ChooseSbp(FrontEndState* s) {
                      .mirrors = s->gradients.mirrors,
                      .cluster = draft.lower.cluster,
                      .split_positions = draft.split_positions};
-  options.known_choices = draft.known_choices;
+  options.known_layouts = draft.known_layouts;
   ASSIGN_OR_RETURN(options.fixed, ReadFixedRows(s->plan.graph(), draft.lower.name, draft.graph));
   ASSIGN_OR_RETURN(s->choice, InferSbp(&draft.graph, options));
   if (draft.keep_layouts) AddLayouts(draft.lower.name, draft.graph, s->choice, &draft.layouts);

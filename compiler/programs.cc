@@ -157,7 +157,7 @@ ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
   draft.lower.offload = options.offload;
   draft.split_positions = options.split_positions;
   draft.context_pieces = options.context_pieces;
-  draft.known_choices = options.known_choices;
+  draft.known_layouts = options.known_layouts;
   draft.keep_layouts = options.state_layouts;
   return draft;
 }

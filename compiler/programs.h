@@ -27,7 +27,7 @@ struct ProgramDraft {
   int context_pieces = 1;        // see CompileOptions
   Graph graph;                   // boxed, once the front end has run
   std::vector<std::string> notes;
-  std::shared_ptr<KnownChoices> known_choices;  // see CompileOptions
+  std::shared_ptr<KnownLayouts> known_layouts;  // see CompileOptions
   bool keep_layouts = false;                    // see CompileOptions::state_layouts
   proto::Graph
       layouts;  // those of this program alone, once the front end has run, if they are kept

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <queue>
 #include <span>
@@ -87,6 +88,7 @@ class Elimination {
   Elimination Fork(Messages* messages) const {
     Elimination fork = *this;
     fork.messages_ = messages;
+    fork.cells_ = 0;
     return fork;
   }
 
@@ -100,9 +102,12 @@ class Elimination {
     return true;
   }
 
-  // Eliminates all other variables.
-  Choices Finish(int64_t max_cells) {
-    while (FindNext()) EliminateNext(max_cells);
+  // Eliminates all other variables; none if the tables of that have more than `all_cells` cells.
+  std::optional<Choices> Finish(int64_t max_cells, int64_t all_cells) {
+    while (FindNext()) {
+      EliminateNext(max_cells);
+      if (cells_ > all_cells) return std::nullopt;
+    }
     Choices choices{std::vector<int>(network_.variables(), 0), 0, bound_};
     for (size_t i = order_.size(); i-- > 0;) {
       choices.assignment[order_[i]] = BestValue(order_[i], choices.assignment);
@@ -269,6 +274,7 @@ class Elimination {
         stride *= table.sizes[i];
       }
     }
+    cells_ += static_cast<int64_t>(cells);
     Cost* const least = messages_->tables.Room(cells);
     messages_->least_sums.Find(network_.domain_size(v), sizes, tables, least);
     const Cost smallest = FindLeast(least, cells);
@@ -310,6 +316,7 @@ class Elimination {
   std::vector<bool> eliminated_;
   std::vector<int> order_;  // in which variables were eliminated
   Cost bound_ = 0;
+  int64_t cells_ = 0;          // of tables that were computed
   std::vector<int64_t> seen_;  // when Collect saw a variable
   int64_t time_ = 0;
   std::vector<int> scope_, key_;  // scratch of Collect and ComputeMessage
@@ -350,16 +357,20 @@ Cost ChoiceNetwork::EvaluateFrom(size_t n, const std::vector<int>& assignment) c
   return cost;
 }
 
-Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds) {
+Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds, int64_t all_cells) {
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
   Messages messages, of_round(&messages);
   Elimination common(network, &messages);
   std::optional<Choices> best;
   for (; rounds > 0 && !(best && best->proved()); --rounds, max_cells *= 4) {
     const bool all = common.EliminateUndivided(max_cells);
     of_round.Clear();
-    Choices next = all ? common.Finish(max_cells) : common.Fork(&of_round).Finish(max_cells);
-    const Cost bound = std::max(best ? best->bound : next.bound, next.bound);
-    if (!best || next.cost < best->cost) best = std::move(next);
+    const int64_t most = best && !all ? all_cells : kNoLimit;
+    std::optional<Choices> next =
+        all ? common.Finish(max_cells, most) : common.Fork(&of_round).Finish(max_cells, most);
+    if (!next) break;
+    const Cost bound = std::max(best ? best->bound : next->bound, next->bound);
+    if (!best || next->cost < best->cost) best = std::move(next);
     best->bound = bound;
     if (all) break;
   }

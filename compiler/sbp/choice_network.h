@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -69,8 +70,10 @@ struct Choices {
 //
 // Eliminate does without the descent. Its assignment is optimal if `proved()`. If it is not, four
 // times as many cells are tried, in at most `rounds` rounds: the result is the cheapest assignment
-// of all rounds, the first of equals, and their largest bound.
-Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds = 1);
+// of all rounds, the first of equals, and their largest bound. A round but the first is given up if
+// its tables, but for those of buckets that are not divided, have more than `all_cells` cells.
+Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds = 1,
+                  int64_t all_cells = std::numeric_limits<int64_t>::max());
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells = int64_t{1} << 21);
 
 }  // namespace oneflow

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "compiler/sbp/brute_force.h"
-#include "compiler/sbp/known_choices.h"
 
 namespace oneflow {
 namespace {
@@ -111,58 +110,6 @@ TEST_CASE("choice network: a long chain of like links") {
   const Choices choices = Solve(network);
   CHECK(choices.proved());
   CHECK(choices.cost == *std::min_element(least.begin(), least.end()));
-}
-
-// Like `network`, with a table of its own for each term.
-ChoiceNetwork Copy(const ChoiceNetwork& network) {
-  ChoiceNetwork copy;
-  for (int v = 0; v < network.variables(); ++v) copy.AddVariable(network.domain_size(v));
-  for (const ChoiceNetwork::Term& term : network.terms()) {
-    copy.AddTerm(term.variables, std::make_shared<const CostTable>(*term.table));
-  }
-  return copy;
-}
-
-TEST_CASE("known choices: equal networks are searched once, others are not taken for equal") {
-  std::mt19937 random(4);
-  KnownChoices known;
-  const ChoiceNetwork network = Draw(9, 12, &random);
-  const auto find = [&](const ChoiceNetwork& of, const std::vector<int>& how) {
-    int searches = 0;
-    const Choices found = known.Find(of, how, [&] {
-      ++searches;
-      return Solve(of);
-    });
-    CHECK(found.assignment == Solve(of).assignment);
-    return searches;
-  };
-  CHECK(find(network, {}) == 1);
-  CHECK(find(network, {}) == 0);
-  CHECK(find(Copy(network), {}) == 0);
-  CHECK(find(network, {0}) == 1);
-  CHECK(find(network, {0}) == 0);
-  ChoiceNetwork more = Copy(network);
-  more.AddVariable(2);
-  CHECK(find(more, {}) == 1);
-  CHECK(find(Copy(more), {}) == 0);
-  const auto price = [&](Cost cost) {
-    ChoiceNetwork other = Copy(more);
-    other.AddTerm({9}, std::make_shared<const CostTable>(CostTable{{2}, {cost, 1}}));
-    return other;
-  };
-  CHECK(find(price(0), {}) == 1);
-  CHECK(find(price(2), {}) == 1);
-  CHECK(find(price(0), {}) == 0);
-  CHECK(known.hits() == 5);
-  CHECK(known.misses() == 5);
-}
-
-TEST_CASE("known choices: where they take too much, they are forgotten") {
-  std::mt19937 random(5);
-  KnownChoices known(/*most_bytes=*/1);
-  const ChoiceNetwork network = Draw(9, 12, &random);
-  for (int i = 0; i < 3; ++i) known.Find(network, {}, [&] { return Solve(network); });
-  CHECK(known.misses() == 3);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "compiler/boxing/stand_in.h"
 #include "compiler/sbp/choice_descent.h"
 #include "compiler/sbp/choice_network.h"
+#include "compiler/sbp/layout_key.h"
 #include "compiler/sbp/sbp_choice.h"
 #include "compiler/sbp/sbp_constraint.h"
 #include "compiler/sbp/sbp_network.h"
@@ -23,6 +23,8 @@ namespace {
 // Cells of the largest table when all axes are chosen at once. Larger tables take longer than they
 // are worth.
 constexpr int64_t kJointCells = int64_t{1} << 18;
+// Cells of all tables of a further round.
+constexpr int64_t kAllCells = int64_t{1} << 25;
 
 struct JointChoice {
   ChoiceSpace space;
@@ -44,16 +46,10 @@ bool FewEnoughCombinations(const ChoiceSpace& space) {
   return true;
 }
 
-// Eliminates with larger and larger tables until the result is proved. The fewer axes, the larger
-// the tables may get.
+// Eliminates with larger and larger tables until the result is proved, or a round takes more than
+// kAllCells. The fewer axes, the larger the tables may get.
 Choices EliminateFurther(const ChoiceNetwork& network, size_t axes) {
-  return Eliminate(network, kJointCells, axes == 2 ? 3 : axes == 3 ? 2 : 1);
-}
-
-// `search`, unless its result for the network is known.
-Choices Search(const ChoiceNetwork& network, const std::vector<int>& how, const SbpOptions& options,
-               const std::function<Choices()>& search) {
-  return options.known_choices ? options.known_choices->Find(network, how, search) : search();
+  return Eliminate(network, kJointCells, axes == 2 ? 3 : axes == 3 ? 2 : 1, kAllCells);
 }
 
 // The choice on all axes at once; nullopt if there is only one axis, or too many combinations.
@@ -65,8 +61,7 @@ std::optional<JointChoice> ChooseTogether(const Graph& graph, const SbpOptions& 
   // The search axis by axis finds the same error and names the axis.
   if (!space.ok() || !FewEnoughCombinations(*space)) return std::nullopt;
   SbpCosts costs = SbpNetwork(MakeProblem(graph, replicated, options, *space));
-  Choices best = Search(costs.network, {static_cast<int>(axes.size())}, options,
-                        [&] { return EliminateFurther(costs.network, axes.size()); });
+  Choices best = EliminateFurther(costs.network, axes.size());
   return JointChoice{*std::move(space), std::move(costs), std::move(best)};
 }
 
@@ -77,7 +72,7 @@ absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options,
     ASSIGN_OR_RETURN(const ChoiceSpace space, ChoiceSpace::Make(*graph, *choice, options, {axis}));
     const SbpProblem problem = MakeProblem(*graph, *choice, options, space);
     const SbpCosts costs = SbpNetwork(problem);
-    const Choices best = Search(costs.network, {1}, options, [&] { return Solve(costs.network); });
+    const Choices best = Solve(costs.network);
     Store(problem, best.assignment, graph, choice);
     AddNotes(*graph, axis, choice);
     choice->notes.push_back("axis " + graph->mesh.axes[axis].name + ": " +
@@ -87,12 +82,7 @@ absl::Status ChooseEach(const std::vector<int>& axes, const SbpOptions& options,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& given) {
-  SbpOptions options = given;
-  options.cluster = ClusterForLayouts(given.cluster);
-  RETURN_IF_ERROR(CheckConstraints(*graph));
+absl::StatusOr<SbpChoice> Choose(Graph* graph, const SbpOptions& options) {
   SbpChoice choice = ReplicateAll(graph);
   const SbpChoice replicated = choice;
   const std::vector<int> axes = AxesToChoose(graph->mesh);
@@ -112,17 +102,27 @@ absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& given) {
     const ChoiceNetwork& network = joint->costs.network;
     const std::vector<int> start =
         ExtendAssignment(network, FindAssignment(problem, one_by_one, chosen));
-    std::vector<int> how = {static_cast<int>(axes.size())};
-    how.insert(how.end(), start.begin(), start.end());
-    joint->best = Search(network, how, options, [&] {
-      Choices best = joint->best;
-      Descend(network, {best.assignment, start}, &best);
-      return best;
-    });
+    Descend(network, {joint->best.assignment, start}, &joint->best);
   }
   Store(problem, joint->best.assignment, graph, &choice);
   for (const int axis : axes) AddNotes(*graph, axis, &choice);
   choice.notes.push_back("all axes together: " + ProofText(joint->costs, joint->best, options));
+  return choice;
+}
+
+}  // namespace
+
+absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& given) {
+  SbpOptions options = given;
+  options.cluster = ClusterForLayouts(given.cluster);
+  RETURN_IF_ERROR(CheckConstraints(*graph));
+  if (!options.known_layouts) return Choose(graph, options);
+  std::string key = LayoutKey(*graph, options);
+  if (const std::optional<PackedLayouts> known = options.known_layouts->Find(key)) {
+    return Unpack(*known, graph);
+  }
+  ASSIGN_OR_RETURN(SbpChoice choice, Choose(graph, options));
+  options.known_layouts->Add(std::move(key), Pack(*graph, choice));
   return choice;
 }
 

@@ -26,7 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/sbp/gradient_mirror.h"
-#include "compiler/sbp/known_choices.h"
+#include "compiler/sbp/known_layouts.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/cluster.pb.h"
 
@@ -45,8 +45,8 @@ struct SbpOptions {
   // there is sequence parallelism wherever it is cheapest.
   bool split_positions = false;
   FixedRows fixed = {};
-  // Searches that were made before are not made again, with equal results; null: all are made.
-  std::shared_ptr<KnownChoices> known_choices = nullptr;
+  // Layouts that were chosen before are not searched again, with equal results; null: all are.
+  std::shared_ptr<KnownLayouts> known_layouts = nullptr;
 };
 
 // The part of the choice that tensors do not hold. `op_inputs[op][i]` is the nd-SBP that the chosen

@@ -9,9 +9,8 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kMostTasks = int64_t{1} << 24;  // played by one search
-constexpr double kShorter = 1 - 1e-6;             // by so much, at least
-constexpr int kMostQuarters = 20;                 // of a W for each position down the pipe
+constexpr double kShorter = 1 - 1e-6;  // by so much, at least
+constexpr int kMostQuarters = 20;      // of a W for each position down the pipe
 
 TaskSeconds Mean(const PipeSeconds& seconds) {
   TaskSeconds mean{0, 0, 0};
@@ -26,11 +25,12 @@ TaskSeconds Mean(const PipeSeconds& seconds) {
 
 class Search {
  public:
-  Search(const StageTimes& times, int64_t extra)
+  Search(const StageTimes& times, int64_t extra, int64_t most_tasks)
       : all_(times),
         few_(times),
         stages_(static_cast<int>(times.seconds.stages.size())),
-        extra_(extra) {
+        extra_(extra),
+        most_tasks_(most_tasks) {
     few_.micro_batches = std::min(times.micro_batches, 3 * (stages_ + extra));
     fewer_ = few_;
     fewer_.micro_batches -= std::min<int64_t>(stages_, few_.micro_batches - 1);
@@ -71,7 +71,7 @@ class Search {
   void Descend() {
     constexpr WarmUpDepth kMoves[] = {{0, 1},  {0, -1}, {1, 0}, {-1, 0},
                                       {1, -1}, {-1, 1}, {0, 2}, {0, -2}};
-    for (bool found = true; found && tasks_ <= kMostTasks;) {
+    for (bool found = true; found && tasks_ <= most_tasks_;) {
       found = false;
       for (int s = 0; s < stages_; ++s) {
         for (const WarmUpDepth& move : kMoves) {
@@ -79,7 +79,7 @@ class Search {
                                     best_[s].backwards + move.backwards};
           if (warm_up.forwards < 1 || warm_up.backwards < 0 || !(Allowed(warm_up, s) == warm_up))
             continue;
-          if (tasks_ > kMostTasks) return;
+          if (tasks_ > most_tasks_) return;
           std::vector<WarmUpDepth> warm_ups = best_;
           warm_ups[s] = warm_up;
           found = Try(warm_ups) || found;
@@ -120,7 +120,7 @@ class Search {
   const StageTimes& all_;
   StageTimes few_, fewer_;
   const int stages_;
-  const int64_t extra_;
+  const int64_t extra_, most_tasks_;
   int64_t tasks_ = 0;
   double shortest_ = std::numeric_limits<double>::infinity();
   std::vector<WarmUpDepth> best_;
@@ -155,9 +155,9 @@ double StepSeconds(const StageTimes& times, const std::vector<WarmUpDepth>& warm
   return longest;
 }
 
-std::vector<WarmUpDepth> FitWarmUps(const StageTimes& times, int64_t extra) {
+std::vector<WarmUpDepth> FitWarmUps(const StageTimes& times, int64_t extra, int64_t most_tasks) {
   CHECK(!times.seconds.stages.empty());
-  return Search(times, extra).Run();
+  return Search(times, extra, most_tasks).Run();
 }
 
 }  // namespace oneflow

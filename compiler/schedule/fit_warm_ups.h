@@ -35,8 +35,9 @@ struct StageTimes {
 
 // The depths of the shortest step found, by stage; never longer than with those for equal times.
 // A stage takes the bytes of P + `extra` saved micro-batches at most, or what those for equal times
-// take. A pure function; plays about 17 million tasks at most.
-std::vector<WarmUpDepth> FitWarmUps(const StageTimes& times, int64_t extra);
+// take. A pure function; plays about `most_tasks` tasks at most.
+std::vector<WarmUpDepth> FitWarmUps(const StageTimes& times, int64_t extra,
+                                    int64_t most_tasks = int64_t{1} << 24);
 
 // Those for equal times.
 std::vector<WarmUpDepth> EqualWarmUps(const StageTimes& times, int64_t extra);

@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "actor_runtime/simulate/simulate_on.h"
-#include "compiler/sbp/known_choices.h"
+#include "compiler/sbp/known_layouts.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/offload.h"
@@ -171,7 +171,7 @@ std::string TryChange(const Change& change, const GraphSource& source, CompileOp
 absl::Status WithFlagsThatFit(const absl::Status& refused, const GraphSource& source,
                               const CompileOptions& options) {
   CompileOptions given = options;
-  if (!given.known_choices) given.known_choices = std::make_shared<KnownChoices>();
+  if (!given.known_layouts) given.known_layouts = std::make_shared<KnownLayouts>();
   const std::vector<Change> changes = ListChanges(source, given);
   std::string lines;
   for (const Change& change : changes) lines += TryChange(change, source, given);

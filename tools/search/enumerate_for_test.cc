@@ -36,7 +36,7 @@ std::vector<FoundPlan> EnumerateForTest(const SearchSpec& given,
   const absl::StatusOr<std::vector<PlanFamily>> families = ListFamilies(given);
   if (!families.ok()) return {};
   SearchSpec spec = given;
-  spec.given.known_choices = std::make_shared<KnownChoices>();
+  spec.given.known_layouts = std::make_shared<KnownLayouts>();
   std::future<std::vector<FoundPlan>> other =
       std::async(std::launch::async, [&] { return EnumerateHalf(spec, 1, *families, choices); });
   std::vector<FoundPlan> all = EnumerateHalf(spec, 0, *families, choices);

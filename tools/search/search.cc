@@ -314,7 +314,7 @@ class Searcher {
 
 absl::StatusOr<SearchResult> Search(const SearchSpec& given, const SearchOptions& options) {
   SearchSpec spec = given;
-  spec.given.known_choices = std::make_shared<KnownChoices>(kMostKnownBytes);
+  spec.given.known_layouts = std::make_shared<KnownLayouts>(kMostKnownBytes);
   ASSIGN_OR_RETURN(std::vector<PlanFamily> families, ListFamilies(spec));
   return Searcher(spec, options, std::move(families)).Run();
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "compiler/sbp/known_choices.h"
+#include "compiler/sbp/known_layouts.h"
 #include "oneflow_core/model/gpt.h"
 
 namespace oneflow {
@@ -29,27 +29,40 @@ CompileOptions UsualOptions() {
   return options;
 }
 
-TEST_CASE("known choices: other schedules and recompute search no layouts again") {
+TEST_CASE("known layouts: other schedules and recompute search no layouts again") {
   CompileOptions options = UsualOptions();
-  options.known_choices = std::make_shared<KnownChoices>();
+  options.known_layouts = std::make_shared<KnownLayouts>();
   REQUIRE(Compile(SmallGpt(), "gpt", options).ok());
-  const int64_t searches = options.known_choices->misses();
+  const int64_t searches = options.known_layouts->misses();
   CHECK(searches > 0);
   std::vector<CompileOptions> others(4, options);
   others[0].train.set_schedule("gpipe");
   others[1].train.set_recompute("full");
   others[2].train.set_recompute("attention");
-  others[3].shard.states = {"data"};  // other prices, so another network
+  others[3].shard.states = {"data"};  // another graph
   for (CompileOptions& other : others) {
-    const int64_t hits = options.known_choices->hits();
+    const int64_t hits = options.known_layouts->hits();
     const auto with = Compile(SmallGpt(), "gpt", other);
     INFO(with.status().ToString());
     REQUIRE(with.ok());
-    CHECK(options.known_choices->hits() > hits);
-    if (other.shard.states.empty()) CHECK(options.known_choices->misses() == searches);
-    other.known_choices = nullptr;
+    if (other.shard.states.empty()) CHECK(options.known_layouts->hits() > hits);
+    if (other.shard.states.empty()) CHECK(options.known_layouts->misses() == searches);
+    other.known_layouts = nullptr;
     CHECK(Compile(SmallGpt(), "gpt", other)->fingerprint() == with->fingerprint());
   }
+}
+
+TEST_CASE("known layouts: where they take too much, they are forgotten") {
+  KnownLayouts known(/*most_bytes=*/10);
+  known.Add("one", {"1234", {}});
+  CHECK(known.Find("one").has_value());
+  known.Add("two", {"5678", {}});
+  CHECK(!known.Find("one").has_value());
+  CHECK(known.Find("two")->sbps == "5678");
+  known.Add("a key of more bytes than are kept", {});
+  CHECK(!known.Find("two").has_value());
+  CHECK(known.hits() == 2);
+  CHECK(known.misses() == 2);
 }
 
 }  // namespace
