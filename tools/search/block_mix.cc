@@ -22,13 +22,57 @@ class CountsSearch {
       all[p] = blocks;
       each_.push_back(costs.Seconds(stage, all) / blocks);
     }
+    falls_ = costs.policies() > 1 && each_[0] < each_[1] && HoldsLess();
     Visit(each_.size() - 1, blocks, 0);
   }
 
   const std::optional<PolicyCounts>& best() const { return best_; }
 
  private:
+  // Whether a block holds less with the second policy than with the first, at any time.
+  bool HoldsLess() const {
+    for (size_t at = 0; at < costs_.HeldBytes(stage_, 0).size(); ++at) {
+      for (int c = 0; c * costs_.stages() + stage_ < std::ssize(costs_.slices()); ++c) {
+        if (costs_.HeldByBlock(stage_, c, 1, at) > costs_.HeldByBlock(stage_, c, 0, at)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // The counts of the first two policies, where each block more with the second holds less and
+  // takes longer: the fewest that fit.
+  void VisitFalling(int left, double seconds) {
+    const auto set = [&](int second) {
+      counts_[0] = left - second;
+      counts_[1] = second;
+      return seconds + second * each_[1] + (left - second) * each_[0];
+    };
+    if (const double none = set(0); best_ && none > seconds_) return;
+    Take(set(0));
+    const auto fits = [&](int second) {
+      set(second);
+      return costs_.Bytes(stage_, counts_) <= capacity_;
+    };
+    // What comes and goes depends on which policies there are: they are the same but at the ends.
+    int found = left;
+    if (left > 1 && fits(left - 1)) {
+      int low = 0, high = left - 1;  // the second fits; the first was looked at
+      while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        (fits(middle) ? high : low) = middle;
+      }
+      found = high;
+    } else if (left == 0 || !fits(left)) {
+      return;
+    }
+    const double all = set(found);
+    if (!best_ || all <= seconds_) Take(all);
+  }
+
   void Visit(size_t policy, int left, double seconds) {
+    if (policy == 1 && falls_ && capacity_ > 0) return VisitFalling(left, seconds);
     for (int n = policy == 0 ? left : 0; n <= left; ++n) {
       counts_[policy] = n;
       const double more = seconds + n * each_[policy];
@@ -53,6 +97,7 @@ class CountsSearch {
   const int stage_;
   const double capacity_;
   std::vector<double> each_;  // seconds of a block, by policy
+  bool falls_ = false;        // HoldsLess, and the second takes longer
   PolicyCounts counts_;
   std::optional<PolicyCounts> best_;
   double seconds_ = 0, bytes_ = 0;
@@ -141,8 +186,8 @@ std::optional<std::vector<int>> BalanceBlocks(const FamilyCosts& costs, int bloc
   return result;
 }
 
-std::string RecomputeWords(const std::vector<PolicyCounts>& counts,
-                           const std::vector<int>& slices) {
+std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::vector<int>& slices,
+                           bool gathers) {
   const auto stages = static_cast<int>(counts.size());
   const int chunks = static_cast<int>(slices.size()) / stages;
   std::vector<std::vector<int>> by_policy(counts[0].size(), std::vector<int>(slices.size(), 0));
@@ -155,6 +200,7 @@ std::string RecomputeWords(const std::vector<PolicyCounts>& counts,
     }
   }
   RecomputePolicy policy;
+  policy.gather = gathers;
   for (size_t p = counts[0].size(); p-- > 1;) {
     const std::vector<int>& n = by_policy[p];
     if (std::all_of(n.begin(), n.end(), [](int x) { return x == 0; })) continue;

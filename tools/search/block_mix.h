@@ -2,7 +2,7 @@
 //
 // The blocks of a stage are alike, so only the number of each policy counts, and stages are
 // independent: a step gets no longer if one of its stages takes less. So each stage takes, of all
-// numbers of its policies that fit, those that take least: all of them are looked at.
+// numbers of its policies that fit, those that take least.
 #pragma once
 
 #include <optional>
@@ -37,6 +37,8 @@ std::optional<std::vector<int>> BalanceBlocks(const FamilyCosts& costs, int bloc
 
 // The words of --recompute for these counts. `slices`: blocks of each slice along the pipe, stages
 // times chunks; the chunks of a stage get equal parts of its counts, as nearly as can be.
-std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::vector<int>& slices);
+// `gathers`: what the forward gathers of activations, the backward gathers again.
+std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::vector<int>& slices,
+                           bool gathers = false);
 
 }  // namespace oneflow

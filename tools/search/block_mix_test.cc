@@ -49,6 +49,8 @@ std::vector<ShortCosts> DrawCosts(Dice* dice) {
       stage.fit_saved = stage.saved;
       stage.kept.block = stage.fit_kept.block = std::min(stage.kept.block, stage.saved.block);
       stage.transients.inner += dice->Share();
+      stage.transients.head += dice->Share();
+      stage.transients.any += dice->Share();
     }
   }
   return costs;
@@ -357,6 +359,8 @@ TEST_CASE("words: parsed back, each slice has as many blocks of each policy") {
   CHECK(RecomputeWords({{2, 0, 0, 0}, {1, 0, 0, 0}}, {2, 1}) == "none");
   CHECK(RecomputeWords({{0, 0, 0, 2}, {0, 0, 0, 1}}, {2, 1}) == "full");
   CHECK(RecomputeWords({{0, 1, 0, 2}, {0, 1, 0, 2}}, {3, 3}) == "full:2,attention:1");
+  CHECK(RecomputeWords({{2, 0, 0, 0}, {1, 0, 0, 0}}, {2, 1}, /*gathers=*/true) == "none,gather");
+  CHECK(RecomputeWords({{1, 0, 0, 1}, {1, 0, 0, 1}}, {2, 2}, /*gathers=*/true) == "full:1,gather");
   Dice dice(9);
   for (int i = 0; i < 500; ++i) {
     const int stages = static_cast<int>(1 + dice.Below(4)),

@@ -39,6 +39,7 @@ class Bounds {
     const std::vector<int> blocks = BlocksOfStages(slices, family.mesh.stages());
     int all = 0;
     for (const int n : blocks) all += n;
+    const bool gathers = candidate.blocks.recompute.ends_with(",gather");
     for (const bool of_one : {true, false}) {
       INFO(text << (of_one ? ", of one" : ""));
       const ShortPlanSpec least =
@@ -53,6 +54,12 @@ class Bounds {
           Check(seconds, step.seconds, of_one ? "formula of one" : "formula", text, worst);
         }
         measured.push_back(LeastOfFamily(spec_.given, family, *costs, of_one));
+        if (!gathers || of_one) continue;
+        const absl::StatusOr<ShortCosts>& one =
+            Costs(LeastSpecOfOne(spec_.given, family), std::string(policy));
+        REQUIRE(one.ok());
+        measured.back() = WithPartsKept(measured.back(),
+                                        LeastOfFamily(spec_.given, family, *one, /*of_one=*/true));
       }
       const absl::StatusOr<FamilyCosts> costs =
           FamilyCosts::Make(spec_.given, family, measured, slices, /*fits_orders=*/false);

@@ -36,6 +36,10 @@ int FindDegree(const Mesh& mesh, std::string_view axis) {
   return degree;
 }
 
+bool GathersActivations(const PlanFamily& family) {
+  return family.split_positions || FindDegree(family.mesh, "context") > 1;
+}
+
 CompileOptions CandidateOptions(const CompileOptions& given, const Candidate& candidate) {
   const PlanFamily& family = candidate.family;
   CompileOptions options = given;

@@ -51,6 +51,9 @@ struct Candidate {
 // The degree of an axis with all its factors: of "data" in "data=8x4", 32; 1 without such an axis.
 int FindDegree(const Mesh& mesh, std::string_view axis);
 
+// Whether each block gathers parts of activations, so that its backward can gather them again.
+bool GathersActivations(const PlanFamily& family);
+
 // `given` with what the candidate says. What else a sharding and an offload say stays as given:
 // when weights are gathered and gradients are reduced, and where the update runs.
 CompileOptions CandidateOptions(const CompileOptions& given, const Candidate& candidate);

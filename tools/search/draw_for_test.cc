@@ -135,7 +135,11 @@ Candidate DrawCandidate(const SearchSpec& spec, const std::vector<PlanFamily>& f
     if (layers[from] > 1) --layers[from], ++layers[to];
     candidate.blocks.stage_layers = layers;
   }
-  candidate.blocks.recompute = DrawRecompute(*std::max_element(slices.begin(), slices.end()), dice);
+  std::string& recompute = candidate.blocks.recompute;
+  recompute = DrawRecompute(*std::max_element(slices.begin(), slices.end()), dice);
+  if (GathersActivations(candidate.family) && dice->Chance(.4)) {
+    recompute += recompute.empty() ? "none,gather" : ",gather";
+  }
   return candidate;
 }
 

@@ -5,13 +5,10 @@
 #include <iterator>
 #include <numeric>
 
-#include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/compile.h"
-#include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
 #include "tools/search/add_policy.h"
 #include "tools/search/blocks_by_slice.h"
-#include "tools/search/evaluate.h"
 #include "tools/search/least_costs.h"
 #include "tools/search/relaxed_mix.h"
 
@@ -28,11 +25,7 @@ constexpr double kLikelyCapacity = 0.8;
 constexpr double kUsualRatio = 1.15;
 // Of the capacity, the least bytes of the first mix that is tried: packing leaves gaps, larger ones
 // where chunks and gathered weights come and go.
-constexpr double kFirst = 0.99, kFirstOfChunks = 0.93, kFirstOfGathers = 0.96;
-// What is tried after a mix that needed too much may need so much less than what it needed too
-// much, and how many are tried.
-constexpr double kTighter = 0.99;
-constexpr int kMostTries = 4;
+constexpr double kFirst = 0.975, kFirstOfChunks = 0.93, kFirstOfGathers = 0.96;
 
 std::vector<int> ByStage(const std::vector<int>& slices, const PlanFamily& family) {
   std::vector<int> blocks(family.mesh.stages(), 0);
@@ -42,32 +35,53 @@ std::vector<int> ByStage(const std::vector<int>& slices, const PlanFamily& famil
 
 // Of the stage that needs most, if all blocks have the last policy.
 NearestMiss LeastNeeded(const PlanFamily& family, const FamilyCosts& costs,
-                        const std::vector<int>& blocks) {
+                        const std::vector<int>& blocks, bool gathers = false) {
   double most = 0;
   for (int s = 0; s < costs.stages(); ++s) {
     PolicyCounts counts(costs.policies(), 0);
     counts.back() = blocks[s];
     most = std::max(most, costs.Bytes(s, counts));
   }
-  return {{family, {std::string(std::end(kPolicies)[-1]), {}}}, static_cast<int64_t>(most)};
+  return {{family, {PolicyWords(std::end(kPolicies)[-1], gathers), {}}},
+          static_cast<int64_t>(most)};
 }
 
-double FirstCapacity(const PlanFamily& family, double capacity, double packing) {
+double FirstCapacity(const PlanFamily& family, double capacity, const FamilyState& state) {
+  if (state.usual_packing > 0) return capacity * kFirst / state.usual_packing;
   double share = kFirst;
   if (family.chunks > 1) share *= kFirstOfChunks;
   if (!family.shard.weights.empty()) share *= kFirstOfGathers;
-  return capacity * std::min(share, 1 / packing);
+  return capacity * share;
 }
 
-// What a device needs at least.
-double MostBytes(const proto::Plan& draft) {
-  double most = 0;
-  for (int arena = 0; arena < draft.memory_size(); ++arena) {
-    if (draft.memory(arena).kind() != proto::DEVICE) continue;
-    most = std::max(most, static_cast<double>(draft.facts().lower_bound_bytes(arena)));
+// Of what was found of mixes with and without gathers in the backward, the better one.
+class Better {
+ public:
+  explicit Better(const Finding& before) : least_(before.state.least_of_gathers) {}
+
+  // That the best so far takes less than `seconds`.
+  bool IsBelow(double seconds) const { return best_ && best_->state.estimate < seconds; }
+
+  void Take(bool gathers, Finding mix) {
+    least_[gathers] = mix.state.least_estimate;
+    least_estimate_ = std::min(least_estimate_, least_[gathers]);
+    const bool smaller = best_ && best_->too_large && mix.too_large &&
+                         mix.too_large->bytes < best_->too_large->bytes;
+    if (!best_ || smaller || mix.state.estimate < best_->state.estimate) best_ = std::move(mix);
   }
-  return most;
-}
+
+  void Move(Finding* to) {
+    to->state = std::move(best_->state);
+    to->state.least_of_gathers = least_;
+    to->state.least_estimate = least_estimate_;
+    to->too_large = std::move(best_->too_large);
+  }
+
+ private:
+  std::optional<Finding> best_;
+  std::array<double, 2> least_;  // of FamilyState
+  double least_estimate_ = kNever;
+};
 
 }  // namespace
 
@@ -107,7 +121,7 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
       }
       [[fallthrough]];
     case Rung::kPlain:
-      finding.refusal = Tell(i, FirstCapacity(families_[i], capacity_, state.packing), &finding);
+      finding.refusal = Tell(i, FirstCapacity(families_[i], capacity_, state), &finding);
       finding.state.rung = Rung::kShort;
       finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
       break;
@@ -177,33 +191,55 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
   ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
   const std::vector<int> blocks = ByStage(slices, family);
   FamilyState& state = finding->state;
-  std::vector<ShortCosts> measured;
+  const auto measure = [&](std::string_view policy, bool gathers) -> absl::StatusOr<ShortCosts> {
+    ASSIGN_OR_RETURN(ShortCosts costs, Costs(spec, policy, &finding->short_plans));
+    costs = LeastOfFamily(spec_.given, family, costs, of_one);
+    if (!gathers) return costs;
+    ASSIGN_OR_RETURN(ShortCosts one,
+                     Costs(LeastSpecOfOne(spec_.given, family), policy, &finding->short_plans));
+    return WithPartsKept(costs, LeastOfFamily(spec_.given, family, one, /*of_one=*/true));
+  };
+  ASSIGN_OR_RETURN(const ShortCosts one, Costs(spec, kPolicies[0], &finding->short_plans));
+  state.bound = std::max(state.bound, FindLeastSeconds(spec_.given, family, one, blocks_, of_one));
+  state.likely = kUsualRatio * state.bound;
+  if (spec_.fixed.recompute) return absl::OkStatus();
+  std::optional<double> longest, likely;  // of a stage: at least, and as a rule
+  const auto take = [&](const FamilyCosts& costs) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::optional<double> bound,
+                     LongestStage(costs, family, blocks, capacity_ * (1 + kLeastBytesError)));
+    ASSIGN_OR_RETURN(const std::optional<double> usual,
+                     LongestStage(costs, family, blocks, capacity_ * kLikelyCapacity));
+    if (bound) longest = std::min(longest.value_or(kNever), *bound);
+    if (usual) likely = std::min(likely.value_or(kNever), *usual);
+    return absl::OkStatus();
+  };
   // None is all where it fits.
-  for (const std::string_view policy : kPolicies) {
-    ASSIGN_OR_RETURN(const ShortCosts costs, Costs(spec, policy, &finding->short_plans));
-    if (measured.empty()) {
-      state.bound =
-          std::max(state.bound, FindLeastSeconds(spec_.given, family, costs, blocks_, of_one));
-      state.likely = kUsualRatio * state.bound;
-      if (spec_.fixed.recompute) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ShortCosts plain, measure(kPolicies[0], false));
+  ASSIGN_OR_RETURN(FamilyCosts costs, FamilyCosts::Make(spec_.given, family, {plain}, slices,
+                                                        /*fits_orders=*/false));
+  RETURN_IF_ERROR(take(costs));
+  const bool fits = longest && likely;
+  for (const bool gathers : {false, true}) {
+    if (fits || (gathers && (of_one || !GathersActivations(family)))) break;
+    std::vector<ShortCosts> measured;
+    for (const std::string_view policy : kPolicies) {
+      ASSIGN_OR_RETURN(measured.emplace_back(), measure(policy, gathers));
     }
-    measured.push_back(LeastOfFamily(spec_.given, family, costs, of_one));
-    const bool last = measured.size() == std::size(kPolicies);
-    if (measured.size() > 1 && !last) continue;
-    ASSIGN_OR_RETURN(const FamilyCosts all, FamilyCosts::Make(spec_.given, family, measured, slices,
-                                                              /*fits_orders=*/false));
-    ASSIGN_OR_RETURN(const std::optional<double> longest,
-                     LongestStage(all, family, blocks, capacity_ * (1 + kLeastBytesError)));
-    if (!longest && last) finding->too_large = LeastNeeded(family, all, blocks);
-    if (!longest) continue;
-    const auto m = static_cast<double>(family.micro_batches);
-    state.bound = std::max(state.bound, m * *longest);
-    ASSIGN_OR_RETURN(const std::optional<double> likely,
-                     LongestStage(all, family, blocks, capacity_ * kLikelyCapacity));
-    const double fill = static_cast<double>(family.mesh.stages() - 1) / family.chunks;
-    state.likely = likely ? std::max(state.bound, (m + fill) * *likely) : kNever;
-    break;
+    ASSIGN_OR_RETURN(costs, FamilyCosts::Make(spec_.given, family, std::move(measured), slices,
+                                              /*fits_orders=*/false));
+    RETURN_IF_ERROR(take(costs));
   }
+  if (!longest) {
+    finding->too_large = LeastNeeded(family, costs, blocks, !of_one && GathersActivations(family));
+    return absl::OkStatus();
+  }
+  const auto m = static_cast<double>(family.micro_batches);
+  state.bound = std::max(state.bound, m * *longest);
+  const double fill = static_cast<double>(family.mesh.stages() - 1) / family.chunks;
+  state.likely = likely ? std::max(state.bound, (m + fill) * *likely) : kNever;
+  if (of_one) return absl::OkStatus();
+  const int most = *std::max_element(blocks.begin(), blocks.end());
+  state.likely += m * most * FindShownExchanges(spec_.given, family, one);
   return absl::OkStatus();
 }
 
@@ -237,27 +273,34 @@ absl::Status Ladder::TellPlain(size_t i, Finding* finding) {
   ASSIGN_OR_RETURN(const ShortCosts plain,
                    Costs(FindShortSpec(spec_.given, family), kPolicies[0], &finding->short_plans));
   FamilyState& state = finding->state;
-  const ShortPlanSpec least_spec = LeastSpec(spec_.given, family);
-  ASSIGN_OR_RETURN(const ShortCosts least, Costs(least_spec, kPolicies[0], &finding->short_plans));
-  std::vector<ShortCosts> measured = {plain};
-  for (const std::string_view policy : kPolicies) {
-    if (policy == kPolicies[0]) continue;
-    ASSIGN_OR_RETURN(const ShortCosts more, Costs(least_spec, policy, &finding->short_plans));
-    measured.push_back(AddPolicy(plain, least, more));
-  }
   ASSIGN_OR_RETURN(FamilyCosts costs, FamilyCosts::Make(spec_.given, family, {plain}, slices));
-  const double first = FirstCapacity(family, capacity_, state.packing);
+  const double first = FirstCapacity(family, capacity_, state);
   ASSIGN_OR_RETURN(const std::optional<BlockMix> fits,
                    ChooseMix(costs, ByStage(slices, family), first));
   if (fits) {
     state.rung = Rung::kShort;
-    RETURN_IF_ERROR(TellMix(i, costs, first, finding));
+    RETURN_IF_ERROR(TellMix(i, costs, /*gathers=*/false, first, finding));
     state.bound = std::max(state.bound, state.least_estimate * (1 - kShortError));
     return absl::OkStatus();
   }
   state.rung = Rung::kPlain;
-  ASSIGN_OR_RETURN(costs, FamilyCosts::Make(spec_.given, family, std::move(measured), slices));
-  RETURN_IF_ERROR(TellMix(i, costs, capacity_ * (1 + kPlainBytesError), finding));
+  const ShortPlanSpec least_spec = LeastSpec(spec_.given, family);
+  ASSIGN_OR_RETURN(const ShortCosts least, Costs(least_spec, kPolicies[0], &finding->short_plans));
+  Better better(*finding);
+  for (const bool gathers : {false, true}) {
+    if (gathers && !GathersActivations(family)) continue;
+    std::vector<ShortCosts> measured;
+    for (const std::string_view policy : kPolicies) {
+      ASSIGN_OR_RETURN(const ShortCosts more,
+                       Costs(least_spec, PolicyWords(policy, gathers), &finding->short_plans));
+      measured.push_back(AddPolicy(plain, least, more));
+    }
+    ASSIGN_OR_RETURN(costs, FamilyCosts::Make(spec_.given, family, std::move(measured), slices));
+    Finding mix{finding->state};
+    RETURN_IF_ERROR(TellMix(i, costs, gathers, capacity_ * (1 + kPlainBytesError), &mix));
+    better.Take(gathers, std::move(mix));
+  }
+  better.Move(finding);
   state.bound = std::max(state.bound, state.least_estimate * (1 - kPlainError));
   return absl::OkStatus();
 }
@@ -269,21 +312,35 @@ absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   const ShortPlanSpec spec = FindShortSpec(spec_.given, family);
   ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(family));
   if (spec_.fixed.recompute) return TellFixed(i, slices, finding);
-  std::vector<ShortCosts> measured;
-  for (const std::string_view policy : kPolicies) {
-    ASSIGN_OR_RETURN(measured.emplace_back(), Costs(spec, policy, &finding->short_plans));
-    const bool last = measured.size() == std::size(kPolicies);
-    if (measured.size() > 1 && !last) continue;
-    ASSIGN_OR_RETURN(const FamilyCosts costs,
-                     FamilyCosts::Make(spec_.given, family, measured, slices));
-    ASSIGN_OR_RETURN(const std::optional<BlockMix> mix,
-                     ChooseMix(costs, ByStage(slices, family), capacity));
-    if (mix || last) return TellMix(i, costs, capacity, finding);
+  const auto measure = [&](bool gathers, size_t policies) -> absl::StatusOr<FamilyCosts> {
+    std::vector<ShortCosts> measured;
+    for (size_t p = 0; p < policies; ++p) {
+      ASSIGN_OR_RETURN(measured.emplace_back(),
+                       Costs(spec, PolicyWords(kPolicies[p], gathers), &finding->short_plans));
+    }
+    return FamilyCosts::Make(spec_.given, family, std::move(measured), slices);
+  };
+  ASSIGN_OR_RETURN(const FamilyCosts plain, measure(/*gathers=*/false, 1));
+  ASSIGN_OR_RETURN(const std::optional<BlockMix> fits,
+                   ChooseMix(plain, ByStage(slices, family), capacity));
+  if (fits) return TellMix(i, plain, /*gathers=*/false, capacity, finding);
+  // The one that is likely to be better comes first: then the other may not be needed.
+  const std::array<double, 2> least = finding->state.least_of_gathers;
+  const bool again_first = GathersActivations(family) && least[1] < least[0];
+  Better better(*finding);
+  for (const bool gathers : {again_first, !again_first}) {
+    if (gathers && !GathersActivations(family)) continue;
+    if (better.IsBelow(least[gathers] * (1 - kPlainError))) continue;
+    ASSIGN_OR_RETURN(const FamilyCosts costs, measure(gathers, std::size(kPolicies)));
+    Finding mix{finding->state};
+    RETURN_IF_ERROR(TellMix(i, costs, gathers, capacity, &mix));
+    better.Take(gathers, std::move(mix));
   }
+  better.Move(finding);
   return absl::OkStatus();
 }
 
-absl::Status Ladder::TellMix(size_t i, const FamilyCosts& costs, double capacity,
+absl::Status Ladder::TellMix(size_t i, const FamilyCosts& costs, bool gathers, double capacity,
                              Finding* finding) const {
   const PlanFamily& family = families_[i];
   FamilyState& state = finding->state;
@@ -297,15 +354,15 @@ absl::Status Ladder::TellMix(size_t i, const FamilyCosts& costs, double capacity
   ASSIGN_OR_RETURN(const std::optional<BlockMix> least,
                    ChooseMix(costs.WithLeastHeld(), blocks, most));
   state.least_estimate = least ? least->step_seconds : kNever;
-  if (mix) state.candidate.blocks.recompute = RecomputeWords(mix->counts, slices);
-  RETURN_IF_ERROR(Rebalance(costs, capacity, most, &mix, &state));
-  if (!mix) finding->too_large = LeastNeeded(family, costs, blocks);
-  state.estimate = state.likely = mix ? mix->step_seconds : kNever;
+  if (mix) state.candidate.blocks.recompute = RecomputeWords(mix->counts, slices, gathers);
+  RETURN_IF_ERROR(Rebalance(costs, gathers, capacity, most, &mix, &state));
+  if (!mix) finding->too_large = LeastNeeded(family, costs, blocks, gathers);
+  state.estimate = state.likely = state.by_short_plans = mix ? mix->step_seconds : kNever;
   return absl::OkStatus();
 }
 
 // Other numbers of blocks on the stages, where they make a step shorter.
-absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity, double most,
+absl::Status Ladder::Rebalance(const FamilyCosts& costs, bool gathers, double capacity, double most,
                                std::optional<BlockMix>* mix, FamilyState* state) const {
   if (!MayRebalance(state->candidate.family)) return absl::OkStatus();
   const FamilyCosts least = costs.WithLeastHeld();
@@ -320,84 +377,10 @@ absl::Status Ladder::Rebalance(const FamilyCosts& costs, double capacity, double
       state->least_estimate = std::min(state->least_estimate, other->step_seconds);
     } else if (!*mix || other->step_seconds < .999 * (*mix)->step_seconds) {
       *mix = other;
-      state->candidate.blocks = {RecomputeWords(other->counts, *blocks), *blocks};
+      state->candidate.blocks = {RecomputeWords(other->counts, *blocks, gathers), *blocks};
     }
   }
   return absl::OkStatus();
-}
-
-// By the draft.
-bool Ladder::Fits(const FamilyState& state) const {
-  return capacity_ <= 0 || state.packing * state.least_bytes <= capacity_;
-}
-
-absl::Status Ladder::Draft(size_t i, Finding* finding) {
-  FamilyState& state = finding->state;
-  const CompileOptions options = CandidateOptions(spec_.given, state.candidate);
-  ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec_.source, options));
-  state.least_bytes = MostBytes(plan);
-  if (!Fits(state)) {
-    Tighten(i, state.packing * state.least_bytes, finding);
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateProved(options.cluster, plan, "train", /*steps=*/2));
-  // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
-  state.least_estimate = run.StepSeconds() * std::min(1.0, state.least_estimate / state.estimate);
-  state.estimate = state.likely = run.StepSeconds();
-  state.bound = std::max(state.bound, state.least_estimate);
-  state.rung = Rung::kDrafted;
-  return absl::OkStatus();
-}
-
-absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
-  FamilyState& state = finding->state;
-  if (!Fits(state)) {
-    Tighten(i, state.packing * state.least_bytes, finding);
-    return absl::OkStatus();
-  }
-  CompileOptions options = CandidateOptions(spec_.given, state.candidate);
-  // A plan that does not fit says how much it needs.
-  options.cluster.mutable_device()->clear_memory_bytes();
-  options.host_memory = 0;
-  ASSIGN_OR_RETURN(proto::Plan plan, Compile(spec_.source, options));
-  ASSIGN_OR_RETURN(FoundPlan found, EvaluatePlan(plan, state.candidate, options.cluster));
-  const auto bytes = static_cast<double>(found.bytes);
-  finding->packing = bytes / state.least_bytes;
-  const bool fits = capacity_ <= 0 || bytes <= capacity_;
-  if (!fits || !CheckHostCapacity(plan, options.cluster, spec_.given.host_memory).ok()) {
-    Tighten(i, bytes, finding);
-    return absl::OkStatus();
-  }
-  state.bound = std::max(state.bound,
-                         found.step_seconds * std::min(1.0, state.least_estimate / state.estimate));
-  state.rung = Rung::kCompiled;
-  finding->found = std::move(found);
-  finding->plan = std::move(plan);
-  return absl::OkStatus();
-}
-
-// The next mix that needs less than one which was to fit and needs `needed`; where there is none,
-// or none fitted after some tries, nothing fits.
-void Ladder::Tighten(size_t i, double needed, Finding* finding) {
-  finding->did_not_fit = true;
-  FamilyState& state = finding->state;
-  double capacity = state.capacity * std::min(1.0, capacity_ / needed);
-  while (!spec_.fixed.recompute && ++state.tries < kMostTries) {
-    capacity *= kTighter;
-    Finding next{state};
-    const absl::Status again = Tell(i, capacity, &next);
-    finding->short_plans += next.short_plans;
-    if (!again.ok() || next.too_large) break;
-    state.capacity = capacity;
-    if (next.state.candidate == state.candidate) continue;
-    state.candidate = next.state.candidate;
-    state.estimate = state.likely = next.state.estimate;
-    state.least_estimate = next.state.least_estimate;
-    state.rung = Rung::kShort;
-    return;
-  }
-  finding->too_large = NearestMiss{state.candidate, static_cast<int64_t>(needed)};
 }
 
 }  // namespace oneflow

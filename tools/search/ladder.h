@@ -14,6 +14,7 @@
 //   Finding finding = ladder.Climb(i, state);   // one rung up
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <future>
 #include <limits>
@@ -48,10 +49,19 @@ struct FamilyState {
   double estimate = kNever;        // its seconds, by short plans or its draft
   double least_estimate = kNever;  // those of the mix that bounds all
   double capacity = 0;             // for which the candidate was chosen
-  int tries = 0;                   // drafts and plans that did not fit
+  // The least seconds of a mix, as far as it is known, that keeps what the forward gathers of
+  // activations, and of one that gathers it again in the backward (--recompute=...,gather).
+  std::array<double, 2> least_of_gathers = {0, 0};
+  int tries = 0;                   // mixes that were looked at after the first
   double least_bytes = 0;          // of a device, by the draft
+  double by_short_plans = kNever;  // seconds of the candidate, by short plans
+  // Of the best plan of the family that was compiled: its seconds, also by short plans, and the
+  // capacity for which its mix was chosen.
+  double compiled = kNever, compiled_by_short_plans = kNever, fits = 0;
+  double too_much = kNever;  // the least capacity for which a mix was chosen that did not fit
   // From others: what a plan needs over its least bytes, since packing leaves gaps.
-  double packing = 1;
+  double packing = 1;        // at least
+  double usual_packing = 0;  // as a rule; 0: not known
 };
 
 // What a climb found.
@@ -92,13 +102,15 @@ class Ladder {
   absl::Status TellFixed(size_t i, const std::vector<int>& slices, Finding* finding);
   absl::Status TellPlain(size_t i, Finding* finding);
   absl::Status Tell(size_t i, double capacity, Finding* finding);
-  absl::Status TellMix(size_t i, const FamilyCosts& costs, double capacity, Finding* finding) const;
-  absl::Status Rebalance(const FamilyCosts& costs, double capacity, double most,
+  absl::Status TellMix(size_t i, const FamilyCosts& costs, bool gathers, double capacity,
+                       Finding* finding) const;
+  absl::Status Rebalance(const FamilyCosts& costs, bool gathers, double capacity, double most,
                          std::optional<BlockMix>* mix, FamilyState* state) const;
   bool Fits(const FamilyState& state) const;
   absl::Status Draft(size_t i, Finding* finding);
   absl::Status CompileCandidate(size_t i, Finding* finding);
   void Tighten(size_t i, double needed, Finding* finding);
+  bool TryNext(size_t i, double capacity, Finding* finding);
 
   const SearchSpec& spec_;
   const std::vector<PlanFamily> families_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/model/sharding.h"
 
 namespace oneflow {
@@ -14,6 +15,10 @@ namespace {
 constexpr double kSpare = 0.98, kSpareOfOne = 0.95, kSpareOther = 0.8;
 // A CPU's kernel that is measured with a part of the work may take less than that part.
 constexpr double kSpareOfCpu = 0.75;
+
+// Of the exchanges of gradients and weights, what makes a step longer, as a rule. Within nodes they
+// are short, and wait in turn with those of activations.
+constexpr double kShown = 0.3, kShownInNodes = 1;
 
 // `split`: devices that one takes the place of.
 double SpareOfOne(const CompileOptions& given, double split) {
@@ -118,6 +123,49 @@ ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
     transients.last = part * std::max(0.0, costs.last.transients.last);
   }
   return result;
+}
+
+ShortCosts WithPartsKept(ShortCosts least, const ShortCosts& of_one) {
+  for (StageCosts ShortCosts::*slice :
+       {&ShortCosts::first, &ShortCosts::middle, &ShortCosts::last}) {
+    StageCosts& to = least.*slice;
+    const StageCosts& from = of_one.*slice;
+    for (Linear StageCosts::*part : {&StageCosts::saved, &StageCosts::kept}) {
+      (to.*part).fixed = std::min((to.*part).fixed, (from.*part).fixed);
+      (to.*part).block = std::min((to.*part).block, (from.*part).block);
+    }
+    to.transients.head = std::min(to.transients.head, from.transients.head);
+    to.transients.last = std::min(to.transients.last, from.transients.last);
+  }
+  return least;
+}
+
+double FindShownExchanges(const CompileOptions& given, const PlanFamily& family,
+                          const ShortCosts& costs) {
+  const auto splits = [](const std::vector<std::string>& axes, const std::string& axis) {
+    return std::any_of(axes.begin(), axes.end(), [&](const std::string& name) {
+      return name == axis || (name == "data" && SplitsTokens(axis));
+    });
+  };
+  const StageCosts& alone = family.mesh.stages() == 1 ? costs.last : costs.first;
+  const std::vector<Mesh::Axis>& axes = family.mesh.axes;
+  // Inner axes sum first, so that outer ones have less to sum.
+  double seconds = 0, bytes = alone.sums.block;
+  for (size_t a = axes.size(); a-- > 0;) {
+    const Mesh::Axis& axis = axes[a];
+    if (axis.size == 1 || !SplitsTokens(axis.name)) continue;
+    const double shown =
+        LevelOfAxis(given.cluster, family.mesh, static_cast<int>(a)) == 0 ? kShownInNodes : kShown;
+    const double once =
+        shown * ExchangeSeconds("reduce_scatter", ReceivedBytes("reduce_scatter", bytes, axis.size),
+                                LinksOfGroup(given.cluster, family.mesh, {static_cast<int>(a)}));
+    if (splits(family.shard.gradients, axis.name)) seconds += once;
+    // Twice, in half as many bytes with bf16.
+    const double gathers = given.train.precision() == proto::BF16 ? 1 : 2;
+    if (splits(family.shard.weights, axis.name)) seconds += gathers * once;
+    bytes /= axis.size;
+  }
+  return family.micro_batches > 1 ? seconds : 0;
 }
 
 double FindLeastSeconds(const CompileOptions& given, const PlanFamily& family,

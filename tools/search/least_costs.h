@@ -39,6 +39,17 @@ ShortPlanSpec LeastSpecOfOne(const CompileOptions& given, const PlanFamily& fami
 ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
                          const ShortCosts& costs, bool of_one);
 
+// `least` with the bytes of activations of `of_one`, both of LeastOfFamily: those of plans whose
+// backward gathers activations again, which keep parts of them only, and are no faster.
+ShortCosts WithPartsKept(ShortCosts least, const ShortCosts& of_one);
+
+// What a micro-batch takes longer, as a rule, for each block of a stage, because its gradients are
+// summed into parts, and its weights gathered for the forward and for the backward, as far as the
+// family shards them. Most of that overlaps with compute, so it bounds nothing. 0 with one
+// micro-batch.
+double FindShownExchanges(const CompileOptions& given, const PlanFamily& family,
+                          const ShortCosts& costs);
+
 // By the formula above, with recompute none. `blocks`: of the model.
 double FindLeastSeconds(const CompileOptions& given, const PlanFamily& family,
                         const ShortCosts& costs, int blocks, bool of_one);

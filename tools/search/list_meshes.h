@@ -14,7 +14,7 @@ namespace oneflow {
 
 // Positions of a part of a sequence, at least, unless the degree is fixed: attention of fewer waits
 // for keys and values for longer than it computes.
-inline constexpr int64_t kLeastPositions = 8192;
+inline constexpr int64_t kLeastPositions = 4096;
 // Tokens of a micro-batch on a device, at most, unless it is one sequence or fixed: products do not
 // get faster with more.
 inline constexpr int64_t kMostTokens = 32768;

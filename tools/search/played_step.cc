@@ -73,7 +73,9 @@ Schedule FitToStages(Schedule schedule, const PipeSeconds& seconds, std::vector<
                      int64_t micro_batches, bool overlap) {
   if (!schedule.splits_backward || seconds.stages.size() < 2) return schedule;
   const StageTimes times{seconds, std::move(kept), micro_batches, overlap};
-  schedule.warm_ups = FitWarmUps(times, schedule.extra_in_flight);
+  // Enough for 16 stages; of more, what else is gained is little.
+  constexpr int64_t kMostTasks = int64_t{1} << 20;
+  schedule.warm_ups = FitWarmUps(times, schedule.extra_in_flight, kMostTasks);
   return schedule;
 }
 

@@ -26,13 +26,14 @@ namespace oneflow {
 namespace {
 
 // What a climb from each rung takes, as a rule, in milliseconds of a model of 10^11 parameters.
-constexpr double kClimbCosts[] = {2, 10, 600, 600, 2500, 7000};
+constexpr double kClimbCosts[] = {1, 20, 500, 1200, 2000, 4000};
 // Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
 constexpr int kAhead = 3;
 // What is spent for plans, on the clock of kClimbCosts, before any plan that fits is wanted.
 constexpr double kPatience = 40'000;
-// A family is tried before others for such a gain.
-constexpr double kGain = 0.995;
+// What may become the best plan is tried first: what is likely, by rung, to take at most so much of
+// the best. Estimates are not exact, drafts are.
+constexpr double kPromising[] = {1.02, 1.02, 1.02, 1.02, 1.02, 0.999};
 // Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
@@ -86,7 +87,7 @@ class Searcher {
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
 
   // What climbs are for: plans, of families whose seconds are known well; to know those of others
-  // that are likely to be fast; and to raise the bound. Each gets the same time.
+  // that are likely to be fast; and to raise the bound, which gets half as much time as the others.
   enum Purpose { kPlans, kSeconds, kBounds, kPurposes };
   struct Choice {
     size_t family = 0;
@@ -104,10 +105,10 @@ class Searcher {
   };
 
   std::optional<Choice> NextClimb() const {
-    const double most = kGain * BestToCome();
+    const double best = BestToCome();
     const bool waits = result_.found.empty() && spent_[kPlans] > kPatience;
-    const size_t families[kPurposes] = {waits ? FindFurthest() : FindLikely(Rung::kPlain, most),
-                                        FindLikely(Rung::kListed, most), FindLeastBound()};
+    const size_t families[kPurposes] = {waits ? FindFurthest() : FindLikely(Rung::kPlain, best),
+                                        FindLikely(Rung::kListed, best), FindLeastBound()};
     std::optional<Choice> next;
     for (const Purpose purpose : {kPlans, kSeconds, kBounds}) {
       if (!IsInTime(families[purpose])) continue;
@@ -124,8 +125,14 @@ class Searcher {
   bool IsInTime(size_t i) const {
     if (i == none()) return false;
     if (result_.found.empty()) return Seconds() < 2 * options_.budget_seconds;
-    return Seconds() + longest_[static_cast<int>(states_[i].rung)] < options_.budget_seconds;
+    double waits = 0;  // for a core
+    for (const Running& climb : running_) waits += Longest(climb.family);
+    waits = std::max(0.0, waits / options_.threads - Longest(i));
+    return Seconds() + waits + Longest(i) < options_.budget_seconds;
   }
+
+  // Seconds of climbs from its rung, at most.
+  double Longest(size_t i) const { return longest_[static_cast<int>(states_[i].rung)]; }
 
   // The best plan, or one that is being compiled.
   double BestToCome() const {
@@ -147,14 +154,16 @@ class Searcher {
     return none();
   }
 
-  // The family that is likely to be fastest, from a rung on; none() where none is below `most`.
-  size_t FindLikely(Rung from, double most) const {
+  // The family that is likely to be fastest, from a rung on; none() where none promises to be
+  // faster than `best`.
+  size_t FindLikely(Rung from, double best) const {
     size_t likely = none();
     for (const auto& [bound, i] : queue_) {
       // None is likely to take less than its bound.
-      if (bound >= (likely == none() ? most : states_[likely].likely)) break;
+      if (bound >= (likely == none() ? best : states_[likely].likely)) break;
       const FamilyState& state = states_[i];
-      if (state.rung < from || state.likely >= most || climbs_[i]) continue;
+      if (state.rung < from || climbs_[i]) continue;
+      if (state.likely >= kPromising[static_cast<int>(state.rung)] * best) continue;
       if (likely == none() || state.likely < states_[likely].likely) likely = i;
     }
     return likely;
@@ -178,10 +187,15 @@ class Searcher {
   void Start(const Choice& choice, double now) {
     const size_t i = choice.family;
     const double cost = kClimbCosts[static_cast<int>(states_[i].rung)];
-    spent_[choice.purpose] += cost;
+    spent_[choice.purpose] += choice.purpose == kBounds ? 2 * cost : cost;
     climbs_[i] = true;
     const auto packing = packing_.find(PackingKey(ladder_.family(i)));
-    if (packing != packing_.end()) states_[i].packing = packing->second;
+    // A family with a plan has gaps of its own.
+    if (packing != packing_.end() && states_[i].compiled == kNever) {
+      const auto [least, most] = packing->second;
+      states_[i].packing = least > kLargeGaps ? least : 1;
+      states_[i].usual_packing = most;
+    }
     const auto climb = [this, i] {
       cores_.acquire();
       const double begin = Seconds();
@@ -212,11 +226,19 @@ class Searcher {
   void Apply(size_t i, Finding finding) {
     queue_.erase({states_[i].bound, i});
     SearchCounts& counts = result_.counts;
+    if (!finding.refusal.ok() && finding.state.compiled < kNever) {
+      // Another mix of a family that has a plan.
+      finding.refusal = absl::OkStatus();
+      finding.state.rung = Rung::kCompiled;
+    }
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
-    if (finding.packing > kLargeGaps) {
-      double& least = packing_.emplace(PackingKey(ladder_.family(i)), kNever).first->second;
+    if (finding.packing > 0) {
+      const auto known = packing_.emplace(PackingKey(ladder_.family(i)),
+                                          std::pair(finding.packing, finding.packing));
+      auto& [least, most] = known.first->second;
       least = std::min(least, finding.packing);
+      most = std::max(most, finding.packing);
     }
     states_[i] = std::move(finding.state);
     if (!finding.refusal.ok()) {
@@ -226,16 +248,27 @@ class Searcher {
       ++counts.too_large;
       const bool nearer = !result_.nearest || finding.too_large->bytes < result_.nearest->bytes;
       if (nearer) result_.nearest = *std::move(finding.too_large);
-    } else if (finding.found) {
-      ++counts.compiled;
-      closed_ = std::min(closed_, states_[i].bound);
-      Add(*std::move(finding.found), *std::move(finding.plan));
     } else {
-      queue_.insert({states_[i].bound, i});
+      if (states_[i].rung == Rung::kCompiled) {
+        closed_ = std::min(closed_, states_[i].bound);
+      } else {
+        queue_.insert({states_[i].bound, i});
+      }
+      if (!finding.found) return;
+      ++counts.compiled;
+      Add(*std::move(finding.found), *std::move(finding.plan));
     }
   }
 
+  // Of the plans of one family, which may be compiled for several mixes, only the best.
   void Add(FoundPlan found, proto::Plan plan) {
+    const auto same = std::find_if(
+        result_.found.begin(), result_.found.end(),
+        [&](const FoundPlan& f) { return f.candidate.family == found.candidate.family; });
+    if (same != result_.found.end()) {
+      if (same->step_seconds <= found.step_seconds) return;
+      result_.found.erase(same);
+    }
     const auto at = std::upper_bound(
         result_.found.begin(), result_.found.end(), found,
         [](const FoundPlan& a, const FoundPlan& b) { return a.step_seconds < b.step_seconds; });
@@ -303,10 +336,10 @@ class Searcher {
   std::set<std::pair<double, size_t>> queue_;  // by bound: families that are not yet decided
   double closed_ = kNever;                     // the least bound of those compiled
   std::vector<Running> running_;
-  std::map<std::string, double> packing_;        // by PackingKey: the least of those compiled
-  double spent_[kPurposes] = {};                 // on the clock of kClimbCosts
-  double longest_[std::size(kClimbCosts)] = {};  // by rung: seconds of a climb
-  absl::Status refusal_;                         // the first
+  std::map<std::string, std::pair<double, double>> packing_;  // by PackingKey: least and most
+  double spent_[kPurposes] = {};                              // on the clock of kClimbCosts
+  double longest_[std::size(kClimbCosts)] = {};               // by rung: seconds of a climb
+  absl::Status refusal_;                                      // the first
   SearchResult result_;
 };
 

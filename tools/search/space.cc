@@ -19,8 +19,12 @@ struct ScheduleForm {
   int64_t extra = 0;
 };
 
-// Numbers of chunks that divide the blocks evenly; 2, where that is possible at all, if none does.
-std::vector<int> ListChunks(int blocks, int pipe, const Fixes& fixed) {
+// More chunks make a bubble shorter that is below this part of a step already.
+constexpr double kShortBubble = 0.01;
+
+// Numbers of chunks that divide the blocks evenly, up to the first that makes the bubble short; 2,
+// where that is possible at all, if none divides them.
+std::vector<int> ListChunks(int blocks, int pipe, int64_t micro_batches, const Fixes& fixed) {
   if (fixed.stage_layers && !fixed.chunks) {
     const int all = static_cast<int>(fixed.stage_layers->size());
     return all % pipe == 0 && all > pipe ? std::vector<int>{all / pipe} : std::vector<int>();
@@ -30,14 +34,20 @@ std::vector<int> ListChunks(int blocks, int pipe, const Fixes& fixed) {
     return fits ? std::vector<int>{*fixed.chunks} : std::vector<int>();
   }
   std::vector<int> numbers;
+  const auto is_short = [&](int chunks) {
+    return pipe - 1 < kShortBubble * static_cast<double>(chunks * micro_batches);
+  };
+  if (is_short(1) && !fixed.schedule) return {};
   for (int chunks = 2; pipe * chunks <= blocks; ++chunks) {
+    if (!numbers.empty() && is_short(numbers.back())) break;
     if (blocks % (pipe * chunks) == 0) numbers.push_back(chunks);
   }
   if (numbers.empty() && pipe * 2 <= blocks) numbers.push_back(2);
   return numbers;
 }
 
-std::vector<ScheduleForm> ListSchedules(int blocks, int pipe, const Fixes& fixed) {
+std::vector<ScheduleForm> ListSchedules(int blocks, int pipe, int64_t micro_batches,
+                                        const Fixes& fixed) {
   std::vector<std::string> names = {"1f1b"};
   if (pipe > 1) names = {"1f1b", "zero_bubble", "interleaved"};
   if (fixed.schedule) {
@@ -51,7 +61,7 @@ std::vector<ScheduleForm> ListSchedules(int blocks, int pipe, const Fixes& fixed
     const absl::StatusOr<Schedule> schedule = FindSchedule(name);
     if (!schedule.ok()) continue;
     if (schedule->chunks > 1) {
-      for (const int chunks : ListChunks(blocks, pipe, fixed)) {
+      for (const int chunks : ListChunks(blocks, pipe, micro_batches, fixed)) {
         forms.push_back({name, chunks, extra});
       }
     } else if (fixed.chunks.value_or(1) == 1) {
@@ -127,7 +137,7 @@ bool SplitsPositions(int tensor, const Fixes& fixed) {
 
 absl::StatusOr<std::vector<Offload>> ListOffloads(const SearchSpec& spec) {
   std::vector<std::string> words = {"none"};
-  if (spec.given.host_memory > 0) words = {"none", "activations", "states", "activations,states"};
+  if (spec.given.host_memory > 0) words = {"none", "states"};
   if (spec.fixed.offload) words = {*spec.fixed.offload};
   std::vector<Offload> offloads;
   for (const std::string& word : words) {
@@ -144,13 +154,12 @@ std::vector<PlanFamily> MakeFamilies(const SearchSpec& spec, const ModelShape& s
   for (const Degrees& degrees : all) {
     const std::vector<int64_t> micro_batches =
         ListMicroBatches(spec.given.train.batch(), degrees, spec.fixed, shape.sequence);
-    const std::vector<ScheduleForm> schedules =
-        ListSchedules(shape.blocks, degrees.pipe, spec.fixed);
     const bool split = SplitsPositions(degrees.tensor, spec.fixed);
     if (split && degrees.tensor == 1) continue;  // fixed, and there is nothing to split over
     for (const MeshForm& form : ListMeshForms(shape, degrees, spec.given.cluster, shard)) {
       for (const int64_t m : micro_batches) {
-        for (const ScheduleForm& schedule : schedules) {
+        for (const ScheduleForm& schedule :
+             ListSchedules(shape.blocks, degrees.pipe, m, spec.fixed)) {
           for (const Sharding& sharding : form.shards) {
             for (const Offload& offload : offloads) {
               families.push_back({form.mesh, m, schedule.name, schedule.chunks, schedule.extra,
@@ -245,13 +254,13 @@ std::string DescribeSpace(const SearchSpec& spec) {
       "searched: degrees of pipe, data, expert, context and tensor, micro-batches, schedule (1f1b, "
       "zero_bubble, interleaved), chunks, recompute of each block, layers of each stage, shard; "
       "layouts with positions split over tensor or not, as takes less";
-  absl::StrAppend(&text, host ? ", offload (activations, states)" : "", "\n");
+  absl::StrAppend(&text, host ? ", offload of states" : "", "\n");
   if (const std::string fixed = ToString(spec.fixed); !fixed.empty()) {
     absl::StrAppend(&text, "fixed: ", fixed, "\n");
   }
   absl::StrAppend(
       &text,
-      "not searched: tensor across nodes, context of parts below 8,192 positions, micro-batches "
+      "not searched: tensor across nodes, context of parts below 4,096 positions, micro-batches "
       "whose "
       "sequences on a device are no power of two, or of several sequences above 32,768 tokens, "
       "gpipe and schedules whose weights lag, "
@@ -259,7 +268,7 @@ std::string DescribeSpace(const SearchSpec& spec) {
       "micro-batches in flight, "
       "micro-batches of unequal data parts, when weights are gathered and gradients reduced, "
       "prefetch",
-      host ? ", weights in the host's memory" : ", offload (without --host_memory)",
+      host ? ", weights and activations in the host's memory" : ", offload (without --host_memory)",
       "; what else is given stays as it is\n");
   return text;
 }

@@ -31,10 +31,11 @@ struct SearchSpec {
 //                  axes span nodes, also data=AxB with the B devices of a node that are left.
 //   micro-batches  all numbers that leave every data part equally many sequences
 //   schedule       1f1b; with stages also zero_bubble, and interleaved with chunks that divide the
-//                  blocks evenly (2 where no number does)
+//                  blocks evenly (2 where no number does), up to the first number with which the
+//                  pipe fills and drains in less than 1 % of a step
 //   shard          none, states, gradients, weights; in data=AxB: weights over B, states over all
 //   positions      may be split on tensor axes; layouts are chosen with and without
-//   offload        none; with host memory given also activations, states, both
+//   offload        none; with host memory given also states
 //
 // Fixes narrow it; a fixed value that is not listed here is the only one. Errors: a number of
 // devices of which no mesh can be made, with the nearest that work; a batch that no mesh divides; a

@@ -51,6 +51,10 @@ double FindTransients(const StageCosts& slice, bool over) {
 
 }  // namespace
 
+std::string PolicyWords(std::string_view policy, bool gathers) {
+  return std::string(policy) + (gathers ? ",gather" : "");
+}
+
 std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
                                           const std::vector<int>& rooms) {
   const auto chunks = std::ssize(rooms);

@@ -18,6 +18,10 @@ namespace oneflow {
 // Policies of recompute in the order of the time that they cost.
 inline constexpr std::string_view kPolicies[] = {"none", "attention", "selective", "full"};
 
+// The words of --recompute for all blocks. `gathers`: what the forward gathers of activations, the
+// backward gathers again.
+std::string PolicyWords(std::string_view policy, bool gathers);
+
 // Of a stage: the number of its blocks that have each policy.
 using PolicyCounts = std::vector<int>;
 
