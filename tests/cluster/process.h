@@ -13,13 +13,13 @@
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exchange/far_exchange.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/trainer/processes/process_group.h"
+#include "actor_runtime/trainer/processes/runs_in_step.h"
+#include "actor_runtime/trainer/train_loop.h"
 #include "proto/plan.pb.h"
 #include "tests/cluster/control.h"
 #include "tests/cluster/network.h"
 #include "tests/cluster/painter.h"
-#include "tools/oneflow/processes/process_group.h"
-#include "tools/oneflow/processes/runs_in_step.h"
-#include "tools/oneflow/train_loop.h"
 
 namespace oneflow::cluster {
 

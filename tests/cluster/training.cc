@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/temporary_directory.h"
+#include "actor_runtime/trainer/metrics_log.h"
 #include "tests/e2e/small_run.h"
-#include "tools/oneflow/metrics_log.h"
 
 namespace oneflow::cluster {
 namespace {

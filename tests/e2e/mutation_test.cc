@@ -16,6 +16,7 @@
 #include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/summary.h"
+#include "actor_runtime/trainer/plan_facts.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
@@ -30,7 +31,6 @@
 #include "tests/e2e/small_run.h"
 #include "tools/oneflow/explain_page.h"
 #include "tools/oneflow/model_memory.h"
-#include "tools/oneflow/plan_facts.h"
 
 namespace oneflow {
 namespace {

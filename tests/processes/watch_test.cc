@@ -16,12 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/trainer/job_watch.h"
+#include "actor_runtime/trainer/processes/processes.h"
+#include "actor_runtime/trainer/watchdog.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tests/e2e/small_run.h"
-#include "tools/oneflow/job_watch.h"
-#include "tools/oneflow/processes/processes.h"
-#include "tools/oneflow/watchdog.h"
 
 namespace oneflow {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/device_backend.h"
+#include "actor_runtime/trainer/processes/processes.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/gpu_memory.h"
-#include "tools/oneflow/processes/processes.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {

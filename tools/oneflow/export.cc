@@ -16,6 +16,7 @@
 #include "actor_runtime/hugging_face/model_graph.h"
 #include "actor_runtime/hugging_face/safetensors.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
+#include "actor_runtime/trainer/resume.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
@@ -23,7 +24,6 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/model_plan.h"
-#include "tools/oneflow/resume.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {

@@ -9,6 +9,7 @@
 #include "actor_runtime/simulate/model_rates.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
+#include "actor_runtime/trainer/plan_facts.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -21,7 +22,6 @@
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
 #include "tools/oneflow/load.h"
-#include "tools/oneflow/plan_facts.h"
 
 namespace oneflow {
 namespace {

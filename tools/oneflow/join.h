@@ -12,11 +12,11 @@
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/placement.h"
 #include "actor_runtime/kernel/simd/isa.h"
+#include "actor_runtime/trainer/job_report.h"
+#include "actor_runtime/trainer/job_watch.h"
+#include "actor_runtime/trainer/processes/launch.h"
+#include "actor_runtime/trainer/processes/processes.h"
 #include "proto/plan.pb.h"
-#include "tools/oneflow/job_report.h"
-#include "tools/oneflow/job_watch.h"
-#include "tools/oneflow/processes/launch.h"
-#include "tools/oneflow/processes/processes.h"
 
 namespace oneflow {
 

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/run_context.h"
-#include "tools/oneflow/plan_facts.h"
+#include "actor_runtime/trainer/plan_facts.h"
 
 namespace oneflow {
 

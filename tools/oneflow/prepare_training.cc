@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/trainer/expert_load.h"
+#include "actor_runtime/trainer/plan_facts.h"
+#include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/check_decay.h"
-#include "tools/oneflow/expert_load.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
-#include "tools/oneflow/plan_facts.h"
-#include "tools/oneflow/resume.h"
 #include "tools/oneflow/training_data.h"
 
 namespace oneflow {

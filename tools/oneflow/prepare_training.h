@@ -2,9 +2,9 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "actor_runtime/trainer/metrics_log.h"
+#include "actor_runtime/trainer/train_loop.h"
 #include "proto/plan.pb.h"
-#include "tools/oneflow/metrics_log.h"
-#include "tools/oneflow/train_loop.h"
 #include "tools/oneflow/training_data.h"
 #include "tools/oneflow/verb.h"
 

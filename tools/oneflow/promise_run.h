@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/trainer/promise.h"
 #include "tools/measure/plan_times.h"
-#include "tools/oneflow/promise.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {

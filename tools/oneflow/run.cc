@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/npy.h"
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/trainer/plan_facts.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -15,7 +16,6 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/one_process.h"
-#include "tools/oneflow/plan_facts.h"
 #include "tools/oneflow/tensor_io.h"
 #include "tools/oneflow/verb.h"
 

@@ -5,8 +5,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/trainer/resume.h"
 #include "proto/plan.pb.h"
-#include "tools/oneflow/resume.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {

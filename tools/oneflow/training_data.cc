@@ -10,11 +10,11 @@
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/token_file_meta.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
+#include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/data_list.h"
 #include "tools/oneflow/encode_text_file.h"
 #include "tools/oneflow/flags.h"
-#include "tools/oneflow/resume.h"
 
 namespace oneflow {
 namespace {

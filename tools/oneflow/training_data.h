@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/token_mixture.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
-#include "tools/oneflow/plan_facts.h"
+#include "actor_runtime/trainer/plan_facts.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {

@@ -1,0 +1,58 @@
+#include "actor_runtime/trainer/job_watch.h"
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace oneflow {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+JobWatch::JobWatch(int processes, int ranks, JobReport* report,
+                   std::function<void(const std::string&)> print)
+    : report_(report),
+      print_(print ? std::move(print)
+                   : [](const std::string& line) { std::fputs(line.c_str(), stderr); }),
+      board_(processes, ranks) {}
+
+void JobWatch::Note(int process, const std::string& name, const std::string& value) {
+  if (name == kWaits) {
+    proto::ProcessWaits waits;
+    if (!waits.ParseFromString(value)) return;
+    const std::lock_guard lock(mutex_);
+    waits_.push_back(std::move(waits));
+    return;
+  }
+  proto::ProcessStall stall;
+  if (name != kStall || !stall.ParseFromString(value)) return;
+  stall.set_process(process);
+  const std::lock_guard lock(mutex_);
+  board_.Put(Now(), stall);
+}
+
+void JobWatch::Look() {
+  std::optional<std::string> why;
+  bool any = false;
+  std::vector<proto::ProcessWaits> waits;
+  {
+    const std::lock_guard lock(mutex_);
+    why = board_.Look(Now());
+    any = board_.any();
+    waits.swap(waits_);
+  }
+  for (const proto::ProcessWaits& of_process : waits) report_->Waits(of_process);
+  if (!any) report_->Standstill("");
+  if (!why) return;
+  report_->Standstill(*why);
+  print_(absl::StrCat("oneflow: the job stands still: ", *why, "\n"));
+}
+
+}  // namespace oneflow

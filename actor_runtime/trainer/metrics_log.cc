@@ -1,0 +1,281 @@
+#include "actor_runtime/trainer/metrics_log.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "actor_runtime/trainer/expert_load.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/time_text.h"
+
+namespace oneflow {
+namespace {
+
+std::string Duration(double seconds) {
+  const long total = std::lround(seconds);
+  char text[32];
+  if (total >= 3600) {
+    std::snprintf(text, sizeof(text), "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
+  } else {
+    std::snprintf(text, sizeof(text), "%ld:%02ld", total / 60, total % 60);
+  }
+  return text;
+}
+
+// A run that was killed had gone past its last checkpoint, perhaps to the middle of a line.
+absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
+  std::error_code ignored;  // what cannot be looked at cannot be opened
+  if (!std::filesystem::is_regular_file(path, ignored)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::string kept;
+  for (size_t at = 0, end; (end = text.find('\n', at)) != text.npos; at = end + 1) {
+    const std::string line = text.substr(at, end + 1 - at);
+    long long step = 0;
+    if (std::sscanf(line.c_str(), "{\"step\": %lld,", &step) != 1 || step < first_step)
+      kept += line;
+  }
+  return kept == text ? absl::OkStatus() : WriteFile(path, kept);
+}
+
+// The file of another run is moved to FILE.old-N, as its checkpoints are to old-N. A device or a
+// pipe keeps nothing.
+absl::Status SetAside(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::is_empty(path, error)) return absl::OkStatus();
+  const fs::path file = fs::canonical(path, error);  // a link stays one
+  fs::path aside;
+  for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) {
+    aside = file.string() + ".old-" + std::to_string(n);
+  }
+  if (!error) fs::rename(file, aside, error);
+  if (error) {
+    return WriteError("--metrics=" + path, "is of an earlier run and cannot be moved aside",
+                      error.value(), "give another file");
+  }
+  std::fprintf(stderr, "oneflow: the metrics of an earlier run are moved to %s\n", aside.c_str());
+  return absl::OkStatus();
+}
+
+constexpr size_t kStepsOfMfu = 8;
+constexpr size_t kScalars = 2;  // of a report: loss and norm
+
+// JSON has no NaN and no infinity.
+std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
+
+}  // namespace
+
+void FlushProgress() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
+  pollfd reader = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  if (poll(&reader, 1, 0) != 1 || (reader.revents & (POLLERR | POLLHUP)) == 0) return;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  if (dup2(nowhere, STDOUT_FILENO) >= 0) std::clearerr(stdout);
+  close(nowhere);
+}
+
+std::string ExactDouble(double value) {
+  if (std::isnan(value)) return "nan";  // its sign says nothing
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  return std::string(text, end);
+}
+
+MetricsLog::MetricsLog(MetricsOptions options)
+    : options_(std::move(options)), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+MetricsLog::~MetricsLog() = default;
+
+absl::Status MetricsLog::Open(int64_t first_step) {
+  if (options_.path.empty() || !MayWrite()) return absl::OkStatus();
+  RETURN_IF_ERROR(first_step > 0 ? KeepStepsBefore(options_.path, first_step)
+                                 : SetAside(options_.path));
+  errno = 0;
+  file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
+  if (!file_) file_error_ = errno;
+  return FileStatus();
+}
+
+bool MetricsLog::MayWrite() {
+  if (may_write_ && options_.may_write) may_write_ = options_.may_write();
+  return may_write_;
+}
+
+// Whoever follows the file sees each line at once.
+void MetricsLog::Append(const std::string& line) {
+  if (!file_.is_open()) return;
+  errno = 0;
+  file_ << line << std::flush;
+  if (!file_ && file_error_ == 0) file_error_ = errno;
+}
+
+absl::Status MetricsLog::FileStatus() const {
+  if (file_) return absl::OkStatus();
+  return WriteError("--metrics=" + options_.path, "cannot be written",
+                    file_error_ == 0 ? EIO : file_error_, "check its folder and the disk");
+}
+
+void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates) {
+  first_ = first;
+  entries_.assign(static_cast<size_t>(steps), {});
+  counts_.assign(entries_.size() * options_.counts, 0.0);
+  rates_ = std::move(learning_rates);
+  recorded_ = 0;
+  written_ = 0;
+  worked_.assign(options_.ranks, 0);
+  worked_before_.assign(options_.ranks, 0);
+  start_ = std::chrono::steady_clock::now();
+  writer_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
+}
+
+void MetricsLog::Record(int64_t step, std::span<const double> values) {
+  Entry& entry = entries_[static_cast<size_t>(step - first_)];
+  entry.loss = values[0];
+  entry.norm = values.size() > 1 ? values[1] : 0;
+  if (values.size() > kScalars) {
+    const std::span<double> counts = Counts(static_cast<size_t>(step - first_));
+    std::copy_n(values.begin() + kScalars, std::min(counts.size(), values.size() - kScalars),
+                counts.begin());
+  }
+  entry.time = std::chrono::steady_clock::now();
+  if (options_.worked) entry.host_seconds = HostSeconds(entry.time);
+  recorded_.fetch_add(1, std::memory_order_release);
+  recorded_.notify_one();
+}
+
+std::span<double> MetricsLog::Counts(size_t index) {
+  return std::span(counts_).subspan(index * options_.counts, options_.counts);
+}
+
+double MetricsLog::HostSeconds(std::chrono::steady_clock::time_point now) {
+  options_.worked(now, worked_);
+  int64_t most = 0;
+  for (size_t r = 0; r < worked_.size(); ++r) most = std::max(most, worked_[r] - worked_before_[r]);
+  worked_before_.swap(worked_);
+  return static_cast<double>(most) * 1e-9;
+}
+
+void MetricsLog::WriteLoop(const std::stop_token& stop) {
+  // Wakes on every record; FinishChunk wakes it for good by setting `stop` and notifying.
+  while (true) {
+    const size_t n = recorded_.load(std::memory_order_acquire);
+    if (stop.stop_requested()) return;
+    while (written_ < n && written_ + 1 < entries_.size())
+      Write(written_, std::nullopt), ++written_;
+    FlushProgress();
+    if (n >= entries_.size()) return;
+    recorded_.wait(n, std::memory_order_acquire);
+  }
+}
+
+absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
+                                     std::optional<int64_t> steps) {
+  const size_t recorded = recorded_.load();
+  const bool all = recorded >= entries_.size();
+  if (!all) {
+    writer_.request_stop();
+    recorded_.fetch_add(1);  // the writer waits for a change of this: wake it
+    recorded_.notify_one();
+  }
+  if (writer_.joinable()) writer_.join();
+  if (!all) entries_.resize(recorded);
+  for (; written_ < entries_.size(); ++written_) {
+    Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
+  }
+  if ((!steps || !all) && line_open_) std::printf("\n");  // what comes next is an error
+  FlushProgress();
+  if (steps && recorded < static_cast<size_t>(*steps)) {
+    return InputError("plan, program train",
+                      "reports the loss of " + std::to_string(recorded) + " steps of those it took",
+                      "the plan was edited or damaged; compile it again");
+  }
+  return FileStatus();
+}
+
+void MetricsLog::Evaluated(int64_t steps_done, double eval_loss) const {
+  const char* format = options_.json ? "{\"steps_done\": %lld, \"eval_loss\": %s}\n"
+                                     : "after step %lld: validation loss %s\n";
+  const std::string loss = options_.json ? JsonNumber(eval_loss) : NumberText(eval_loss);
+  std::printf(format, static_cast<long long>(steps_done), loss.c_str());
+}
+
+double MetricsLog::Mfu(size_t index) {
+  const size_t first = index + 1 < kStepsOfMfu ? 0 : index + 1 - kStepsOfMfu;
+  const auto before = first == 0 ? start_ : entries_[first - 1].time;
+  const double seconds = std::chrono::duration<double>(entries_[index].time - before).count();
+  if (seconds <= 0) return 1;
+  const double steps = static_cast<double>(index + 1 - first);
+  const double rate = steps * options_.flops_a_step / seconds;
+  options_.machine_flops = std::max(options_.machine_flops, rate);
+  return rate / options_.machine_flops;
+}
+
+void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
+  const Entry& entry = entries_[index];
+  const int64_t step = first_ + static_cast<int64_t>(index);
+  nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
+  last_loss_ = entry.loss;
+  if (!MayWrite()) return;
+  const std::span<const double> counts = Counts(index);
+  if (DroppedShare(counts) > kMuchDropped && !warned_of_dropped_) {
+    warned_of_dropped_ = true;
+    if (line_open_) std::printf("\n");
+    FlushProgress();
+    WarnOfDropped(step + 1, DroppedShare(counts));
+  }
+  const auto before = index == 0 ? start_ : entries_[index - 1].time;
+  const double seconds = std::chrono::duration<double>(entry.time - before).count();
+  smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
+  const double rate = options_.tokens_a_step / seconds;
+
+  const double mfu = options_.machine_flops > 0 ? Mfu(index) : 0;
+  std::string line =
+      "{\"step\": " + std::to_string(step) + ", \"loss\": " + JsonNumber(entry.loss) +
+      ", \"learning_rate\": " + JsonNumber(rates_[index]) +
+      ", \"grad_norm\": " + JsonNumber(entry.norm) +
+      ", \"tokens_per_second\": " + JsonNumber(rate) + ", \"step_seconds\": " + JsonNumber(seconds);
+  if (options_.machine_flops > 0) {
+    line += ", \"mfu\": " + JsonNumber(mfu);
+  }
+  if (options_.promised_step_seconds > 0) {
+    line += ", \"promised_step_seconds\": " + JsonNumber(options_.promised_step_seconds);
+  }
+  line += ExpertLoadJson(counts);
+  if (options_.worked) line += ", \"host_seconds\": " + JsonNumber(entry.host_seconds);
+  if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
+  line += "}\n";
+  Append(line);  // so that the file has what stdout shows
+  if (options_.on_step) options_.on_step(step + 1, entry.loss, seconds);
+  if (options_.json) {
+    std::fputs(line.c_str(), stdout);
+    return;
+  }
+  const bool last = step + 1 == options_.last_step;
+  if (!terminal_ && !last && !eval_loss && step % 10 != 0) return;  // a log file wants fewer lines
+  const std::string loss = NumberText(entry.loss);
+  std::printf("%sstep %lld/%lld  loss %s  %.0f tokens/s", terminal_ ? "\r\033[K" : "",
+              static_cast<long long>(step) + 1, static_cast<long long>(options_.last_step),
+              loss.c_str(), rate);
+  if (options_.machine_flops > 0) {
+    std::printf("  MFU %.0f%%", 100 * mfu);
+  }
+  std::fputs(ExpertLoadText(counts).c_str(), stdout);
+  if (options_.worked) std::printf("  host %.0f%%", 100 * entry.host_seconds / seconds);
+  if (eval_loss) std::printf("  validation loss %s", NumberText(*eval_loss).c_str());
+  std::printf(
+      "  left %s",
+      Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
+  line_open_ = terminal_ && !last && !eval_loss;
+  if (!line_open_) std::printf("\n");
+}
+
+}  // namespace oneflow

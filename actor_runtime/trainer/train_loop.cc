@@ -1,0 +1,405 @@
+#include "actor_runtime/trainer/train_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/job/job.h"
+#include "actor_runtime/trainer/old_checkpoints.h"
+#include "actor_runtime/trainer/resume.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/train/learning_rate.h"
+
+namespace oneflow {
+namespace {
+
+// Some bytes are kept of each step of a chunk: memory must not grow with --steps.
+constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
+
+absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
+
+bool StopAsked(const TrainLoopOptions& options) {
+  if (options.processes != nullptr) return options.processes->stopped();
+  return options.stop != nullptr && options.stop->load();
+}
+
+// The first multiple of `every` after `step`, or `end` if that comes first.
+int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
+  return every > 0 ? std::min(end, (step / every + 1) * every) : end;
+}
+
+StepNumbers MakeNumbers(const proto::Optimizer& o, int64_t step, int64_t total) {
+  return {LearningRate(o, step, total),
+          o.beta1(),
+          o.beta2(),
+          o.epsilon(),
+          o.weight_decay(),
+          o.clip(),
+          step};
+}
+
+// The optimizer of a run: a decay that ends with it has its end.
+proto::Optimizer OptimizerOfRun(const TrainLoopOptions& options) {
+  proto::Optimizer optimizer = options.optimizer;
+  const bool decays = optimizer.lr_schedule() != proto::Optimizer::CONSTANT;
+  if (decays && optimizer.decay_steps() == 0) optimizer.set_decay_steps(options.steps);
+  return optimizer;
+}
+
+constexpr char kChosen[] = "chosen ";
+
+std::string Encode(const absl::Status& status) {
+  proto::JobError error;
+  if (!status.ok()) WriteError(status, &error);
+  return error.SerializeAsString();
+}
+
+absl::Status Decode(const std::string& bytes) {
+  proto::JobError error;
+  if (bytes.empty()) return absl::OkStatus();
+  if (!error.ParseFromString(bytes)) return absl::InternalError("a verdict that is none");
+  return ReadError(error);
+}
+
+// Process 0's word to all.
+absl::StatusOr<std::string> Say(ProcessGroup& processes, const std::string& what) {
+  return processes.Round("checkpoint to verify", "",
+                         [&](std::span<const std::string>) { return what; });
+}
+
+// An error if one of the processes cannot go on from it.
+absl::Status VerifyTogether(ProcessGroup& processes, const absl::Status& here) {
+  ASSIGN_OR_RETURN(
+      const std::string all,
+      processes.Round("verdict", Encode(here), [](std::span<const std::string> verdicts) {
+        const auto bad = std::find_if(verdicts.begin(), verdicts.end(),
+                                      [](const auto& v) { return !v.empty(); });
+        return bad == verdicts.end() ? std::string() : *bad;
+      }));
+  return Decode(all);
+}
+
+// Process 0 chooses; all verify what they would load.
+absl::StatusOr<std::string> ChooseTogether(
+    ProcessGroup& processes, const std::string& dir,
+    const std::function<absl::Status(const std::string& folder)>& verify) {
+  if (processes.IsFirst()) {
+    ASSIGN_OR_RETURN(const std::string folder,
+                     ChooseCheckpoint(dir, [&](const std::string& it) -> absl::Status {
+                       RETURN_IF_ERROR(Say(processes, it).status());
+                       return VerifyTogether(processes, verify(it));
+                     }));
+    RETURN_IF_ERROR(Say(processes, kChosen + folder).status());
+    return folder;
+  }
+  for (;;) {
+    ASSIGN_OR_RETURN(const std::string said, Say(processes, ""));
+    if (said.starts_with(kChosen)) return said.substr(sizeof(kChosen) - 1);
+    // A refusal has process 0 go on with the next one.
+    (void)VerifyTogether(processes, verify(said));
+  }
+}
+
+class Loop {
+ public:
+  Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog* log, const TrainLoopOptions& options)
+      : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
+
+  ~Loop() {
+    // Leftovers of one that may not write go with the next attempt.
+    if (begun_ && MayWrite().ok()) EndAttempt(options_.checkpoint_dir, options_.writer.attempt);
+  }
+
+  // That a checkpoint can be written is known before the first step, not after the last.
+  absl::Status BeginAttempt() {
+    if (options_.checkpoint_dir.empty() || options_.writer.process != 0) return absl::OkStatus();
+    RETURN_IF_ERROR(MayWrite());
+    RETURN_IF_ERROR(oneflow::BeginAttempt(options_.checkpoint_dir, options_.writer.attempt));
+    begun_ = true;
+    return absl::OkStatus();
+  }
+
+  // Initialises or loads the variables; returns the first step to run.
+  absl::StatusOr<int64_t> Start() {
+    RunContext context = Context("init");
+    if (!options_.resume) {
+      const std::string& dir = options_.checkpoint_dir;
+      if (!dir.empty() && IsFirst()) {
+        RETURN_IF_ERROR(MayWrite());
+        ASSIGN_OR_RETURN(const std::string aside, SetCheckpointsAside(dir));
+        if (!aside.empty()) {
+          std::fprintf(stderr, "oneflow: the checkpoints of an earlier run are moved to %s\n",
+                       aside.c_str());
+        }
+      }
+      if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
+      RETURN_IF_ERROR(Run("init", context, 1));
+      return 0;
+    }
+    const std::string& dir = options_.checkpoint_dir;
+    ASSIGN_OR_RETURN(const std::string folder, ChooseFolder());
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+    if (reader->seed() != options_.seed) {
+      return InputError("--seed=" + std::to_string(options_.seed),
+                        folder + " was trained with --seed=" + std::to_string(reader->seed()),
+                        "resume with the same seed: it orders the data");
+    }
+    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
+                                   /*quiet=*/!IsFirst()));
+    RETURN_IF_ERROR(CheckMixture(folder, reader->mixture(), options_.mixture));
+    if (IsFirst()) {
+      WarnOfChanges(folder, CollectFacts(*reader),
+                    CollectFacts(plan_, OptimizerOfRun(options_), options_.tokens));
+    }
+    notes_ = reader->notes();
+    tokenizer_files_ = reader->tokenizer_files();
+    context.load = [&](const Piece& piece) { return reader->Load(piece); };
+    RETURN_IF_ERROR(Run("load", context, 1));
+    if (!IsFirst()) return reader->step();
+    std::fprintf(stderr, "oneflow: the run goes on from %s\n", folder.c_str());
+    RETURN_IF_ERROR(MayWrite());
+    ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
+    if (!aside.empty()) {
+      std::fprintf(stderr, "oneflow: checkpoints of later steps are moved to %s\n", aside.c_str());
+    }
+    return reader->step();
+  }
+
+  // Returns the steps it has done: fewer where it was stopped.
+  absl::StatusOr<int64_t> Train(int64_t first, int64_t steps, const TokenSource& tokens) {
+    RunContext context = Context("train");
+    context.first_step = first;
+    context.tokens = &tokens;
+    context.optimizer = [this](int64_t step) {
+      return MakeNumbers(options_.optimizer, step, options_.steps);
+    };
+    context.report = [this](int64_t step, std::span<const double> values) {
+      log_->Record(step, values);
+    };
+    if (log_ != nullptr) {
+      std::vector<double> rates;
+      for (int64_t s = first; s < first + steps; ++s) {
+        rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
+      }
+      log_->StartChunk(first, steps, std::move(rates));
+    }
+    const int64_t round = StepsARound(plan_);
+    RETURN_IF_ERROR(Run("train", context, steps / round, round));
+    return runtime_.steps_done() * StepsARound(plan_);
+  }
+
+  // Mean loss over --eval_batches batches, the same ones every time.
+  absl::StatusOr<double> Evaluate(const TokenSource& tokens) {
+    RunContext context = Context("eval");
+    context.tokens = &tokens;
+    double sum = 0;  // in the order of the batches
+    context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
+    RETURN_IF_ERROR(Run("eval", context, options_.eval_batches, 1));
+    if (StopAsked(options_)) return Stopped();  // perhaps before the last batch
+    return sum / static_cast<double>(options_.eval_batches);
+  }
+
+  absl::Status Save(int64_t step) {
+    CheckpointInfo info;
+    info.step = step;
+    info.seed = options_.seed;
+    info.tokens = options_.tokens;
+    info.tokenizer = options_.tokenizer;
+    info.tokenizer_files = options_.tokenizer_files;
+    info.mixture = options_.mixture;
+    info.optimizer = OptimizerOfRun(options_);
+    info.notes = notes_;
+    if (info.tokenizer_files == nullptr) HandTokenizerOn(&info);
+    const std::string& dir = options_.checkpoint_dir;
+    ASSIGN_OR_RETURN(const auto writer,
+                     CheckpointWriter::Create(dir, plan_, info, options_.writer));
+    RunContext context = Context("save");
+    context.save = [&](const Piece& piece) { return writer->Write(piece); };
+    RETURN_IF_ERROR(Run("save", context, 1));
+    ASSIGN_OR_RETURN(const std::string part, writer->Finish());
+    const auto commit = [&](std::span<const std::string> parts) {
+      return CommitParts(dir, plan_, info, options_.writer, parts);
+    };
+    if (options_.processes == nullptr) {
+      RETURN_IF_ERROR(commit({&part, 1}).status());
+    } else {
+      RETURN_IF_ERROR(options_.processes->Round("checkpoint", part, commit).status());
+    }
+    if (options_.keep == 0 || !IsFirst()) return absl::OkStatus();
+    RETURN_IF_ERROR(MayWrite());
+    // The new one is on the disk. One too many costs no run.
+    const absl::Status kept = KeepNewest(options_.checkpoint_dir, options_.keep);
+    const std::string what(kept.message());
+    if (!kept.ok()) std::fprintf(stderr, "oneflow: warning: %s\n", what.c_str());
+    return absl::OkStatus();
+  }
+
+ private:
+  // Loads the weights of a checkpoint; the optimizer's states begin at zero, as in program init.
+  absl::StatusOr<int64_t> BeginFrom(const std::string& folder) {
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+    RETURN_IF_ERROR(reader->CheckWeights(plan_));
+    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
+                                   /*quiet=*/!IsFirst()));
+    if (IsFirst()) WarnOfGraph(folder, *reader, plan_);
+    notes_ = reader->notes();
+    tokenizer_files_ = reader->tokenizer_files();
+    std::set<std::string_view> weights;
+    for (const proto::Op& op : plan_.graph().op()) {
+      if (op.kind() == "variable") weights.insert(op.name());
+    }
+    RunContext context = Context("load");
+    context.load = [&](const Piece& piece) {
+      if (weights.contains(*piece.name)) return reader->Load(piece);
+      std::memset(piece.data, 0, piece.slice->elements() * ElementBytes(piece.dtype));
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(Run("load", context, 1));
+    if (IsFirst()) {
+      std::fprintf(stderr, "oneflow: the run begins with the weights of %s\n", folder.c_str());
+    }
+    return 0;
+  }
+
+  // The tokenizer of the model, where that of the data has no files.
+  void HandTokenizerOn(CheckpointInfo* info) const {
+    if (tokenizer_files_ == nullptr) return;
+    if (info->tokenizer.known() && !info->tokenizer.SameAs(tokenizer_files_->id)) return;
+    info->tokenizer = tokenizer_files_->id;
+    info->tokenizer_files = tokenizer_files_;
+  }
+
+  bool IsFirst() const { return options_.writer.process == 0; }
+  absl::Status MayWrite() const { return oneflow::MayWrite(options_.writer); }
+
+  // The newest checkpoint of which each process can load its part.
+  absl::StatusOr<std::string> ChooseFolder() {
+    const auto verify = [this](const std::string& folder) {
+      return VerifyCheckpoint(folder, plan_, options_.writer.ranks);
+    };
+    if (options_.processes != nullptr) {
+      return ChooseTogether(*options_.processes, options_.checkpoint_dir, verify);
+    }
+    return ChooseCheckpoint(options_.checkpoint_dir, verify);
+  }
+
+  // `reports`: a step; those of a run that reports nothing take all their steps.
+  absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
+                   int64_t reports = 0) {
+    if (options_.processes != nullptr) {
+      return options_.processes->Run(program, context, steps, reports);
+    }
+    return runtime_.Run(program, context, steps, {.stop = reports > 0 ? options_.stop : nullptr});
+  }
+
+  RunContext Context(const std::string& program) const {
+    RunContext context;
+    context.seed = options_.seed;
+    context.end_of_text = options_.end_of_text;
+    const proto::Program* p = FindProgram(plan_, program);
+    context.micro_batches = p == nullptr ? 1 : p->micro_batches();
+    context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();
+    return context;
+  }
+
+  const proto::Plan& plan_;
+  Runtime& runtime_;
+  MetricsLog* const log_;  // null: of another process
+  const TrainLoopOptions& options_;
+  bool begun_ = false;  // the attempt
+  // Of the checkpoint that the run goes on from, or begins with.
+  ModelNotes notes_;
+  std::shared_ptr<const TokenizerFiles> tokenizer_files_;
+};
+
+absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& options) {
+  const int64_t round = StepsARound(plan);
+  for (const auto& [flag, steps] :
+       {std::pair("steps", options.steps), std::pair("eval_every", options.eval_every),
+        std::pair("checkpoint_every", options.checkpoint_every)}) {
+    if (steps % round == 0) continue;
+    return InputError("--" + std::string(flag) + "=" + std::to_string(steps),
+                      "the plan's pipe is drained every " + std::to_string(round) + " steps",
+                      "use a multiple of that");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
+                       const TokenSource* eval, MetricsLog* log, const TrainLoopOptions& options) {
+  RETURN_IF_ERROR(CheckRounds(plan, options));
+  Loop loop(plan, runtime, log, options);
+  RETURN_IF_ERROR(loop.BeginAttempt());
+  if (options.processes != nullptr) RETURN_IF_ERROR(options.processes->Meet("folder"));
+  // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
+  // step.
+  if (!options.resume && log != nullptr) RETURN_IF_ERROR(log->Open(0));
+  ASSIGN_OR_RETURN(int64_t step, loop.Start());
+  if (step % StepsARound(plan) != 0) {
+    return InputError("--resume",
+                      "the checkpoint is of step " + std::to_string(step) +
+                          ", and the plan's pipe is drained every " +
+                          std::to_string(StepsARound(plan)) + " steps",
+                      "go on with a plan of as many --steps_a_round as it was trained with");
+  }
+  if (options.resume && log != nullptr) RETURN_IF_ERROR(log->Open(step));
+  if (step >= options.steps) {
+    if (log != nullptr) {
+      std::fprintf(stderr,
+                   "oneflow: the checkpoint is of step %lld: --steps=%lld leaves nothing to do\n",
+                   static_cast<long long>(step), static_cast<long long>(options.steps));
+    }
+    if (eval != nullptr) {
+      ASSIGN_OR_RETURN(const double loss, loop.Evaluate(*eval));
+      if (log != nullptr) log->Evaluated(step, loss);
+    }
+  }
+  const int64_t round = StepsARound(plan);
+  const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
+  int64_t saved = step;
+  bool stopped = StopAsked(options);
+  while (step < options.steps && !stopped) {
+    const int64_t next = std::min({NextBoundary(step, options.eval_every, options.steps),
+                                   NextBoundary(step, options.checkpoint_every, options.steps),
+                                   NextBoundary(step, most, options.steps)});
+    const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, train);
+    stopped = StopAsked(options);
+    std::optional<double> eval_loss;
+    const bool eval_due =
+        next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
+    absl::Status evaluated;
+    if (trained.ok() && eval != nullptr && eval_due && !stopped) {
+      absl::StatusOr<double> loss = loop.Evaluate(*eval);
+      if (loss.ok()) eval_loss = *loss;
+      evaluated = loss.status();
+      stopped = absl::IsCancelled(evaluated);  // the step is done all the same, and saved
+    }
+    absl::Status logged;
+    if (log != nullptr) {
+      logged = log->FinishChunk(eval_loss,
+                                trained.ok() ? std::optional<int64_t>(*trained) : std::nullopt);
+    }
+    RETURN_IF_ERROR(trained.status());
+    step += *trained;
+    const bool save_due = stopped || !evaluated.ok() || step == options.steps ||
+                          (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
+    if (save_due && step > saved && !options.checkpoint_dir.empty()) {
+      RETURN_IF_ERROR(loop.Save(step));
+      saved = step;
+    }
+    RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
+    if (!stopped) RETURN_IF_ERROR(evaluated);
+  }
+  return stopped ? Stopped() : absl::OkStatus();
+}
+
+}  // namespace oneflow
