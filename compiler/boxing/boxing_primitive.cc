@@ -165,10 +165,12 @@ int64_t MostReceived(const BoxingMove& move) {
     return (move.mesh.axes[axis].size - 1) * MaxElements(MakeLayout(move.dims, move.to), move.mesh);
   }
   std::vector<std::vector<int>> at;  // by axis of `along`: where to look
+  at.reserve(along.size());
   for (const int axis : along) {
     at.push_back(Representatives(move.mesh.axes[axis].size, move.dims));
   }
   std::vector<DimensionParts> dims;
+  dims.reserve(move.dims.size());
   int64_t ceiling = 1;  // no device takes more
   for (int d = 0; d < static_cast<int>(move.dims.size()); ++d) {
     dims.push_back(SplitDimension(move, d, at));

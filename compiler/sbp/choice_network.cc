@@ -216,7 +216,7 @@ class Elimination {
       const Message message = ComputeMessage(bucket, scope, v);
       bound_ = AddCosts(bound_, message.least);
       std::erase(scope, v);
-      if (!scope.empty()) messages.push_back({std::move(scope), message.table});
+      if (!scope.empty()) messages.emplace_back(std::move(scope), message.table);
     }
     const std::vector<int>& of_v = factors_of_[v];
     for (const int f : of_v) factors_[f].used = true;

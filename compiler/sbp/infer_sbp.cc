@@ -90,7 +90,7 @@ absl::StatusOr<SbpChoice> Choose(Graph* graph, const SbpOptions& options) {
   if (!joint) {
     RETURN_IF_ERROR(ChooseEach(axes, options, graph, &choice));
     if (axes.size() < 2) return choice;
-    choice.notes.push_back(
+    choice.notes.emplace_back(
         "all axes together: not searched, an op has too many combinations of signatures");
     return choice;
   }

@@ -193,6 +193,7 @@ std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::v
   std::vector<std::vector<int>> by_policy(counts[0].size(), std::vector<int>(slices.size(), 0));
   for (int s = 0; s < stages; ++s) {
     std::vector<int> rooms;
+    rooms.reserve(chunks);
     for (int c = 0; c < chunks; ++c) rooms.push_back(slices[c * stages + s]);
     const std::vector<PolicyCounts> parts = SplitOverChunks(counts[s], rooms);
     for (int c = 0; c < chunks; ++c) {
