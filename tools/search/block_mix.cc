@@ -22,16 +22,19 @@ class CountsSearch {
       all[p] = blocks;
       each_.push_back(costs.Seconds(stage, all) / blocks);
     }
-    falls_ = costs.policies() > 1 && each_[0] < each_[1] && HoldsLess();
+    falls_ = costs.policies() > 1 && each_[0] < each_[1] && HoldsLess(blocks);
     Visit(each_.size() - 1, blocks, 0);
   }
 
   const std::optional<PolicyCounts>& best() const { return best_; }
 
  private:
-  // Whether a block holds less with the second policy than with the first, at any time.
-  bool HoldsLess() const {
+  // Whether a block holds less with the second policy than with the first, at any time, also with
+  // its part of what the stage holds beside its blocks.
+  bool HoldsLess(int blocks) const {
     for (size_t at = 0; at < costs_.HeldBytes(stage_, 0).size(); ++at) {
+      const double first = costs_.HeldBytes(stage_, 0)[at].At(blocks);
+      if (costs_.HeldBytes(stage_, 1)[at].At(blocks) > first) return false;
       for (int c = 0; c * costs_.stages() + stage_ < std::ssize(costs_.slices()); ++c) {
         if (costs_.HeldByBlock(stage_, c, 1, at) > costs_.HeldByBlock(stage_, c, 0, at)) {
           return false;
