@@ -16,7 +16,7 @@ constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 RunBoard::RunBoard(int workers, std::function<void(const absl::Status&)> on_failure)
     : on_failure_(std::move(on_failure)), steps_(workers), wanted_(kNone) {}
 
-void RunBoard::Start(StepGate* gate, const std::atomic<bool>* stop) {
+void RunBoard::Start(StepGate* gate) {
   {
     const std::lock_guard lock(mutex_);
     CHECK_EQ(working_, 0);
@@ -24,7 +24,6 @@ void RunBoard::Start(StepGate* gate, const std::atomic<bool>* stop) {
     for (Steps& steps : steps_) steps.done.store(0);
     failure_ = absl::OkStatus();
     cancelled_.store(false);
-    stop_ = stop;
     own_gate_.Open();
     gate_ = gate == nullptr ? &own_gate_ : gate;
     ++run_;
@@ -69,14 +68,6 @@ bool RunBoard::WaitForRun(uint64_t* seen) {
   to_workers_.wait(lock, [&] { return quit_ || run_ != *seen; });
   *seen = run_;
   return !quit_;
-}
-
-bool RunBoard::Begin(int64_t step, bool follows) {
-  if (stop_ != nullptr && stop_->load() && gate_->end() == StepGate::kNoEnd) {
-    // The second caller finds the same number.
-    gate_->EndAt(gate_->Hold());
-  }
-  return gate_->Begin(step, follows);
 }
 
 void RunBoard::StepsDone(int worker, int64_t steps) {

@@ -34,9 +34,9 @@ class RunBoard {
 
   // Control thread:
   //
-  // Requires that all are at rest. `gate` and `stop`, which may be null, belong to the run: once
-  // `stop` is true, no new step is begun. A gate is open, or already held.
-  void Start(StepGate* gate, const std::atomic<bool>* stop);
+  // Requires that all are at rest. `gate` belongs to the run, and is open, or already held; null:
+  // the run takes all its steps.
+  void Start(StepGate* gate);
   void Quit();  // ends every WaitForRun for good
   // Waits until every worker has finished more than `steps` steps, or all are at rest; returns the
   // steps that every worker has finished.
@@ -49,7 +49,7 @@ class RunBoard {
   // Returns true if a stream may begin a step. A step that one device begins is finished by all;
   // host streams only prepare steps and report them. A worker that gets false wakes the others if
   // end() is known, so that they see it, too; else they are woken once it is known.
-  bool Begin(int64_t step, bool follows);
+  bool Begin(int64_t step, bool follows) { return gate_->Begin(step, follows); }
   void StepsDone(int worker, int64_t steps);
   void Rest();
 
@@ -78,7 +78,6 @@ class RunBoard {
   // Constant while workers work.
   StepGate own_gate_;
   StepGate* gate_ = &own_gate_;
-  const std::atomic<bool>* stop_ = nullptr;
   absl::Status failure_;
   std::atomic<bool> cancelled_{false};
 };

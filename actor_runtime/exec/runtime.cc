@@ -314,7 +314,7 @@ absl::Status Runtime::Run(std::string_view program, const RunContext& context, i
   RETURN_IF_ERROR(impl_->StartClocks());
   impl_->Prepare(index, context, steps);
   impl_->on_failure = options.on_failure;
-  impl_->board->Start(options.gate, options.stop);
+  impl_->board->Start(options.gate);
   if (impl_->draw_worker) impl_->DriveAll();
   int64_t reported = 0, done = 0;
   for (bool at_rest = false; !at_rest;) {

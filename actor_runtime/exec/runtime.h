@@ -17,7 +17,6 @@
 // Next: actor_runtime/actor/actor_state.h, which decides when an actor fires.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -80,12 +79,9 @@ struct RuntimeOptions {
 struct RunOptions {
   // Called on the thread that called Run, after each finished step, with 0, 1, ... in turn.
   std::function<void(int64_t step)> on_step;
-  // Once it is true, no device begins a new step: the run ends with OK after complete steps,
-  // perhaps none. A signal handler may set it. Data that host streams have prepared for further
-  // steps is dropped. null: the run takes all its steps.
-  const std::atomic<bool>* stop = nullptr;
-  // Ends the run early, too, after a step on which processes agree; after EndAt call Wake. It is
-  // open, or already held. null: none.
+  // Ends the run early, with OK, after complete steps, perhaps none: those that the gate says.
+  // After EndAt call Wake. Data that host streams have prepared for further steps is dropped. The
+  // gate is open, or already held. null: the run takes all its steps.
   StepGate* gate = nullptr;
   // Called with the first failure, before members in other processes can notice it. It must not
   // block, and calls nothing of the runtime. May be empty.

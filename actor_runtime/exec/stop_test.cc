@@ -1,5 +1,4 @@
-// RunOptions::stop: which steps a run still takes once it is to stop.
-#include <atomic>
+// RunOptions::gate: which steps a run still takes once it is to stop.
 #include <functional>
 #include <future>
 #include <memory>
@@ -20,6 +19,10 @@ constexpr int64_t kNoEnd = int64_t{1} << 40;
 
 // `on_firing` is called in the kernel of each firing of program train.
 using OnFiring = std::function<void(const std::string& actor, int64_t firing)>;
+
+// The run of this gate ends with the steps that have begun. For workers: others must wake the
+// runtime, too.
+void Stop(StepGate* gate) { gate->EndAt(gate->Hold()); }
 
 std::unique_ptr<Runtime> Make(const proto::Plan& plan, const OnFiring& on_firing = nullptr) {
   RuntimeOptions options;
@@ -65,10 +68,14 @@ TEST_CASE("a long run ends with complete steps, as many on all devices; the next
        {ChainPlan(), TwoRanksPlan(), TwoStagesPlan(), HostMemoryPlan(), PrefetchPlan()}) {
     for (int64_t at = 0; at < 20; ++at) {
       const std::unique_ptr<Runtime> stopped = Make(plan);
-      std::atomic<bool> stop = false;
+      StepGate gate;
       RunOptions options;
-      options.on_step = [&](int64_t step) { stop = stop || step == at; };
-      options.stop = &stop;
+      options.on_step = [&](int64_t step) {
+        if (step != at) return;
+        Stop(&gate);
+        stopped->Wake();
+      };
+      options.gate = &gate;
       const absl::Status status = stopped->Run("train", {}, kNoEnd, options);
       INFO(status);
       REQUIRE(status.ok());
@@ -85,11 +92,11 @@ TEST_CASE("the step that is begun is finished, and no device begins another") {
   for (const auto& [plan, actor] : cases) {
     for (const int64_t step : {0, 1, 7}) {
       for (const int64_t firing : {4 * step, 4 * step + 2}) {
-        std::atomic<bool> stop = false;
+        StepGate gate;
         const auto stopped = Make(plan, [&, wanted = actor](const std::string& name, int64_t n) {
-          if (name == wanted && n == firing) stop = true;
+          if (name == wanted && n == firing) Stop(&gate);
         });
-        REQUIRE(stopped->Run("train", {}, kNoEnd, {.stop = &stop}).ok());
+        REQUIRE(stopped->Run("train", {}, kNoEnd, {.gate = &gate}).ok());
         CheckStopped(plan, stopped.get(), step + 1);
       }
     }
@@ -98,16 +105,15 @@ TEST_CASE("the step that is begun is finished, and no device begins another") {
 
 TEST_CASE("data that a host stream has prepared does not begin the next step") {
   std::promise<void> ahead;
-  std::atomic<bool> stop = false;
+  StepGate gate;
   const auto stopped = Make(ChainPlan(), [&](const std::string& actor, int64_t firing) {
     // The host has two micro-batches of step 3 ready when the device is at the end of step 2.
     if (actor == "x" && firing == 12) ahead.set_value();
     if (actor != "dw" || firing != 11) return;
     ahead.get_future().wait();
-    stop = true;
+    Stop(&gate);
   });
-  REQUIRE(stopped->Run("train", {}, kNoEnd, {.stop = &stop}).ok());
-  stop = false;
+  REQUIRE(stopped->Run("train", {}, kNoEnd, {.gate = &gate}).ok());
   CheckStopped(ChainPlan(), stopped.get(), 3);
 }
 
@@ -123,14 +129,15 @@ TEST_CASE("a run is stopped after a host stream has prepared all of it") {
   memory.set_register_bytes(memory.register_bytes() + 8 * x.slot_bytes());
   memory.set_arena_bytes(memory.arena_bytes() + 8 * x.slot_bytes());
   std::promise<void> prepared;
-  std::atomic<bool> stop = false;
+  StepGate gate;
   const auto stopped = Make(plan, [&](const std::string& actor, int64_t firing) {
-    if (actor == "x" && firing == 7 && !stop) prepared.set_value();
-    if (actor != "dw" || firing != 3 || stop) return;
+    const bool stops = gate.end() != StepGate::kNoEnd;
+    if (actor == "x" && firing == 7 && !stops) prepared.set_value();
+    if (actor != "dw" || firing != 3 || stops) return;
     prepared.get_future().wait();
-    stop = true;
+    Stop(&gate);
   });
-  const absl::Status status = stopped->Run("train", {}, 2, {.stop = &stop});
+  const absl::Status status = stopped->Run("train", {}, 2, {.gate = &gate});
   INFO(status);
   REQUIRE(status.ok());
   CheckStopped(plan, stopped.get(), 1);
@@ -138,8 +145,9 @@ TEST_CASE("a run is stopped after a host stream has prepared all of it") {
 
 TEST_CASE("a run that is to stop before it begins takes no step; one without a stop takes all") {
   const std::unique_ptr<Runtime> runtime = Make(TwoStagesPlan());
-  const std::atomic<bool> stop = true;
-  REQUIRE(runtime->Run("train", {}, 5, {.stop = &stop}).ok());
+  StepGate gate;
+  Stop(&gate);
+  REQUIRE(runtime->Run("train", {}, 5, {.gate = &gate}).ok());
   CheckStopped(TwoStagesPlan(), runtime.get(), 0);
   REQUIRE(runtime->Run("train", {}, 5).ok());
   CHECK(runtime->steps_done() == 5);

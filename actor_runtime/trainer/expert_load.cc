@@ -1,7 +1,6 @@
 #include "actor_runtime/trainer/expert_load.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 
 #include "absl/strings/str_format.h"
@@ -62,13 +61,12 @@ std::string ExpertLoadText(std::span<const double> counts) {
   return text;
 }
 
-void WarnOfDropped(int64_t step, double share) {
-  std::fprintf(
-      stderr,
-      "oneflow: warning: step %lld dropped %.1f %% of its choices of experts, which were full; "
-      "write the model with a larger --capacity, or without one, or even out its experts "
-      "by a larger --balance, or by --bias_rate\n",
-      static_cast<long long>(step), 100 * share);
+std::string DroppedWarning(int64_t step, double share) {
+  return absl::StrFormat(
+      "warning: step %d dropped %.1f %% of its choices of experts, which were full; write the "
+      "model with a larger --capacity, or without one, or even out its experts by a larger "
+      "--balance, or by --bias_rate",
+      step, 100 * share);
 }
 
 }  // namespace oneflow

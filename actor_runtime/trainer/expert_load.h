@@ -23,8 +23,8 @@ std::string ExpertLoadJson(std::span<const double> counts);
 // some are; "" without counts.
 std::string ExpertLoadText(std::span<const double> counts);
 
-// Above it a run warns, once.
+// Above it a run warns, once, with this sentence.
 inline constexpr double kMuchDropped = 0.05;
-void WarnOfDropped(int64_t step, double share);
+std::string DroppedWarning(int64_t step, double share);
 
 }  // namespace oneflow

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -74,7 +73,7 @@ bool IsAt(int fd, const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<FolderLock> FolderLock::Take(const std::string& dir) {
+absl::StatusOr<FolderLock> FolderLock::Take(const std::string& dir, const Notice& notice) {
   RETURN_IF_ERROR(CreateFolders(dir));
   const std::string path = dir + "/lock";
   for (;;) {
@@ -93,10 +92,8 @@ absl::StatusOr<FolderLock> FolderLock::Take(const std::string& dir) {
                         "give another folder, or wait until that run has ended");
     }
     if (errno == EINTR) continue;
-    std::fprintf(stderr,
-                 "oneflow: warning: %s cannot be locked (%s): see to it that no other run writes "
-                 "there\n",
-                 dir.c_str(), std::strerror(errno));
+    Notify(notice, "warning: " + dir + " cannot be locked (" + std::strerror(errno) +
+                       "): see to it that no other run writes there");
     unlink(path.c_str());
     return FolderLock(path, -1);
   }

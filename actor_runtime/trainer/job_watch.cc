@@ -1,11 +1,8 @@
 #include "actor_runtime/trainer/job_watch.h"
 
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
 
 namespace oneflow {
 namespace {
@@ -15,13 +12,6 @@ double Now() {
 }
 
 }  // namespace
-
-JobWatch::JobWatch(int processes, int ranks, JobReport* report,
-                   std::function<void(const std::string&)> print)
-    : report_(report),
-      print_(print ? std::move(print)
-                   : [](const std::string& line) { std::fputs(line.c_str(), stderr); }),
-      board_(processes, ranks) {}
 
 void JobWatch::Note(int process, const std::string& name, const std::string& value) {
   if (name == kWaits) {
@@ -52,7 +42,7 @@ void JobWatch::Look() {
   if (!any) report_->Standstill("");
   if (!why) return;
   report_->Standstill(*why);
-  print_(absl::StrCat("oneflow: the job stands still: ", *why, "\n"));
+  Notify(notice_, "the job stands still: " + *why);
 }
 
 }  // namespace oneflow

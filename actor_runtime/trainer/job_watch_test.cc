@@ -29,7 +29,7 @@ TEST_CASE("the status has what each rank waits for each group, and why the job s
   const TemporaryDirectory dir;
   JobReport report(dir.path(), 3);
   std::string printed;
-  JobWatch watch(2, 2, &report, [&](const std::string& line) { printed += line; });
+  JobWatch watch(2, 2, &report, [&](const std::string& line) { printed += line + "\n"; });
   watch.Note(0, JobWatch::kWaits, MakeWaits(0, "gradients, ranks 0 and 1", 12.3456));
   watch.Note(1, JobWatch::kWaits, MakeWaits(1, "gradients, ranks 0 and 1", 0.5));
   watch.Note(1, JobWatch::kWaits, "no message");
@@ -61,7 +61,7 @@ TEST_CASE("the status has what each rank waits for each group, and why the job s
   watch.Look();
   watch.Look();
   CHECK(printed ==
-        "oneflow: the job stands still: rank 0 on host h is inside the kernel of h.0.fc since 0 s; "
+        "the job stands still: rank 0 on host h is inside the kernel of h.0.fc since 0 s; "
         "1 rank waits for it\n");
   status = StatusIn(dir.path());
   CHECK(status["step"] == 7);

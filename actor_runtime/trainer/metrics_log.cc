@@ -1,9 +1,5 @@
 #include "actor_runtime/trainer/metrics_log.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -14,21 +10,9 @@
 #include "actor_runtime/trainer/expert_load.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/base/time_text.h"
 
 namespace oneflow {
 namespace {
-
-std::string Duration(double seconds) {
-  const long total = std::lround(seconds);
-  char text[32];
-  if (total >= 3600) {
-    std::snprintf(text, sizeof(text), "%ld:%02ld:%02ld", total / 3600, total / 60 % 60, total % 60);
-  } else {
-    std::snprintf(text, sizeof(text), "%ld:%02ld", total / 60, total % 60);
-  }
-  return text;
-}
 
 // A run that was killed had gone past its last checkpoint, perhaps to the middle of a line.
 absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
@@ -47,7 +31,7 @@ absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
 
 // The file of another run is moved to FILE.old-N, as its checkpoints are to old-N. A device or a
 // pipe keeps nothing.
-absl::Status SetAside(const std::string& path) {
+absl::Status SetAside(const std::string& path, const Notice& notice) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (!fs::is_regular_file(path, error) || fs::is_empty(path, error)) return absl::OkStatus();
@@ -61,27 +45,14 @@ absl::Status SetAside(const std::string& path) {
     return WriteError("--metrics=" + path, "is of an earlier run and cannot be moved aside",
                       error.value(), "give another file");
   }
-  std::fprintf(stderr, "oneflow: the metrics of an earlier run are moved to %s\n", aside.c_str());
+  Notify(notice, "the metrics of an earlier run are moved to " + aside.string());
   return absl::OkStatus();
 }
 
 constexpr size_t kStepsOfMfu = 8;
 constexpr size_t kScalars = 2;  // of a report: loss and norm
 
-// JSON has no NaN and no infinity.
-std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
-
 }  // namespace
-
-void FlushProgress() {
-  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return;
-  pollfd reader = {.fd = STDOUT_FILENO, .events = POLLOUT};
-  if (poll(&reader, 1, 0) != 1 || (reader.revents & (POLLERR | POLLHUP)) == 0) return;
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere < 0) return;
-  if (dup2(nowhere, STDOUT_FILENO) >= 0) std::clearerr(stdout);
-  close(nowhere);
-}
 
 std::string ExactDouble(double value) {
   if (std::isnan(value)) return "nan";  // its sign says nothing
@@ -90,15 +61,33 @@ std::string ExactDouble(double value) {
   return std::string(text, end);
 }
 
-MetricsLog::MetricsLog(MetricsOptions options)
-    : options_(std::move(options)), terminal_(isatty(STDOUT_FILENO) != 0) {}
+std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
+
+std::string MetricsLine(const TrainedStep& step) {
+  std::string line = "{\"step\": " + std::to_string(step.step) +
+                     ", \"loss\": " + JsonNumber(step.loss) +
+                     ", \"learning_rate\": " + JsonNumber(step.learning_rate) +
+                     ", \"grad_norm\": " + JsonNumber(step.norm) +
+                     ", \"tokens_per_second\": " + JsonNumber(step.tokens_per_second) +
+                     ", \"step_seconds\": " + JsonNumber(step.seconds);
+  if (step.mfu > 0) line += ", \"mfu\": " + JsonNumber(step.mfu);
+  if (step.promised_step_seconds > 0) {
+    line += ", \"promised_step_seconds\": " + JsonNumber(step.promised_step_seconds);
+  }
+  line += ExpertLoadJson(step.counts);
+  if (step.host_seconds) line += ", \"host_seconds\": " + JsonNumber(*step.host_seconds);
+  if (step.eval_loss) line += ", \"eval_loss\": " + JsonNumber(*step.eval_loss);
+  return line + "}\n";
+}
+
+MetricsLog::MetricsLog(MetricsOptions options) : options_(std::move(options)) {}
 
 MetricsLog::~MetricsLog() = default;
 
 absl::Status MetricsLog::Open(int64_t first_step) {
   if (options_.path.empty() || !MayWrite()) return absl::OkStatus();
   RETURN_IF_ERROR(first_step > 0 ? KeepStepsBefore(options_.path, first_step)
-                                 : SetAside(options_.path));
+                                 : SetAside(options_.path, options_.notice));
   errno = 0;
   file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
   if (!file_) file_error_ = errno;
@@ -171,7 +160,6 @@ void MetricsLog::WriteLoop(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     while (written_ < n && written_ + 1 < entries_.size())
       Write(written_, std::nullopt), ++written_;
-    FlushProgress();
     if (n >= entries_.size()) return;
     recorded_.wait(n, std::memory_order_acquire);
   }
@@ -191,21 +179,12 @@ absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
   for (; written_ < entries_.size(); ++written_) {
     Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
   }
-  if ((!steps || !all) && line_open_) std::printf("\n");  // what comes next is an error
-  FlushProgress();
   if (steps && recorded < static_cast<size_t>(*steps)) {
     return InputError("plan, program train",
                       "reports the loss of " + std::to_string(recorded) + " steps of those it took",
                       "the plan was edited or damaged; compile it again");
   }
   return FileStatus();
-}
-
-void MetricsLog::Evaluated(int64_t steps_done, double eval_loss) const {
-  const char* format = options_.json ? "{\"steps_done\": %lld, \"eval_loss\": %s}\n"
-                                     : "after step %lld: validation loss %s\n";
-  const std::string loss = options_.json ? JsonNumber(eval_loss) : NumberText(eval_loss);
-  std::printf(format, static_cast<long long>(steps_done), loss.c_str());
 }
 
 double MetricsLog::Mfu(size_t index) {
@@ -221,61 +200,31 @@ double MetricsLog::Mfu(size_t index) {
 
 void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   const Entry& entry = entries_[index];
-  const int64_t step = first_ + static_cast<int64_t>(index);
   nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
   last_loss_ = entry.loss;
   if (!MayWrite()) return;
-  const std::span<const double> counts = Counts(index);
-  if (DroppedShare(counts) > kMuchDropped && !warned_of_dropped_) {
+  TrainedStep step{.step = first_ + static_cast<int64_t>(index),
+                   .last_step = options_.last_step,
+                   .loss = entry.loss,
+                   .learning_rate = rates_[index],
+                   .norm = entry.norm,
+                   .promised_step_seconds = options_.promised_step_seconds,
+                   .counts = Counts(index),
+                   .eval_loss = eval_loss};
+  if (DroppedShare(step.counts) > kMuchDropped && !warned_of_dropped_) {
     warned_of_dropped_ = true;
-    if (line_open_) std::printf("\n");
-    FlushProgress();
-    WarnOfDropped(step + 1, DroppedShare(counts));
+    Notify(options_.notice, DroppedWarning(step.step + 1, DroppedShare(step.counts)));
   }
   const auto before = index == 0 ? start_ : entries_[index - 1].time;
-  const double seconds = std::chrono::duration<double>(entry.time - before).count();
-  smoothed_seconds_ = smoothed_seconds_ == 0 ? seconds : 0.8 * smoothed_seconds_ + 0.2 * seconds;
-  const double rate = options_.tokens_a_step / seconds;
-
-  const double mfu = options_.machine_flops > 0 ? Mfu(index) : 0;
-  std::string line =
-      "{\"step\": " + std::to_string(step) + ", \"loss\": " + JsonNumber(entry.loss) +
-      ", \"learning_rate\": " + JsonNumber(rates_[index]) +
-      ", \"grad_norm\": " + JsonNumber(entry.norm) +
-      ", \"tokens_per_second\": " + JsonNumber(rate) + ", \"step_seconds\": " + JsonNumber(seconds);
-  if (options_.machine_flops > 0) {
-    line += ", \"mfu\": " + JsonNumber(mfu);
-  }
-  if (options_.promised_step_seconds > 0) {
-    line += ", \"promised_step_seconds\": " + JsonNumber(options_.promised_step_seconds);
-  }
-  line += ExpertLoadJson(counts);
-  if (options_.worked) line += ", \"host_seconds\": " + JsonNumber(entry.host_seconds);
-  if (eval_loss) line += ", \"eval_loss\": " + JsonNumber(*eval_loss);
-  line += "}\n";
-  Append(line);  // so that the file has what stdout shows
-  if (options_.on_step) options_.on_step(step + 1, entry.loss, seconds);
-  if (options_.json) {
-    std::fputs(line.c_str(), stdout);
-    return;
-  }
-  const bool last = step + 1 == options_.last_step;
-  if (!terminal_ && !last && !eval_loss && step % 10 != 0) return;  // a log file wants fewer lines
-  const std::string loss = NumberText(entry.loss);
-  std::printf("%sstep %lld/%lld  loss %s  %.0f tokens/s", terminal_ ? "\r\033[K" : "",
-              static_cast<long long>(step) + 1, static_cast<long long>(options_.last_step),
-              loss.c_str(), rate);
-  if (options_.machine_flops > 0) {
-    std::printf("  MFU %.0f%%", 100 * mfu);
-  }
-  std::fputs(ExpertLoadText(counts).c_str(), stdout);
-  if (options_.worked) std::printf("  host %.0f%%", 100 * entry.host_seconds / seconds);
-  if (eval_loss) std::printf("  validation loss %s", NumberText(*eval_loss).c_str());
-  std::printf(
-      "  left %s",
-      Duration(static_cast<double>(options_.last_step - step - 1) * smoothed_seconds_).c_str());
-  line_open_ = terminal_ && !last && !eval_loss;
-  if (!line_open_) std::printf("\n");
+  step.seconds = std::chrono::duration<double>(entry.time - before).count();
+  smoothed_seconds_ =
+      smoothed_seconds_ == 0 ? step.seconds : 0.8 * smoothed_seconds_ + 0.2 * step.seconds;
+  step.left_seconds = static_cast<double>(options_.last_step - step.step - 1) * smoothed_seconds_;
+  step.tokens_per_second = options_.tokens_a_step / step.seconds;
+  if (options_.machine_flops > 0) step.mfu = Mfu(index);
+  if (options_.worked) step.host_seconds = entry.host_seconds;
+  Append(MetricsLine(step));  // before it is shown: the file has what people see
+  if (options_.on_step) options_.on_step(step);
 }
 
 }  // namespace oneflow

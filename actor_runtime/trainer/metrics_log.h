@@ -1,5 +1,5 @@
-// MetricsLog: takes the numbers of each step from the run's host worker and writes them, on a
-// separate thread, as JSON lines to a file and as a progress line to a terminal.
+// MetricsLog: takes the numbers of each step from the run's host worker and, on a separate thread,
+// writes them as JSON lines to a file and hands them to whoever shows the progress.
 //
 // Invariants:
 //  1. Record() allocates nothing and never blocks: it fills a preallocated entry and publishes its
@@ -23,12 +23,31 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "actor_runtime/trainer/notice.h"
 
 namespace oneflow {
 
+// A step of training that is done.
+struct TrainedStep {
+  int64_t step = 0;       // from 0 on
+  int64_t last_step = 0;  // of the run, exclusive
+  double loss = 0, learning_rate = 0, norm = 0;
+  double tokens_per_second = 0, seconds = 0;
+  double left_seconds = 0;           // of the run, at the rate of the last steps
+  double mfu = 0;                    // 0: not known
+  double promised_step_seconds = 0;  // 0: nothing was promised
+  std::span<const double> counts;    // of choices of experts (expert_load.h), while it is handed on
+  std::optional<double> host_seconds, eval_loss;
+
+  bool is_last() const { return step + 1 == last_step; }
+};
+// Its line of the file, with the line's end.
+std::string MetricsLine(const TrainedStep& step);
+// JSON has no NaN and no infinity: null.
+std::string JsonNumber(double value);
+
 struct MetricsOptions {
   std::string path;       // JSON lines; empty: none
-  bool json = false;      // JSON lines on stdout too, instead of the progress line
   int64_t last_step = 0;  // of the run, exclusive
   double tokens_a_step = 0;
   size_t counts = 0;                 // of choices of experts, in each report (expert_load.h)
@@ -41,7 +60,9 @@ struct MetricsOptions {
   std::function<void(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds)>
       worked;
   // Called for each step when its line is written, on one thread at a time; null: nobody listens.
-  std::function<void(int64_t steps_done, double loss, double step_seconds)> on_step;
+  std::function<void(const TrainedStep& step)> on_step;
+  std::function<void(int64_t steps_done, double eval_loss)> on_evaluated;  // by Evaluated
+  Notice notice;
   // Asked before each write; it may wait. Once it has said no, nothing is written any more, and
   // nobody is called; null: always yes.
   std::function<bool()> may_write;
@@ -52,7 +73,7 @@ class MetricsLog {
   explicit MetricsLog(MetricsOptions options);
   ~MetricsLog();
 
-  // Creates the file; one that is there is moved to FILE.old-N, and a line on stderr says so. If
+  // Creates the file; one that is there is moved to FILE.old-N, and a notice says so. If
   // the first step to come is not 0, goes on with the file: lines of steps that will be made again
   // go.
   absl::Status Open(int64_t first_step);
@@ -66,9 +87,11 @@ class MetricsLog {
   // reported.
   absl::Status FinishChunk(std::optional<double> eval_loss, std::optional<int64_t> steps);
 
-  // Prints the validation loss of a checkpoint that nothing is left to train of: to stdout only,
-  // for it is of no step that was run.
-  void Evaluated(int64_t steps_done, double eval_loss) const;
+  // The validation loss of a checkpoint that nothing is left to train of: it is of no step that was
+  // run, and not in the file.
+  void Evaluated(int64_t steps_done, double eval_loss) const {
+    if (options_.on_evaluated) options_.on_evaluated(steps_done, eval_loss);
+  }
 
   // Steps so far whose loss or gradient was not finite: where updates wait for the norm, they left
   // the weights as they were. Between chunks.
@@ -95,11 +118,9 @@ class MetricsLog {
 
   MetricsOptions options_;
   std::ofstream file_;
-  int file_error_ = 0;  // errno of its first failure
-  bool terminal_;
+  int file_error_ = 0;     // errno of its first failure
   bool may_write_ = true;  // as written_
   bool warned_of_dropped_ = false;
-  bool line_open_ = false;  // the terminal shows a progress line without its end
   double smoothed_seconds_ = 0;
   // As written_: the writer's, then the control thread's.
   int64_t nonfinite_steps_ = 0;
@@ -117,10 +138,6 @@ class MetricsLog {
   std::atomic<size_t> recorded_{0};              // written by the host worker, read by the writer
   size_t written_ = 0;  // the writer's; the control thread's once the writer has joined
 };
-
-// Flushes stdout. If whoever read it has left (`oneflow train | head`), all that comes goes
-// nowhere, and nothing has failed. Requires that SIGPIPE is ignored.
-void FlushProgress();
 
 // The shortest text that reads back as the same double.
 std::string ExactDouble(double value);

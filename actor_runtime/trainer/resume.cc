@@ -1,7 +1,6 @@
 #include "actor_runtime/trainer/resume.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -167,9 +166,9 @@ struct Skipped {
   std::string folder, cause;
 };
 
-void WarnOfSkipped(const Skipped& skipped, const std::string& used) {
-  std::fprintf(stderr, "oneflow: warning: %s is skipped: %s; %s is used instead\n",
-               skipped.folder.c_str(), skipped.cause.c_str(), used.c_str());
+void WarnOfSkipped(const Skipped& skipped, const std::string& used, const Notice& notice) {
+  Notify(notice, absl::StrCat("warning: ", skipped.folder, " is skipped: ", skipped.cause, "; ",
+                              used, " is used instead"));
 }
 
 // An error without its hint if that is to use another checkpoint, because another one is used.
@@ -211,22 +210,24 @@ std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now) 
   return changes;
 }
 
-void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now) {
+void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now,
+                   const Notice& notice) {
   for (const std::string& change : ChangesOfRun(was, now)) {
-    std::fprintf(stderr, "oneflow: warning: %s was trained %s\n", folder.c_str(), change.c_str());
+    Notify(notice, absl::StrCat("warning: ", folder, " was trained ", change));
   }
 }
 
 void WarnOfGraph(const std::string& folder, const CheckpointReader& checkpoint,
-                 const proto::Plan& plan) {
+                 const proto::Plan& plan, const Notice& notice) {
   RunFacts was, now;
   was.graph = checkpoint.graph();
   now.graph = plan.graph();
-  WarnOfChanges(folder, was, now);
+  WarnOfChanges(folder, was, now, notice);
 }
 
 absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
-                            const std::string& where, const TokenizerId& now, bool quiet) {
+                            const std::string& where, const TokenizerId& now,
+                            const Notice& notice) {
   if (was.known() && now.known()) {
     if (was.SameAs(now)) return absl::OkStatus();
     return InputError(where,
@@ -234,10 +235,8 @@ absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
                           " was trained on tokens of " + was.Text(),
                       "use the tokenizer that the model was trained with");
   }
-  if (quiet) return absl::OkStatus();
-  std::fprintf(stderr,
-               "oneflow: the tokenizer is not checked: that of %s is %s, that of %s is %s\n",
-               folder.c_str(), was.Text().c_str(), where.c_str(), now.Text().c_str());
+  Notify(notice, absl::StrCat("the tokenizer is not checked: that of ", folder, " is ", was.Text(),
+                              ", that of ", where, " is ", now.Text()));
   return absl::OkStatus();
 }
 
@@ -266,7 +265,7 @@ absl::StatusOr<Resume> ParseResume(std::string_view text) {
                     "write --resume, or --resume=auto to begin where there is no checkpoint");
 }
 
-absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir) {
+absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir, const Notice& notice) {
   if (resume == Resume::kNever) return false;
   const absl::StatusOr<std::string> latest = LatestCheckpoint(dir);
   if (resume == Resume::kAlways) {
@@ -278,23 +277,24 @@ absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir) {
     return latest.status();
   }
   if (latest.ok()) return true;
-  std::fprintf(stderr, "oneflow: --resume=auto: %s holds no complete checkpoint: the run begins\n",
-               dir.c_str());
+  Notify(notice,
+         absl::StrCat("--resume=auto: ", dir, " holds no complete checkpoint: the run begins"));
   return false;
 }
 
-absl::StatusOr<std::string> CheckpointToUse(const std::string& dir) {
+absl::StatusOr<std::string> CheckpointToUse(const std::string& dir, const Notice& notice) {
   std::string skipped;
   ASSIGN_OR_RETURN(std::string folder, LatestCheckpoint(dir, &skipped));
-  if (!skipped.empty()) WarnOfSkipped({skipped, kNotComplete}, folder);
+  if (!skipped.empty()) WarnOfSkipped({skipped, kNotComplete}, folder, notice);
   return folder;
 }
 
-absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::string& path) {
+absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::string& path,
+                                           const Notice& notice) {
   if (path.empty()) return InputError(flag, "is missing", "write " + flag + "=run/ckpt");
   std::error_code ignored;  // the reader of the file reports an error
   if (std::filesystem::exists(std::filesystem::path(path) / "manifest.json", ignored)) return path;
-  return CheckpointToUse(path);
+  return CheckpointToUse(path, notice);
 }
 
 absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks) {
@@ -304,8 +304,8 @@ absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan
 }
 
 absl::StatusOr<std::string> ChooseCheckpoint(
-    const std::string& dir,
-    const std::function<absl::Status(const std::string& folder)>& verifies) {
+    const std::string& dir, const std::function<absl::Status(const std::string& folder)>& verifies,
+    const Notice& notice) {
   RETURN_IF_ERROR(LatestCheckpoint(dir).status());
   ASSIGN_OR_RETURN(const std::vector<ListedCheckpoint> all, ListCheckpoints(dir));
   std::vector<Skipped> left;
@@ -317,7 +317,7 @@ absl::StatusOr<std::string> ChooseCheckpoint(
     }
     const absl::Status status = verifies(listed.folder);
     if (status.ok()) {
-      for (const Skipped& skipped : left) WarnOfSkipped(skipped, listed.folder);
+      for (const Skipped& skipped : left) WarnOfSkipped(skipped, listed.folder, notice);
       return listed.folder;
     }
     if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;

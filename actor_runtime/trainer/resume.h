@@ -12,6 +12,7 @@
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/tokenizer/tokenizer_id.h"
+#include "actor_runtime/trainer/notice.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/train.pb.h"
@@ -35,18 +36,18 @@ RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer
 std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 
 // A run that goes on with other facts is not the one that was interrupted. It may be meant, so it
-// is reported on stderr, not refused.
-void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now);
+// is noticed, not refused.
+void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now,
+                   const Notice& notice);
 
 // The same for a new run that begins with the weights of a checkpoint: only the graph matters.
 void WarnOfGraph(const std::string& folder, const CheckpointReader& checkpoint,
-                 const proto::Plan& plan);
+                 const proto::Plan& plan, const Notice& notice);
 
 // An error if the data of the checkpoint in `folder` was made with another tokenizer than `now`,
-// which the user named at `where`. If one of the two is not known, a line on stderr says so, unless
-// `quiet`.
+// which the user named at `where`. If one of the two is not known, a notice says so.
 absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
-                            const std::string& where, const TokenizerId& now, bool quiet = false);
+                            const std::string& where, const TokenizerId& now, const Notice& notice);
 
 // An error if the checkpoint in `folder` was trained on data with other weights, or of other sizes,
 // than `now`. Without weights the order of data changes with their size, too: WarnOfChanges.
@@ -57,16 +58,17 @@ absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
 enum class Resume { kNever, kAlways, kIfThere };
 absl::StatusOr<Resume> ParseResume(std::string_view text);
 
-// True if a run goes on from a checkpoint of `dir`; kIfThere tells on stderr if it does not. An
+// True if a run goes on from a checkpoint of `dir`; kIfThere notices if it does not. An
 // error where kAlways finds none that is complete, or where `dir` is one checkpoint itself.
-absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir);
+absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir, const Notice& notice);
 
-// LatestCheckpoint; a folder of a later step that is not complete is reported on stderr.
-absl::StatusOr<std::string> CheckpointToUse(const std::string& dir);
+// LatestCheckpoint; a folder of a later step that is not complete is noticed.
+absl::StatusOr<std::string> CheckpointToUse(const std::string& dir, const Notice& notice);
 
 // The folder of one step that a flag names: `path` itself, or the latest below it, chosen by
 // CheckpointToUse.
-absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::string& path);
+absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::string& path,
+                                           const Notice& notice);
 
 // OK if a run of the plan can go on from the checkpoint in `folder` on these ranks (empty: all):
 // its variables are the plan's, and the bytes that the ranks load are those that were written.
@@ -75,16 +77,17 @@ absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan
 
 // The newest checkpoint of `dir` that verifies. `verifies` is asked about each complete one, newest
 // first, until it says OK; one that it refuses with DATA_LOSS or NOT_FOUND is left, and any other
-// error is returned. Checkpoints that are left, and later ones that are not complete, are reported
-// on stderr with the cause, a line each. If none verifies, the error lists them.
+// error is returned. Checkpoints that are left, and later ones that are not complete, are noticed
+// with the cause, one by one. If none verifies, the error lists them.
 //
 //   ASSIGN_OR_RETURN(const std::string folder, ChooseCheckpoint(dir, [&](const std::string& f) {
 //                      return VerifyCheckpoint(f, plan, ranks);
-//                    }));
+//                    }, notice));
 //
 // Among many processes one chooses: its `verifies` asks all others to verify what they load, and
 // says OK if all of them do.
 absl::StatusOr<std::string> ChooseCheckpoint(
-    const std::string& dir, const std::function<absl::Status(const std::string& folder)>& verifies);
+    const std::string& dir, const std::function<absl::Status(const std::string& folder)>& verifies,
+    const Notice& notice = nullptr);
 
 }  // namespace oneflow

@@ -4,14 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <optional>
-#include <thread>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "actor_runtime/exec/trace_json.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/file.h"
@@ -40,23 +40,14 @@ void AlignToBeats(proto::ProcessTrace* trace) {
   trace->set_clock_error(error);
 }
 
-// The offset by the shortest round trip. The first one may not be complete yet.
-Member::ClockOffset EstimateOffset(const Member& member) {
-  for (;;) {
-    const Member::ClockOffset offset = member.clock_offset();
-    if (offset.error_seconds >= 0 || !member.status().ok()) return offset;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
-proto::ProcessTrace MakeProcessTrace(const Runtime& runtime, const Processes& processes) {
+proto::ProcessTrace MakeProcessTrace(const Runtime& runtime, const ProcessGroup& group) {
   proto::ProcessTrace trace = runtime.TraceEvents();
-  trace.set_process(processes.index());
+  trace.set_process(group.index());
   char host[256] = {};
   if (gethostname(host, sizeof(host) - 1) == 0) trace.set_host(host);
   AlignToBeats(&trace);
-  if (processes.IsFirst()) return trace;
-  const Member::ClockOffset clock = EstimateOffset(processes.member());
+  if (group.IsFirst()) return trace;
+  const ProcessGroup::ClockOffset clock = group.AwaitClockOffset();
   trace.set_clock_offset(trace.clock_offset() + static_cast<int64_t>(clock.seconds * 1e9));
   trace.set_clock_error(trace.clock_error() +
                         std::max<int64_t>(0, static_cast<int64_t>(clock.error_seconds * 1e9)));
@@ -113,30 +104,26 @@ absl::Status Write(const std::string& path, std::vector<proto::ProcessTrace> par
 
 }  // namespace
 
-absl::Status WriteTrace(const std::string& path, const Runtime& runtime, Processes* processes,
-                        bool together, const SimulatedRun* predicted) {
-  if (processes == nullptr) {
-    return Write(path, {runtime.TraceEvents()}, 1, runtime.plan(), predicted);
-  }
-  const int count = processes->count();
+absl::Status WriteTrace(const std::string& path, const Runtime& runtime, ProcessGroup& group,
+                        bool together, const SimulatedRun* predicted, const Notice& notice) {
+  const int count = group.count();
+  if (count == 1) return Write(path, {runtime.TraceEvents()}, 1, runtime.plan(), predicted);
   if (!together) {
-    if (!processes->IsFirst()) return absl::OkStatus();
-    const proto::ProcessTrace own = MakeProcessTrace(runtime, *processes);
-    std::fprintf(stderr, "oneflow: the trace has process 0 alone: others could not be asked\n");
-    return Write(path, {own}, count, runtime.plan(), predicted);
+    if (!group.IsFirst()) return absl::OkStatus();
+    Notify(notice, "the trace has process 0 alone: others could not be asked");
+    return Write(path, {MakeProcessTrace(runtime, group)}, count, runtime.plan(), predicted);
   }
   const auto join = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
     ASSIGN_OR_RETURN(const std::vector<proto::ProcessTrace> traces, Parse(parts));
     int64_t error = 0;
     for (const proto::ProcessTrace& trace : traces) error = std::max(error, trace.clock_error());
     RETURN_IF_ERROR(Write(path, traces, count, runtime.plan(), predicted));
-    std::fprintf(stderr,
-                 "oneflow: the trace's clocks agree with process 0's to within %.1f microseconds\n",
-                 static_cast<double>(error) * 1e-3);
+    Notify(notice,
+           absl::StrFormat("the trace's clocks agree with process 0's to within %.1f microseconds",
+                           static_cast<double>(error) * 1e-3));
     return std::string();
   };
-  return processes->Round("trace", MakeProcessTrace(runtime, *processes).SerializeAsString(), join)
-      .status();
+  return group.Round("trace", MakeProcessTrace(runtime, group).SerializeAsString(), join).status();
 }
 
 }  // namespace oneflow

@@ -6,16 +6,17 @@
 #include "absl/status/status.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/simulate/simulate.h"
-#include "actor_runtime/trainer/processes/processes.h"
+#include "actor_runtime/trainer/notice.h"
+#include "actor_runtime/trainer/processes/process_group.h"
 
 namespace oneflow {
 
-// Writes what the runtime has traced. `processes`: that trained together, null: this one alone; all
-// of them call it where `together`, with the same path, and process 0 writes what all have traced;
-// else process 0 writes its own part, because the others cannot be reached. `predicted`: steps of
+// Writes what the runtime has traced. All processes of the group call it where `together`, with the
+// same path, and process 0 writes what all have traced; else process 0 writes its own part, because
+// the others cannot be reached. `predicted`: steps of
 // program train that are written beside the measured ones, from the begin of the second measured
 // step on, for the first warms up; null: none.
-absl::Status WriteTrace(const std::string& path, const Runtime& runtime, Processes* processes,
-                        bool together, const SimulatedRun* predicted);
+absl::Status WriteTrace(const std::string& path, const Runtime& runtime, ProcessGroup& group,
+                        bool together, const SimulatedRun* predicted, const Notice& notice);
 
 }  // namespace oneflow

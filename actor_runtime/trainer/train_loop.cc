@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/trainer/old_checkpoints.h"
@@ -24,11 +28,6 @@ namespace {
 constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
 
 absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
-
-bool StopAsked(const TrainLoopOptions& options) {
-  if (options.processes != nullptr) return options.processes->stopped();
-  return options.stop != nullptr && options.stop->load();
-}
 
 // The first multiple of `every` after `step`, or `end` if that comes first.
 int64_t NextBoundary(int64_t step, int64_t every, int64_t end) {
@@ -46,7 +45,7 @@ StepNumbers MakeNumbers(const proto::Optimizer& o, int64_t step, int64_t total) 
 }
 
 // The optimizer of a run: a decay that ends with it has its end.
-proto::Optimizer OptimizerOfRun(const TrainLoopOptions& options) {
+proto::Optimizer OptimizerOfRun(const TrainerOptions& options) {
   proto::Optimizer optimizer = options.optimizer;
   const bool decays = optimizer.lr_schedule() != proto::Optimizer::CONSTANT;
   if (decays && optimizer.decay_steps() == 0) optimizer.set_decay_steps(options.steps);
@@ -86,57 +85,69 @@ absl::Status VerifyTogether(ProcessGroup& processes, const absl::Status& here) {
   return Decode(all);
 }
 
-// Process 0 chooses; all verify what they would load.
+// The newest checkpoint of which each process can load its part: process 0 chooses; all verify what
+// they would load.
 absl::StatusOr<std::string> ChooseTogether(
-    ProcessGroup& processes, const std::string& dir,
+    const Training& training,
     const std::function<absl::Status(const std::string& folder)>& verify) {
-  if (processes.IsFirst()) {
+  ProcessGroup& group = training.group;
+  if (group.IsFirst()) {
+    const auto verify_together = [&](const std::string& it) -> absl::Status {
+      RETURN_IF_ERROR(Say(group, it).status());
+      return VerifyTogether(group, verify(it));
+    };
     ASSIGN_OR_RETURN(const std::string folder,
-                     ChooseCheckpoint(dir, [&](const std::string& it) -> absl::Status {
-                       RETURN_IF_ERROR(Say(processes, it).status());
-                       return VerifyTogether(processes, verify(it));
-                     }));
-    RETURN_IF_ERROR(Say(processes, kChosen + folder).status());
+                     ChooseCheckpoint(training.options.checkpoint_dir, verify_together,
+                                      training.observer.notice));
+    RETURN_IF_ERROR(Say(group, kChosen + folder).status());
     return folder;
   }
   for (;;) {
-    ASSIGN_OR_RETURN(const std::string said, Say(processes, ""));
+    ASSIGN_OR_RETURN(const std::string said, Say(group, ""));
     if (said.starts_with(kChosen)) return said.substr(sizeof(kChosen) - 1);
     // A refusal has process 0 go on with the next one.
-    (void)VerifyTogether(processes, verify(said));
+    (void)VerifyTogether(group, verify(said));
   }
 }
 
 class Loop {
  public:
-  Loop(const proto::Plan& plan, Runtime& runtime, MetricsLog* log, const TrainLoopOptions& options)
-      : plan_(plan), runtime_(runtime), log_(log), options_(options) {}
+  Loop(const Training& training, MetricsLog* log)
+      : training_(training),
+        plan_(training.plan),
+        options_(training.options),
+        group_(training.group),
+        log_(log),
+        writer_{.attempt = options_.attempt,
+                .process = group_.index(),
+                .ranks = options_.runtime.ranks,
+                .may_write = [this] { return group_.AwaitMayWrite(); },
+                .policy = options_.checkpoint_policy} {}
 
   ~Loop() {
     // Leftovers of one that may not write go with the next attempt.
-    if (begun_ && MayWrite().ok()) EndAttempt(options_.checkpoint_dir, options_.writer.attempt);
+    if (begun_ && MayWrite().ok()) EndAttempt(options_.checkpoint_dir, options_.attempt);
   }
 
   // That a checkpoint can be written is known before the first step, not after the last.
   absl::Status BeginAttempt() {
-    if (options_.checkpoint_dir.empty() || options_.writer.process != 0) return absl::OkStatus();
+    if (options_.checkpoint_dir.empty() || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
-    RETURN_IF_ERROR(oneflow::BeginAttempt(options_.checkpoint_dir, options_.writer.attempt));
+    RETURN_IF_ERROR(oneflow::BeginAttempt(options_.checkpoint_dir, options_.attempt));
     begun_ = true;
     return absl::OkStatus();
   }
 
   // Initialises or loads the variables; returns the first step to run.
-  absl::StatusOr<int64_t> Start() {
+  absl::StatusOr<int64_t> Start(bool goes_on) {
     RunContext context = Context("init");
-    if (!options_.resume) {
+    if (!goes_on) {
       const std::string& dir = options_.checkpoint_dir;
-      if (!dir.empty() && IsFirst()) {
+      if (!dir.empty() && group_.IsFirst()) {
         RETURN_IF_ERROR(MayWrite());
         ASSIGN_OR_RETURN(const std::string aside, SetCheckpointsAside(dir));
         if (!aside.empty()) {
-          std::fprintf(stderr, "oneflow: the checkpoints of an earlier run are moved to %s\n",
-                       aside.c_str());
+          training_.Say("the checkpoints of an earlier run are moved to " + aside);
         }
       }
       if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
@@ -144,31 +155,31 @@ class Loop {
       return 0;
     }
     const std::string& dir = options_.checkpoint_dir;
-    ASSIGN_OR_RETURN(const std::string folder, ChooseFolder());
+    const auto verify = [this](const std::string& folder) {
+      return VerifyCheckpoint(folder, plan_, writer_.ranks);
+    };
+    ASSIGN_OR_RETURN(const std::string folder, ChooseTogether(training_, verify));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
     if (reader->seed() != options_.seed) {
       return InputError("--seed=" + std::to_string(options_.seed),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
                         "resume with the same seed: it orders the data");
     }
-    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
-                                   /*quiet=*/!IsFirst()));
-    RETURN_IF_ERROR(CheckMixture(folder, reader->mixture(), options_.mixture));
-    if (IsFirst()) {
-      WarnOfChanges(folder, CollectFacts(*reader),
-                    CollectFacts(plan_, OptimizerOfRun(options_), options_.tokens));
-    }
+    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
+                                   NoticeOfFirst()));
+    RETURN_IF_ERROR(CheckMixture(folder, reader->mixture(), training_.data.mixture));
+    WarnOfChanges(folder, CollectFacts(*reader),
+                  CollectFacts(plan_, OptimizerOfRun(options_), training_.data.tokens),
+                  NoticeOfFirst());
     notes_ = reader->notes();
     tokenizer_files_ = reader->tokenizer_files();
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(Run("load", context, 1));
-    if (!IsFirst()) return reader->step();
-    std::fprintf(stderr, "oneflow: the run goes on from %s\n", folder.c_str());
+    if (!group_.IsFirst()) return reader->step();
+    training_.Say("the run goes on from " + folder);
     RETURN_IF_ERROR(MayWrite());
     ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
-    if (!aside.empty()) {
-      std::fprintf(stderr, "oneflow: checkpoints of later steps are moved to %s\n", aside.c_str());
-    }
+    if (!aside.empty()) training_.Say("checkpoints of later steps are moved to " + aside);
     return reader->step();
   }
 
@@ -192,7 +203,7 @@ class Loop {
     }
     const int64_t round = StepsARound(plan_);
     RETURN_IF_ERROR(Run("train", context, steps / round, round));
-    return runtime_.steps_done() * StepsARound(plan_);
+    return training_.runtime.steps_done() * StepsARound(plan_);
   }
 
   // Mean loss over --eval_batches batches, the same ones every time.
@@ -202,7 +213,7 @@ class Loop {
     double sum = 0;  // in the order of the batches
     context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
     RETURN_IF_ERROR(Run("eval", context, options_.eval_batches, 1));
-    if (StopAsked(options_)) return Stopped();  // perhaps before the last batch
+    if (group_.stopped()) return Stopped();  // perhaps before the last batch
     return sum / static_cast<double>(options_.eval_batches);
   }
 
@@ -210,34 +221,28 @@ class Loop {
     CheckpointInfo info;
     info.step = step;
     info.seed = options_.seed;
-    info.tokens = options_.tokens;
-    info.tokenizer = options_.tokenizer;
-    info.tokenizer_files = options_.tokenizer_files;
-    info.mixture = options_.mixture;
+    info.tokens = training_.data.tokens;
+    info.tokenizer = training_.data.tokenizer;
+    info.tokenizer_files = training_.data.tokenizer_files;
+    info.mixture = training_.data.mixture;
     info.optimizer = OptimizerOfRun(options_);
     info.notes = notes_;
     if (info.tokenizer_files == nullptr) HandTokenizerOn(&info);
     const std::string& dir = options_.checkpoint_dir;
-    ASSIGN_OR_RETURN(const auto writer,
-                     CheckpointWriter::Create(dir, plan_, info, options_.writer));
+    ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan_, info, writer_));
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
     RETURN_IF_ERROR(Run("save", context, 1));
     ASSIGN_OR_RETURN(const std::string part, writer->Finish());
     const auto commit = [&](std::span<const std::string> parts) {
-      return CommitParts(dir, plan_, info, options_.writer, parts);
+      return CommitParts(dir, plan_, info, writer_, parts);
     };
-    if (options_.processes == nullptr) {
-      RETURN_IF_ERROR(commit({&part, 1}).status());
-    } else {
-      RETURN_IF_ERROR(options_.processes->Round("checkpoint", part, commit).status());
-    }
-    if (options_.keep == 0 || !IsFirst()) return absl::OkStatus();
+    RETURN_IF_ERROR(group_.Round("checkpoint", part, commit).status());
+    if (options_.keep == 0 || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
     // The new one is on the disk. One too many costs no run.
-    const absl::Status kept = KeepNewest(options_.checkpoint_dir, options_.keep);
-    const std::string what(kept.message());
-    if (!kept.ok()) std::fprintf(stderr, "oneflow: warning: %s\n", what.c_str());
+    const absl::Status kept = KeepNewest(dir, options_.keep);
+    if (!kept.ok()) training_.Say("warning: " + std::string(kept.message()));
     return absl::OkStatus();
   }
 
@@ -246,9 +251,9 @@ class Loop {
   absl::StatusOr<int64_t> BeginFrom(const std::string& folder) {
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
     RETURN_IF_ERROR(reader->CheckWeights(plan_));
-    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", options_.tokenizer,
-                                   /*quiet=*/!IsFirst()));
-    if (IsFirst()) WarnOfGraph(folder, *reader, plan_);
+    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
+                                   NoticeOfFirst()));
+    WarnOfGraph(folder, *reader, plan_, NoticeOfFirst());
     notes_ = reader->notes();
     tokenizer_files_ = reader->tokenizer_files();
     std::set<std::string_view> weights;
@@ -262,9 +267,7 @@ class Loop {
       return absl::OkStatus();
     };
     RETURN_IF_ERROR(Run("load", context, 1));
-    if (IsFirst()) {
-      std::fprintf(stderr, "oneflow: the run begins with the weights of %s\n", folder.c_str());
-    }
+    training_.Say("the run begins with the weights of " + folder);
     return 0;
   }
 
@@ -276,50 +279,38 @@ class Loop {
     info->tokenizer_files = tokenizer_files_;
   }
 
-  bool IsFirst() const { return options_.writer.process == 0; }
-  absl::Status MayWrite() const { return oneflow::MayWrite(options_.writer); }
-
-  // The newest checkpoint of which each process can load its part.
-  absl::StatusOr<std::string> ChooseFolder() {
-    const auto verify = [this](const std::string& folder) {
-      return VerifyCheckpoint(folder, plan_, options_.writer.ranks);
-    };
-    if (options_.processes != nullptr) {
-      return ChooseTogether(*options_.processes, options_.checkpoint_dir, verify);
-    }
-    return ChooseCheckpoint(options_.checkpoint_dir, verify);
-  }
+  absl::Status MayWrite() const { return oneflow::MayWrite(writer_); }
+  Notice NoticeOfFirst() const { return group_.IsFirst() ? training_.observer.notice : nullptr; }
 
   // `reports`: a step; those of a run that reports nothing take all their steps.
   absl::Status Run(std::string_view program, const RunContext& context, int64_t steps,
                    int64_t reports = 0) {
-    if (options_.processes != nullptr) {
-      return options_.processes->Run(program, context, steps, reports);
-    }
-    return runtime_.Run(program, context, steps, {.stop = reports > 0 ? options_.stop : nullptr});
+    return group_.Run(program, context, steps, reports);
   }
 
   RunContext Context(const std::string& program) const {
     RunContext context;
     context.seed = options_.seed;
-    context.end_of_text = options_.end_of_text;
+    context.end_of_text = training_.data.end_of_text;
     const proto::Program* p = FindProgram(plan_, program);
     context.micro_batches = p == nullptr ? 1 : p->micro_batches();
     context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();
     return context;
   }
 
+  const Training& training_;
   const proto::Plan& plan_;
-  Runtime& runtime_;
+  const TrainerOptions& options_;
+  ProcessGroup& group_;
   MetricsLog* const log_;  // null: of another process
-  const TrainLoopOptions& options_;
+  const WriterOptions writer_;
   bool begun_ = false;  // the attempt
   // Of the checkpoint that the run goes on from, or begins with.
   ModelNotes notes_;
   std::shared_ptr<const TokenizerFiles> tokenizer_files_;
 };
 
-absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& options) {
+absl::Status CheckRounds(const proto::Plan& plan, const TrainerOptions& options) {
   const int64_t round = StepsARound(plan);
   for (const auto& [flag, steps] :
        {std::pair("steps", options.steps), std::pair("eval_every", options.eval_every),
@@ -334,16 +325,18 @@ absl::Status CheckRounds(const proto::Plan& plan, const TrainLoopOptions& option
 
 }  // namespace
 
-absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSource& train,
-                       const TokenSource* eval, MetricsLog* log, const TrainLoopOptions& options) {
+absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) {
+  const proto::Plan& plan = training.plan;
+  const TrainerOptions& options = training.options;
+  const TokenSource* const eval = training.data.validation;
   RETURN_IF_ERROR(CheckRounds(plan, options));
-  Loop loop(plan, runtime, log, options);
+  Loop loop(training, log);
   RETURN_IF_ERROR(loop.BeginAttempt());
-  if (options.processes != nullptr) RETURN_IF_ERROR(options.processes->Meet("folder"));
+  RETURN_IF_ERROR(training.group.Meet("folder"));
   // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
   // step.
-  if (!options.resume && log != nullptr) RETURN_IF_ERROR(log->Open(0));
-  ASSIGN_OR_RETURN(int64_t step, loop.Start());
+  if (!goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(0));
+  ASSIGN_OR_RETURN(int64_t step, loop.Start(goes_on));
   if (step % StepsARound(plan) != 0) {
     return InputError("--resume",
                       "the checkpoint is of step " + std::to_string(step) +
@@ -351,13 +344,10 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
                           std::to_string(StepsARound(plan)) + " steps",
                       "go on with a plan of as many --steps_a_round as it was trained with");
   }
-  if (options.resume && log != nullptr) RETURN_IF_ERROR(log->Open(step));
+  if (goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(step));
   if (step >= options.steps) {
-    if (log != nullptr) {
-      std::fprintf(stderr,
-                   "oneflow: the checkpoint is of step %lld: --steps=%lld leaves nothing to do\n",
-                   static_cast<long long>(step), static_cast<long long>(options.steps));
-    }
+    training.Say(absl::StrCat("the checkpoint is of step ", step, ": --steps=", options.steps,
+                              " leaves nothing to do"));
     if (eval != nullptr) {
       ASSIGN_OR_RETURN(const double loss, loop.Evaluate(*eval));
       if (log != nullptr) log->Evaluated(step, loss);
@@ -366,13 +356,13 @@ absl::Status TrainLoop(const proto::Plan& plan, Runtime& runtime, const TokenSou
   const int64_t round = StepsARound(plan);
   const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
   int64_t saved = step;
-  bool stopped = StopAsked(options);
+  bool stopped = training.group.stopped();
   while (step < options.steps && !stopped) {
     const int64_t next = std::min({NextBoundary(step, options.eval_every, options.steps),
                                    NextBoundary(step, options.checkpoint_every, options.steps),
                                    NextBoundary(step, most, options.steps)});
-    const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, train);
-    stopped = StopAsked(options);
+    const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, *training.data.train);
+    stopped = training.group.stopped();
     std::optional<double> eval_loss;
     const bool eval_due =
         next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);

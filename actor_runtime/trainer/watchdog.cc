@@ -1,11 +1,8 @@
 #include "actor_runtime/trainer/watchdog.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <optional>
@@ -13,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "actor_runtime/trainer/wait_meter.h"
 
 namespace oneflow {
@@ -20,9 +18,6 @@ namespace {
 
 // The period of its checks, which is the precision of waiting times.
 constexpr std::chrono::milliseconds kPeriod{100};
-
-std::atomic<bool> asked{false};
-static_assert(std::atomic<bool>::is_always_lock_free);  // a handler may touch it
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -52,11 +47,11 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
     const bool stalled = detector.Look(Now(), firings);
     // Another run: the devices have come to rest, or the one that was to be ended had ended.
     if (!firings.empty() && firings != ended_with) ended_at.reset();
-    if (stalled || asked.exchange(false)) {
+    if (stalled || (options.wants_report && options.wants_report())) {
       const std::vector<WorkerReport> report = runtime.Report();
       const std::string text = ReportText(report, detector);
-      std::fprintf(stderr, "oneflow: %s\n%s", stalled ? "nothing fires" : "asked by SIGUSR1",
-                   text.c_str());
+      Notify(options.notice, absl::StrCat(stalled ? "nothing fires" : "asked by SIGUSR1", "\n",
+                                          absl::StripSuffix(text, "\n")));
       if (stalled && options.on_stall) {
         proto::ProcessStall stall = MakeStall(report, detector);
         stall.set_host(options.host);
@@ -73,7 +68,7 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
       }
     }
     if (ended_at && Now() - *ended_at >= options.rest_seconds) {
-      std::fputs("oneflow: error: the GPUs do not come to rest: the process ends\n", stderr);
+      Notify(options.notice, "error: the GPUs do not come to rest: the process ends");
       std::_Exit(1);  // What would end first waits for them.
     }
     if (stall_told && !detector.stalled()) {
@@ -147,20 +142,8 @@ proto::ProcessStall MakeStall(const std::vector<WorkerReport>& report,
   return stall;
 }
 
-void ListenToSigusr1() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { asked.store(true); };
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGUSR1, &action, nullptr);
-}
-
-Watchdog::Watchdog(Runtime& runtime, const WatchdogOptions& options) {
-  ListenToSigusr1();
-  watcher_ = std::jthread(
-      [&runtime, options](const std::stop_token& stop) { Watch(stop, runtime, options); });
-}
-
-// A question that comes too late must not end the process, as the default action would.
-Watchdog::~Watchdog() { std::signal(SIGUSR1, SIG_IGN); }
+Watchdog::Watchdog(Runtime& runtime, const WatchdogOptions& options)
+    : watcher_(
+          [&runtime, options](const std::stop_token& stop) { Watch(stop, runtime, options); }) {}
 
 }  // namespace oneflow

@@ -1,12 +1,11 @@
-// Watchdog: explains stalls. While a training runs, SIGUSR1, or a standstill of stall_seconds,
-// prints to stderr which worker waits for which slot, and for how long. A standstill of
+// Watchdog: explains stalls. While a training runs, a standstill of stall_seconds, or somebody who
+// asks, has it say which worker waits for which slot, and for how long. A standstill of
 // asynchronous devices ends the run with DEADLINE_EXCEEDED, unless the host reads or writes
 // meanwhile; if they do not come to rest then, it ends the process with exit code 1.
 //
 //   const Watchdog watchdog(*runtime, {.stall_seconds = 60});
-//   absl::Status status = TrainLoop(...);
+//   absl::Status status = runtime->Run(...);
 //
-// One at a time in a process.
 #pragma once
 
 #include <functional>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/trainer/notice.h"
 #include "proto/watch.pb.h"
 
 namespace oneflow {
@@ -58,15 +58,14 @@ std::string ReportText(const std::vector<WorkerReport>& report, const StallDetec
 proto::ProcessStall MakeStall(const std::vector<WorkerReport>& report,
                               const StallDetector& detector);
 
-// From now on SIGUSR1 ends nothing: it asks for a report, which the next Watchdog gives, too, where
-// none is there yet.
-void ListenToSigusr1();
-
 struct WatchdogOptions {
   double stall_seconds = 60;  // 0: never
   bool ends = false;          // a run that stands still
   double rest_seconds = 30;   // for the devices to come to rest after that
   std::string host;           // passed to on_stall
+  Notice notice;              // takes the reports
+  // Asked ten times a second: true once somebody wants a report now. null: nobody does.
+  std::function<bool()> wants_report;
   // Called by the watchdog's thread; each may be null. `on_waits`: for how long ranks wait, about
   // once in waits_seconds. `on_stall`: that the run stands still, and what its workers are at; then
   // that it goes on. `on_look`: each time it has looked, ten times a second.
@@ -79,7 +78,6 @@ struct WatchdogOptions {
 class Watchdog {
  public:
   Watchdog(Runtime& runtime, const WatchdogOptions& options);
-  ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/kernel/kernel.h"
-#include "actor_runtime/trainer/metrics_log.h"
 #include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/status.h"
 #include "tests/cluster/watched_communicator.h"
@@ -165,72 +164,64 @@ absl::Status Process::Train() {
       [this](int, const absl::Status& why) { control_->Fail(why); });
   around_.network.Add(endpoint_);
 
-  const int ranks = 4 / around_.training.processes;
-  RuntimeOptions runtime_options;
-  runtime_options.ranks = {index_ * ranks, (index_ + 1) * ranks};
-  runtime_options.make_communicator = [this](const GroupAcross& across) {
-    return MakeCommunicator(across);
-  };
-  runtime_options.meet = [this] {
-    RETURN_IF_ERROR(Meet("communicators"));
-    if (!around_.faults.no_data_beats && !std::exchange(watches_, true)) endpoint_->Watch(kSilence);
-    return absl::OkStatus();
-  };
-  runtime_options.make_kernel = [this](const KernelSetup& setup) { return MakeKernel(setup); };
-  runtime_options.prove = false;  // once, by the test
-  runtime_options.spin = false;
-  runtime_options.draw_worker = [this](int workers) { return DrawWorker(workers); };
-  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(around_.training.plan, runtime_options));
-  ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(around_.training.plan));
-  for (const proto::Register& reg : around_.training.plan.persistent()) {
-    const int rank = runtime_options.ranks.begin;
-    if (painter_ || reg.stage() != mesh.RankToStage(rank)) continue;
-    painter_.emplace(around_.training.plan, reg.stage(),
-                     runtime->PersistentBytes(rank, reg.id()).data() - reg.offset());
-  }
-  runs_->Attach(runtime.get());
-  absl::Status trained = TrainOn(*runtime);
+  TrainerOptions training = around_.training.options;
+  training.checkpoint_dir = disk_ + "/ckpt";
+  training.resume = Resume::kIfThere;
+  training.attempt = attempt_;
+  training.locks_folder = false;
+  training.checkpoint_policy = around_.faults.checkpoint;
+  training.metrics = metrics();
+  training.watches = false;
+  ASSIGN_OR_RETURN(const auto trainer,
+                   Trainer::Create(around_.training.plan, {.train = &around_.training.tokens},
+                                   training, this, {}));
+  absl::Status trained = trainer->Run();
   // All of them do, for all have stopped; what the network still has of the run must not matter.
   if (around_.training.goes_on_in_place && absl::IsCancelled(trained) && runs_->stopped()) {
     around_.simulation.Note(Name() + " goes on after the stop");
     runs_->Attach(nullptr);
     runs_ = MakeRuns();
-    runs_->Attach(runtime.get());
+    runs_->Attach(runtime_);
     if (control_->over()) runs_->End(control_->status());
-    trained = TrainOn(*runtime);
-  }
-  runs_->Attach(nullptr);
-  // The arenas go: nobody may read or write them any more.
-  if (!killed_ && endpoint_->TouchesMemory()) {
-    around_.simulation.Violate(Name() + " frees memory that the network still touches");
+    trained = trainer->Run();
   }
   return trained;
 }
 
-absl::Status Process::TrainOn(Runtime& runtime) {
-  TrainLoopOptions loop = around_.training.loop;
-  loop.checkpoint_dir = disk_ + "/ckpt";
-  loop.processes = this;
-  loop.writer = {.attempt = attempt_,
-                 .process = index_,
-                 .ranks = {index_, index_ + 1},
-                 .may_write = [this] { return MayWrite(); },
-                 .policy = around_.faults.checkpoint};
-  ASSIGN_OR_RETURN(const std::string goes_on, Round("resume", "", [&](auto) {
-                     const auto does = GoesOn(Resume::kIfThere, loop.checkpoint_dir);
-                     return does.ok() ? absl::StatusOr<std::string>(*does ? "yes" : "no")
-                                      : does.status();
-                   }));
-  loop.resume = goes_on == "yes";
-  std::optional<MetricsLog> log;
-  if (IsFirst()) {
-    MetricsOptions options;
-    options.path = metrics();
-    options.last_step = loop.steps;
-    log.emplace(options);
+void Process::Configure(RuntimeOptions* options) {
+  options->ranks = ranks();
+  options->make_communicator = [this](const GroupAcross& across) {
+    return MakeCommunicator(across);
+  };
+  options->meet = [this] {
+    RETURN_IF_ERROR(Meet("communicators"));
+    if (!around_.faults.no_data_beats && !std::exchange(watches_, true)) endpoint_->Watch(kSilence);
+    return absl::OkStatus();
+  };
+  options->make_kernel = [this](const KernelSetup& setup) { return MakeKernel(setup); };
+  options->prove = false;  // once, by the test
+  options->spin = false;
+  options->draw_worker = [this](int workers) { return DrawWorker(workers); };
+}
+
+void Process::Attach(Runtime* runtime) {
+  runs_->Attach(runtime);
+  runtime_ = runtime;
+  if (runtime == nullptr) {
+    // The arenas go: nobody may read or write them any more.
+    if (!killed_ && endpoint_->TouchesMemory()) {
+      around_.simulation.Violate(Name() + " frees memory that the network still touches");
+    }
+    return;
   }
-  return TrainLoop(around_.training.plan, runtime, around_.training.tokens, nullptr,
-                   log ? &*log : nullptr, loop);
+  const proto::Plan& plan = around_.training.plan;
+  const absl::StatusOr<StageMesh> mesh = MakeStageMesh(plan);
+  for (const proto::Register& reg : plan.persistent()) {
+    const int rank = ranks().begin;
+    if (painter_ || !mesh.ok() || reg.stage() != mesh->RankToStage(rank)) continue;
+    painter_.emplace(plan, reg.stage(),
+                     runtime->PersistentBytes(rank, reg.id()).data() - reg.offset());
+  }
 }
 
 void Process::End(const absl::Status& why) {
@@ -317,9 +308,8 @@ int Process::DrawWorker(int workers) {
 }
 
 std::unique_ptr<Communicator> Process::MakeCommunicator(const GroupAcross& across) {
-  const int ranks = 4 / around_.training.processes;
   FarGroup group{across.communicator, {}, index_, across.tensors, across.first};
-  for (const int32_t rank : across.ranks) group.process.push_back(rank / ranks);
+  for (const int32_t rank : across.ranks) group.process.push_back(rank / ranks().size());
   group.policy = around_.faults.exchange;
   return std::make_unique<WatchedCommunicator>(
       endpoint_->MakeCommunicator(group), [this] { ++progress_; }, [this] { Changed(); },
@@ -339,7 +329,9 @@ absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {
   });
 }
 
-bool Process::MayWrite() {
+bool Process::AwaitMayWrite() {
+  // The log of metrics, which asks on a thread of its own, is not a part of the simulation.
+  if (ControlThread::Current() != &thread_) return true;
   if (killed_) return false;
   around_.on_disk(*this);
   thread_.Pause(around_.simulation.Between(0, kMillisecond));

@@ -15,7 +15,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/trainer/processes/process_group.h"
 #include "actor_runtime/trainer/processes/runs_in_step.h"
-#include "actor_runtime/trainer/train_loop.h"
+#include "actor_runtime/trainer/trainer.h"
 #include "proto/plan.pb.h"
 #include "tests/cluster/control.h"
 #include "tests/cluster/network.h"
@@ -44,7 +44,7 @@ struct Coverage {
 struct Training {
   const proto::Plan& plan;
   const TokenSource& tokens;
-  TrainLoopOptions loop;  // without what differs by process
+  TrainerOptions options;  // without what differs by process
   int processes = 4;
   // After a stop that all have agreed upon the processes train on, with the same runtime.
   bool goes_on_in_place = false;
@@ -89,10 +89,8 @@ class Process final : public ProcessGroup {
   // The C library's fsync: whether it takes effect.
   bool MaySync();
 
-  int index() const { return index_; }
   int64_t attempt() const { return attempt_; }
   int host() const { return life_.host(); }
-  bool stopped() const override { return runs_->stopped(); }
   bool is_stopped() const { return life_.stopped(); }
   JobTime went_on() const { return went_on_; }  // when it was last continued
   bool over() const { return over_; }
@@ -111,18 +109,31 @@ class Process final : public ProcessGroup {
   std::string metrics() const { return disk_ + "-metrics"; }
   std::string Name() const;
 
-  // ProcessGroup, for the train loop.
-  bool IsFirst() const override { return index_ == 0; }
+  // ProcessGroup, for the trainer.
+  int index() const override { return index_; }
+  int count() const override { return around_.training.processes; }
+  void Configure(RuntimeOptions* options) override;
+  void Attach(Runtime* runtime) override;
   absl::Status Run(std::string_view program, RunContext context, int64_t steps,
                    int64_t reports) override;
+  void AskStop() override { control_->AskStop(); }
+  bool stopped() const override { return runs_->stopped(); }
   absl::StatusOr<std::string> Round(const std::string& name, std::string part,
                                     const Merge& merge) override;
+  // The watchdog, which notes, is off.
+  void Note(const std::string&, const std::string&) override {}
+  void Post(const std::string&, std::string) override {}
+  absl::StatusOr<std::string> Fetch(const std::string& key) override {
+    return absl::UnimplementedError(key);
+  }
+  bool MayWrite() const override { return !killed_; }
+  bool AwaitMayWrite() override;
+  int64_t steps_done() const override { return runs_->steps_done(); }
 
  private:
   std::unique_ptr<RunsInStep> MakeRuns();
   void Main();
   absl::Status Train();
-  absl::Status TrainOn(Runtime& runtime);
   absl::Status Killed() const { return absl::AbortedError("killed"); }
   std::unique_ptr<Communicator> MakeCommunicator(const GroupAcross& across);
   absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
@@ -130,7 +141,6 @@ class Process final : public ProcessGroup {
   void Changed();
   void Wait(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
             const std::function<bool()>& is_true);
-  bool MayWrite();
   void End(const absl::Status& why);
   void BeOver();
 
@@ -143,6 +153,7 @@ class Process final : public ProcessGroup {
   std::unique_ptr<RunsInStep> runs_;
   std::unique_ptr<ControlMember> control_;
   std::shared_ptr<Endpoint> endpoint_;
+  Runtime* runtime_ = nullptr;
   std::optional<Painter> painter_;  // of the process's one device
   bool killed_ = false, over_ = false, signalled_ = false;
   absl::Status outcome_;

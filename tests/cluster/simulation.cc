@@ -25,7 +25,7 @@ struct Stacks {
   std::array<ControlThread*, kMostThreads> threads = {};
   ControlThread* current = nullptr;
 };
-Stacks* stacks = nullptr;
+thread_local Stacks* stacks = nullptr;
 
 }  // namespace
 

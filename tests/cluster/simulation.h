@@ -89,7 +89,7 @@ class ControlThread {
   void Pause(JobTime delay);
   void WaitFor(const std::function<bool()>& is_true);
 
-  // The one that runs now; null: none.
+  // The one that runs now, on this thread of the system; null: none.
   static ControlThread* Current();
 
  private:

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/temporary_directory.h"
-#include "actor_runtime/trainer/metrics_log.h"
+#include "actor_runtime/trainer/trainer.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow::cluster {
@@ -77,9 +77,9 @@ SmallRun MakeRun(const std::string& mesh, Sharding shard) {
 
 Training MakeTraining(const proto::Plan& plan) {
   Training training{plan, text, {}, kProcesses};
-  training.loop.steps = kSteps;
-  training.loop.optimizer = plan.train().optimizer();
-  training.loop.checkpoint_every = 1;
+  training.options.steps = kSteps;
+  training.options.optimizer = plan.train().optimizer();
+  training.options.checkpoint_every = 1;
   return training;
 }
 
@@ -89,17 +89,15 @@ void Check(const absl::Status& status) {
 
 Reference Undisturbed(const proto::Plan& plan) {
   const TemporaryDirectory folder;
-  const Training training = MakeTraining(plan);
-  TrainLoopOptions loop = training.loop;
-  loop.checkpoint_dir = folder.path() + "/ckpt";
-  const auto runtime = Runtime::Create(plan, {});
-  Check(runtime.status());
-  MetricsOptions options;
-  options.path = folder.path() + "/metrics";
-  MetricsLog log(options);
-  const Quiet quiet;
-  Check(TrainLoop(plan, **runtime, text, nullptr, &log, loop));
-  return {ReadLosses(options.path), ReadCheckpoints(loop.checkpoint_dir)};
+  TrainerOptions options = MakeTraining(plan).options;
+  options.checkpoint_dir = folder.path() + "/ckpt";
+  options.metrics = folder.path() + "/metrics";
+  options.runtime.threads = 1;
+  SoleProcess alone;
+  const auto trainer = Trainer::Create(plan, {.train = &text}, options, &alone, {});
+  Check(trainer.status());
+  Check((*trainer)->Run());
+  return {ReadLosses(options.metrics), ReadCheckpoints(options.checkpoint_dir)};
 }
 
 }  // namespace

@@ -67,7 +67,10 @@ DeviceBackend Stalling(bool deaf) {
 }
 
 // Trains until the first training fails, then again; returns what the first said.
-std::string FailureOfStalledRun(bool deaf, const WatchdogOptions& options) {
+std::string FailureOfStalledRun(bool deaf, WatchdogOptions options) {
+  options.notice = [](const std::string& sentence) {
+    std::fprintf(stderr, "%s\n", sentence.c_str());
+  };
   // The exchange that a member lacks runs on the device of the other one.
   emulated::Reset({.devices = 2, .nccl_waits_for_all = false});
   const DeviceBackend backend = Stalling(deaf);
@@ -125,7 +128,7 @@ TEST_CASE("a standstill is explained and ends the run; the next one is good") {
     return 7;
   });
   CHECK(ended.code == 7);
-  CHECK_THAT(ended.said, Contains("oneflow: nothing fires\n  rank 0, "));
+  CHECK_THAT(ended.said, Contains("nothing fires\n  rank 0, "));
   CHECK_THAT(ended.said, Contains("runs on the device") && Contains("has entered its exchange"));
   CHECK_THAT(ended.said, Contains("DEADLINE_EXCEEDED: nothing has fired on the GPUs for 0.5 "
                                   "seconds (--stall_seconds): who waits for whom was printed"));
@@ -137,8 +140,8 @@ TEST_CASE("where the devices do not come to rest the process ends") {
     return 7;
   });
   CHECK(ended.code == 1);
-  CHECK_THAT(ended.said, Contains("oneflow: nothing fires\n"));
-  CHECK_THAT(ended.said, Contains("oneflow: error: the GPUs do not come to rest"));
+  CHECK_THAT(ended.said, Contains("nothing fires\n"));
+  CHECK_THAT(ended.said, Contains("error: the GPUs do not come to rest"));
 }
 
 }  // namespace

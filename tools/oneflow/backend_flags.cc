@@ -20,7 +20,7 @@ absl::Status RefuseGpuFlags(const Arguments& args) {
 
 absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
                                                            const proto::Plan& plan,
-                                                           Processes* processes) {
+                                                           ProcessGroup& group) {
   if (plan.device_kind() != proto::CUDA) {
     RETURN_IF_ERROR(RefuseGpuFlags(args));
     return std::optional<GpuBackend>();
@@ -28,17 +28,16 @@ absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args
   cuda::BackendOptions options{.paths = cuda::FindLibraryPaths(FLAGS_cuda_libs),
                                .logical_devices = FLAGS_logical_devices};
   for (const auto& axis : plan.mesh().axis()) options.ranks *= axis.size();
-  options.own = {0, options.ranks};
-  if (processes != nullptr) {
-    Member& member = processes->member();
-    options.own = processes->ranks();
-    options.ranks_of_host = options.own.size() * member.processes_on_host();
-    options.ranks_before = options.own.size() * member.index_on_host();
-    options.ids = [&member](const std::string& key,
-                            const std::optional<std::string>& put) -> absl::StatusOr<std::string> {
+  RETURN_IF_ERROR(group.Divide(options.ranks));
+  options.own = group.ranks();
+  if (group.count() > 1) {
+    options.ranks_of_host = options.own.size() * group.processes_on_host();
+    options.ranks_before = options.own.size() * group.index_on_host();
+    options.ids = [&group](const std::string& key,
+                           const std::optional<std::string>& put) -> absl::StatusOr<std::string> {
       const std::string name = "id of NCCL's communicator " + key;
-      if (!put.has_value()) return member.Fetch(name);
-      member.Post(name, *put);
+      if (!put.has_value()) return group.Fetch(name);
+      group.Post(name, *put);
       return *put;
     };
   }

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/device_backend.h"
-#include "actor_runtime/trainer/processes/processes.h"
+#include "actor_runtime/trainer/processes/process_group.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/gpu_memory.h"
 #include "tools/oneflow/verb.h"
@@ -22,10 +22,10 @@ absl::Status RefuseGpuFlags(const Arguments& args);
 
 // Nothing for a plan of CPUs, with which flags of GPUs are refused. For one of GPUs those of this
 // machine: --cuda_libs, --logical_devices; UNAVAILABLE, in one sentence, where there are none, and
-// an input error where the plan does not fit in what is free of their memory. `processes`: that run
-// the plan together, without --logical_devices; null: this one alone. They outlive the backend.
+// an input error where the plan does not fit in what is free of their memory. The group, which runs
+// the plan, without --logical_devices where there are others, outlives the backend.
 absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
                                                            const proto::Plan& plan,
-                                                           Processes* processes = nullptr);
+                                                           ProcessGroup& group);
 
 }  // namespace oneflow

@@ -24,6 +24,7 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/model_plan.h"
+#include "tools/oneflow/progress_printer.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -216,7 +217,8 @@ absl::Status Export(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=models/tuned");
   const std::string out = WithoutSlash(FLAGS_out);
   ASSIGN_OR_RETURN(const int64_t shard_bytes, ParseBytes("--shard_bytes", FLAGS_shard_bytes));
-  ASSIGN_OR_RETURN(const std::string checkpoint, FindStepFolder("--checkpoint", FLAGS_checkpoint));
+  ASSIGN_OR_RETURN(const std::string checkpoint,
+                   FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
   ASSIGN_OR_RETURN(HuggingFaceConfig config, DescribeCheckpoint(*reader, checkpoint));
   ASSIGN_OR_RETURN(const FileType type, TypeFromFlags(reader->notes()));

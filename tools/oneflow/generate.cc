@@ -18,6 +18,7 @@
 #include "tools/oneflow/language_model.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/one_process.h"
+#include "tools/oneflow/progress_printer.h"
 #include "tools/oneflow/sampler.h"
 #include "tools/oneflow/text_stream.h"
 #include "tools/oneflow/verb.h"
@@ -82,7 +83,7 @@ absl::StatusOr<NamedTokenizer> TokenizerToUse(const Arguments& args,
   const std::string spec = contained ? TokenizerSpecIn(folder) : FLAGS_tokenizer;
   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
   const std::string where = contained ? spec : "--tokenizer=" + spec;
-  RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id));
+  RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id, PrintNotice));
   // The checkpoint may know of more ends than the tokenizer's files tell.
   if (files != nullptr) tokenizer.stops = files->stops;
   return NamedTokenizer{std::move(tokenizer), where};
@@ -176,7 +177,8 @@ absl::Status Generate(const Arguments& args) {
   if (FLAGS_tokens < 1)
     return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
   ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags());
-  ASSIGN_OR_RETURN(const std::string folder, FindStepFolder("--checkpoint", FLAGS_checkpoint));
+  ASSIGN_OR_RETURN(const std::string folder,
+                   FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
   ASSIGN_OR_RETURN(const NamedTokenizer named, TokenizerToUse(args, *reader, folder));
   const Tokenizer& tokenizer = named.tokenizer;
@@ -193,7 +195,8 @@ absl::Status Generate(const Arguments& args) {
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan));
+  SoleProcess alone;
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
   if (gpus) options.backend = &gpus->devices;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;

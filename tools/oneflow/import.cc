@@ -21,6 +21,7 @@
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
 #include "tools/oneflow/model_plan.h"
+#include "tools/oneflow/progress_printer.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -109,7 +110,7 @@ absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writ
 absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto::Graph& graph,
                                             const std::vector<MappedVariable>& variables,
                                             const CheckpointInfo& info) {
-  ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(dir));
+  ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(dir, PrintNotice));
   const proto::Plan plan = MakeModelPlan(graph);
   RETURN_IF_ERROR(BeginAttempt(dir, /*attempt=*/0));
   ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan, info, {}));

@@ -62,7 +62,7 @@ bool IsPrintedHere(const Cause& cause, int process, bool has_joined) {
 
 // Leaves the outcome with `report`. Returns what this process prints: no message where another one
 // prints it.
-absl::Status Conclude(absl::Status outcome, int process, const Processes* joined,
+absl::Status Conclude(absl::Status outcome, int process, const ProcessGroup* joined,
                       JobReport& report) {
   const Cause cause = FindCause(outcome);
   // An attempt that has refused this process may go on without it.
@@ -80,8 +80,7 @@ absl::Status Conclude(absl::Status outcome, int process, const Processes* joined
 }
 
 absl::Status Conclude(absl::Status outcome, Together& together, JobReport& report) {
-  const Processes* const processes = together.processes.get();
-  outcome = Conclude(outcome, processes == nullptr ? 0 : processes->index(), processes, report);
+  outcome = Conclude(outcome, together.group->index(), together.group.get(), report);
   // After a failure one of them may never end without a signal.
   if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
   return outcome;
@@ -182,12 +181,17 @@ namespace {
 absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* plan,
                               std::vector<JoinFact> facts, JobWatch* watch) {
   Together together;
+  const auto on_note = [watch](int process, const std::string& name, const std::string& value) {
+    watch->Note(process, name, value);
+  };
+  if (placement.processes == 1) {
+    together.group = std::make_unique<SoleProcess>(on_note);
+    return together;
+  }
   ProcessesOptions options;
   ASSIGN_OR_RETURN(options.member, MemberFromFlags(placement));
   ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(placement, &options.member));
-  options.on_note = [watch](int process, const std::string& name, const std::string& value) {
-    watch->Note(process, name, value);
-  };
+  options.on_note = on_note;
   if (plan != nullptr) {
     ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
     RETURN_IF_ERROR(CheckDivides(placement.processes, ranks));
@@ -221,7 +225,7 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
   RETURN_IF_ERROR(processes.status());
-  together.processes = *std::move(processes);
+  together.group = *std::move(processes);
   return together;
 }
 
@@ -236,8 +240,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
   return together;
 }
 
-absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
-                                                     const proto::Plan* plan) {
+absl::StatusOr<std::optional<proto::Plan>> SharePlan(ProcessGroup& group, const proto::Plan* plan) {
   constexpr char kKey[] = "plan", kNeeded[] = "needed";
   const auto post = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
     if (std::find(parts.begin(), parts.end(), kNeeded) == parts.end()) return std::string();
@@ -246,18 +249,15 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes,
       return InputError(FLAGS_plan, "is too large to be sent to processes that do not have it",
                         "copy it to all hosts");
     }
-    processes.member().Post(kKey, std::move(bytes));
+    group.Post(kKey, std::move(bytes));
     return std::string();
   };
-  RETURN_IF_ERROR(processes.Round("plan", plan == nullptr ? kNeeded : "", post).status());
+  RETURN_IF_ERROR(group.Round("plan", plan == nullptr ? kNeeded : "", post).status());
   std::optional<proto::Plan> received;
   if (plan == nullptr) {
-    ASSIGN_OR_RETURN(const std::string bytes, processes.member().Fetch(kKey));
+    ASSIGN_OR_RETURN(const std::string bytes, group.Fetch(kKey));
     ASSIGN_OR_RETURN(received, ReceivePlan(bytes, FLAGS_plan + ", from process 0"));
-    plan = &*received;
   }
-  ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
-  RETURN_IF_ERROR(processes.Divide(ranks));
   return received;
 }
 
@@ -277,16 +277,12 @@ absl::Status CannotJoin(const JobPlacement& placement, absl::Status status, JobR
 }
 
 absl::Status LeaveTogether(Together together, const absl::Status& status, JobReport& report) {
-  const Processes* const processes = together.processes.get();
-  absl::Status outcome = status;
-  if (processes != nullptr) {
-    // An interruption that all have agreed upon is a good end of theirs.
-    const bool good = status.ok() || (absl::IsCancelled(status) && processes->stopped());
-    const absl::Status left = good ? together.processes->Leave() : together.processes->Fail(status);
-    if (!left.ok()) outcome = left;
-  }
-  outcome = Conclude(outcome, together, report);
-  if (processes != nullptr && !outcome.ok() && !absl::IsCancelled(outcome)) {
+  ProcessGroup& group = *together.group;
+  // An interruption that all have agreed upon is a good end of theirs.
+  const bool good = status.ok() || (absl::IsCancelled(status) && group.stopped());
+  const absl::Status left = good ? group.Leave() : group.Fail(status);
+  const absl::Status outcome = Conclude(left.ok() ? status : left, together, report);
+  if (group.count() > 1 && !outcome.ok() && !absl::IsCancelled(outcome)) {
     EndAtOnce(together, outcome);
   }
   return outcome;
@@ -294,19 +290,19 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
 
 LastResort::LastResort(Together& together, JobReport& report)
     : watcher_([&together, &report](const std::stop_token& stop) {
-        const Member& member = together.processes->member();
+        const ProcessGroup& group = *together.group;
         std::mutex mutex;
         std::condition_variable_any ended;
         std::unique_lock lock(mutex);
         // Since it was seen to have ended: this thread may have had no processor for long.
         for (std::optional<Clock::time_point> since;;) {
           const auto now = Clock::now();
-          if (!since && !member.status().ok()) since = now;
+          if (!since && !group.status().ok()) since = now;
           if (since && now - *since >= kLastResort) break;
           ended.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
           if (stop.stop_requested()) return;
         }
-        EndAtOnce(together, Conclude(member.status(), together, report));
+        EndAtOnce(together, Conclude(group.status(), together, report));
       }) {}
 
 }  // namespace oneflow

@@ -20,10 +20,10 @@
 
 namespace oneflow {
 
-// This process among others; one alone has neither.
+// This process among others, or alone.
 struct Together {
   std::optional<Children> children;  // that this process has started; they go last
-  std::unique_ptr<Processes> processes;
+  std::unique_ptr<ProcessGroup> group;
 };
 
 // A variable of the environment; nothing where it is not set.
@@ -37,8 +37,8 @@ absl::StatusOr<JobPlacement> PlacementFromFlags(
 // True if --plan names a file that does not exist here, but may exist at process 0.
 bool PlanIsElsewhere(const JobPlacement& placement);
 
-// Joins the others; where nobody else has started them (--processes=N alone), starts them. `plan`:
-// null if it is elsewhere. Requires several processes. An error is reported as by CannotJoin.
+// Joins the others, if there are any; where nobody else has started them (--processes=N alone),
+// starts them. `plan`: null if it is elsewhere. An error is reported as by CannotJoin.
 // `watch`: takes what the processes note; it outlives them.
 absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,
@@ -46,7 +46,7 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
 
 // All processes call it once they have joined, with what JoinFromFlags got. Process 0's plan goes
 // to those that have none: returns it there, and nothing elsewhere.
-absl::StatusOr<std::optional<proto::Plan>> SharePlan(Processes& processes, const proto::Plan* plan);
+absl::StatusOr<std::optional<proto::Plan>> SharePlan(ProcessGroup& group, const proto::Plan* plan);
 
 // Ends what was begun together: with `status`, of this process, or a good end. Returns the outcome
 // of all, which `report` has now. If processes write to one terminal or file, it has no message in

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/trainer/expert_load.h"
 #include "actor_runtime/trainer/plan_facts.h"
 #include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/check_decay.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/progress_printer.h"
+#include "tools/oneflow/train_flags.h"
 #include "tools/oneflow/training_data.h"
 
 namespace oneflow {
@@ -31,7 +31,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   ASSIGN_OR_RETURN(ModelFacts model, FactsOfModel(given));
   std::string init_from;
   if (!FLAGS_init_from.empty()) {
-    ASSIGN_OR_RETURN(init_from, FindStepFolder("--init_from", FLAGS_init_from));
+    ASSIGN_OR_RETURN(init_from, FindStepFolder("--init_from", FLAGS_init_from, PrintNotice));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
     // Ids behind the vocabulary are padding: data must not have them.
     if (reader->notes().vocab > 0) model.vocab = std::min(model.vocab, reader->notes().vocab);
@@ -43,19 +43,15 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
                                      .documents = given.train().documents()}));
   if (!init_from.empty()) {
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
-    RETURN_IF_ERROR(CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer));
+    RETURN_IF_ERROR(
+        CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer, PrintNotice));
   }
-  PreparedTraining prepared{std::move(given), std::move(data), {}, {}};
+  PreparedTraining prepared{std::move(given), std::move(data), {}};
   const proto::Plan& plan = prepared.plan;
 
-  TrainLoopOptions& options = prepared.loop;
+  TrainerOptions& options = prepared.options;
   options.seed = FLAGS_seed;
   options.steps = FLAGS_steps;
-  options.tokens = prepared.data.train.size();
-  options.tokenizer = prepared.data.tokenizer;
-  options.tokenizer_files = prepared.data.tokenizer_files;
-  options.end_of_text = prepared.data.end_of_text;
-  options.mixture = prepared.data.train.parts();
   options.eval_every = FLAGS_eval_every;
   options.eval_batches = FLAGS_eval_batches;
   options.checkpoint_every = FLAGS_checkpoint_every;
@@ -68,14 +64,14 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
   RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
 
-  MetricsOptions& log = prepared.log;
-  log.path = FLAGS_metrics;
-  log.json = FLAGS_format == "json";
-  log.last_step = FLAGS_steps;
-  log.tokens_a_step =
-      static_cast<double>(plan.train().batch()) * static_cast<double>(model.sequence);
-  log.flops_a_step = FlopsOfStep(plan);
-  log.counts = CountsOfReport(plan);
+  ASSIGN_OR_RETURN(options.resume, ResumeFromFlags());
+  options.metrics = FLAGS_metrics;
+  options.trace = FLAGS_trace;
+  options.stall_seconds = FLAGS_stall_seconds;
+  options.runtime.threads = FLAGS_threads;
+  ASSIGN_OR_RETURN(options.runtime.isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(options.runtime.host_link, HostLinkFromFlags());
+  options.runtime.synchronous = FLAGS_synchronous;
   return prepared;
 }
 

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/trainer/metrics_log.h"
-#include "actor_runtime/trainer/train_loop.h"
+#include "actor_runtime/trainer/training.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/training_data.h"
 #include "tools/oneflow/verb.h"
@@ -13,8 +12,7 @@ namespace oneflow {
 struct PreparedTraining {
   proto::Plan plan;
   TrainingData data;
-  TrainLoopOptions loop;
-  MetricsOptions log;
+  TrainerOptions options;  // but for those of the process: attempt, backend
 };
 
 // Opens the data: --eval_data, or the last --eval_fraction of --data, is what is validated on.

@@ -34,12 +34,6 @@ absl::StatusOr<Promise> PromiseHere(const Runtime& runtime, const KernelSetups& 
 
 }  // namespace
 
-absl::Status CheckPredict() {
-  if (!FLAGS_predict || !FLAGS_trace.empty()) return absl::OkStatus();
-  return InputError("--predict", "is written into a trace, and there is none",
-                    "give --trace=FILE, too");
-}
-
 absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const Runtime& runtime,
                                                     const KernelSetups& setups, int processes,
                                                     double machine_flops) {
@@ -65,10 +59,10 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
   return std::nullopt;
 }
 
-void WatchFirstSteps(const proto::Plan& plan, RuntimeOptions* options) {
-  if (options->trace || options->backend != nullptr) return;
-  options->trace = true;
-  options->trace_events_per_stream =
+void WatchFirstSteps(const proto::Plan& plan, TrainerOptions* options) {
+  if (!options->trace.empty() || options->runtime.backend != nullptr) return;
+  options->runtime.trace = true;
+  options->runtime.trace_events_per_stream =
       std::min(kMostWatched, kStepsWatched * MostFiringsOfStream(plan));
 }
 

@@ -6,13 +6,11 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/trainer/promise.h"
+#include "actor_runtime/trainer/training.h"
 #include "tools/measure/plan_times.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
-
-// --predict goes with --trace.
-absl::Status CheckPredict();
 
 // On --cluster; without one on this machine, whose times of the plan's kernels (`setups`) are
 // measured, in some tenths of a second. Nothing for GPUs without --cluster: their times are not
@@ -24,7 +22,7 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
 
 // Has the runtime trace the first steps, so that the time of the run can be divided into its
 // causes. On CPUs only: it would slow down asynchronous devices.
-void WatchFirstSteps(const proto::Plan& plan, RuntimeOptions* options);
+void WatchFirstSteps(const proto::Plan& plan, TrainerOptions* options);
 
 // The measurements of process 0. Between runs.
 Took TookOfRun(const Runtime& runtime, const StepTimes& times);

@@ -95,7 +95,8 @@ std::string FlagValue(const Arguments& args, std::string_view flag) {
 
 absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
                                                  std::span<const std::string_view> flags,
-                                                 const std::string& fingerprint, Isa isa) {
+                                                 const std::string& fingerprint) {
+  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
   ASSIGN_OR_RETURN(const std::string program, ReadFile("/proc/self/exe"));
   std::vector<JoinFact> facts = {
       {"build", Hex(XXH3_64bits(program.data(), program.size()))},

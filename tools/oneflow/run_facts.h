@@ -1,7 +1,7 @@
 // The facts that must be the same in all processes of a run: the program, its instruction set,
 // flags, data and the plan.
 //
-//   ASSIGN_OR_RETURN(facts, FactsOfRun(args, FlagsOfVerb(verbs::kTrain), fingerprint, isa));
+//   ASSIGN_OR_RETURN(facts, FactsOfRun(args, FlagsOfVerb(verbs::kTrain), fingerprint));
 #pragma once
 
 #include <span>
@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
-#include "actor_runtime/kernel/simd/isa.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -22,6 +21,6 @@ namespace oneflow {
 // is compared by content, not by path. An input error: data that cannot be read.
 absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
                                                  std::span<const std::string_view> flags,
-                                                 const std::string& fingerprint, Isa isa);
+                                                 const std::string& fingerprint);
 
 }  // namespace oneflow

@@ -15,6 +15,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/flags.h"
 #include "tools/oneflow/load.h"
+#include "tools/oneflow/progress_printer.h"
 
 namespace oneflow {
 namespace {
@@ -100,6 +101,9 @@ absl::Status CheckHostLink(const proto::Plan& plan) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// The outcome goes there at the end, and a run must not find out then.
 absl::Status CheckJobDir() {
   std::error_code error;
   if (FLAGS_job_dir.empty()) return absl::OkStatus();
@@ -109,6 +113,34 @@ absl::Status CheckJobDir() {
   }
   return InputError("--job_dir=" + FLAGS_job_dir, "is no folder that can be written to",
                     "make it, on a file system that all processes see");
+}
+
+}  // namespace
+
+absl::Status CheckTrainFlags(const Arguments& args, int processes) {
+  RETURN_IF_ERROR(CheckTrainNumbers(args, !FLAGS_checkpoint_dir.empty()));
+  if (FLAGS_predict && FLAGS_trace.empty()) {
+    return InputError("--predict", "is written into a trace, and there is none",
+                      "give --trace=FILE, too");
+  }
+  ASSIGN_OR_RETURN(const Resume resume, ResumeFromFlags());
+  if (resume == Resume::kAlways && !FLAGS_init_from.empty()) {
+    return InputError("--init_from",
+                      "cannot be given together with --resume: weights come from one",
+                      "leave one of the two out, or write --resume=auto");
+  }
+  RETURN_IF_ERROR(CheckJobDir());
+  RETURN_IF_ERROR(FormatFromFlags({"text", "json"}).status());
+  RETURN_IF_ERROR(ThreadsFromFlags().status());
+  if (processes > 1 && FLAGS_logical_devices) {
+    return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",
+                      "leave it out, or start one process");
+  }
+  for (const char* flag : {"interface", "trust_network"}) {
+    if (processes > 1 || !args.Given(flag)) continue;
+    PrintNotice(absl::StrCat("warning: --", flag, " acts on nothing: one process has no others"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Resume> ResumeFromFlags() {

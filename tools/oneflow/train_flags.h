@@ -22,9 +22,9 @@ absl::StatusOr<HostLinkSpeed> HostLinkFromFlags();
 // nothing.
 absl::Status CheckHostLink(const proto::Plan& plan);
 
-// Refuses a --job_dir that is no folder that can be written to: the outcome goes there at the end,
-// and a run must not find out then.
-absl::Status CheckJobDir();
+// Refuses flags of `oneflow train` that do not go together, or not with the number of processes;
+// warns where one acts on nothing. Opens no file.
+absl::Status CheckTrainFlags(const Arguments& args, int processes);
 
 // --resume, which needs --checkpoint_dir.
 absl::StatusOr<Resume> ResumeFromFlags();

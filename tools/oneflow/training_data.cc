@@ -241,6 +241,17 @@ absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const Model
                       has_files ? std::move(files) : nullptr, end_of_text};
 }
 
+TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
+                          const TokenSource* validation) {
+  return {.train = train,
+          .validation = validation,
+          .tokens = data.train.size(),
+          .tokenizer = data.tokenizer,
+          .tokenizer_files = data.tokenizer_files,
+          .mixture = data.train.parts(),
+          .end_of_text = data.end_of_text};
+}
+
 std::string MixtureText(const TokenMixture& data) {
   std::string text = "data:";
   const char* separator = " ";

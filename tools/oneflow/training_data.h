@@ -9,6 +9,7 @@
 #include "actor_runtime/data/token_mixture.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "actor_runtime/trainer/plan_facts.h"
+#include "actor_runtime/trainer/training.h"
 #include "tools/oneflow/verb.h"
 
 namespace oneflow {
@@ -34,6 +35,10 @@ struct TrainingData {
 // tokens.
 absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
                                               const DataOptions& options);
+
+// The same for the trainer. The sources outlive it; `validation` may be null.
+TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
+                          const TokenSource* validation);
 
 // The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
 // empty otherwise.

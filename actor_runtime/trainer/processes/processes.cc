@@ -1,12 +1,15 @@
 #include "actor_runtime/trainer/processes/processes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "actor_runtime/network/devices.h"
 #include "actor_runtime/trainer/processes/launch.h"
 #include "oneflow_core/base/status.h"
@@ -124,22 +127,9 @@ absl::StatusOr<CoreShare> Processes::ShareCoresOfHost() {
   return share;
 }
 
-absl::Status CheckDivides(int processes, int ranks) {
-  if (ranks % processes == 0) return absl::OkStatus();
-  return InputError(absl::StrCat("--processes=", processes),
-                    absl::StrCat("the plan's ", ranks,
-                                 " devices cannot be divided evenly among so many processes"),
-                    "use a number that divides them");
-}
-
-absl::Status Processes::Divide(int ranks) {
-  RETURN_IF_ERROR(CheckDivides(count_, ranks));
-  each_ = ranks / count_;
-  return absl::OkStatus();
-}
-
-void Processes::Configure(RuntimeOptions* options, int threads) {
+void Processes::Configure(RuntimeOptions* options) {
   options->ranks = ranks();
+  const int threads = options->threads;
   // Those that share cores divide them in the mind.
   options->threads = threads > 0
                          ? std::max(1, threads / count_)
@@ -177,8 +167,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
   return network_->MakeCommunicator(group);
 }
 
-void Processes::Attach(Runtime* runtime) { runs_.Attach(runtime); }
-
 void Processes::End(const absl::Status& why) {
   runs_.End(why);
   // Nobody's memory is touched any more, though peers may hang.
@@ -198,6 +186,25 @@ absl::StatusOr<std::string> Processes::Round(const std::string& name, std::strin
     if (!answer.ok()) member_->Fail(answer.status());
     return answer;
   });
+}
+
+std::string Processes::MemoryOfLinks() const {
+  const TransportMemory memory = network_->memory();
+  return absl::StrFormat(
+      "transport: %.1f MB of memory in process %d, and %.1f MB that it shares with others",
+      static_cast<double>(memory.private_bytes) * 1e-6, self_,
+      static_cast<double>(memory.shared_bytes) * 1e-6);
+}
+
+// By the shortest round trip; the first one may not be complete yet.
+ProcessGroup::ClockOffset Processes::AwaitClockOffset() const {
+  for (;;) {
+    const Member::ClockOffset offset = member_->clock_offset();
+    if (offset.error_seconds >= 0 || !member_->status().ok()) {
+      return {offset.seconds, offset.error_seconds};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 absl::Status Processes::Fail(const absl::Status& status) {

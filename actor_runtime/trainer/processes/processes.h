@@ -3,7 +3,7 @@
 //
 //   ASSIGN_OR_RETURN(auto processes, Processes::Join(options));
 //   RETURN_IF_ERROR(processes->Divide(ranks_of_the_plan));
-//   processes->Configure(&runtime_options, 0);
+//   processes->Configure(&runtime_options);
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, runtime_options));
 //   processes->Attach(runtime.get());
 //   RETURN_IF_ERROR(processes->Run("train", context, steps));      the same runs in all processes
@@ -20,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -46,52 +47,45 @@ struct ProcessesOptions {
   std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
 
-// Refuses a number of processes that does not divide the ranks of a plan.
-absl::Status CheckDivides(int processes, int ranks);
-
 class Processes final : public ProcessGroup {
  public:
   static absl::StatusOr<std::unique_ptr<Processes>> Join(ProcessesOptions options);
   ~Processes() override;
 
-  // Each owns as many of a plan's ranks, consecutive ones. To be called once, before all of the
-  // below that is about ranks or runs.
-  absl::Status Divide(int ranks);
+  int count() const override { return count_; }
+  int index() const override { return self_; }
+  std::string MemoryOfLinks() const override;
 
-  bool IsFirst() const override { return self_ == 0; }
-  int count() const { return count_; }
-  int index() const { return self_; }
-  RankRange ranks() const { return {self_ * each_, (self_ + 1) * each_}; }  // ours
-  const Member& member() const { return *member_; }
-  Member& member() { return *member_; }
-  NetworkTotals totals() const { return network_->totals(); }
-  TransportMemory transport_memory() const { return network_->memory(); }
-
-  // Sets ranks, communicators, kernel threads and spinning of the runtime of our ranks. `threads`:
-  // kernel threads of all processes together; 0: as many as this one has cores.
-  void Configure(RuntimeOptions* options, int threads);
+  // Spinning, too.
+  void Configure(RuntimeOptions* options) override;
   // From now on it ends when the attempt does; null: no more.
-  void Attach(Runtime* runtime);
+  void Attach(Runtime* runtime) override { runs_.Attach(runtime); }
 
   absl::Status Run(std::string_view program, RunContext context, int64_t steps,
                    int64_t reports) override;
-  // Steps of training that are done, at least.
-  int64_t steps_done() const { return runs_.steps_done(); }
-  // A signal came: all processes end after the same step. Any thread.
-  void AskStop() { member_->AskStop(); }
+  int64_t steps_done() const override { return runs_.steps_done(); }
+  void AskStop() override { member_->AskStop(); }
   bool stopped() const override { return runs_.stopped(); }
 
   absl::StatusOr<std::string> Round(const std::string& name, std::string part,
                                     const Merge& merge) override;
 
-  // This process cannot go on: nobody does. Returns why the attempt ended, which may be another
-  // process's failure that ours came of.
-  absl::Status Fail(const absl::Status& status);
-  // True while shared files may be written to: false once the others go on without this process, or
-  // have ended. Waits where that is not known.
-  bool AwaitMayWrite() { return member_->AwaitMayWrite(); }
-  // A good end; returns when all have come to it.
-  absl::Status Leave();
+  // A note of more than 1 MiB is not sent: nothing depends on notes.
+  void Note(const std::string& name, const std::string& value) override {
+    member_->Note(name, value);
+  }
+  void Post(const std::string& key, std::string value) override {
+    member_->Post(key, std::move(value));
+  }
+  absl::StatusOr<std::string> Fetch(const std::string& key) override { return member_->Fetch(key); }
+  bool MayWrite() const override { return member_->MayWrite(); }
+  bool AwaitMayWrite() override { return member_->AwaitMayWrite(); }
+  ClockOffset AwaitClockOffset() const override;
+  int processes_on_host() const override { return member_->processes_on_host(); }
+  int index_on_host() const override { return member_->index_on_host(); }
+  absl::Status status() const override { return member_->status(); }
+  absl::Status Fail(const absl::Status& status) override;
+  absl::Status Leave() override;
 
  private:
   explicit Processes(ProcessesOptions options);
@@ -102,7 +96,6 @@ class Processes final : public ProcessGroup {
 
   const ProcessesOptions options_;
   const int self_, count_;
-  int each_ = 0;                 // ranks of a process
   std::vector<bool> connected_;  // by process
   bool far_ = false;             // a communicator of ours reaches another process
   bool started_ = false;         // the network's thread

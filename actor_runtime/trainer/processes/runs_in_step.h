@@ -31,18 +31,19 @@ namespace oneflow {
 class RunsInStep {
  public:
   // The calls by which this process sends to the others. None of them waits, but for the last two.
+  // As they are by default: there are no others.
   struct Link {
     // It begins run number `run`.
     std::function<void(uint64_t run, std::string_view program, int64_t first_step, int64_t steps)>
-        begins;
-    // To process 0's Deliver.
+        begins = [](uint64_t, std::string_view, int64_t, int64_t) {};
+    // To process 0's Deliver; process 0 itself does not call it.
     std::function<void(uint64_t run, int64_t step, std::span<const double> values)> report;
     // It cannot go on.
-    std::function<void(const absl::Status& why)> fails;
+    std::function<void(const absl::Status& why)> fails = [](const absl::Status&) {};
     // After `fails`: returns why the attempt ended, as far as it is known.
-    std::function<absl::Status()> await_end;
+    std::function<absl::Status()> await_end = [] { return absl::OkStatus(); };
     // After a run that has failed: when it returns, the network touches no memory of the runtime.
-    std::function<void(const absl::Status& why)> let_go;
+    std::function<void(const absl::Status& why)> let_go = [](const absl::Status&) {};
   };
   RunsInStep(bool is_first, Link link, const WaitUntil& wait = WaitOnThread);
 

@@ -1,4 +1,4 @@
-#include "actor_runtime/trainer/interrupt.h"
+#include "tools/oneflow/interrupt.h"
 
 #include <atomic>
 #include <chrono>
@@ -22,7 +22,7 @@ constexpr int64_t kTwice = 100;
 
 // The number of the first signal; 0: none.
 std::atomic<int64_t> first_at{0};
-std::atomic<bool> was_signalled{false};
+std::atomic<bool> report_requested{false};
 // A handler may touch them.
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
@@ -36,7 +36,6 @@ void Handle(int signal) {
   int64_t first = 0;
   const int64_t now = Milliseconds();
   const bool is_first = first_at.compare_exchange_strong(first, now);
-  was_signalled = true;  // last: who sees it sees when it was
   if (is_first || now - first < kTwice) return;
   std::signal(signal, SIG_DFL);
   raise(signal);  // taken when this returns
@@ -58,7 +57,6 @@ void Watch(const std::stop_token& stop, const std::function<void()>& end) {
 
 Interrupt::Interrupt(std::function<void()> end) {
   first_at = 0;
-  was_signalled = false;
   struct sigaction action = {};
   action.sa_handler = Handle;
   action.sa_flags = SA_RESTART;
@@ -71,8 +69,6 @@ Interrupt::Interrupt(std::function<void()> end) {
       std::jthread([end = std::move(end)](const std::stop_token& stop) { Watch(stop, end); });
 }
 
-const std::atomic<bool>& Interrupt::signalled() const { return was_signalled; }
-
 Interrupt::~Interrupt() {
   for (const int signal : kSignals) {
     struct sigaction before = {};
@@ -80,5 +76,14 @@ Interrupt::~Interrupt() {
     if (before.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
   }
 }
+
+void ListenToSigusr1() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { report_requested.store(true); };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
+bool TakeReportRequest() { return report_requested.exchange(false); }
 
 }  // namespace oneflow

@@ -1,15 +1,13 @@
 // Interrupt: ends a run in order on Ctrl-C (SIGINT), SIGTERM or SIGHUP. A second one, of any kind
 // and not at once after the first, kills.
 //
-//   const Interrupt interrupt([&] { std::fputs("interrupted\n", stderr); });
-//   options.stop = &interrupt.signalled();
-//   absl::Status status = TrainLoop(...);
+//   const Interrupt interrupt([&] { trainer->AskStop(); });
+//   absl::Status status = trainer->Run();
 //   if (absl::IsCancelled(status)) ...
 //
 // One at a time in a process. A signal that was ignored before (nohup, a background job) stays so.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -24,11 +22,13 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // True from the first signal on: the handler itself sets it.
-  const std::atomic<bool>& signalled() const;
-
  private:
   std::jthread watcher_;
 };
+
+// From now on SIGUSR1 ends nothing: it asks for a report of the workers. True once after each time
+// that it has come.
+void ListenToSigusr1();
+bool TakeReportRequest();
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-#include "actor_runtime/trainer/interrupt.h"
+#include "tools/oneflow/interrupt.h"
 
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -6,15 +6,13 @@
 namespace oneflow {
 namespace {
 
-TEST_CASE("a signal is seen at once, and reported at least once, however soon the run is over") {
+TEST_CASE("a signal is reported at least once, however soon the run is over") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::signal(signal, SIG_DFL);
     int reports = 0;
     {
       const Interrupt interrupt([&] { ++reports; });
-      CHECK_FALSE(interrupt.signalled());
       raise(signal);
-      CHECK(interrupt.signalled());
     }
     CHECK(reports >= 1);
   }
@@ -26,7 +24,6 @@ TEST_CASE("without a signal nothing is reported; one that was ignored before sta
   {
     const Interrupt interrupt([&] { ++reports; });
     raise(SIGHUP);
-    CHECK_FALSE(interrupt.signalled());
   }
   CHECK(reports == 0);
   CHECK(std::signal(SIGHUP, SIG_DFL) == SIG_IGN);
