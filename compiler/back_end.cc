@@ -61,7 +61,7 @@ absl::Status Lower(BackEndState* s) {
   return absl::OkStatus();
 }
 
-absl::Status Price(BackEndState* s) {
+absl::Status TimeActors(BackEndState* s) {
   if (!s->seconds.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->lowered.facts,
                                             s->draft.lower.cluster));
@@ -83,7 +83,7 @@ constexpr BackEndStep kSteps[] = {
        DelayUpdateReceives(&s->lowered);
        return absl::OkStatus();
      }},
-    {"price", nullptr, Price},
+    {"times", nullptr, TimeActors},
     {"choose_offload",
      [](const BackEndState& s) {
        return s.draft.train && s.draft.lower.offload.activations.has_value();
@@ -97,7 +97,7 @@ constexpr BackEndStep kSteps[] = {
      [](BackEndState* s) {
        MoveToHost(s->plan.persistent(), &s->lowered);
        s->seconds.clear();
-       return Price(s);
+       return TimeActors(s);
      }},
     {"hide_exchanges", [](const BackEndState& s) { return s.draft.lower.overlap; },
      [](BackEndState* s) {

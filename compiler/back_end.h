@@ -23,7 +23,7 @@ struct BackEndState {
   const Schedule& schedule;
   int stages = 1;
   int64_t micro_batches = 1;         // as many as show the steady state; perhaps not all
-  std::vector<double> seconds = {};  // of a firing, by actor; of step "price", unless given
+  std::vector<double> seconds = {};  // of a firing, by actor; of step "times", unless given
   Lowered lowered = {};
 };
 
