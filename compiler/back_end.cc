@@ -25,6 +25,7 @@
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_rates.h"
 
 namespace oneflow {
 namespace {
@@ -61,7 +62,7 @@ absl::Status Lower(BackEndState* s) {
   return absl::OkStatus();
 }
 
-absl::Status Price(BackEndState* s) {
+absl::Status TimeActors(BackEndState* s) {
   if (!s->seconds.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->lowered.facts,
                                             s->draft.lower.cluster));
@@ -71,7 +72,15 @@ absl::Status Price(BackEndState* s) {
 // Uses that may wait for the link to the host, beside the present one.
 int CopiesAhead(const BackEndState& s) { return std::max(1, s.draft.lower.prefetch); }
 
+// Ids, rates and initial fills. Liveness and bytes are proved of all programs together
+// (VerifyPlan).
+absl::Status VerifyNet(const BackEndState& s) {
+  ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(s.plan, s.lowered.program));
+  return VerifyRates(net);
+}
+
 constexpr BackEndStep kSteps[] = {
+    // Actors and registers, with the copies between devices and hosts, and the time of each firing.
     {"lower", nullptr, Lower},
     {"host_copies", [](const BackEndState& s) { return s.plan.device_kind() != proto::CPU; },
      [](BackEndState* s) {
@@ -83,7 +92,7 @@ constexpr BackEndStep kSteps[] = {
        DelayUpdateReceives(&s->lowered);
        return absl::OkStatus();
      }},
-    {"price", nullptr, Price},
+    {"times", nullptr, TimeActors},
     {"choose_offload",
      [](const BackEndState& s) {
        return s.draft.train && s.draft.lower.offload.activations.has_value();
@@ -97,8 +106,11 @@ constexpr BackEndStep kSteps[] = {
      [](BackEndState* s) {
        MoveToHost(s->plan.persistent(), &s->lowered);
        s->seconds.clear();
-       return Price(s);
-     }},
+       return TimeActors(s);
+     },
+     VerifyNet},
+    // The order of actors inside segments, and the control registers that bound streams ahead of
+    // it.
     {"hide_exchanges", [](const BackEndState& s) { return s.draft.lower.overlap; },
      [](BackEndState* s) {
        HideExchanges(s->seconds, &s->lowered);
@@ -123,7 +135,9 @@ constexpr BackEndStep kSteps[] = {
        s->seconds.resize(s->lowered.program.actor_size(),
                          s->draft.lower.cluster.device().firing_seconds());
        return absl::OkStatus();
-     }},
+     },
+     VerifyNet},
+    // Streams with their orders, and the slots of registers under these.
     {"schedule", nullptr,
      [](BackEndState* s) {
        AddStreams(&s->lowered, s->stages, s->schedule);
@@ -132,7 +146,7 @@ constexpr BackEndStep kSteps[] = {
     {"slots", nullptr, [](BackEndState* s) { return FindSlots(s->plan, &s->lowered); }},
     // Tokens have their slots, and no other register needs more for them.
     {"tell_receives", nullptr,
-     [](BackEndState* s) { return TellReceives(s->plan, s->seconds, &s->lowered); }},
+     [](BackEndState* s) { return TellReceives(s->plan, s->seconds, &s->lowered); }, VerifyNet},
 };
 
 // In programs that only move variables the copies are all that a device does. Two variables are
@@ -206,6 +220,7 @@ std::span<const BackEndStep> BackEndSteps() { return kSteps; }
 absl::Status RunBackEnd(BackEndState* state, std::string_view last) {
   for (const BackEndStep& step : BackEndSteps()) {
     if (step.wanted == nullptr || step.wanted(*state)) RETURN_IF_ERROR(step.run(state));
+    if (step.verify != nullptr) RETURN_IF_ERROR(step.verify(*state));
     if (step.name == last) break;
   }
   return absl::OkStatus();

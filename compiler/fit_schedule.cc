@@ -89,7 +89,7 @@ absl::StatusOr<std::optional<StageTimes>> FindStageTimes(const std::vector<Progr
                    .overlap = plan.train().no_global_norm()};
   const int64_t few = std::min<int64_t>(2, times.micro_batches);
   BackEndState state{plan, drafts.front(), ids, schedule, stages, few};
-  RETURN_IF_ERROR(RunBackEnd(&state, "price"));
+  RETURN_IF_ERROR(RunBackEnd(&state, "times"));
   const std::vector<double>& each = state.seconds;
   for (const proto::Actor& actor : state.lowered.program.actor()) {
     if (std::isfinite(each[actor.id()])) continue;

@@ -9,6 +9,7 @@
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
@@ -110,86 +111,83 @@ absl::Status CheckCudaKernels(FrontEndState* s) {
   return absl::OkStatus();
 }
 
+// A failure is the compiler's mistake, not the user's: the passes before have checked the graph.
+absl::Status VerifyOps(const Graph& graph) {
+  const absl::Status status = CheckGraph(graph);
+  return status.ok() ? status : absl::InternalError(status.message());
+}
+
 constexpr FrontEndPass kPasses[] = {
-    {"prune", nullptr, PruneGraph, nullptr},
+    // The forward of a program: shapes are inferred, ops are primitive, and each stage has the
+    // variables that it uses.
+    {"prune", nullptr, PruneGraph},
     {"bind_batch", nullptr,
-     [](FrontEndState* s) { return BindBatch(&s->draft.graph, s->draft.lower.micro_batch_size); },
-     nullptr},
+     [](FrontEndState* s) { return BindBatch(&s->draft.graph, s->draft.lower.micro_batch_size); }},
     {"remove_capacity", [](const FrontEndState& s) { return !s.draft.train; },
      [](FrontEndState* s) {
        RemoveCapacity(&s->draft.graph, IsFed(*s));
        return absl::OkStatus();
-     },
-     nullptr},
-    {"infer_shapes", nullptr, [](FrontEndState* s) { return CheckAndInferShapes(&s->draft.graph); },
-     nullptr},
-    {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout,
-     nullptr},
+     }},
+    {"infer_shapes", nullptr,
+     [](FrontEndState* s) { return CheckAndInferShapes(&s->draft.graph); }},
+    {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout},
     {"give_positions", NeedsPositions,
      [](FrontEndState* s) {
        return GivePositions(&s->draft.graph, s->plan.train().documents(), &s->draft.notes);
-     },
-     nullptr},
+     }},
     {"join_positions", IsFed,
      [](FrontEndState* s) {
        JoinPositions(&s->draft.graph);
        return absl::OkStatus();
-     },
-     nullptr},
+     }},
     {"decompose", nullptr,
-     [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); },
-     nullptr},
+     [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); }},
     {"omit_logits",
      [](const FrontEndState& s) { return s.draft.loss && s.plan.train().loss_pieces() != 0; },
-     OmitLossLogits, nullptr},
+     OmitLossLogits},
     {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
      [](FrontEndState* s) {
        RETURN_IF_ERROR(CacheAttention(&s->draft.graph, s->draft.positions));
        return PruneGraph(s);
-     },
-     nullptr},
-    {"place_variables", nullptr, Place, nullptr},
-    {"count_choices", Trains, [](FrontEndState* s) { return CountChoices(&s->draft.graph); },
-     nullptr},
-    {"differentiate", Trains, AddGradients, nullptr},
+     }},
+    {"place_variables", nullptr, Place, VerifyOps},
+    // The step that trains: gradients, the update of the weights, and the precision of each op.
+    {"count_choices", Trains, [](FrontEndState* s) { return CountChoices(&s->draft.graph); }},
+    {"differentiate", Trains, AddGradients},
     {"add_optimizer", Trains,
      [](FrontEndState* s) {
        return AddOptimizer(&s->draft.graph, s->gradients, s->draft.optimizer);
-     },
-     nullptr},
-    {"divide_by_count", nullptr, [](FrontEndState* s) { return DivideByCount(&s->draft.graph); },
-     nullptr},
-    {"sum_choices", Trains, [](FrontEndState* s) { return SumChoices(&s->draft.graph); }, nullptr},
+     }},
+    {"divide_by_count", nullptr, [](FrontEndState* s) { return DivideByCount(&s->draft.graph); }},
+    {"sum_choices", Trains, [](FrontEndState* s) { return SumChoices(&s->draft.graph); }},
     {"mixed_precision",
      [](const FrontEndState& s) { return s.plan.train().precision() == proto::BF16; }, Narrow,
-     nullptr},
-    {"infer_sbp", nullptr, ChooseSbp, nullptr},
+     VerifyOps},
+    // Layouts: each tensor has an SBP on each axis, and boxing ops join those that differ.
+    {"infer_sbp", nullptr, ChooseSbp},
     {"piece_attention", [](const FrontEndState& s) { return s.draft.context_pieces > 1; },
      [](FrontEndState* s) {
        PieceAttention(&s->draft.graph, s->draft.context_pieces, &s->choice);
        return absl::OkStatus();
-     },
-     nullptr},
+     }},
     {"split_variables", nullptr,
      [](FrontEndState* s) {
        SplitVariables(&s->draft.graph, &s->choice);
        return absl::OkStatus();
-     },
-     nullptr},
+     }},
     {"recompute", Trains,
      [](FrontEndState* s) {
        Recompute(&s->draft.graph, &s->choice);
        return absl::OkStatus();
-     },
-     nullptr},
+     }},
     {"cast_uses", nullptr,
      [](FrontEndState* s) {
        CastUses(&s->draft.graph, &s->choice);
        return absl::OkStatus();
-     },
-     nullptr},
-    {"insert_boxing", nullptr, Box, nullptr},
-    {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps, nullptr},
+     }},
+    {"insert_boxing", nullptr, Box, VerifyGraph},
+    // The ops of devices: fused, on the device or its host, in the order in which they will fire.
+    {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps},
     {"rest_on_host",
      [](const FrontEndState& s) {
        const Offload& offload = s.draft.lower.offload;
@@ -198,17 +196,14 @@ constexpr FrontEndPass kPasses[] = {
      [](FrontEndState* s) {
        RestOnHost(s->draft.lower.micro_batches, &s->draft.graph);
        return absl::OkStatus();
-     },
-     nullptr},
+     }},
     {"check_cuda_kernels",
-     [](const FrontEndState& s) { return s.plan.device_kind() == proto::CUDA; }, CheckCudaKernels,
-     nullptr},
+     [](const FrontEndState& s) { return s.plan.device_kind() == proto::CUDA; }, CheckCudaKernels},
     {"order_update", [](const FrontEndState& s) { return s.draft.lower.overlap; },
      [](FrontEndState* s) {
        OrderUpdate(&s->draft.graph);
        return absl::OkStatus();
-     },
-     nullptr},
+     }},
     {"add_host_outputs", nullptr,
      [](FrontEndState* s) {
        AddHostOutputs(s->outputs, s->unboxed, &s->draft);
@@ -226,10 +221,8 @@ absl::Status RunFrontEnd(const Graph& logical, const proto::Plan& plan, ProgramD
   draft->graph = logical;
   FrontEndState state{plan, *draft};
   for (const FrontEndPass& pass : FrontEndPasses()) {
-    if (pass.wanted == nullptr || pass.wanted(state)) {
-      RETURN_IF_ERROR(pass.run(&state));
-      if (pass.verify != nullptr) RETURN_IF_ERROR(pass.verify(draft->graph));
-    }
+    if (pass.wanted == nullptr || pass.wanted(state)) RETURN_IF_ERROR(pass.run(&state));
+    if (pass.verify != nullptr) RETURN_IF_ERROR(pass.verify(draft->graph));
     if (pass.name == last) break;
   }
   return absl::OkStatus();

@@ -23,7 +23,7 @@ struct FrontEndState {
   const proto::Plan& plan;  // its header; variables of earlier programs keep their layouts
   ProgramDraft& draft;      // draft.graph is what passes change
 
-  // What a pass leaves for later ones.
+  // Results of a pass that later ones read.
   Gradients gradients;                 // of differentiate
   std::vector<std::string> outputs;    // names of the graph's outputs, of place_variables
   SbpChoice choice;                    // of infer_sbp
@@ -32,17 +32,18 @@ struct FrontEndState {
 
 struct FrontEndPass {
   std::string_view name;
-  // Whether it has something to do for a program; null: for each.
+  // True if it has something to do for a program; null: for each.
   bool (*wanted)(const FrontEndState& state);
   absl::Status (*run)(FrontEndState* state);
-  // Closes the phase: proves what it and those before it have made. Null: a later pass does.
-  absl::Status (*verify)(const Graph& graph);
+  // Checks the graph at the end of a phase, of which this is the last pass, also for programs that
+  // do not want the pass. Null: a later pass ends the phase.
+  absl::Status (*verify)(const Graph& graph) = nullptr;
 };
 
 // In the order in which compile runs them (passes/passes.h says what each does).
 std::span<const FrontEndPass> FrontEndPasses();
 
-// Runs them on `logical`, whose stages are folded, up to `last`; all, if that is empty.
+// Runs the passes on `logical`, whose stages are folded, up to `last`; all, if that is empty.
 absl::Status RunFrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft,
                          std::string_view last = "");
 

@@ -1,5 +1,5 @@
 // Gathers of weights that run ahead of compute: which credits hold how many of them back, at what
-// price, and which orders deadlock. docs/prefetch.md has the tables.
+// cost, and which orders deadlock. docs/prefetch.md has the tables.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // Full gradients that wait for their reduction: how many a stage holds where parts are added up at
-// once, or later, and at what price. docs/prefetch.md has the table.
+// once, or later, and at what cost. docs/prefetch.md has the table.
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <random>

@@ -77,6 +77,7 @@ void Coordinator::Close(uint64_t connection, JobTime now, Emit emit) {
   const int process = found->second.process;
   connections_.erase(found);
   if (process < 0) return;
+  // Also at the end: process 0 hears it once no other process is connected.
   processes_[process].connection.reset();
   if (connection != kLocalConnection) --others_there_;
   if (ending_) return TellLocal(emit);
@@ -97,6 +98,7 @@ void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& messa
     return Refuse(connection, absl::PermissionDeniedError("refused"), false, emit);
   }
   if (ending_) return;
+  // Any message shows that the process is alive, so a long value does not look like silence.
   processes_[p].heard = clock_.time();
   using Message = proto::JobFromMember;
   switch (message.kind_case()) {
@@ -105,7 +107,7 @@ void Coordinator::Receive(uint64_t connection, const proto::JobFromMember& messa
     case Message::kAskStop:
       if (stop_ != Stop::kNone) return;
       stop_ = Stop::kAsked;
-      if (AllJoined()) FreezeAll(emit);
+      if (AllJoined()) FreezeAll(emit);  // else with the welcome: nobody expects it before
       return;
     case Message::kFrozen: return Frozen(p, message.frozen(), emit);
     case Message::kReport:
@@ -132,6 +134,7 @@ void Coordinator::Beats(int process, const proto::JobBeat& beat, Emit emit) {
     return Malformed(process, "answers a beat that was not sent", emit);
   }
   Process& from = processes_[process];
+  // A newer beat may overtake an older one that is still in the queue (QueuePosition).
   from.echoed = std::max(from.echoed, static_cast<JobTime>(beat.echo()));
   proto::JobToMember answer;
   answer.mutable_beat()->set_sent(now_);
@@ -139,6 +142,9 @@ void Coordinator::Beats(int process, const proto::JobBeat& beat, Emit emit) {
   Send(process, std::move(answer), emit);
 }
 
+// Runs are compared by their order in each process, not by their numbers, which may be what
+// differs. A run is forgotten when all have begun it, so memory is bounded by the distance of the
+// processes.
 void Coordinator::Begin(int process, const proto::JobBegin& begin, Emit emit) {
   Process& from = processes_[process];
   const uint64_t index = from.runs++ - first_run_;
@@ -177,6 +183,7 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
   if (stop_ != Stop::kFreezing || from.frozen || position.steps() < 0) {
     return Malformed(process, "says how far it is, unasked", emit);
   }
+  // The end is the greatest position: steps that a process has begun need all processes to end.
   from.frozen = true;
   ++frozen_;
   end_ = std::max(end_, StepPosition{position.run(), position.steps()});
@@ -192,6 +199,8 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
   SendToAll(message, emit);
 }
 
+// Values stay here and go to those who ask, before or after the post: with P processes that post
+// and fetch from few others, nothing is sent to all.
 void Coordinator::Post(int process, const proto::JobPost& post, Emit emit) {
   Posted& posted = posts_[post.key()];
   if (posted.complete || (posted.by >= 0 && posted.by != process)) {
@@ -229,6 +238,7 @@ void Coordinator::SendValue(int process, const std::string& key, const std::stri
 }
 
 void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
+  // A process begins the next round only with the answer of this one.
   Process& from = processes_[process];
   if (part.number() != rounds_ || from.parts != rounds_) {
     return Malformed(process, "sends a part of a round that is not in progress", emit);
@@ -258,6 +268,7 @@ void Coordinator::Part(int process, const proto::JobPart& part, Emit emit) {
 void Coordinator::AnswerRound(uint64_t number, const absl::StatusOr<std::string>& answer,
                               JobTime now, Emit emit) {
   Listen(now);
+  // The attempt may have ended while process 0 made the answer.
   if (ending_ || number != rounds_ || parts_here_ < processes()) return;
   proto::JobToMember message;
   message.mutable_answer()->set_number(rounds_);
@@ -277,6 +288,7 @@ void Coordinator::AnswerRound(uint64_t number, const absl::StatusOr<std::string>
 
 void Coordinator::Leaves(int process, Emit emit) {
   if (processes_[process].left) return Malformed(process, "leaves twice", emit);
+  // Connections stay until all have left, because a closed one before that is a loss.
   processes_[process].left = true;
   if (++left_ < processes()) return;
   proto::JobToMember message;
@@ -284,6 +296,8 @@ void Coordinator::Leaves(int process, Emit emit) {
   Finish(std::move(message), emit);
 }
 
+// A process's own failure is the cause. A consequence waits for it, and the first of a process
+// counts.
 void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
   if (!FindCause(why).is_consequence) return End(MakeFailure(FullName(process), why), emit);
   absl::Status& noticed = processes_[process].noticed;
@@ -296,7 +310,8 @@ void Coordinator::Fails(int process, const absl::Status& why, Emit emit) {
   CheckConsequences(emit);
 }
 
-// A process that is silent is lost in a while.
+// Waits until each process that has noticed nothing has answered a later beat: its own failure
+// would have come before that. A process that is silent is lost in a while.
 void Coordinator::CheckConsequences(Emit emit) {
   if (ending_ || first_noticed_ < 0) return;
   for (const Process& process : processes_) {
@@ -326,6 +341,9 @@ absl::Status Coordinator::ExplainConsequences() const {
                      absl::StrCat(", as ", Name(by), " reports: ", noticed.message()));
 }
 
+// A gap since the last tick is recorded first, and ticked_ is set last, because EndByLoss asks for
+// both. Silence is checked before consequences: a silent process is the cause of what others notice
+// of it.
 void Coordinator::Tick(JobTime now, Emit emit) {
   Listen(now);
   if (now_ - ticked_ >= LongGap()) {
@@ -341,7 +359,7 @@ void Coordinator::Tick(JobTime now, Emit emit) {
     found->second.closing = true;
     emit({.kind = CoordinatorAction::kClose, .connection = found->first});
   }
-  if (ending_) return TellLocal(emit);
+  if (ending_) return TellLocal(emit);  // kGrace may be over
   CheckSilence(emit);
   CheckConsequences(emit);
   if (!ending_ && !AllJoined() && now_ >= begun_ + options_.join) {
@@ -412,6 +430,8 @@ void Coordinator::End(const absl::Status& why, Emit emit) {
   Finish(std::move(message), emit);
 }
 
+// The others hear it first. Process 0 exits with the coordinator when it hears it, and a broken
+// connection would hide the cause from them.
 void Coordinator::Finish(proto::JobToMember last, Emit emit) {
   ending_ = true;
   lease_ = 0;

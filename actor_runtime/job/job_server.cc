@@ -24,6 +24,9 @@ JobTime BootTime() {
 }
 
 // The server's end of a stream. gRPC calls the methods On...; any thread may call the others.
+//
+// mutex_ is never held while JobServer::Do runs: an action of the coordinator may be a Send or a
+// Close of this very stream.
 class JobServer::Stream final
     : public grpc::ServerBidiReactor<proto::JobFromMember, proto::JobToMember> {
  public:
@@ -45,6 +48,7 @@ class JobServer::Stream final
   }
 
  private:
+  // Closes only once the queue is empty: the last message tells the process why it is closed.
   void WriteNext() {
     if (is_writing_ || finished_) return;
     if (!queue_.empty()) {
@@ -63,6 +67,8 @@ class JobServer::Stream final
     Finish(grpc::Status::OK);
   }
 
+  // A broken stream may bring both OnReadDone(false) and OnCancel; the coordinator knows nothing of
+  // the connection the second time. It is told first, while Finish may let OnDone come at once.
   void Break() {
     server_->Do([&](auto emit) { server_->coordinator_.Close(number_, BootTime(), emit); });
     std::lock_guard lock(mutex_);
@@ -73,6 +79,8 @@ class JobServer::Stream final
     if (!ok) return Break();
     server_->Do(
         [&](auto emit) { server_->coordinator_.Receive(number_, read_, BootTime(), emit); });
+    // Only now: messages of a process are taken in order, and gRPC holds back one that sends more
+    // than it is served.
     StartRead(&read_);
   }
 
@@ -82,18 +90,19 @@ class JobServer::Stream final
     if (ok) {
       WriteNext();
     } else {
-      FinishOnce();
+      FinishOnce();  // The read in progress fails, too, and tells the coordinator.
     }
   }
 
   void OnCancel() override { Break(); }
 
   void OnDone() override {
-    std::shared_ptr<Stream> last;
+    std::shared_ptr<Stream> last;  // This stream is destroyed after the lock has been released.
     std::lock_guard lock(server_->streams_mutex_);
     const auto found = server_->streams_.find(number_);
     last = std::move(found->second);
     server_->streams_.erase(found);
+    // Under the lock, because Stop may return, and the server be destroyed, once it is released.
     server_->no_streams_.notify_all();
   }
 
@@ -112,6 +121,7 @@ class JobServer::Service final : public proto::JobControl::CallbackService {
 
   grpc::ServerBidiReactor<proto::JobFromMember, proto::JobToMember>* Attend(
       grpc::CallbackServerContext*) override {
+    // The coordinator's actions find the stream from Open on, and Open comes before any message.
     std::shared_ptr<Stream> stream;
     uint64_t number;
     {
@@ -141,6 +151,7 @@ absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const std::string& a
                                                             Events events) {
   const int processes = options.self.processes;
   std::unique_ptr<JobServer> server(new JobServer(std::move(options), std::move(events)));
+  // The listener accepts, not gRPC, which does not bound the connections of strangers.
   ASSIGN_OR_RETURN(server->listener_, JobListener::Open(address, MostConnections(processes)));
   grpc::ServerBuilder builder;
   using Acceptors = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
@@ -166,6 +177,8 @@ absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const std::string& a
 
 JobServer::~JobServer() { Stop(); }
 
+// The listener stops first, so that no connection comes; then the shutdown cancels the streams.
+// Their last calls use this server, so they are awaited before gRPC's server is destroyed.
 void JobServer::Stop() {
   if (server_ == nullptr) return;
   listener_->Stop();
@@ -177,11 +190,14 @@ void JobServer::Stop() {
   server_.reset();
 }
 
+// Actions are performed without the lock, because they may lead to further events: a message to
+// process 0's own member, whose answer comes back by FromLocal. The outbox keeps their order.
 template <typename Event>
 void JobServer::Do(Event event) {
   {
     std::lock_guard lock(mutex_);
     event([&](CoordinatorAction action) { outbox_.Put(std::move(action)); });
+    // Under the lock, so that no older lease replaces a newer one.
     lease_.store(coordinator_.LeaseUntil(), std::memory_order_relaxed);
   }
   outbox_.Drain([&](CoordinatorAction action) { Perform(std::move(action)); });
@@ -193,6 +209,8 @@ std::shared_ptr<JobServer::Stream> JobServer::Find(uint64_t connection) {
   return found == streams_.end() ? nullptr : found->second;
 }
 
+// A stream may have ended since the coordinator emitted an action for it; then there is nothing to
+// do.
 void JobServer::Perform(CoordinatorAction action) {
   switch (action.kind) {
     case CoordinatorAction::kReport: return events_.report(std::move(action.report));

@@ -44,6 +44,9 @@ class Member::Impl {
                 .policy = options_.policy},
                BootTime()) {}
 
+  // The order of the end: the failure is reported; no tick connects anew; the coordinator hears
+  // that process 0 goes while it can still tell the others; streams, whose callbacks use this, are
+  // done; the server stops. callback_thread_ then does the tasks that are left.
   ~Impl() {
     {
       // A process that has failed stays until it has reported the failure.
@@ -78,11 +81,13 @@ class Member::Impl {
     changed_.wait(lock, [&] { return joined_ || over_; });
     lock.unlock();
     {
+      // Waits for a call of while_joining in progress, without mutex_, which that call may need.
       std::lock_guard joining(joining_mutex_);
       is_joining_ = false;
     }
     lock.lock();
     if (!joined_) return state_.status();
+    // on_end never comes before there is a member to return: an end until now is announced here.
     announce_end_ = true;
     if (over_ && !state_.status().ok()) AnnounceEnd();
     return absl::OkStatus();
@@ -96,6 +101,7 @@ class Member::Impl {
     return port;
   }
 
+  // As JobServer::Do: actions are performed in order, without the lock, because they may call Do.
   template <typename Wish>
   void Do(Wish wish) {
     {
@@ -113,6 +119,8 @@ class Member::Impl {
   }
 
   absl::StatusOr<std::string> Fetch(const std::string& key) {
+    // Callers of one key share its entry, which is there before the request goes out: in process 0
+    // the value may arrive within Do. They keep it when kValue takes it out of values_.
     std::shared_ptr<std::optional<std::string>> value;
     Do([&](auto emit) {
       auto& waits = values_[key];
@@ -133,6 +141,7 @@ class Member::Impl {
     Do([&](auto emit) { state_.Round(name, std::move(part), emit); });
     std::unique_lock lock(mutex_);
     for (;;) {
+      // An answer counts even if the attempt has ended behind it.
       changed_.wait(lock, [&] { return answer_.has_value() || parts_.has_value() || over_; });
       if (answer_.has_value()) {
         const absl::StatusOr<std::string> answer = *std::move(answer_);
@@ -142,6 +151,7 @@ class Member::Impl {
       if (over_) return Over();
       const std::vector<std::string> parts = *std::move(parts_);
       parts_.reset();
+      // Without the lock: at_first is the program's, and AnswerRound answers this process, too.
       lock.unlock();
       server_->AnswerRound(round_number_, at_first(parts));
       lock.lock();
@@ -155,6 +165,8 @@ class Member::Impl {
     });
   }
 
+  // The other processes may give process 0 up, too, so it also needs the coordinator's lease: that
+  // all of them have heard it.
   bool MayWrite() const {
     const JobTime now = BootTime();
     return now < lease_.load(std::memory_order_relaxed) &&
@@ -206,6 +218,8 @@ class Member::Impl {
                                 : state_.status();
   }
 
+  // Events come while the server performs actions, so those of the program go to callback_thread_.
+  // The parts of a round go to the thread that waits in Round, which calls at_first.
   absl::Status StartServer() {
     CoordinatorOptions coordinator{.self = Identity(),
                                    .join = FromSeconds(options_.join_seconds),
@@ -279,6 +293,7 @@ class Member::Impl {
       lock.lock();
       done.swap(done_streams_);
       lock.unlock();
+      // Without the lock: the last channel waits for gRPC's threads, which may wait for mutex_.
       done.clear();
       lock.lock();
       changed_.wait_for(lock, every, [&] { return stopping_; });
@@ -291,6 +306,9 @@ class Member::Impl {
     callback_thread_.Do([this, why = state_.status()] { callbacks_.on_end(why); });
   }
 
+  // The stream starts when it is in streams_, where `done`, which may come at once, looks for it.
+  // The stream before is cancelled last: the machine ignores its events by its number. The
+  // destructor may have begun meanwhile, and has cancelled the stream before instead of this one.
   void Connect(uint64_t number) {
     if (options_.process == 0) {
       CHECK_EQ(number, 1u) << "the stream within process 0 does not break";
@@ -328,6 +346,8 @@ class Member::Impl {
     if (closed) stream->Cancel();
   }
 
+  // Callbacks go to callback_thread_: this thread is gRPC's, that of the beats, or one of the
+  // program, and may not be delayed. The other actions change what threads wait for under mutex_.
   void Perform(MemberAction action) {
     std::shared_ptr<JobStream> stream;
     {

@@ -43,6 +43,7 @@ bool MemberState::HasFailed() const {
   return !failing_.ok() && !FindCause(failing_).is_consequence;
 }
 
+// Until the process is accepted it does not know the period of beats, and takes the default's.
 void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
   listening_.Pass(now - now_, beat_ > 0 ? beat_ : kJobSecond / 2);
@@ -94,6 +95,8 @@ void MemberState::Send(proto::JobFromMember message, Emit emit) {
   emit({.kind = MemberAction::kSend, .stream = stream_, .message = std::move(message)});
 }
 
+// A failure of its own comes first: the coordinator closes the stream because of it. An accepted
+// process does not connect again, because the others have heard that it is lost.
 void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emit emit) {
   Listen(now);
   if (stream != stream_ || !connected_ || IsOver()) return;
@@ -116,6 +119,8 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
   connect_at_ = now_ + kRetry;
 }
 
+// Whoever ends here tells the coordinator before (Fail): the link may carry messages in one
+// direction, and the others learn the reason sooner than by silence.
 void MemberState::Tick(JobTime now, Emit emit) {
   if (options_.policy.suspend_beats && HasJoined()) return;
   const JobTime gap = now - ticked_;
@@ -145,7 +150,7 @@ void MemberState::Tick(JobTime now, Emit emit) {
                              : MakeFailure(Zero(), absl::StatusCode::kUnavailable, silent),
                  emit);
     }
-    if (now_ < beat_at_) return;
+    if (now_ < beat_at_) return;  // process 0 ticks more often, for the coordinator
     beat_at_ = now_ + beat_;
     proto::JobFromMember message;
     message.mutable_beat()->set_sent(now_);
@@ -175,6 +180,7 @@ void MemberState::Receive(uint64_t stream, const proto::JobToMember& message, Jo
   if (stream != stream_ || !connected_ || IsOver()) return;
   heard_ = listening_.time();
   using Message = proto::JobToMember;
+  // Before it is accepted, the other end may be any server: nothing else is taken from it.
   if (phase_ == Phase::kPresented) {
     if (message.has_accepted()) return Accept(message.accepted(), emit);
     if (message.has_refused()) return Refused(message.refused(), emit);
@@ -232,10 +238,13 @@ void MemberState::Accept(const proto::JobAccepted& accepted, Emit emit) {
   zero_host_ = CleanText(accepted.host());
   zero_ranks_ = ReadRanks(accepted.ranks());
   beat_at_ = now_;
+  // A gap before this moment counts for nobody; the presentation is the first beat that was heard.
   ticked_ = now_;
   lease_ = presented_ + silence_;
 }
 
+// Process 0 of an older attempt refuses this one until that has ended, and then frees the port. All
+// other refusals are final.
 void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
   if (refusal.again()) {
     last_break_ = refusal.error().message();
@@ -256,7 +265,10 @@ void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
 void MemberState::Beat(const proto::JobBeat& beat, Emit emit) {
   if (beat.echo() < presented_ || beat.echo() > now_) return Foreign(emit);
   echo_ = beat.sent();
+  // A process that fails writes no more, though its beats are still answered. A newer beat may
+  // overtake an older one, so the lease is the greatest.
   if (failing_.ok()) lease_ = std::max(lease_, static_cast<JobTime>(beat.echo()) + silence_);
+  // The shortest round trip has the least error; an old one loses by the drift of the clocks.
   const JobTime error = (now_ - beat.echo()) / 2;
   if (clock_.error < 0 || error <= clock_.error + (now_ - clock_at_) / kDrift) {
     clock_ = {beat.sent() - (beat.echo() + error), error};
@@ -299,12 +311,14 @@ void MemberState::Foreign(Emit emit) {
       emit);
 }
 
+// Process 0 has made the sentence and reports it; this process only repeats it (cause.h).
 void MemberState::EndAsDecided(const absl::Status& why, Emit emit) {
   Cause cause = FindCause(why);
   cause.is_decided = true;
   End(WithCause(why, cause), emit);
 }
 
+// The lease ends before anybody hears of the end.
 void MemberState::End(const absl::Status& why, Emit emit) {
   if (IsOver()) return;
   phase_ = Phase::kEnded;
@@ -394,7 +408,8 @@ void MemberState::Fail(const absl::Status& why, JobTime now, Emit emit) {
   Listen(now);
   CHECK(!why.ok());
   if (IsOver() || !failing_.ok()) return;
-  if (!IsAccepted()) return End(MakeFailure(Self(), why), emit);
+  if (!IsAccepted()) return End(MakeFailure(Self(), why), emit);  // nobody knows this process yet
+  // The end comes back from the coordinator, which may know an earlier cause; Tick bounds the wait.
   failing_ = why;
   failing_until_ = now_ + kFailing;
   lease_ = 0;

@@ -79,7 +79,8 @@ struct Launched {
 };
 
 // The host of each task of a Slurm step: nodes take tasks in their order, "2(x3),1" two each of
-// three nodes, and one of the fourth. None if the variables do not say it.
+// three nodes, and one of the fourth. None, and no error, if the variables do not say it: the hosts
+// only serve messages.
 std::vector<std::string> HostsOfTasks(const Variables& variables, int64_t count) {
   const std::string tasks = variables.Text("SLURM_STEP_TASKS_PER_NODE").value_or("");
   const absl::StatusOr<std::vector<std::string>> nodes =
@@ -108,6 +109,7 @@ absl::StatusOr<Launched> FromTorchrun(const Variables& variables, bool wants_add
                    variables.Needed("RANK", 0, kMostProcesses, launched.count_name));
   ASSIGN_OR_RETURN(launched.count,
                    variables.Needed("WORLD_SIZE", 1, kMostProcesses, launched.index_name));
+  // The variables of an address are not checked where nobody needs one.
   if (!wants_address || launched.count == 1) return launched;
   const std::optional<std::string> host = variables.Text("MASTER_ADDR");
   if (!host.has_value()) {
@@ -115,6 +117,7 @@ absl::StatusOr<Launched> FromTorchrun(const Variables& variables, bool wants_add
                       "set it, or give --coordinator=HOST:PORT");
   }
   ASSIGN_OR_RETURN(int64_t port, variables.Needed("MASTER_PORT", 1, kMostPort, "MASTER_ADDR"));
+  // torchrun's agent listens at MASTER_PORT itself; launchers that imitate it leave it free.
   if (variables.Text("TORCHELASTIC_RUN_ID").has_value()) {
     port = port < kMostPort ? port + 1 : port - 1;
   }
@@ -132,6 +135,7 @@ absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_addres
                    variables.Needed(launched.count_name, 1, kMostProcesses, "SLURM_PROCID"));
   launched.hosts = HostsOfTasks(variables, launched.count);
   if (!wants_address || launched.count == 1) return launched;
+  // On one node they meet on loopback, which needs no keys.
   ASSIGN_OR_RETURN(const auto nodes, variables.Number("SLURM_STEP_NUM_NODES", 1, kMostProcesses));
   const absl::StatusOr<std::string> host =
       nodes == 1 ? std::string("127.0.0.1") : FirstHost(*variables.Text("SLURM_STEP_NODELIST"));
@@ -214,6 +218,7 @@ absl::StatusOr<std::vector<std::string>> ExpandHosts(std::string_view hostlist, 
         return absl::InvalidArgumentError(
             absl::StrCat("\"", ToAbsl(hostlist), "\" has no numbers in brackets"));
       }
+      // `most` also bounds the memory that a list such as n[0-999999999] takes.
       for (int64_t number = first; number <= last && expanded.size() < most; ++number) {
         std::string digits = absl::StrCat(number);
         digits.insert(0, ends.front().size() - std::min(ends.front().size(), digits.size()), '0');
@@ -261,6 +266,9 @@ absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environm
   }
   const bool wants_address = placement.coordinator.empty();
 
+  // The innermost launcher counts: torchrun, or a launcher that imitates it, may itself be started
+  // by srun or in a pod, once a node. Its RANK is that of the process, SLURM_PROCID that of its
+  // agent.
   Launched launched;
   if (flags.process_index.has_value()) {
     launched = {.source = "flags",

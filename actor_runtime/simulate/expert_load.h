@@ -1,6 +1,7 @@
 // The load of experts, for the simulator. A plan does not say how many tokens choose an expert:
-// that is data. It says for how many slots its products of experts were priced (attribute `taken`,
-// see oneflow_core/op/expert_linear.cc), which is even routing: every expert has as many tokens.
+// that is data. It says for how many slots its products of experts have their time (attribute
+// `taken`, see oneflow_core/op/expert_linear.cc), which is even routing: every expert has as many
+// tokens.
 //
 //   if (HasExperts(plan)) ScaleExperts(1.3, &plan);  // the busiest device has 1.3 times that
 #pragma once

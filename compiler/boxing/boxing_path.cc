@@ -45,9 +45,9 @@ bool BecomesPartial(const NdSbp& from, const NdSbp& to) {
 class PathSearch {
  public:
   // most_axes: axes that one step may change. most_seconds: longer paths are not searched for.
-  PathSearch(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& from,
+  PathSearch(const BoxingCosts& costs, const BoxedTensor& tensor, const NdSbp& from,
              const NdSbp& to, int most_axes, double most_seconds)
-      : prices_(prices),
+      : costs_(costs),
         tensor_(tensor),
         from_(from),
         to_(to),
@@ -57,11 +57,11 @@ class PathSearch {
     for (size_t d = 0; d < tensor.dims.size(); ++d) {
       most_parts_.push_back(std::max({tensor.dims[d], at_first[d], at_last[d]}));
     }
-    const Coordinate first(prices.mesh.axes.size(), 0);
+    const Coordinate first(costs.mesh.axes.size(), 0);
     Coordinate last;
-    for (const Mesh::Axis& axis : prices.mesh.axes) last.push_back(axis.size - 1);
-    if (prices.cluster.device().kind() != proto::Device::CPU) {
-      over_fastest_ = static_cast<double>(tensor.element_bytes) / FastestBandwidth(prices.cluster);
+    for (const Mesh::Axis& axis : costs.mesh.axes) last.push_back(axis.size - 1);
+    if (costs.cluster.device().kind() != proto::Device::CPU) {
+      over_fastest_ = static_cast<double>(tensor.element_bytes) / FastestBandwidth(costs.cluster);
     }
     corners_ = {first, last};
     needed_ = FindHeld(to);
@@ -121,8 +121,8 @@ class PathSearch {
 
   Held FindHeld(const NdSbp& sbp) const {
     const Layout layout = MakeLayout(tensor_.dims, sbp);
-    return {LocalSlice(layout, prices_.mesh, corners_[0]),
-            LocalSlice(layout, prices_.mesh, corners_[1])};
+    return {LocalSlice(layout, costs_.mesh, corners_[0]),
+            LocalSlice(layout, costs_.mesh, corners_[1])};
   }
 
   // Elements that one of these devices lacks.
@@ -144,15 +144,15 @@ class PathSearch {
 
   bool IsSum(const NdSbp& sbp) const {
     for (size_t a = 0; a < sbp.size(); ++a) {
-      if (sbp[a].partial() && prices_.mesh.axes[a].size > 1) return true;
+      if (sbp[a].partial() && costs_.mesh.axes[a].size > 1) return true;
     }
     return false;
   }
 
   // A lower bound of the seconds of any step to `sbp`.
   double LeastTo(const NdSbp& sbp) const {
-    return LeastBoxingSeconds(WrittenBytes(prices_.mesh, tensor_, sbp), prices_.cluster,
-                              *prices_.kernels);
+    return LeastBoxingSeconds(WrittenBytes(costs_.mesh, tensor_, sbp), costs_.cluster,
+                              *costs_.kernels);
   }
 
   // A lower bound of the seconds from here to `to_`: the last step, and on accelerators the bytes
@@ -175,7 +175,7 @@ class PathSearch {
   double BoundStep(const BoxingPrimitive& primitive, const Node& from, const Node& to) {
     if (over_fastest_ == 0 || primitive.along.empty()) return to.last;
     const auto [links, fresh] = links_.try_emplace(primitive.along);
-    if (fresh) links->second = LinksOfGroup(prices_.cluster, prices_.mesh, primitive.along);
+    if (fresh) links->second = LinksOfGroup(costs_.cluster, costs_.mesh, primitive.along);
     const int64_t lacking = CountLacking(from.held, to.held);
     return to.last + ExchangeSeconds(primitive.kind,
                                      static_cast<double>(lacking * tensor_.element_bytes),
@@ -188,7 +188,7 @@ class PathSearch {
     const auto add = [&options](Sbp sbp) {
       if (std::find(options.begin(), options.end(), sbp) == options.end()) options.push_back(sbp);
     };
-    const Mesh& mesh = prices_.mesh;
+    const Mesh& mesh = costs_.mesh;
     if (axis == mesh.stage_axis()) return options;
     const bool one = mesh.axes[axis].size == 1;
     // A part of a sum is none of a maximum, on one device either: what is between them is B.
@@ -230,7 +230,7 @@ class PathSearch {
   Dims CountParts(const NdSbp& sbp) const {
     Dims parts(tensor_.dims.size(), 1);
     for (size_t a = 0; a < sbp.size(); ++a) {
-      if (sbp[a].split()) parts[sbp[a].dim] *= prices_.mesh.axes[a].size;
+      if (sbp[a].split()) parts[sbp[a].dim] *= costs_.mesh.axes[a].size;
     }
     return parts;
   }
@@ -258,10 +258,10 @@ class PathSearch {
     if (is_too_much(nodes_[found].last)) return;
     if (nodes_[found].seconds == kNoWay && !LeavesRoom(next)) return;
     if (is_too_much(BoundStep(now, nodes_[found]))) return;
-    const BoxingPrimitive primitive = PrimitiveBetween(prices_.mesh, now.sbp, next);
+    const BoxingPrimitive primitive = PrimitiveBetween(costs_.mesh, now.sbp, next);
     if (primitive.kind.empty()) return;
     if (is_too_much(BoundStep(primitive, now, nodes_[found]))) return;
-    const BoxingStep step = BoxingStepBetween(prices_, tensor_, now.sbp, next);
+    const BoxingStep step = BoxingStepBetween(costs_, tensor_, now.sbp, next);
     const double seconds = now.seconds + step.seconds;
     Node& node = nodes_[found];
     if (std::pair(seconds, now.steps + 1) >= std::pair(node.seconds, node.steps)) return;
@@ -276,7 +276,7 @@ class PathSearch {
     return steps;
   }
 
-  const BoxingPrices& prices_;
+  const BoxingCosts& costs_;
   const BoxedTensor& tensor_;
   const NdSbp &from_, &to_;
   const int most_axes_;
@@ -334,39 +334,39 @@ double BytesTaken(const BoxingWork& work) {
   return work.primitive == "all_reduce" ? (work.members - 1) * work.written : work.received;
 }
 
-double BoxingSeconds(const BoxingPrices& prices, const BoxingWork& work) {
-  if (prices.kernels != nullptr) {
-    return BoxingTime(work, prices.mesh, prices.cluster, *prices.kernels).both();
+double BoxingSeconds(const BoxingCosts& costs, const BoxingWork& work) {
+  if (costs.kernels != nullptr) {
+    return BoxingTime(work, costs.mesh, costs.cluster, *costs.kernels).both();
   }
-  const KernelCost kernels(prices.cluster.device());
-  return BoxingTime(work, prices.mesh, prices.cluster, kernels).both();
+  const KernelCost kernels(costs.cluster.device());
+  return BoxingTime(work, costs.mesh, costs.cluster, kernels).both();
 }
 
-BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
-                             const NdSbp& from, const NdSbp& to) {
+BoxingStep BoxingStepBetween(const BoxingCosts& costs, const BoxedTensor& tensor, const NdSbp& from,
+                             const NdSbp& to) {
   BoxingStep step{"", to};
-  const BoxingPrimitive primitive = PrimitiveBetween(prices.mesh, from, to);
+  const BoxingPrimitive primitive = PrimitiveBetween(costs.mesh, from, to);
   if (primitive.kind.empty()) return step;
   step.kind = primitive.kind;
-  const BoxingWork work = WorkBetween(prices.mesh, tensor, from, to);
+  const BoxingWork work = WorkBetween(costs.mesh, tensor, from, to);
   step.bytes = std::llround(BytesTaken(work));
-  step.seconds = BoxingSeconds(prices, work);
+  step.seconds = BoxingSeconds(costs, work);
   return step;
 }
 
-std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
+std::vector<BoxingStep> BoxingPath(const BoxingCosts& costs, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to) {
-  if (prices.kernels == nullptr) {
-    const KernelCost kernels(prices.cluster.device());
-    return BoxingPath({prices.cluster, prices.mesh, &kernels}, tensor, from, to);
+  if (costs.kernels == nullptr) {
+    const KernelCost kernels(costs.cluster.device());
+    return BoxingPath({costs.cluster, costs.mesh, &kernels}, tensor, from, to);
   }
-  CHECK_EQ(from.size(), prices.mesh.axes.size());
-  CHECK_EQ(to.size(), prices.mesh.axes.size());
-  // A path that changes one axis at a time is found quickly; its price bounds the search among all.
-  const auto one = PathSearch(prices, tensor, from, to, 1, kNoWay).Run();
+  CHECK_EQ(from.size(), costs.mesh.axes.size());
+  CHECK_EQ(to.size(), costs.mesh.axes.size());
+  // A path that changes one axis at a time is found quickly; its time bounds the search among all.
+  const auto one = PathSearch(costs, tensor, from, to, 1, kNoWay).Run();
   double seconds = one ? 0 : kNoWay;
   for (size_t i = 0; one && i < one->size(); ++i) seconds += (*one)[i].seconds;
-  auto best = PathSearch(prices, tensor, from, to, std::numeric_limits<int>::max(), seconds).Run();
+  auto best = PathSearch(costs, tensor, from, to, std::numeric_limits<int>::max(), seconds).Run();
   CHECK(best.has_value()) << "no boxing from " << ToString(from) << " to " << ToString(to);
   return *std::move(best);
 }

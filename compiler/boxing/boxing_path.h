@@ -1,9 +1,8 @@
 // The path from one nd-SBP to another on the devices of one stage: a shortest path over the
-// primitives of boxing_primitive.h, in seconds on a cluster. Complete: there is one for every pair.
-// Not a pass.
+// primitives of boxing_primitive.h, in seconds on a cluster. Every pair has a path. Not a pass.
 //
-//   const BoxingPrices prices{cluster, mesh};
-//   for (const BoxingStep& step : BoxingPath(prices, {{64, 768}, 4}, {S(0), P()}, {S(0), B()}))
+//   const BoxingCosts costs{cluster, mesh};
+//   for (const BoxingStep& step : BoxingPath(costs, {{64, 768}, 4}, {S(0), P()}, {S(0), B()}))
 #pragma once
 
 #include <cstdint>
@@ -22,16 +21,16 @@
 
 namespace oneflow {
 
-// What a primitive on the devices of a mesh takes: BoxingTime, which is what the simulator takes
-// for the actor that it becomes.
-struct BoxingPrices {
+// Gives the costs of primitives on the devices of a mesh: BoxingTime, which the simulator also
+// takes for the actors that primitives become.
+struct BoxingCosts {
   const proto::Cluster& cluster;
   const Mesh& mesh;
   const KernelCost* kernels = nullptr;  // of the cluster's device; null: made where it is needed
 };
 
-// The mesh on which all is priced that stays within a stage: the same axes, with one stage. So no
-// number of stages moves a bit (law 6).
+// Returns the same axes with one stage: the mesh whose costs decide all boxing within a stage. So
+// the number of stages changes no bit (law 6).
 Mesh OneStage(Mesh mesh);
 
 // A tensor that is boxed.
@@ -45,31 +44,32 @@ BoxedTensor ToBoxed(const Tensor& tensor);
 struct BoxingStep {
   std::string_view kind;
   NdSbp to;
-  int64_t bytes = 0;   // that the device receives which receives most
+  int64_t bytes = 0;   // received by the device that receives most
   double seconds = 0;  // of one firing
 };
 
-// What a device has to do in one firing of the primitive from `from` to `to`, which there is; and
-// of a transfer, in which each device of a stage is sent its part by that of another stage.
+// The work of a device in one firing of the primitive from `from` to `to`, which must exist; and in
+// one firing of a transfer. In a transfer each device of a stage sends its part to one of another
+// stage.
 BoxingWork WorkBetween(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& from,
                        const NdSbp& to);
 BoxingWork TransferWork(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& sbp, int from,
                         int to);
-// Bytes that a device of the plan takes from others. A sum of all reads each member once, in the
-// place of the ring by which links are priced.
+// Bytes that a device of the plan reads from others. An all-reduce reads each member once, where
+// the times of links assume a ring.
 double BytesTaken(const BoxingWork& work);
 
 // Seconds of one firing.
-double BoxingSeconds(const BoxingPrices& prices, const BoxingWork& work);
+double BoxingSeconds(const BoxingCosts& costs, const BoxingWork& work);
 
-// The one primitive from `from` to `to`; its kind is "" where there is none.
-BoxingStep BoxingStepBetween(const BoxingPrices& prices, const BoxedTensor& tensor,
-                             const NdSbp& from, const NdSbp& to);
+// Returns the one primitive from `from` to `to`; its kind is "" if there is none.
+BoxingStep BoxingStepBetween(const BoxingCosts& costs, const BoxedTensor& tensor, const NdSbp& from,
+                             const NdSbp& to);
 
-// The path that takes the fewest seconds; of equal ones that of the fewest steps, then the first in
-// the order of axes. Empty if from == to. Between its ends nothing is empty or partial but where an
-// end is. Deterministic.
-std::vector<BoxingStep> BoxingPath(const BoxingPrices& prices, const BoxedTensor& tensor,
+// Returns the path of the fewest seconds; among equals the one of the fewest steps, then the first
+// in the order of axes. It is empty if from == to. A layout between the two leaves a device empty,
+// or is partial, only where `from` or `to` is. Deterministic.
+std::vector<BoxingStep> BoxingPath(const BoxingCosts& costs, const BoxedTensor& tensor,
                                    const NdSbp& from, const NdSbp& to);
 
 }  // namespace oneflow

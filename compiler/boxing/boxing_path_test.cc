@@ -10,7 +10,7 @@
 
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/boxing/stand_in.h"
-#include "compiler/sbp/transition_price.h"
+#include "compiler/sbp/transition_cost.h"
 #include "oneflow_core/tensor/all_sbps.h"
 #include "oneflow_core/tensor/layout.h"
 
@@ -106,19 +106,19 @@ bool MayPass(const NdSbp& at, const NdSbp& from, const NdSbp& to) {
 using Matrix = std::vector<std::vector<double>>;
 
 // Seconds of every primitive there is.
-Matrix Primitives(const BoxingPrices& prices, const BoxedTensor& tensor,
+Matrix Primitives(const BoxingCosts& costs, const BoxedTensor& tensor,
                   const std::vector<NdSbp>& all) {
   Matrix seconds(all.size(), std::vector<double>(all.size(), 1e30));
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t j = 0; j < all.size(); ++j) {
-      const BoxingStep step = BoxingStepBetween(prices, tensor, all[i], all[j]);
+      const BoxingStep step = BoxingStepBetween(costs, tensor, all[i], all[j]);
       if (i != j && !step.kind.empty()) seconds[i][j] = step.seconds;
     }
   }
   return seconds;
 }
 
-// The price of the cheapest path over all of them, by the Bellman-Ford algorithm.
+// The cost of the cheapest path over all of them, by the Bellman-Ford algorithm.
 double Least(const Matrix& step, const std::vector<NdSbp>& all, size_t from, size_t to) {
   std::vector<double> least(all.size(), 1e30);
   least[from] = 0;
@@ -144,12 +144,12 @@ TEST_CASE("boxing path: no path costs more than another that exists") {
          {proto::Cluster(), Nodes(2, proto::Device::CPU), Nodes(2, proto::Device::CUDA)}) {
       // Small: latencies decide; large: bytes. No part is empty.
       for (const Dims& dims : {Dims{7, 11}, Dims{1009, 4099}}) {
-        const BoxingPrices prices{cluster, mesh};
-        const Matrix step = Primitives(prices, {dims, 4}, all);
+        const BoxingCosts costs{cluster, mesh};
+        const Matrix step = Primitives(costs, {dims, 4}, all);
         for (size_t i = 0; i < all.size(); ++i) {
           for (size_t j = 0; j < all.size(); ++j) {
             double seconds = 0;
-            for (const BoxingStep& s : BoxingPath(prices, {dims, 4}, all[i], all[j])) {
+            for (const BoxingStep& s : BoxingPath(costs, {dims, 4}, all[i], all[j])) {
               seconds += s.seconds;
             }
             INFO(text << ": " << ToString(all[i]) << " to " << ToString(all[j]));
@@ -256,7 +256,7 @@ TEST_CASE("boxing path: in a process of CPUs a step takes a firing and its copy 
   CHECK(seconds(replicated, {B(), S(0)}) == Approx(3e-6 + 2 * 128 / 1e10));
 }
 
-TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even") {
+TEST_CASE("boxing path: the search of SBPs sees its costs, where parts are even") {
   proto::Cluster cluster = Nodes(4, proto::Device::CUDA);
   cluster.mutable_device()->set_firing_seconds(3e-6);
   for (const int p : {2, 4, 8}) {
@@ -271,7 +271,7 @@ TEST_CASE("boxing path: the search of SBPs sees its prices, where parts are even
           }
           INFO(p << ": " << ToString(from) << " to " << ToString(to));
           const double bytes = 4 * static_cast<double>(Product(dims));
-          CHECK(TransitionPrices(cluster, mesh, 0).Seconds(from, to, bytes, DType::kF32) ==
+          CHECK(TransitionCosts(cluster, mesh, 0).Seconds(from, to, bytes, DType::kF32) ==
                 Approx(seconds));
         }
       }

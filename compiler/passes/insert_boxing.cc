@@ -37,8 +37,8 @@ class BoxingInserter {
         cluster_(ClusterForBoxing(cluster)),
         kernels_(cluster_.device()),
         stage_(OneStage(graph->mesh)),
-        prices_{cluster_, graph->mesh, &kernels_},
-        stage_prices_{cluster_, stage_, &kernels_} {
+        costs_{cluster_, graph->mesh, &kernels_},
+        stage_costs_{cluster_, stage_, &kernels_} {
     for (const Op& op : graph_->ops) names_.insert(op.name);
     for (const Tensor& tensor : graph_->tensors) {
       const Op& op = graph_->ops[tensor.producer];
@@ -111,16 +111,16 @@ class BoxingInserter {
   // The layers and stages of a model repeat the same few paths.
   class PathTable {
    public:
-    explicit PathTable(const BoxingPrices& prices) : prices_(prices) {}
+    explicit PathTable(const BoxingCosts& costs) : costs_(costs) {}
     const std::vector<BoxingStep>& Find(const Tensor& tensor, const NdSbp& from, const NdSbp& to) {
       const auto [known, fresh] =
           known_.try_emplace({tensor.shape.dims, tensor.dtype, ToString(from), ToString(to)});
-      if (fresh) known->second = BoxingPath(prices_, ToBoxed(tensor), from, to);
+      if (fresh) known->second = BoxingPath(costs_, ToBoxed(tensor), from, to);
       return known->second;
     }
 
    private:
-    const BoxingPrices& prices_;
+    const BoxingCosts& costs_;
     std::map<std::tuple<Dims, DType, std::string, std::string>, std::vector<BoxingStep>> known_;
   };
 
@@ -148,15 +148,14 @@ class BoxingInserter {
   NdSbp SplitForTransfer(const Tensor& tensor, const NdSbp& sbp, const Need& need, int from) {
     const BoxedTensor boxed = ToBoxed(tensor);
     const auto seconds = [&](const NdSbp& sent) {
-      double sum =
-          BoxingSeconds(prices_, TransferWork(graph_->mesh, boxed, sent, from, need.stage));
+      double sum = BoxingSeconds(costs_, TransferWork(graph_->mesh, boxed, sent, from, need.stage));
       for (const auto& [a, b] : {std::pair(&sbp, &sent), std::pair(&sent, &need.sbp)}) {
         for (const BoxingStep& step : split_paths_.Find(tensor, *a, *b)) sum += step.seconds;
       }
       return sum;
     };
     NdSbp best = sbp;
-    if (prices_.cluster.level_size() < 2) return best;  // equal links: never worth it
+    if (costs_.cluster.level_size() < 2) return best;  // equal links: never worth it
     double least = seconds(sbp);
     for (int axis = 0; axis < static_cast<int>(sbp.size()); ++axis) {
       if (!sbp[axis].broadcast() || graph_->mesh.axes[axis].size == 1) continue;
@@ -299,9 +298,9 @@ class BoxingInserter {
   const KernelCost kernels_;
   const Mesh stage_;
   // Of what crosses stages; and of what stays in one, as if there were no others.
-  const BoxingPrices prices_, stage_prices_;
-  PathTable paths_{stage_prices_};  // on the devices of a stage
-  PathTable split_paths_{prices_};  // before and after a transfer, as it is priced
+  const BoxingCosts costs_, stage_costs_;
+  PathTable paths_{stage_costs_};  // on the devices of a stage
+  PathTable split_paths_{costs_};  // before and after a transfer, whose time they enter
   std::vector<Op> ops_;
   std::vector<Origin> origin_;  // of each tensor
   std::set<std::string> names_;

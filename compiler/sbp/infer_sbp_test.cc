@@ -242,7 +242,7 @@ ChoiceNetwork MakeNetwork(const std::vector<Part>& parts) {
   return MakeNetwork(&graph, options);
 }
 
-TEST_CASE("sbp network: only ops of equal cost share a price") {
+TEST_CASE("sbp network: only equal ops share their costs") {
   std::mt19937 random(15);
   const Part plain;
   const std::pair<Part, Part> different[] = {{plain, {.width = 32}},
@@ -340,7 +340,7 @@ TEST_CASE(
              Catch::Contains("on axis a") && Catch::Contains("and axis c of 2 splits dimension 0"));
 }
 
-TEST_CASE("infer_sbp: products are priced at the rate of their type") {
+TEST_CASE("infer_sbp: products take the time of the rate of their type") {
   // Some columns of x w each, and the result gathered: worth it where the product takes long.
   const auto choose_product = [](DType dtype) {
     Graph graph;

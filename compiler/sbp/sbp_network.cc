@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "compiler/graph/rewrite.h"
-#include "compiler/sbp/op_prices.h"
+#include "compiler/sbp/op_costs.h"
 #include "compiler/sbp/sbp_constraint.h"
 #include "compiler/sbp/sbp_tables.h"
-#include "compiler/sbp/transition_price.h"
+#include "compiler/sbp/transition_cost.h"
 
 namespace oneflow {
 namespace {
@@ -59,7 +59,7 @@ class TermBuilder {
         network_(network),
         tables_(tables) {
     for (const int axis : space_.axes()) {
-      prices_.emplace_back(problem.options.cluster, stage_, axis);
+      transition_costs_.emplace_back(problem.options.cluster, stage_, axis);
     }
   }
 
@@ -82,7 +82,7 @@ class TermBuilder {
     int input = 0;
   };
 
-  int axes() const { return static_cast<int>(prices_.size()); }
+  int axes() const { return static_cast<int>(transition_costs_.size()); }
 
   Cost ToCost(double seconds) const { return std::llround(seconds * costs_a_second_); }
 
@@ -94,7 +94,8 @@ class TermBuilder {
       double seconds = 0;
       for (int k = 0; k < axes(); ++k) {
         for (const Sbp to : {B(), S(0)}) {
-          seconds += prices_[k].Seconds(to.split() ? B() : P(), to, BytesBefore(t), ElementType(t));
+          seconds += transition_costs_[k].Seconds(to.split() ? B() : P(), to, BytesBefore(t),
+                                                  ElementType(t));
         }
       }
       return 2 * seconds;
@@ -197,7 +198,7 @@ class TermBuilder {
   // `sbps` says.
   double BytesOn(int k, double bytes, const NdSbp& sbps) const {
     for (int j = 0; j < k; ++j) {
-      if (sbps[j].split()) bytes /= prices_[j].devices();
+      if (sbps[j].split()) bytes /= transition_costs_[j].devices();
     }
     return bytes;
   }
@@ -253,7 +254,8 @@ class TermBuilder {
     const std::vector<int64_t> facts = {kBoxing, k, integer(bytes), static_cast<int64_t>(dtype),
                                         integer(fires)};
     const auto cost = [=, this](const NdSbp& from, const NdSbp& need) {
-      return ToCost(fires * prices_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from), dtype));
+      return ToCost(fires *
+                    transition_costs_[k].Seconds(from[k], need[0], BytesOn(k, bytes, from), dtype));
     };
     const TensorPort source = MakeSourcePort(t, phase, k);
     std::vector<TensorPort> readers;
@@ -279,7 +281,8 @@ class TermBuilder {
                    {kObserving, k, static_cast<int64_t>(bytes), static_cast<int64_t>(dtype)},
                    [=, this](const std::vector<NdSbp>& sbps) {
                      const Sbp from = sbps[0][k], to = from.partial() ? B() : from;
-                     return ToCost(prices_[k].Seconds(from, to, BytesOn(k, bytes, sbps[0]), dtype));
+                     return ToCost(
+                         transition_costs_[k].Seconds(from, to, BytesOn(k, bytes, sbps[0]), dtype));
                    });
     }
   }
@@ -300,8 +303,8 @@ class TermBuilder {
       }));
       both.push_back(
           MakePort(grad.producer, k, [&](const Signature& row) { return row.out[grad.output]; }));
-      const double boxing =
-          prices_[k].Seconds(P(), B(), BytesBefore(mirror.grad), ElementType(mirror.grad));
+      const double boxing = transition_costs_[k].Seconds(P(), B(), BytesBefore(mirror.grad),
+                                                         ElementType(mirror.grad));
       const Cost cost =
           ToCost(kMirror * Fires(Phase::kBackward) * boxing + 2 * DearestWork(mirror.grad));
       tables_->Add(
@@ -322,12 +325,12 @@ class TermBuilder {
   const SbpProblem& problem_;
   const Graph& graph_;
   const ChoiceSpace& space_;
-  OpPrices ops_;
+  OpCosts ops_;
   const Mesh stage_;
   ChoiceNetwork* network_;
   SbpTables* tables_;
-  std::vector<TransitionPrices> prices_;  // of each axis that is chosen
-  std::vector<std::vector<Use>> uses_;    // of each tensor
+  std::vector<TransitionCosts> transition_costs_;  // of each axis that is chosen
+  std::vector<std::vector<Use>> uses_;             // of each tensor
   size_t first_mirror_ = 0;
   double costs_a_second_ = 1e12;
 };

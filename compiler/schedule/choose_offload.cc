@@ -88,7 +88,7 @@ class Chooser {
   absl::Status Run() {
     if (kept_.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(PlayWithout());
-    RETURN_IF_ERROR(PriceCopies());
+    RETURN_IF_ERROR(TimeCopies());
     Rank();
     std::vector<const Kept*> chosen;
     if (setting_.activations.all) {
@@ -146,7 +146,7 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  absl::Status PriceCopies() {
+  absl::Status TimeCopies() {
     Lowered with = lowered_;
     for (const Kept& kept : kept_) with.to_host.insert(kept.reg);
     MoveToHost(setting_.plan.persistent(), &with);

@@ -255,12 +255,12 @@ TEST_CASE("a call between two measured ones takes a share between theirs, nearer
   CHECK(share(1e15, 1e10) < 2.1);
 }
 
-TEST_CASE("a measured kernel changes no price of another family") {
+TEST_CASE("a measured kernel changes no time of another family") {
   for (const CallWork& measured : OneOfEach()) {
     proto::Device device = Accelerator();
     AddSample(&device, measured.kernel.c_str(), proto::F32, measured.flops, measured.bytes, 0.5);
     for (const CallWork& call : OneOfEach()) {
-      INFO(measured.kernel << " was measured, " << call.kernel << " is priced");
+      INFO(measured.kernel << " was measured, " << call.kernel << " is timed");
       const double seconds = Seconds(device, call), before = Seconds(Accelerator(), call);
       if (call.kernel == measured.kernel) {
         CHECK(seconds == Approx(0.5));

@@ -48,23 +48,23 @@ std::string TimeText(double seconds) {
 }  // namespace
 
 std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) {
-  // Reasons that differ in numbers only and have the same price share a line.
+  // Reasons that differ in numbers only and have the same cost share a line.
   std::map<std::string, size_t> known;
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const Conversion& conversion : CollectConversions(program, FindFacts(plan, program))) {
-    std::string price = absl::StrCat(": ", conversion.primitives, ", ",
-                                     BytesText(static_cast<int64_t>(conversion.bytes)));
-    if (conversion.seconds > 0) absl::StrAppend(&price, ", ", TimeText(conversion.seconds));
-    const auto [at, is_new] = known.emplace(WithoutNumbers(conversion.why) + price, lines.size());
-    if (is_new) lines.push_back({std::move(price), {}});
+    std::string cost = absl::StrCat(": ", conversion.primitives, ", ",
+                                    BytesText(static_cast<int64_t>(conversion.bytes)));
+    if (conversion.seconds > 0) absl::StrAppend(&cost, ", ", TimeText(conversion.seconds));
+    const auto [at, is_new] = known.emplace(WithoutNumbers(conversion.why) + cost, lines.size());
+    if (is_new) lines.push_back({std::move(cost), {}});
     lines[at->second].second.push_back(conversion.why);
   }
   if (lines.empty()) return "";
   std::string text = absl::StrCat("boxing of program ", program.name(), ", each time it fires:\n");
-  for (const auto& [price, reasons] : lines) {
+  for (const auto& [cost, reasons] : lines) {
     const std::string times =
         reasons.size() > 1 ? absl::StrCat("; ", reasons.size(), " times") : "";
-    absl::StrAppend(&text, "    ", Folded(reasons), price, times, "\n");
+    absl::StrAppend(&text, "    ", Folded(reasons), cost, times, "\n");
   }
   return text;
 }

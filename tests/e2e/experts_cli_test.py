@@ -54,7 +54,7 @@ class ExpertsCliTest(unittest.TestCase):
         warning = run("compile", "--graph=gpt.textproto", "--mesh=expert=2", "--batch=8", "--out=x.plan", cwd=self.dir)[1]
         self.assertIn("warning: mesh axis expert: neither the model", warning)
 
-    def test_exchanges_of_tokens_have_a_reason_and_a_price(self):
+    def test_exchanges_of_tokens_have_a_reason_and_a_time(self):
         run("model", "llama", *MIXTURE, "--hidden=64", "--inner=64", "--sequence=32", "--out=wide.textproto", cwd=self.dir)
         printed = self.compile("wide.textproto", "data=2,expert=4")[0]
         self.assertIn("h.0.mlp.experts.gate.weight is S(0) on expert: the default says so", printed)

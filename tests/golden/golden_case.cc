@@ -162,7 +162,7 @@ absl::Status RunPass(const std::string& name, State* state) {
   }
   if (name == "lower") RETURN_IF_ERROR(PrepareToLower(state));
   // By a clock by which all firings take as long.
-  if (name == "price") state->back.seconds.assign(state->back.lowered.program.actor_size(), 1);
+  if (name == "times") state->back.seconds.assign(state->back.lowered.program.actor_size(), 1);
   for (const BackEndStep& step : BackEndSteps()) {
     if (step.name != name) continue;
     if (name == "host_copies" && !step.wanted(state->back)) return absl::OkStatus();

@@ -28,7 +28,7 @@ KIND_FILES = 6
 COMMON_KINDS = {"input", "variable", "slice", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "zero_fill", "transfer"}
 # Kinds with a reason to be named in more files.
 MORE_KIND_FILES = {
-    "add": (8, "the residual stream is made of it, products take it in, and boxing is priced as one"),
+    "add": (8, "the residual stream is made of it, products take it in, and boxing costs what one does"),
 }
 # Files in which such a text is the name of something else.
 OTHER_MEANINGS = {

@@ -1,7 +1,7 @@
 """The runs of `tools/bench bits`: models, the layouts that are stated for them, and what is run.
 
 A run's graph is the file of its model, tests/bits/MODEL.textproto, and behind it that of its layout,
-tests/bits/MODEL.LAYOUT.layout, which states the layout of every op on every axis but `pipe`. So the bits depend on no price
+tests/bits/MODEL.LAYOUT.layout, which states the layout of every op on every axis but `pipe`. So the bits depend on no cost
 but those of boxing.
 """
 import dataclasses
@@ -297,7 +297,7 @@ RUNS = [
               feeds=BOXED),
     *training("run data=4,tensor=2", [("one", "--mesh=data=4,tensor=2", {})], model="boxing", layout="data_tensor",
               feeds=BOXED),
-    # The only runs whose bits may change where the prices of boxing do.
+    # The only runs whose bits may change where the costs of boxing do.
     *training("run sums data=2,tensor=4", [("one", "--mesh=data=2,tensor=4", {})], model="sums", layout="data_tensor",
               feeds=BOXED),
     *training("run sums data=4,tensor=2", [("one", "--mesh=data=4,tensor=2", {})], model="sums", layout="data_tensor",

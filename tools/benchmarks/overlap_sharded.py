@@ -22,7 +22,7 @@ From the trace of a step:
 * kernels  step / bound if path has only kernels. Where both are the same there is no exchange of activations.
 
 Kernels are slower while an exchange is on the links of a node, which keeps 15 % of the processors busy (the cluster files), and
-path contains that. `free` does not: step / free is the price of all that the exchanges do.
+path contains that. `free` does not: step / free is the cost of all that the exchanges do.
 """
 import bisect
 import dataclasses

@@ -1,7 +1,7 @@
 """Searches plans: what `oneflow search` finds beside what people chose, and whether its order is that of measured steps.
 
 --models: for each of a list of models and devices (search_models.py) it runs `oneflow search` within --budget seconds, and compiles and
-simulates the configuration that people chose, with the same flags and prices. A case has two lines, the first of the best plan found:
+simulates the configuration that people chose, with the same flags and costs. A case has two lines, the first of the best plan found:
 
   step      of the plan, simulated, and its MFU
   ratio     the other step over this one; at least 1, or the search missed a plan

@@ -79,7 +79,7 @@ void AddTime(const CallWork& work, double seconds, proto::Device* device) {
   entry->set_seconds(seconds);
 }
 
-// Exchanges within a process are priced as copies and sums.
+// Exchanges within a process take the time of copies and sums.
 absl::Status MeasureCopies(int threads, const Turns& turns, double budget, proto::Device* device) {
   const TimedInput input{{kCopyElements}};
   for (const TimedOp& op :
@@ -137,7 +137,7 @@ absl::StatusOr<proto::Cluster> MeasurePlan(const proto::Plan& plan, const Kernel
     const TimedKernel kernel{*call.setup, call.work.flops, call.work.bytes};
     const absl::StatusOr<KernelTime> time =
         TimeSetup(kernel, options.threads, budget, turns.devices);
-    // A kernel that refuses made-up values is priced by the others.
+    // A kernel that refuses made-up values is timed by the others.
     if (time.ok()) AddTime(call.work, time->seconds * turns.longer, &device);
   }
   ASSIGN_OR_RETURN(const double chain, TimeStep(ChainOfActors(kChain), kActorSeconds));

@@ -40,7 +40,7 @@ struct MeasurePlanOptions {
   double seconds = 0.2;     // to spend on kernels, about; the costliest are measured first
 };
 
-// Kernels of program "train" that no time is left for are priced by those that were measured
+// Kernels of program "train" that no time is left for are timed by those that were measured
 // (oneflow_core/cost/kernel_cost.h). Requires a plan for CPUs that passed VerifyPlan.
 absl::StatusOr<proto::Cluster> MeasurePlan(const proto::Plan& plan, const KernelSetups& setups,
                                            const MeasurePlanOptions& options);

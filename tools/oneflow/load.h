@@ -44,7 +44,7 @@ absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std:
 absl::StatusOr<proto::DeviceKind> DeviceKindFromFlags();
 
 // --cluster, read and checked; without it a made-up CPU that says nothing of its rates
-// (oneflow_core/cost/kernel_cost.h). An input error where a plan of GPUs would be priced as one of
+// (oneflow_core/cost/kernel_cost.h). An input error where a plan of GPUs would be timed as one of
 // CPUs.
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan);
 // The same, of a plan in --processes, where they are given.

@@ -41,12 +41,12 @@ absl::Status SimulatePlan(const Arguments& args) {
     return InputError(absl::StrCat("--imbalance=", FLAGS_imbalance), "is out of range",
                       "use the load of the busiest device relative to the mean: 1, 1.3, ...");
   }
-  proto::Plan priced = plan;
-  ScaleExperts(FLAGS_imbalance, &priced);
+  proto::Plan scaled = plan;
+  ScaleExperts(FLAGS_imbalance, &scaled);
   // A trace has every firing.
   const int64_t skip_after = FLAGS_trace.empty() ? kSkipAfter : SimulateOptions::kNeverSkip;
   ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateOn(cluster, priced, FLAGS_program, StepsToSimulate(args), skip_after));
+                   SimulateOn(cluster, scaled, FLAGS_program, StepsToSimulate(args), skip_after));
   if (!FLAGS_trace.empty()) {
     RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
   }

@@ -89,7 +89,7 @@ class Stage {
   }
 
   // From policy to policy along the lower convex hull of seconds by bytes; returns the bytes of the
-  // first one. A chunk's changes get dearer along it, so in the order of their prices they follow
+  // first one. A chunk's changes get dearer along it, so in the order of their cost they follow
   // each other.
   double AddChanges(const std::vector<double>& bytes, double part,
                     std::vector<Change>* changes) const {
@@ -101,11 +101,11 @@ class Stage {
     const double first = bytes[now];
     while (true) {
       std::optional<size_t> next;
-      const auto price = [&](size_t p) {
+      const auto cost = [&](size_t p) {
         return (seconds_[p] - seconds_[now]) / (bytes[now] - bytes[p]);
       };
       for (size_t p = 0; p < bytes.size(); ++p) {
-        if (bytes[p] < bytes[now] && (!next || price(p) < price(*next))) next = p;
+        if (bytes[p] < bytes[now] && (!next || cost(p) < cost(*next))) next = p;
       }
       if (!next) return first;
       changes->push_back(

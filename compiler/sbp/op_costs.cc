@@ -1,4 +1,4 @@
-#include "compiler/sbp/op_prices.h"
+#include "compiler/sbp/op_costs.h"
 
 #include <utility>
 
@@ -17,7 +17,7 @@ void Split(Sbp sbp, int parts, Dims* dims) {
 
 }  // namespace
 
-double OpPrices::PartsBefore(const NdSbp& previous) const {
+double OpCosts::PartsBefore(const NdSbp& previous) const {
   double parts = 1;
   for (int b = 0; b < space_.axes().front(); ++b) {
     if (previous[b].split()) parts *= graph_.mesh.axes[b].size;
@@ -25,7 +25,7 @@ double OpPrices::PartsBefore(const NdSbp& previous) const {
   return parts;
 }
 
-std::vector<OpPrices::Operand> OpPrices::MakeOperands(OpId id) const {
+std::vector<OpCosts::Operand> OpCosts::MakeOperands(OpId id) const {
   const Op& op = graph_.ops[id];
   const int group = space_.GroupIndex(id);
   std::vector<Operand> operands;
@@ -56,7 +56,7 @@ std::vector<OpPrices::Operand> OpPrices::MakeOperands(OpId id) const {
 
 // Devices among which the previous axes divide the op's work: those of each axis on which an input
 // or output is split.
-double OpPrices::ShareBefore(OpId id) const {
+double OpCosts::ShareBefore(OpId id) const {
   const Op& op = graph_.ops[id];
   double share = 1;
   for (int b = 0; b < space_.axes().front(); ++b) {
@@ -68,9 +68,9 @@ double OpPrices::ShareBefore(OpId id) const {
   return share;
 }
 
-double OpPrices::Devices(int k) const { return graph_.mesh.axes[space_.axes()[k]].size; }
+double OpCosts::Devices(int k) const { return graph_.mesh.axes[space_.axes()[k]].size; }
 
-double OpPrices::SecondsWith(const Work& work, const std::vector<int>& combination) const {
+double OpCosts::SecondsWith(const Work& work, const std::vector<int>& combination) const {
   const int axes = static_cast<int>(combination.size());
   std::vector<double> read;
   double written = 0, first_written = 0;
@@ -101,7 +101,7 @@ double OpPrices::SecondsWith(const Work& work, const std::vector<int>& combinati
   return cost_.Seconds(call);
 }
 
-LocalOp OpPrices::LocalWork(const Work& work, const std::vector<int>& combination) const {
+LocalOp OpCosts::LocalWork(const Work& work, const std::vector<int>& combination) const {
   LocalOp local{*work.attrs, {}, {}};
   for (size_t i = 0; i < work.operands.size(); ++i) {
     Dims dims = work.operands[i].dims;
@@ -114,7 +114,7 @@ LocalOp OpPrices::LocalWork(const Work& work, const std::vector<int>& combinatio
   return local;
 }
 
-OpPrices::Work OpPrices::MakeWork(OpId id) const {
+OpCosts::Work OpCosts::MakeWork(OpId id) const {
   const OpView view{graph_, graph_.ops[id]};
   Work work{{.kernel = FormName(view.op)}, {}, view.op.inputs.size()};
   if (IsVariable(view.op)) return work;
@@ -128,7 +128,7 @@ OpPrices::Work OpPrices::MakeWork(OpId id) const {
 }
 
 // The sizes of all combinations.
-void OpPrices::AddSizes(int group, const Work& work, std::vector<double>* key) const {
+void OpCosts::AddSizes(int group, const Work& work, std::vector<double>* key) const {
   if (work.def == nullptr || !HasSizes(*work.def)) return;
   std::vector<int> combination(space_.axes().size(), 0);
   do {
@@ -143,12 +143,12 @@ void OpPrices::AddSizes(int group, const Work& work, std::vector<double>* key) c
   } while (space_.Next(group, &combination));
 }
 
-const std::vector<double>& OpPrices::Seconds(OpId id) {
+const std::vector<double>& OpCosts::Seconds(OpId id) {
   if (of_op_[id] == nullptr) of_op_[id] = &FindSeconds(id);
   return *of_op_[id];
 }
 
-const std::vector<double>& OpPrices::FindSeconds(OpId id) {
+const std::vector<double>& OpCosts::FindSeconds(OpId id) {
   const int group = space_.GroupIndex(id), axes = static_cast<int>(space_.axes().size());
   const Work work = MakeWork(id);
   std::vector<double> key = {work.call.flops, static_cast<double>(work.call.dtype)};

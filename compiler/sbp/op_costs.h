@@ -1,5 +1,5 @@
-// The seconds that an op takes on a device, for each combination of its group. Part of infer_sbp.
-// It does not price boxing (transition_price.h does).
+// The costs of ops: the seconds that an op takes on a device, for each combination of its group.
+// Part of infer_sbp. It does not know the costs of boxing (transition_cost.h does).
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace oneflow {
 
-class OpPrices {
+class OpCosts {
  public:
-  // All must outlive this.
-  OpPrices(const Graph& graph, const SbpChoice& previous, const SbpOptions& options,
-           const ChoiceSpace& space)
+  // All arguments must outlive this.
+  OpCosts(const Graph& graph, const SbpChoice& previous, const SbpOptions& options,
+          const ChoiceSpace& space)
       : graph_(graph),
         previous_(previous),
         options_(options),
@@ -29,8 +29,8 @@ class OpPrices {
         of_op_(graph.ops.size(), nullptr) {}
 
   // The seconds of one firing for each combination of the op's group, the last axis fastest: those
-  // of a call of its kernel (kernel_cost.h), as actor_cost.h prices it. A partial value has the
-  // tensor's size on every device. Equal ops are priced once.
+  // of a call of its kernel (kernel_cost.h), as in actor_cost.h. A partial value has the tensor's
+  // size on every device. Equal ops are computed once.
   const std::vector<double>& Seconds(OpId op);
 
   // The number of parts into which the axes before the first of `space` split a tensor that has the

@@ -1,4 +1,4 @@
-#include "compiler/sbp/transition_price.h"
+#include "compiler/sbp/transition_cost.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,34 +27,34 @@ BoxedTensor EvenTensor(Sbp from, Sbp to, double bytes, DType dtype, int64_t devi
 }
 
 // Seconds of one primitive; infinite where there is none.
-double StepSeconds(const BoxingPrices& prices, const BoxedTensor& tensor, const NdSbp& from,
+double StepSeconds(const BoxingCosts& costs, const BoxedTensor& tensor, const NdSbp& from,
                    const NdSbp& to) {
-  const BoxingStep step = BoxingStepBetween(prices, tensor, from, to);
+  const BoxingStep step = BoxingStepBetween(costs, tensor, from, to);
   return step.kind.empty() ? std::numeric_limits<double>::infinity() : step.seconds;
 }
 
 }  // namespace
 
 // On one axis no path is shorter than one primitive, or two with B or a split between.
-double TransitionPrices::Seconds(Sbp from, Sbp to, double bytes, DType dtype) const {
+double TransitionCosts::Seconds(Sbp from, Sbp to, double bytes, DType dtype) const {
   if (from == to || mesh_.axes[axis_].size == 1) return 0;
   const Key key = {
       static_cast<int>(from.kind), from.dim, static_cast<int>(to.kind), to.dim, bytes, dtype};
   const auto [known, fresh] = known_.try_emplace(key, 0);
   if (!fresh) return known->second;
-  const BoxingPrices prices{cluster_, mesh_, &kernels_};
+  const BoxingCosts costs{cluster_, mesh_, &kernels_};
   const int64_t devices = mesh_.axes[axis_].size;
   NdSbp before(mesh_.axes.size(), B()), after = before, between = before;
   before[axis_] = from, after[axis_] = to;
   const BoxedTensor tensor = EvenTensor(from, to, bytes, dtype, devices);
   double& seconds = known->second;
-  seconds = StepSeconds(prices, tensor, before, after);
+  seconds = StepSeconds(costs, tensor, before, after);
   for (int d = -1; d < static_cast<int>(tensor.dims.size()); ++d) {
     between[axis_] = d < 0 ? B() : S(d);
     const bool even = d < 0 || tensor.dims[d] % devices == 0;
     if (!even || between == before || between == after) continue;
-    seconds = std::min(seconds, StepSeconds(prices, tensor, before, between) +
-                                    StepSeconds(prices, tensor, between, after));
+    seconds = std::min(seconds, StepSeconds(costs, tensor, before, between) +
+                                    StepSeconds(costs, tensor, between, after));
   }
   return seconds;
 }

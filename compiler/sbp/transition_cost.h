@@ -1,9 +1,8 @@
-// What turning one SBP into another on ONE mesh axis takes, as the search of infer_sbp sees it: the
-// price of the path that insert_boxing would take (boxing_path.h), as if all parts were even. Part
-// of infer_sbp.
+// The cost of turning one SBP into another on ONE mesh axis, in the search of infer_sbp: the time
+// of the path that insert_boxing would take (boxing_path.h), with even parts. Part of infer_sbp.
 //
-//   TransitionPrices prices(cluster, mesh, axis);
-//   double seconds = prices.Seconds(P(), B(), bytes, DType::kF32);
+//   TransitionCosts costs(cluster, mesh, axis);
+//   double seconds = costs.Seconds(P(), B(), bytes, DType::kF32);
 #pragma once
 
 #include <map>
@@ -18,16 +17,16 @@
 
 namespace oneflow {
 
-class TransitionPrices {
+class TransitionCosts {
  public:
-  // Both must outlive this.
-  TransitionPrices(const proto::Cluster& cluster, const Mesh& mesh, int axis)
+  // Both arguments must outlive this.
+  TransitionCosts(const proto::Cluster& cluster, const Mesh& mesh, int axis)
       : kernels_(cluster.device()), cluster_(cluster), mesh_(mesh), axis_(axis) {}
 
   double devices() const { return static_cast<double>(mesh_.axes[axis_].size); }
 
-  // The seconds of the cheapest path, of a tensor of `bytes` in each group along the axis; 0 if
-  // equal. Paths are worked out once.
+  // The seconds of the cheapest path, for a tensor of `bytes` in each group along the axis; 0 if
+  // equal. Each path is computed once.
   double Seconds(Sbp from, Sbp to, double bytes, DType dtype) const;
 
  private:

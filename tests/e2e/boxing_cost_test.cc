@@ -1,4 +1,4 @@
-// One price: what the search of layouts and insert_boxing take for a boxing is, to rounding, the
+// One cost: what the search of layouts and insert_boxing take for a boxing is, to rounding, the
 // seconds in which the simulator is done with the actors that it becomes, on devices that do
 // nothing else. On CPUs of one and of several processes, with and without measured kernels, and on
 // accelerators.
@@ -8,7 +8,7 @@
 
 #include "actor_runtime/simulate/simulate.h"
 #include "compiler/boxing/boxing_path.h"
-#include "compiler/sbp/transition_price.h"
+#include "compiler/sbp/transition_cost.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "tests/e2e/boxing_case.h"
 
@@ -108,14 +108,14 @@ Simulated Simulate(const proto::Plan& plan, const proto::Cluster& cluster) {
 
 double PathSeconds(const BoxingCase& c) {
   double seconds = 0;
-  const BoxingPrices prices{c.cluster, c.mesh};
-  for (const BoxingStep& step : BoxingPath(prices, {c.dims}, c.from, c.to[0])) {
+  const BoxingCosts costs{c.cluster, c.mesh};
+  for (const BoxingStep& step : BoxingPath(costs, {c.dims}, c.from, c.to[0])) {
     seconds += step.seconds;
   }
   return seconds;
 }
 
-TEST_CASE("a boxing's price is the time that the simulator charges, also of ragged parts") {
+TEST_CASE("a boxing's cost is the time that the simulator charges, also of ragged parts") {
   for (const auto& [name, cluster] : Clusters()) {
     for (const char* text : {"a=2", "a=3", "a=4", "a=2,b=2"}) {
       const Mesh mesh = *ParseMesh(text);
@@ -143,12 +143,12 @@ TEST_CASE("a boxing's price is the time that the simulator charges, also of ragg
   }
 }
 
-TEST_CASE("the search's price of a change on one axis is that time, where parts are even") {
+TEST_CASE("the search's cost of a change on one axis is that time, where parts are even") {
   int compared = 0;
   for (const auto& [name, cluster] : Clusters()) {
     for (const char* text : {"a=2", "a=4"}) {
       const Mesh mesh = *ParseMesh(text);
-      const TransitionPrices prices(cluster, mesh, 0);
+      const TransitionCosts costs(cluster, mesh, 0);
       for (const Dims& dims : {Dims{16, 16}, Dims{1024, 4096}}) {
         for (const NdSbp& from : AllSbps(mesh, 2)) {
           for (const NdSbp& to : AllSbps(mesh, 2)) {
@@ -156,7 +156,7 @@ TEST_CASE("the search's price of a change on one axis is that time, where parts 
             const proto::Plan plan = MakeBoxingPlan({mesh, dims, from, {to}, cluster});
             INFO(name << ", " << text << ": " << ToString(from) << " to " << ToString(to));
             const double bytes = 4 * static_cast<double>(Product(dims));
-            CHECK(prices.Seconds(from[0], to[0], bytes, DType::kF32) ==
+            CHECK(costs.Seconds(from[0], to[0], bytes, DType::kF32) ==
                   Approx(Simulate(plan, cluster).charged).epsilon(1e-9));
             ++compared;
           }
@@ -167,7 +167,7 @@ TEST_CASE("the search's price of a change on one axis is that time, where parts 
   CHECK(compared == 5 * 2 * 2 * 18);
 }
 
-TEST_CASE("a transfer between stages has one price, too") {
+TEST_CASE("a transfer between stages has one cost, too") {
   for (const auto& [name, cluster] : Clusters()) {
     const Mesh mesh = *ParseMesh("pipe=2,a=2");
     for (const Sbp sbp : {S(0), P()}) {  // B is sent in parts over slow links
