@@ -1,5 +1,4 @@
-// Files of a checkpoint that are not what was written: each byte counts, in each file. And
-// checkpoints of version 1, as the release before wrote them (testdata).
+// Files of a checkpoint that are not what was written: each byte counts, in each file.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMend[] = "; use another checkpoint";
-const std::string kVersion1 = "actor_runtime/checkpoint/testdata/v1/step-00000003";
 
 void Overwrite(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
@@ -38,13 +36,6 @@ std::vector<std::string> ListFiles(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   return files;
-}
-
-// A copy that a test may damage.
-std::string CopyFolder(const std::string& folder, const TemporaryDirectory& dir) {
-  const std::string copy = dir.path() + "/copy";
-  fs::copy(folder, copy);
-  return copy;
 }
 
 void CheckEveryByte(const std::string& folder, const std::vector<std::string>& files) {
@@ -188,49 +179,6 @@ TEST_CASE("Checkpoint damage: a slice is refused where a block is damaged that i
   CHECK(Message(large.Load({{0, 0}, {3077, 1024}})) == refusal);
   CHECK(Message(large.Load({{0, 7}, {3077, 1}})) == refusal);
   CHECK(Message((*CheckpointReader::Open(large.folder))->Verify()) == refusal);
-}
-
-TEST_CASE("Checkpoints of version 1 are read") {
-  const TemporaryDirectory dir;
-  const auto reader = *CheckpointReader::Open(kVersion1);
-  CHECK(reader->Verify().ok());
-  for (int to = 0; to < 5; ++to) CheckLoads(*reader, PlacementNumber(to));
-  CHECK(reader->step() == 3);
-  CHECK(reader->seed() == 5);
-  CHECK(reader->mesh() == "data=2,tensor=3");
-  CHECK(reader->tokens() == 900);
-  CHECK(reader->graph().name() == "tiny");
-  CHECK(reader->train().optimizer().learning_rate() == 0.1);
-}
-
-TEST_CASE("Checkpoints of version 1 that say neither mesh nor tokens are read") {
-  const TemporaryDirectory dir;
-  const std::string folder = CopyFolder(kVersion1, dir);
-  Overwrite(folder + "/manifest.json",
-            ReadFile("actor_runtime/checkpoint/testdata/v1_bare/manifest.json"));
-  const auto reader = *CheckpointReader::Open(folder);
-  CheckLoads(*reader, PlacementNumber(1));
-  CHECK(reader->step() == 3);
-  CHECK(reader->mesh() == "");
-  CHECK(reader->tokens() == 0);
-}
-
-TEST_CASE("Checkpoints of version 1: damage of slices and of the manifest is reported") {
-  const TemporaryDirectory dir;
-  const std::string folder = CopyFolder(kVersion1, dir);
-  for (const std::string name : {"/rank-00000.bin", "/rank-00001.bin", "/rank-00002.bin"}) {
-    CheckEveryByte(folder, {folder + name});
-    Overwrite(folder + name, ReadFile(folder + name) + "x");
-    CHECK_THAT(Message(Read(folder)), Catch::StartsWith(folder + name + ": is too long"));
-    Overwrite(folder + name, ReadFile(kVersion1 + name));
-  }
-  std::string manifest = ReadFile(folder + "/manifest.json");
-  manifest[manifest.find("900")] = '8';
-  Overwrite(folder + "/manifest.json", manifest);
-  CHECK_THAT(Message(Read(folder)), Catch::Contains("does not match its own checksum"));
-  Overwrite(folder + "/manifest.json", ReadFile(kVersion1 + "/manifest.json"));
-  Overwrite(folder + "/graph.textproto", "");
-  CHECK(Message(Read(folder)) == folder + "/graph.textproto: is empty" + kMend);
 }
 
 }  // namespace

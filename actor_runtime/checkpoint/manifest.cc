@@ -1,9 +1,6 @@
 #include "actor_runtime/checkpoint/manifest.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,8 +20,9 @@ constexpr char kFormat[] = "oneflow checkpoint";
 constexpr char kMend[] = "; use another checkpoint";
 
 Json MakeHeader(const Manifest& m) {
-  Json header = {{"format", kFormat}, {"version", m.version}, {"model", m.model},
-                 {"step", m.step},    {"seed", m.seed},       {"plan", m.plan}};
+  Json header = {{"format", kFormat}, {"version", kCheckpointVersion},
+                 {"model", m.model},  {"step", m.step},
+                 {"seed", m.seed},    {"plan", m.plan}};
   if (!m.mesh.empty()) header["mesh"] = m.mesh;
   if (m.tokens > 0) header["tokens"] = m.tokens;
   if (m.tokenizer.known()) {
@@ -52,20 +50,17 @@ absl::Status CheckHeader(std::string_view text, const Json& json, std::string_vi
   Fields fields(json, where);
   const std::string format = fields.String("format");
   const int64_t version = fields.Int("version");
-  const bool known =
-      fields.status().ok() && format == kFormat && (version == 1 || version == kCheckpointVersion);
+  const bool known = fields.status().ok() && format == kFormat && version == kCheckpointVersion;
   // Checked first, because a flipped bit could look like another format or version.
-  const bool intact = known && version == 1 ? manifest_json::IsIntactVersion1(json)
-                      : known || manifest_json::HasChecksum(text) ? manifest_json::IsIntact(text)
-                                                                  : true;
-  if (!intact) return Damaged(where, "does not match its own checksum");
+  if ((known || manifest_json::HasChecksum(text)) && !manifest_json::IsIntact(text)) {
+    return Damaged(where, "does not match its own checksum");
+  }
   if (!fields.status().ok() || format != kFormat) {
     return InputError(where, "not the manifest of a oneflow checkpoint", "give its folder");
   }
   if (known) return absl::OkStatus();
   return InputError(
-      where,
-      absl::StrCat("format version ", version, ", this program reads 1 and ", kCheckpointVersion),
+      where, absl::StrCat("format version ", version, ", this program reads ", kCheckpointVersion),
       "use the release that wrote the checkpoint");
 }
 
@@ -100,7 +95,6 @@ std::vector<std::string> ChecksumsOfBlocks(std::span<const std::byte> bytes) {
 int64_t NextRun(int64_t end) { return (end + kRunAlignment - 1) / kRunAlignment * kRunAlignment; }
 
 std::string ToJson(const Manifest& manifest) {
-  CHECK_EQ(manifest.version, kCheckpointVersion);
   return manifest_json::ToText(MakeHeader(manifest), manifest.variables);
 }
 
@@ -110,7 +104,6 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
   RETURN_IF_ERROR(CheckHeader(text, json, where));
   Fields fields(json, where);
   Manifest manifest;
-  manifest.version = fields.Int("version");
   manifest.model = fields.String("model");
   manifest.plan = fields.String("plan");
   manifest.step = fields.Int("step");
@@ -130,18 +123,14 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
     RETURN_IF_ERROR(fields.status());
     ASSIGN_OR_RETURN(manifest.notes, manifest_json::ParseNotes(notes, where));
   }
-  const bool old = manifest.version == 1;
-  manifest.block = old ? std::numeric_limits<int64_t>::max() : fields.Bytes("block");
+  manifest.block = fields.Bytes("block");
+  const Json &graph = fields.Object("graph"), &train = fields.Object("train");
   const Json& variables = fields.List("variables");
   RETURN_IF_ERROR(fields.status());
   if (manifest.block == 0) return Damaged(where, "blocks of 0 bytes");
-  const RunParser parser(manifest.version, manifest.block, std::string(where));
-  if (!old) {
-    const Json &graph = fields.Object("graph"), &train = fields.Object("train");
-    RETURN_IF_ERROR(fields.status());
-    ASSIGN_OR_RETURN(manifest.graph, parser.File(graph, "graph"));
-    ASSIGN_OR_RETURN(manifest.train, parser.File(train, "train"));
-  }
+  const RunParser parser(manifest.block, std::string(where));
+  ASSIGN_OR_RETURN(manifest.graph, parser.File(graph, "graph"));
+  ASSIGN_OR_RETURN(manifest.train, parser.File(train, "train"));
   if (fields.Has("tokenizer")) {
     RETURN_IF_ERROR(ReadTokenizer(fields.Object("tokenizer"), where, parser, &manifest));
   }

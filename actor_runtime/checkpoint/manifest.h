@@ -26,10 +26,6 @@
 // smaller, and "xxh3" has the checksum of each. In a file, runs follow each other at multiples of
 // kRunAlignment bytes with zeros between them; the file ends with its last run. The last "xxh3" is
 // that of all bytes of the manifest before its line.
-//
-// Version 1 is read, too. Its slices are one block each, of any size, with the checksum instead of
-// the list; it has no "block", "graph" and "train"; and its last checksum is of the JSON, not of
-// its bytes.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +72,7 @@ struct StoredVariable {
 };
 
 struct Manifest {
-  int64_t version = kCheckpointVersion;
-  int64_t block = kBlockBytes;  // in version 1: as large as any run
+  int64_t block = kBlockBytes;
   std::string model, plan;
   std::string mesh;  // empty: not said
   int64_t step = 0;
@@ -88,7 +83,7 @@ struct Manifest {
   std::vector<StoredRun> tokenizer_files;  // complete files; none: bytes, or not given
   MixtureParts mixture;                    // of training data; empty: no mixture
   ModelNotes notes;                        // of an imported model; not known: not given
-  StoredRun graph, train;  // complete files; in version 1 without names and checksums
+  StoredRun graph, train;                  // complete files
   std::vector<StoredVariable> variables;
   bool operator==(const Manifest&) const = default;
 };
@@ -100,7 +95,6 @@ std::vector<std::string> ChecksumsOfBlocks(std::span<const std::byte> bytes);  /
 // The begin of the run that follows one that ends at `end`.
 int64_t NextRun(int64_t end);
 
-// Requires a manifest of the current version.
 std::string ToJson(const Manifest& manifest);
 // `where` is the file's name in errors: another format or version, damage, a missing or odd field,
 // runs of a file that overlap or leave bytes between them.

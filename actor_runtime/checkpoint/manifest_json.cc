@@ -33,13 +33,9 @@ Json VariableObject(const StoredVariable& v) {
           {"slices", std::move(slices)}};
 }
 
-std::string ChecksumOfText(std::string_view text) {
-  return Checksum(std::as_bytes(std::span(text)));
-}
-
 // The lines that end a manifest which began with `text`.
 std::string SignatureLines(std::string_view text) {
-  return absl::StrCat("\"xxh3\": \"", ChecksumOfText(text), "\"\n}\n");
+  return absl::StrCat("\"xxh3\": \"", Checksum(std::as_bytes(std::span(text))), "\"\n}\n");
 }
 
 }  // namespace
@@ -94,14 +90,6 @@ bool IsIntact(std::string_view text) {
   const size_t end = SignatureLines("").size();
   return text.size() >= end &&
          text.substr(text.size() - end) == SignatureLines(text.substr(0, text.size() - end));
-}
-
-bool IsIntactVersion1(Json manifest) {
-  const auto it = manifest.find("xxh3");
-  const std::string checksum =
-      it != manifest.end() && it->is_string() ? it->get<std::string>() : "";
-  manifest.erase("xxh3");
-  return checksum == ChecksumOfText(JsonText(manifest));
 }
 
 std::string Fields::String(const char* key) {
@@ -195,7 +183,7 @@ absl::StatusOr<StoredRun> RunParser::Run(const Json& json, const std::string& at
   run.file = fields.String("file");
   run.offset = fields.Bytes("offset");
   run.bytes = fields.Bytes("bytes");
-  run.checksums = version_ == 1 ? std::vector{fields.String("xxh3")} : fields.Strings("xxh3");
+  run.checksums = fields.Strings("xxh3");
   RETURN_IF_ERROR(fields.status());
   if (run.file.empty() || run.file.find('/') != std::string::npos) {
     return absl::DataLossError(absl::StrCat(at, ": no file name: ", run.file));

@@ -29,8 +29,6 @@ std::string ToText(const Json& header, const std::vector<StoredVariable>& variab
 // checksum is the text's.
 bool HasChecksum(std::string_view text);
 bool IsIntact(std::string_view text);
-// The same for version 1, whose checksum covers all but itself, with any white space.
-bool IsIntactVersion1(Json manifest);
 
 // Typed reading of a JSON object. The first mistake is kept; after it every field reads as empty.
 class Fields {
@@ -60,11 +58,10 @@ class Fields {
   absl::Status status_;
 };
 
-// Reads runs and variables of one format version, whose blocks have `block` bytes.
+// Reads runs and variables, whose blocks have `block` bytes.
 class RunParser {
  public:
-  RunParser(int64_t version, int64_t block, std::string where)
-      : version_(version), block_(block), where_(std::move(where)) {}
+  RunParser(int64_t block, std::string where) : block_(block), where_(std::move(where)) {}
 
   absl::StatusOr<StoredRun> Run(const Json& json, const std::string& at) const;
   // A file that is one run.
@@ -73,7 +70,7 @@ class RunParser {
   absl::StatusOr<StoredVariable> Variable(const Json& json) const;
 
  private:
-  const int64_t version_, block_;
+  const int64_t block_;
   const std::string where_;
 };
 

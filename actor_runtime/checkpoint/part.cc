@@ -89,7 +89,7 @@ absl::StatusOr<CheckpointPart> ParsePart(std::string_view text, const std::strin
     }
     part.ranks = {static_cast<int32_t>(ranks[0]), static_cast<int32_t>(ranks[1])};
   }
-  const manifest_json::RunParser parser(kCheckpointVersion, block, where);
+  const manifest_json::RunParser parser(block, where);
   for (const Json& variable : variables) {
     absl::StatusOr<StoredVariable> stored = parser.Variable(variable);
     if (!stored.ok()) return Refused(where, stored.status().message());

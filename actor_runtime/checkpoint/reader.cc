@@ -85,7 +85,7 @@ struct CheckpointReader::Impl {
 
   absl::Status ReadManifest();
   absl::Status ReadTokenizer();
-  // A complete file; in version 1 it has no checksum.
+  // A complete file.
   absl::StatusOr<std::string> ReadRun(const std::string& path, const StoredRun& run,
                                       const std::string& holds) const;
   template <typename Message>
@@ -142,12 +142,9 @@ absl::Status CheckpointReader::Impl::ReadTokenizer() {
 absl::StatusOr<std::string> CheckpointReader::Impl::ReadRun(const std::string& path,
                                                             const StoredRun& run,
                                                             const std::string& holds) const {
-  const bool verified = manifest.version > 1;
-  const absl::StatusOr<RunFile> file =
-      verified ? RunFile::Open(path, run.bytes) : RunFile::Open(path);
+  const absl::StatusOr<RunFile> file = RunFile::Open(path, run.bytes);
   if (absl::IsNotFound(file.status())) return MissingFile(path, holds);
   RETURN_IF_ERROR(file.status());
-  if (!verified) return file->ReadAll();
   ReadBuffer buffer;
   std::string text;
   for (int64_t b = 0; b * manifest.block < run.bytes; ++b) {

@@ -101,7 +101,6 @@ class Coordinator {
   JobTime LeaseUntil() const { return lease_; }           // invariant 6, by the clock of the events
   JobTime Beat() const { return BeatsEvery(options_.silence); }
   JobTime LongGap() const { return options_.silence - 2 * Beat(); }
-  size_t open_connections() const { return connections_.size(); }
 
  private:
   struct Process {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace oneflow::cluster {
 namespace {
 
@@ -105,6 +107,9 @@ void ControlMember::Later(std::function<void()> callback) {
 }
 
 void ControlMember::Perform(MemberAction action) {
+  if (over_) {
+    life_.simulation().Violate(absl::StrCat("process ", process_, " acts after its end"));
+  }
   switch (action.kind) {
     case MemberAction::kConnect: return Connect(action.stream);
     case MemberAction::kSend:

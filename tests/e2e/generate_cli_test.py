@@ -1,15 +1,12 @@
 """`oneflow generate`: tokenizers, sampling, where it stops, and that meshes agree."""
-import glob
 import json
 import os
-import shutil
 import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import run
 
 VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
-VERSION_1 = os.path.abspath("tests/e2e/testdata/checkpoint_v1")  # learned "abcdefgh " by heart
 
 
 class GenerateTest(unittest.TestCase):
@@ -56,27 +53,6 @@ class GenerateTest(unittest.TestCase):
         result = run("generate", "--checkpoint=pieces", "--prompt=of the", tokenizer, "--temperature=0", "--tokens=40",
                      cwd=self.dir)[0]
         self.assertIn("of the cat. the café 🙂 of the", result)
-
-    def test_checkpoints_of_version_1_generate_and_are_resumed(self):
-        shutil.copytree(VERSION_1, self.dir + "/old")
-        for folder in [self.dir + "/old", *glob.glob(self.dir + "/old/*")]:
-            os.chmod(folder, 0o755)
-        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=8", "--sequence=8", "--vocab=128", "--bias=false",
-            "--out=old.textproto", cwd=self.dir)
-        with open(self.dir + "/old.txt", "w", encoding="utf-8") as text:
-            text.write("abcdefgh " * 200)
-        generate = ["generate", "--checkpoint=old", "--prompt=ab", "--tokens=20", "--temperature=0"]
-        self.assertEqual("abcdefgh abcdefgh abcd\n", run(*generate, cwd=self.dir)[0])
-        train = ["train", "--graph=old.textproto", "--mesh=tensor=2", "--data=old.txt", "--learning_rate=2e-2", "--seed=1",
-                 "--checkpoint_dir=old", "--resume"]
-        error = run(*train, "--steps=301", "--metrics=old.jsonl", cwd=self.dir)[1]
-        self.assertNotIn("was trained", error)
-        row, = read_metrics(self.dir + "/old.jsonl")
-        self.assertEqual(300, row["step"])
-        self.assertLess(row["loss"], 1e-3)
-        with open(self.dir + "/old/step-00000301/manifest.json", encoding="utf-8") as file:
-            self.assertEqual(2, json.load(file)["version"])
-        self.assertEqual("abcdefgh abcdefgh abcd\n", run(*generate, cwd=self.dir)[0])
 
     def test_sampling(self):
         greedy = self.generate("bytes", "--temperature=0", "--tokens=20")["tokens"]

@@ -8,22 +8,21 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/job/cluster_for_test.h"
 #include "oneflow_core/base/cause.h"
+#include "tests/cluster/control_cluster.h"
 
 #include <catch2/catch.hpp>
 
-namespace oneflow {
+namespace oneflow::cluster {
 namespace {
 
-using Node = JobCluster::Node;
+using Node = ControlCluster::Node;
 
 bool IsFull() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr; }
 
 // Conditions that hold for any node at any time.
 void CheckNode(const Node& node) {
   CHECK(node.ends.size() <= 1);
-  CHECK(node.actions_after_end == 0);
   CHECK_FALSE((node.left && !node.ends.empty()));
   for (const absl::Status& end : node.ends) {
     CHECK_FALSE(end.ok());
@@ -31,9 +30,10 @@ void CheckNode(const Node& node) {
   }
 }
 
-void CheckAllLeft(JobCluster& cluster) {
+void CheckAllLeft(ControlCluster& cluster) {
+  CHECK(cluster.violation().empty());
   for (const Node& node : cluster.nodes()) {
-    CAPTURE(node.process, node.member->status());
+    CAPTURE(node.process, node.control->status());
     CheckNode(node);
     CHECK(node.left);
   }
@@ -42,11 +42,11 @@ void CheckAllLeft(JobCluster& cluster) {
 TEST_CASE("Without a loss all join, take all steps and leave, however messages are delayed") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    JobCluster cluster({.processes = 1 + static_cast<int>(seed % 9),
-                        .seed = seed,
-                        .most_delay = kJobSecond * static_cast<int64_t>(seed % 4) / 4,
-                        .start_spread = 20 * kJobSecond,
-                        .all_report = true});
+    ControlCluster cluster({.processes = 1 + static_cast<int>(seed % 9),
+                            .seed = seed,
+                            .most_delay = kJobSecond * static_cast<int64_t>(seed % 4) / 4,
+                            .start_spread = 20 * kJobSecond,
+                            .all_report = true});
     cluster.StartAttempt(0);
     cluster.RunUntil(60 * kJobSecond);
     CheckAllLeft(cluster);
@@ -66,11 +66,11 @@ struct Loss {
 };
 Loss RunLoss(Fault fault, uint64_t seed, JobPolicy policy = {}) {
   const int processes = 2 + static_cast<int>(seed % 7);
-  JobCluster cluster({.processes = processes,
-                      .seed = seed,
-                      .most_delay = kJobSecond / 5,
-                      .steps = 1000,
-                      .policy = policy});
+  ControlCluster cluster({.processes = processes,
+                          .seed = seed,
+                          .most_delay = kJobSecond / 5,
+                          .steps = 1000,
+                          .policy = policy});
   cluster.StartAttempt(0);
   const int lost = static_cast<int>(cluster.Draw(processes - 1));
   const JobTime at = 4 * kJobSecond + cluster.Draw(20 * kJobSecond);
@@ -141,7 +141,7 @@ TEST_CASE("A planted bug is found: a process that was stopped writes on") {
 TEST_CASE("Short stops and short disconnections are no loss") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
-    JobCluster cluster({.processes = 4, .seed = seed, .most_delay = kJobSecond / 10});
+    ControlCluster cluster({.processes = 4, .seed = seed, .most_delay = kJobSecond / 10});
     cluster.StartAttempt(0);
     for (int i = 0; i < 3; ++i) {
       const JobTime at = (2 + 5 * i) * kJobSecond;
@@ -159,7 +159,7 @@ TEST_CASE("Short stops and short disconnections are no loss") {
 TEST_CASE("Processes slowed to a tenth are no loss") {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
-    JobCluster cluster({.processes = 4, .seed = seed, .steps = 500});
+    ControlCluster cluster({.processes = 4, .seed = seed, .steps = 500});
     cluster.StartAttempt(0);
     // Two of them, process 0 in half of the runs, run 0.1 s of each second, for a minute.
     for (int i = 0; i < 60; ++i) {
@@ -176,11 +176,11 @@ TEST_CASE("Processes slowed to a tenth are no loss") {
 
 // The greatest minus the least number of steps after a stop that `askers` processes asked for.
 int64_t SpreadAfterStop(uint64_t seed, int askers, JobPolicy policy = {}) {
-  JobCluster cluster({.processes = 5,
-                      .seed = seed,
-                      .most_delay = kJobSecond / 5,
-                      .steps = 1000,
-                      .policy = policy});
+  ControlCluster cluster({.processes = 5,
+                          .seed = seed,
+                          .most_delay = kJobSecond / 5,
+                          .steps = 1000,
+                          .policy = policy});
   cluster.StartAttempt(0);
   for (int i = 0; i < askers; ++i) {
     cluster.At(4 * kJobSecond + cluster.Draw(kJobSecond),
@@ -215,7 +215,7 @@ TEST_CASE("A planted bug is found: stop is not agreed") {
 }
 
 TEST_CASE("A planted bug is found: a process that says nothing is taken for lost") {
-  JobCluster cluster({.policy = {.suspend_beats = true}});
+  ControlCluster cluster({.policy = {.suspend_beats = true}});
   cluster.StartAttempt(0);
   cluster.RunUntil(20 * kJobSecond);
   CHECK(cluster.node(1).ends.size() == 1);
@@ -223,7 +223,7 @@ TEST_CASE("A planted bug is found: a process that says nothing is taken for lost
 
 // Process 1 of attempt 0 comes while attempt 1 gathers, before or after process 1 of attempt 1.
 bool OlderTakesPart(uint64_t seed, JobPolicy policy = {}) {
-  JobCluster cluster(
+  ControlCluster cluster(
       {.processes = 3, .seed = seed, .start_spread = 2 * kJobSecond, .policy = policy});
   const int older = cluster.StartNode(0, 1, cluster.Draw(2 * kJobSecond));
   cluster.StartAttempt(1);
@@ -234,7 +234,7 @@ bool OlderTakesPart(uint64_t seed, JobPolicy policy = {}) {
     CHECK(absl::StrContains(node.ends.at(0).message(), "is of attempt 0; attempt 1 is under way"));
     for (const Node& one : cluster.nodes()) CHECK((one.attempt == 0 || one.left));
   }
-  return node.joined;
+  return node.began;
 }
 
 TEST_CASE("An older attempt is refused, and does no harm") {
@@ -255,7 +255,7 @@ TEST_CASE("A planted bug is found: an older attempt takes part") {
 TEST_CASE("A newer attempt ends an older one that is still there, and replaces it") {
   for (uint64_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
-    JobCluster cluster({.processes = 3, .seed = seed, .steps = 1000});
+    ControlCluster cluster({.processes = 3, .seed = seed, .steps = 1000});
     cluster.StartAttempt(0);
     // Its process 0 starts when the port is free: as soon as the older one has gone.
     cluster.StartNode(1, 1, 5 * kJobSecond);
@@ -276,7 +276,7 @@ TEST_CASE("A newer attempt ends an older one that is still there, and replaces i
 }
 
 TEST_CASE("A process that never comes is named to the others") {
-  JobCluster cluster({.processes = 3});
+  ControlCluster cluster({.processes = 3});
   for (const int p : {0, 2}) cluster.StartNode(0, p, 0);
   cluster.RunUntil(100 * kJobSecond);
   for (const Node& node : cluster.nodes()) {
@@ -287,7 +287,7 @@ TEST_CASE("A process that never comes is named to the others") {
 
 TEST_CASE("The same seed gives the same run") {
   const auto run = [](uint64_t seed) {
-    JobCluster cluster({.processes = 5, .seed = seed, .most_delay = kJobSecond / 5});
+    ControlCluster cluster({.processes = 5, .seed = seed, .most_delay = kJobSecond / 5});
     cluster.StartAttempt(0);
     cluster.At(6 * kJobSecond, [&] { cluster.Stop(3); });
     cluster.RunUntil(30 * kJobSecond);
@@ -304,12 +304,12 @@ TEST_CASE("The same seed gives the same run") {
 TEST_CASE("Many processes: join, a thousand steps, ten losses, each a new attempt") {
   const int processes = IsFull() ? 4096 : 256;
   const auto began = std::chrono::steady_clock::now();
-  JobCluster cluster({.processes = processes,
-                      .seed = 1,
-                      .start_spread = 5 * kJobSecond,
-                      .step = kJobSecond / 4,
-                      .steps = 100,
-                      .all_report = true});
+  ControlCluster cluster({.processes = processes,
+                          .seed = 1,
+                          .start_spread = 5 * kJobSecond,
+                          .step = kJobSecond / 4,
+                          .steps = 100,
+                          .all_report = true});
   for (int attempt = 0; attempt <= 10; ++attempt) {
     CAPTURE(attempt);
     const int first = cluster.StartAttempt(attempt);
@@ -323,7 +323,7 @@ TEST_CASE("Many processes: join, a thousand steps, ten losses, each a new attemp
     const int lost = 1 + static_cast<int>(cluster.Draw(processes - 2));
     attempt % 2 == 0 ? cluster.Kill(first + lost) : cluster.Stop(first + lost);
     const JobTime at = cluster.now();
-    REQUIRE(cluster.RunUntilDone(limit, [&] { return !cluster.node(first).alive; }));
+    REQUIRE(cluster.RunUntilDone(limit, [&] { return !cluster.node(first).life.alive(); }));
     CHECK(cluster.now() - at < 10 * kJobSecond);
     CHECK(absl::StrContains(cluster.node(first).ends.at(0).message(),
                             absl::StrCat("(process ", lost, ")")));
@@ -342,4 +342,4 @@ TEST_CASE("Many processes: join, a thousand steps, ten losses, each a new attemp
 }
 
 }  // namespace
-}  // namespace oneflow
+}  // namespace oneflow::cluster
