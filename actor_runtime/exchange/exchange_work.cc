@@ -137,7 +137,7 @@ void ExchangeWork::RunCopy(int piece, int copy, const ExchangeEntries& entries) 
   });
 }
 
-bool ExchangeWork::LandsInOutput(const Piece& piece, bool accumulate) {
+bool ExchangeWork::ArrivesInOutput(const Piece& piece, bool accumulate) {
   return !accumulate && piece.region->sources.size() == 1 &&
          IsContiguousInTarget(*piece.region, piece.chunk);
 }
@@ -147,7 +147,7 @@ int64_t ExchangeWork::MostWindowBytes(int member, bool accumulate) const {
   for (int piece = ranges_[member].first; piece < ranges_[member].second; ++piece) {
     const Piece at = At(piece);
     const int far = FarSources(at);
-    if (far == 0 || LandsInOutput(at, accumulate)) continue;
+    if (far == 0 || ArrivesInOutput(at, accumulate)) continue;
     most = std::max(most, far * PacketBytes(at.chunk.elements(), at.element_bytes));
   }
   return most;

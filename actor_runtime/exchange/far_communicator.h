@@ -28,8 +28,8 @@ class FarCommunicator final : public Communicator {
   // Called by the transport's thread: FarExchange's events of the same names. A refused message has
   // changed nothing.
   absl::Status Receive(const FarMessage& message);
-  absl::StatusOr<std::span<std::byte>> Land(const FarMessage& message);
-  void Landed(const FarMessage& message);
+  absl::StatusOr<std::span<std::byte>> Arriving(const FarMessage& message);
+  void Arrived(const FarMessage& message);
   void Sent();
 
  private:

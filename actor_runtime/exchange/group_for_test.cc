@@ -48,7 +48,7 @@ class LocalGroup final : public GroupForTest {
 
 // A message on its way to a receiver, or a completion on its way back to the sender.
 struct Envelope {
-  enum Kind { kMessage, kLanded, kSent } kind = kMessage;
+  enum Kind { kMessage, kArrived, kSent } kind = kMessage;
   FarAction action = {};
 };
 
@@ -116,7 +116,7 @@ class ApartGroup final : public GroupForTest {
           message.kind = FarMessage::kAbort + 1;
         }
     }
-    return message.kind == FarMessage::kPiece ? to.Land(message).status() : to.Receive(message);
+    return message.kind == FarMessage::kPiece ? to.Arriving(message).status() : to.Receive(message);
   }
 
   bool Touches(int member) override {
@@ -124,7 +124,7 @@ class ApartGroup final : public GroupForTest {
     return std::any_of(under_way_.begin(), under_way_.end(), [&](const Envelope& e) {
       const FarMessage& m = e.action.message;
       return m.kind == FarMessage::kPiece &&
-             member == (e.kind == Envelope::kLanded ? m.to : m.from);
+             member == (e.kind == Envelope::kArrived ? m.to : m.from);
     });
   }
 
@@ -139,7 +139,7 @@ class ApartGroup final : public GroupForTest {
     const FarMessage& message = envelope.action.message;
     FarCommunicator& to = *communicators_[process_[message.to]];
     switch (envelope.kind) {
-      case Envelope::kLanded: return to.Landed(message);
+      case Envelope::kArrived: return to.Arrived(message);
       case Envelope::kSent: return communicators_[process_[message.from]]->Sent();
       case Envelope::kMessage: break;
     }
@@ -148,7 +148,7 @@ class ApartGroup final : public GroupForTest {
       CHECK(status.ok()) << status;
       return;
     }
-    const absl::StatusOr<std::span<std::byte>> target = to.Land(message);
+    const absl::StatusOr<std::span<std::byte>> target = to.Arriving(message);
     CHECK(target.ok()) << target.status();
     size_t at = 0;
     if (!target->empty()) {
@@ -159,7 +159,7 @@ class ApartGroup final : public GroupForTest {
       CHECK_EQ(at, target->size());
     }
     const std::lock_guard lock(mutex_);
-    if (!target->empty()) under_way_.push_back({Envelope::kLanded, envelope.action});
+    if (!target->empty()) under_way_.push_back({Envelope::kArrived, envelope.action});
     under_way_.push_back({Envelope::kSent, envelope.action});
   }
 

@@ -75,7 +75,7 @@ class Network {
       refused_ += to->Receive(message).ok() ? 0 : 1;
       return;
     }
-    const absl::StatusOr<std::span<std::byte>> index = to->Land(message);
+    const absl::StatusOr<std::span<std::byte>> index = to->Arriving(message);
     refused_ += index.ok() ? 0 : 1;
     if (index.ok() && !index->empty()) {
       size_t at = 0;
@@ -83,7 +83,7 @@ class Network {
         std::memcpy(index->data() + at, row, bytes);
         at += bytes;
       });
-      to->Landed(message);
+      to->Arrived(message);
     }
     from->Sent();
   }

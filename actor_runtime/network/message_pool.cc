@@ -44,9 +44,9 @@ MessageCounts MostMessages(const FarGroup& group) {
   const size_t far = group.process.size() - near;
   std::set<int> processes(group.process.begin(), group.process.end());
   processes.erase(group.self);
-  // Messages of two exchanges: a pull for each flight and source, entered and done for each
+  // Messages of two exchanges: a request for each pull and source, entered and done for each
   // process; abort.
-  const size_t pieces = 2 * kMostFlights * near * far;
+  const size_t pieces = 2 * kMostPulls * near * far;
   return {pieces + 5 * processes.size(), pieces};
 }
 

@@ -47,7 +47,7 @@ class MessagePool {
 // there when those of the next one follow.
 struct MessageCounts {
   size_t words = 0;   // messages without a payload that are sent
-  size_t pieces = 0;  // pieces that are sent, and as many that land
+  size_t pieces = 0;  // pieces that are sent, and as many that arrive
 };
 MessageCounts MostMessages(const FarGroup& group);
 

@@ -43,7 +43,7 @@ struct Endpoint::Flight {
     if (auto of = std::exchange(sender, nullptr)) of->Sent();
   }
   void LetGoAtReader() {
-    if (auto of = std::exchange(receiver, nullptr)) of->Landed(action.message);
+    if (auto of = std::exchange(receiver, nullptr)) of->Arrived(action.message);
   }
   bool over() const { return sender == nullptr && receiver == nullptr; }
 };
@@ -184,7 +184,7 @@ void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) 
     if (!status.ok()) Refuse(header, status);
     return;
   }
-  const absl::StatusOr<std::span<std::byte>> target = to->Land(message);
+  const absl::StatusOr<std::span<std::byte>> target = to->Arriving(message);
   if (!target.ok()) return Refuse(header, target.status());
   if (target->empty()) {
     flight->from->life_.After(0, [flight] { flight->LetGoAtSource(); });
