@@ -81,7 +81,7 @@ TEST_CASE("bytes that are no message are refused") {
 
 TEST_CASE("messages of a run before are dropped") {
   std::vector<FarMessage> sent;
-  FarExchange exchange({.communicator = 7, .process = {0, 1}, .self = 0, .first = 1000});
+  FarExchange exchange(MakeGroup(7, {0, 1}, /*self=*/0), {.first = 1000});
   const auto send = [&](const FarAction& action) { sent.push_back(action.message); };
   FarMessage late;
   late.communicator = 7;

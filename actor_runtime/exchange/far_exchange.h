@@ -36,6 +36,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/exchange/far_message.h"
+#include "actor_runtime/exchange/group.h"
 
 namespace oneflow {
 
@@ -59,17 +60,6 @@ inline int MostPulls(int64_t workspace_bytes, int64_t window_bytes) {
   return static_cast<int>(fit < kMostPulls ? fit : kMostPulls);
 }
 
-// The group: where its members are, and the bounds of its exchanges.
-struct FarGroup {
-  uint64_t communicator = 0;  // the same number in all processes
-  std::vector<int> process;   // by member
-  int self = 0;               // this process
-  int tensors = 0;            // the most that an exchange has
-  uint64_t first = 0;         // number of the first exchange
-  ExchangePolicy policy = {};
-  PacketShape packets = {};  // that this process sends
-};
-
 // A message to send. A piece's payload consists of rows in the memory of the source: ForPayload.
 struct FarAction {
   FarMessage message;
@@ -90,7 +80,7 @@ class FarExchange {
   // Takes the actions. It must not call the machine.
   using Emit = absl::FunctionRef<void(const FarAction&)>;
 
-  explicit FarExchange(FarGroup group);
+  FarExchange(Group group, const ExchangeBounds& bounds, ExchangePolicy policy = {});
 
   // Events:
   void Enter(int member, const ExchangeEntry& entry, Emit emit);
@@ -117,7 +107,7 @@ class FarExchange {
 
   // Queries:
   int members() const { return static_cast<int>(members_.size()); }
-  bool IsNear(int member) const { return group_.process[member] == group_.self; }
+  bool IsNear(int member) const { return group_.IsNear(member); }
   uint64_t exchanges_over() const { return over_; }
   bool IsOver(int member) const { return over_ >= members_[member].entered; }
   bool IsAtRest() const { return touching_ == 0; }
@@ -151,7 +141,7 @@ class FarExchange {
   };
 
   // The number of the exchange in progress, as messages carry it.
-  uint64_t Number() const { return group_.first + over_; }
+  uint64_t Number() const { return first_ + over_; }
   bool AllHereEntered() const { return entered_here_ == near_; }
   bool IsUnderWay() const { return started_ && status_.ok(); }
   uint64_t ExchangeNumber(const FarMessage& message) const;
@@ -165,7 +155,9 @@ class FarExchange {
   void FinishIfOver();
   void EmitToAll(FarMessage::Kind kind, Emit emit);
 
-  const FarGroup group_;
+  const Group group_;
+  const uint64_t first_;
+  const ExchangePolicy policy_;
   int near_ = 0, first_near_ = -1;
   std::vector<Process> processes_;    // by process
   std::vector<MemberState> members_;  // by member

@@ -73,11 +73,12 @@ class ApartGroup final : public GroupForTest {
           workspaces_[m].resize(std::max<size_t>(workspaces_[m].size(), bytes));
         }
       }
-      const FarGroup group{7, process, p, static_cast<int>(MostTensors(cases)), 1000};
-      communicators_.push_back(std::make_unique<FarCommunicator>(group, [this](const FarAction& a) {
-        const std::lock_guard lock(mutex_);
-        under_way_.push_back({Envelope::kMessage, a});
-      }));
+      const ExchangeBounds bounds{static_cast<int>(MostTensors(cases)), 1000};
+      communicators_.push_back(std::make_unique<FarCommunicator>(
+          MakeGroup(7, process, p), bounds, [this](const FarAction& a) {
+            const std::lock_guard lock(mutex_);
+            under_way_.push_back({Envelope::kMessage, a});
+          }));
     }
   }
   Communicator& FindCommunicator(int member) override { return *communicators_[process_[member]]; }
@@ -173,6 +174,13 @@ class ApartGroup final : public GroupForTest {
 };
 
 }  // namespace
+
+Group MakeGroup(uint64_t id, const std::vector<int>& process, int self) {
+  const auto each = static_cast<int32_t>(process.size());  // ranks of a process
+  Group group{id, {}, {self * each, (self + 1) * each}};
+  for (int32_t m = 0; m < each; ++m) group.ranks.push_back(process[m] * each + m);
+  return group;
+}
 
 PlannedWork PlanWork(const ExchangeCase& c, const std::vector<char>& near, int64_t most) {
   PlannedWork planned;

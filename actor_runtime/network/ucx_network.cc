@@ -168,18 +168,18 @@ struct UcxNetwork::Impl {
   }
 
   // Under mutex. The driving thread has the pools of an earlier communicator with this number.
-  Pools* PoolsFor(const FarGroup& group) {
-    std::unique_ptr<Pools>& made = pools[group.communicator];
+  Pools* PoolsFor(const Group& group, const PacketShape& packets) {
+    std::unique_ptr<Pools>& made = pools[group.id];
     if (made != nullptr) return made.get();
     made = std::make_unique<Pools>();
     const MessageCounts most = MostMessages(group);
     made->words.Reserve(most.words, [](Sending*) {});
-    made->pieces.Reserve(most.pieces, [&](Sending* s) { s->payload.Reserve(group.packets); });
+    made->pieces.Reserve(most.pieces, [&](Sending* s) { s->payload.Reserve(packets); });
     made->arrivals.Reserve(most.pieces, [](Arrival*) {});
     most_outgoing += most.words + most.pieces;
     outgoing.reserve(most_outgoing);
     pool_bytes += (most.words + most.pieces) * (sizeof(Sending) + 2 * sizeof(Outgoing)) +
-                  most.pieces * (sizeof(Arrival) + Payload::ReservedBytes(group.packets));
+                  most.pieces * (sizeof(Arrival) + Payload::ReservedBytes(packets));
     return made.get();
   }
 
@@ -449,24 +449,24 @@ void UcxNetwork::Start() {
       std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->Drive(stop); });
 }
 
-std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group) {
+std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const Group& group,
+                                                           const ExchangeBounds& bounds) {
   // The communicator's own pointer, for Sent.
   struct Route {
     std::weak_ptr<FarCommunicator> of;
-    std::vector<int> process;
     Impl::Pools* pools = nullptr;
   };
-  auto route = std::make_shared<Route>(Route{.of = {}, .process = group.process});
-  auto made =
-      std::make_shared<FarCommunicator>(group, [impl = impl_.get(), route](const FarAction& a) {
-        impl->Send({route->process[a.message.to], a, {route->of.lock(), route->pools}});
+  auto route = std::make_shared<Route>();
+  auto made = std::make_shared<FarCommunicator>(
+      group, bounds, [impl = impl_.get(), group, route](const FarAction& a) {
+        impl->Send({group.FindProcess(a.message.to), a, {route->of.lock(), route->pools}});
       });
   route->of = made;
   absl::Status broken;
   {
     const std::lock_guard lock(impl_->mutex);
-    route->pools = impl_->PoolsFor(group);
-    impl_->communicators[group.communicator] = {made, route->pools};
+    route->pools = impl_->PoolsFor(group, bounds.packets);
+    impl_->communicators[group.id] = {made, route->pools};
     broken = impl_->broken;
   }
   if (!broken.ok()) made->Abort(broken);

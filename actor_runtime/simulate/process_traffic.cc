@@ -152,7 +152,7 @@ class Counting {
                          std::vector<Route>* routes) const {
     const RankRange own = {process * ranks_a_process_, (process + 1) * ranks_a_process_};
     ASSIGN_OR_RETURN(const ExchangeWork work,
-                     BindExchange({net_, mesh_, own, no_devices_}, members, {}));
+                     BindExchange({net_, mesh_, own, no_devices_}, members, *carrier_));
     std::map<std::pair<int, int>, Route> of;
     const auto accumulates = [&](int member) {
       const proto::Actor& actor = net_.actor(members[member].actor);
@@ -217,6 +217,7 @@ class Counting {
   const StageMesh mesh_;
   const int ranks_a_process_;
   const std::vector<DeviceMemory> no_devices_;
+  const std::unique_ptr<Carrier> carrier_ = MakeHostCarrier();
   std::map<std::string, std::vector<Route>> routes_;
   std::vector<FarTraffic> far_;  // by actor
   ProcessTraffic traffic_;

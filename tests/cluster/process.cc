@@ -168,8 +168,8 @@ absl::Status Process::Train() {
   const int ranks = 4 / around_.training.processes;
   RuntimeOptions runtime_options;
   runtime_options.ranks = {index_ * ranks, (index_ + 1) * ranks};
-  runtime_options.make_communicator = [this](const GroupAcross& across) {
-    return MakeCommunicator(across);
+  runtime_options.make_communicator = [this](const Group& group, const ExchangeBounds& bounds) {
+    return MakeCommunicator(group, bounds);
   };
   runtime_options.meet = [this] {
     RETURN_IF_ERROR(Meet("communicators"));
@@ -316,14 +316,11 @@ int Process::DrawWorker(int workers) {
   return worker;
 }
 
-std::unique_ptr<Communicator> Process::MakeCommunicator(const GroupAcross& across) {
-  const int ranks = 4 / around_.training.processes;
-  FarGroup group{across.communicator, {}, index_, across.tensors, across.first};
-  for (const int32_t rank : across.ranks) group.process.push_back(rank / ranks);
-  group.policy = around_.faults.exchange;
+std::unique_ptr<Communicator> Process::MakeCommunicator(const Group& group,
+                                                        const ExchangeBounds& bounds) {
   return std::make_unique<WatchedCommunicator>(
-      endpoint_->MakeCommunicator(group), [this] { ++progress_; }, [this] { Changed(); },
-      [this] { return painter_ ? &*painter_ : nullptr; });
+      endpoint_->MakeCommunicator(group, bounds, around_.faults.exchange), [this] { ++progress_; },
+      [this] { Changed(); }, [this] { return painter_ ? &*painter_ : nullptr; });
 }
 
 absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {
