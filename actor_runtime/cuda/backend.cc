@@ -146,14 +146,7 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   };
   if (options.ranks > 1 && !options.logical_devices) {
     ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.paths));
-    RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), options.ids, &backend));
-    backend.make_launch = [make = std::move(backend.make_launch)](
-                              Device& device,
-                              const MemberExchange& exchange) -> absl::StatusOr<MemberLaunch> {
-      ASSIGN_OR_RETURN(MemberLaunch launch, make(device, exchange));
-      launch.launch = InRange(std::move(launch.launch), exchange.setups[0][exchange.member].name);
-      return launch;
-    };
+    ExchangeOverNccl(std::move(nccl), options.ids, &backend);
   }
   return backend;
 }

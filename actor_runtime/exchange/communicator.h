@@ -21,11 +21,45 @@
 //     launches on that stream come after it.
 //  7. Nothing is allocated after construction, except for the status of an abort.
 //
+// The trip of a gradient, of which every member holds a part of the sum, to the memory of another
+// process (FarCommunicator over UcxNetwork):
+//  1. A worker thread fires the actor of the sum and calls Enter with the addresses of the member's
+//     gradient and of its result. FarExchange notes them under a lock. No byte of a tensor moves.
+//  2. When the last member of this process has entered, its worker queues an `entered` message to
+//     each other process. The network thread, one a process, sends it: 64 bytes, as all headers.
+//  3. When a process has entered and has heard `entered` of all others, the thread that finds this
+//     out requests packets for each member here: it queues `pull` messages. A packet is the part of
+//     a piece (at most 65,536 elements) that one source holds. A member requests as many pieces at
+//     once as its window holds, at most 16.
+//  4. The network thread of the source's process receives the pull, and queues a `piece` message
+//     with the address of the packet in the source's gradient. It asks no worker.
+//  5. The same thread gives it to UCX, which reads the rows straight from the gradient; rows that
+//     are short or very many it copies together first. Up to 4,096 bytes go with the header. Longer
+//     packets wait at the source until step 6 has given their destination.
+//  6. The network thread of the reader's process receives the header and calls Arriving, which
+//     returns the destination: here the member's window, since there is a sum to make; the result
+//     itself, where nothing is summed and the packet is contiguous there. UCX writes the bytes to
+//     it, and the thread calls Arrived. At the source, the network thread calls Sent.
+//  7. When a piece has its packets of all sources, the workers of the members here are woken. One
+//  of
+//     them takes the piece in Poll, and sums the parts in rank order, those of members here from
+//     their gradients, the others from the window, without a lock. It writes the result once.
+//  8. When a process has all packets that it wants, the thread that finds this out queues `done` to
+//     each other process, which now knows that nobody there reads its gradients any more.
+//  9. When the pieces here are done, all other processes have sent `done`, and all packets of ours
+//     have been sent, Poll returns kOver. The worker ends the firing, so actors of this process may
+//     overwrite the gradient and read the result.
+// In one process there are only steps 1, 7 and 9, and every part is read from its gradient
+// (LocalCommunicator). On GPUs, Enter and Poll give the exchange to the member's stream: our
+// kernels read all gradients of a shared GPU (StreamCommunicator), and NCCL moves them between
+// GPUs.
+//
 // It holds no pointer into another process. The simulator does not implement it: the simulator
 // moves no bytes and needs an end in virtual time, which Poll does not give.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <utility>
@@ -46,6 +80,13 @@ struct ExchangeEntry {
   bool accumulate = false;              // adds to the outputs instead of overwriting them
   std::span<std::byte> workspace = {};  // for what comes of other processes (exchange_window.h)
   DeviceStream* stream = nullptr;  // of an asynchronous device: the stream that carries it there
+};
+
+// What a communicator must know of its exchanges before the first of them.
+struct ExchangeBounds {
+  int tensors = 0;           // the most that one has
+  uint64_t first = 0;        // number of the first, the same in all processes
+  PacketShape packets = {};  // that this process sends
 };
 
 class Communicator {

@@ -81,7 +81,7 @@ TEST_CASE("bytes that are no message are refused") {
 
 TEST_CASE("messages of a run before are dropped") {
   std::vector<FarMessage> sent;
-  FarExchange exchange({.communicator = 7, .process = {0, 1}, .self = 0, .first = 1000});
+  FarExchange exchange(MakeGroup(7, {0, 1}, /*self=*/0), {.first = 1000});
   const auto send = [&](const FarAction& action) { sent.push_back(action.message); };
   FarMessage late;
   late.communicator = 7;
@@ -93,8 +93,8 @@ TEST_CASE("messages of a run before are dropped") {
     CHECK(exchange.Receive(late, send).ok());
   }
   late.kind = FarMessage::kPiece;
-  REQUIRE(exchange.Land(late).ok());
-  CHECK(exchange.Land(late)->empty());
+  REQUIRE(exchange.Arriving(late).ok());
+  CHECK(exchange.Arriving(late)->empty());
   CHECK(sent.empty());
   CHECK(exchange.status().ok());
 }
@@ -114,7 +114,8 @@ TEST_CASE("the planned window holds a piece of every member, for any far members
   }
 }
 
-TEST_CASE("one of several equal members asks for packets; members that accumulate ask separately") {
+TEST_CASE(
+    "one of several equal members requests packets; members that accumulate request separately") {
   for (const bool adds : {false, true}) {
     for (const auto& [kind, shared] :
          {std::pair("all_gather", true), {"all_reduce", true}, {"reduce_scatter", false}}) {

@@ -1,3 +1,9 @@
+// Why both ends of a route agree on packets without a message about them. Slices of the sources of
+// a tensor are equal or disjoint, so one source meets one output in one region, and the region
+// follows from their two slices. The most elements of a piece are the same in all processes, so the
+// pieces of the region are, too. The number of a packet is that of its piece, after those of all
+// earlier tensors. The reader finds the region in the plan of its output (CopyPieces), the source
+// by the same arithmetic (RegionBetween).
 #include "actor_runtime/exchange/exchange_work.h"
 
 #include <algorithm>
@@ -22,11 +28,13 @@ absl::StatusOr<ExchangeWork> ExchangeWork::Make(const std::vector<std::vector<Ke
     }
     work.most_ = far->most;
   }
+  // By member first: a member requests what its own pieces need, which are one range of numbers.
   const int members = setups.empty() ? 0 : static_cast<int>(setups[0].size());
   for (int member = 0; member < members; ++member) {
     const int first = work.pieces();
     for (int tensor = 0; tensor < work.tensors_; ++tensor) {
       const KernelSetup& setup = setups[tensor][member];
+      // Outputs of members elsewhere are work of their processes.
       if (setup.out.empty() || (far != nullptr && !work.IsNear(member))) continue;
       ASSIGN_OR_RETURN(CopyPieces pieces, CopyPieces::Make(setup, work.most_[tensor]));
       work.ends_.push_back(work.pieces() + pieces.count());
@@ -36,11 +44,13 @@ absl::StatusOr<ExchangeWork> ExchangeWork::Make(const std::vector<std::vector<Ke
     work.ranges_.emplace_back(first, work.pieces());
   }
   if (far != nullptr) work.AddRoutes(setups);
-  // With accumulation no result can be copied: the old outputs differ from member to member.
+  // So packets that several members here want travel once. With accumulation no result can be
+  // copied: the old outputs differ from member to member.
   if (far != nullptr && !far->adds) work.FindCopies(setups);
   return work;
 }
 
+// Parts without pieces have the end of the part before: upper_bound passes over them.
 void ExchangeWork::Run(int piece, const ExchangeEntries& entries,
                        std::span<const std::byte* const> packets) const {
   const auto index = std::upper_bound(ends_.begin(), ends_.end(), piece) - ends_.begin();
@@ -51,6 +61,7 @@ void ExchangeWork::Run(int piece, const ExchangeEntries& entries,
                   entries.out[first + part.member], entries.accumulate[part.member] != 0);
 }
 
+// One kernel a part, not a piece: a GPU divides the work of a kernel itself.
 absl::Status ExchangeWork::AddKernels(const std::vector<std::vector<KernelSetup>>& setups,
                                       const KernelFactory& make_kernel) {
   for (Part& part : parts_) {
@@ -102,8 +113,10 @@ int ExchangeWork::FarSources(const CopyRegion& region) const {
 
 int ExchangeWork::FarSources(const Piece& piece) const { return FarSources(*piece.region); }
 
-// Outputs of the same slice have the same regions, in the same pieces; only the nearest of equal
-// sources may differ.
+// Outputs of the same slice have the same regions, in the same pieces. Only the choice among equal
+// sources may differ, since each output takes the nearest. So one part may find all of a region
+// here where the other needs packets. Such a part is no copy: FarExchange would do its pieces
+// twice, as work without packets and as copies of the other part's.
 bool ExchangeWork::HasSameFarSources(const Part& part, const Part& first) const {
   const std::span<const CopyRegion> a = first.pieces.regions(), b = part.pieces.regions();
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -137,22 +150,28 @@ void ExchangeWork::RunCopy(int piece, int copy, const ExchangeEntries& entries) 
   });
 }
 
-bool ExchangeWork::LandsInOutput(const Piece& piece, bool accumulate) {
+// With one source there is nothing to sum, without accumulation nothing to keep. A packet is
+// written as one run of bytes, so its rows must be one there.
+bool ExchangeWork::ArrivesInOutput(const Piece& piece, bool accumulate) {
   return !accumulate && piece.region->sources.size() == 1 &&
          IsContiguousInTarget(*piece.region, piece.chunk);
 }
 
+// All packets of a piece wait in the window until the last one is here: they are summed in the
+// group's order, not in that of arrival, so that the bits do not depend on the network.
 int64_t ExchangeWork::MostWindowBytes(int member, bool accumulate) const {
   int64_t most = 0;
   for (int piece = ranges_[member].first; piece < ranges_[member].second; ++piece) {
     const Piece at = At(piece);
     const int far = FarSources(at);
-    if (far == 0 || LandsInOutput(at, accumulate)) continue;
+    if (far == 0 || ArrivesInOutput(at, accumulate)) continue;
     most = std::max(most, far * PacketBytes(at.chunk.elements(), at.element_bytes));
   }
   return most;
 }
 
+// Routes with one end here, and no others: a process's memory grows with its own members, not with
+// the square of the group.
 void ExchangeWork::AddRoutes(const std::vector<std::vector<KernelSetup>>& setups) {
   const int members = static_cast<int>(near_index_.size());
   for (int near = 0; near < members; ++near) {
@@ -167,7 +186,8 @@ void ExchangeWork::AddRoutes(const std::vector<std::vector<KernelSetup>>& setups
   }
 }
 
-// `near`: a member of this process; its setup knows all sources.
+// `near`: a member of this process: its setup has all sources. Those of members elsewhere have the
+// outputs alone.
 ExchangeWork::Route ExchangeWork::RouteBetween(const std::vector<std::vector<KernelSetup>>& setups,
                                                int near, int source, int reader) const {
   Route route;
@@ -206,6 +226,8 @@ int64_t ExchangeWork::FindPacket(const Piece& piece, int source) const {
   return piece.index + (piece.tensor == 0 ? 0 : route.ends[piece.tensor - 1]);
 }
 
+// The network reserves lists of rows, or memory to pack short ones, before the first step. A single
+// row needs neither: it is sent from its address.
 PacketShape ExchangeWork::FindPacketShape() const {
   PacketShape shape;
   for (const Route& route : to_far_) {

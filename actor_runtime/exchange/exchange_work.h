@@ -11,7 +11,7 @@
 //
 // A process runs the pieces of its members. Data of members elsewhere comes as numbered
 // packets. A route is all data that one member takes from another; both ends number its packets
-// alike. If several members of a process want the same result, the first of them asks for the
+// alike. If several members of a process want the same result, the first of them requests the
 // packets, and the others copy its result.
 #pragma once
 
@@ -125,9 +125,9 @@ class ExchangeWork {
   // For groups with members elsewhere.
   bool IsNear(int member) const { return near_index_[member] >= 0; }
   int FarSources(const Piece& piece) const;
-  // True if a packet may land directly in the output: there is nothing to sum, and its rows are
+  // True if a packet may arrive directly in the output: there is nothing to sum, and its rows are
   // contiguous there.
-  static bool LandsInOutput(const Piece& piece, bool accumulate);
+  static bool ArrivesInOutput(const Piece& piece, bool accumulate);
   // The most bytes of workspace that one piece of a member needs.
   int64_t WindowBytes(int member, bool accumulate) const {
     return window_bytes_.empty() ? 0 : window_bytes_[2 * member + (accumulate ? 1 : 0)];

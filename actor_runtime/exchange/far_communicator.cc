@@ -88,13 +88,13 @@ absl::Status FarCommunicator::Receive(const FarMessage& message) {
   return status;
 }
 
-absl::StatusOr<std::span<std::byte>> FarCommunicator::Land(const FarMessage& message) {
+absl::StatusOr<std::span<std::byte>> FarCommunicator::Arriving(const FarMessage& message) {
   const std::lock_guard lock(mutex_);
-  return exchange_.Land(message);
+  return exchange_.Arriving(message);
 }
 
-void FarCommunicator::Landed(const FarMessage& message) {
-  Do(-1, [&] { exchange_.Landed(message, send_); });
+void FarCommunicator::Arrived(const FarMessage& message) {
+  Do(-1, [&] { exchange_.Arrived(message, send_); });
 }
 
 void FarCommunicator::Sent() {

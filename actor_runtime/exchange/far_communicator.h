@@ -14,8 +14,9 @@ class FarCommunicator final : public Communicator {
  public:
   // `send` takes a message for another process. It must not block, and calls nothing of this class.
   // A piece's payload is read until Sent.
-  FarCommunicator(FarGroup group, std::function<void(const FarAction&)> send)
-      : exchange_(std::move(group)), send_(std::move(send)) {}
+  FarCommunicator(Group group, const ExchangeBounds& bounds,
+                  std::function<void(const FarAction&)> send, ExchangePolicy policy = {})
+      : exchange_(std::move(group), bounds, policy), send_(std::move(send)) {}
 
   void SetWake(std::function<void(int member)> wake) override;
   void Enter(int member, const ExchangeEntry& entry) override;
@@ -28,8 +29,8 @@ class FarCommunicator final : public Communicator {
   // Called by the transport's thread: FarExchange's events of the same names. A refused message has
   // changed nothing.
   absl::Status Receive(const FarMessage& message);
-  absl::StatusOr<std::span<std::byte>> Land(const FarMessage& message);
-  void Landed(const FarMessage& message);
+  absl::StatusOr<std::span<std::byte>> Arriving(const FarMessage& message);
+  void Arrived(const FarMessage& message);
   void Sent();
 
  private:

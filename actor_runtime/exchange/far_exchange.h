@@ -5,9 +5,9 @@
 //
 // The protocol of one exchange:
 //   entered   sent to each other process when all members of a process have entered
-//   pull      once all processes have entered: a member asks a source for a packet (ExchangeWork)
-//   piece     the source's process answers with the packet, straight from the entered register
-//   done      sent to each other process when a process has all packets that it wants
+//   pull      once all processes have entered: a member requests a packet (ExchangeWork) of a
+//   source piece     the source's process answers with the packet, straight from the entered
+//   register done      sent to each other process when a process has all packets that it wants
 //   abort     ends all exchanges of the group, including later ones
 // An exchange is over in a process when its pieces are done, all other processes have sent done,
 // and all its own payloads have been sent.
@@ -19,10 +19,10 @@
 // Invariants, with n = the exchange in progress (all before it are over):
 //  1. A process has entered at most n + 1: it enters n + 1 after it is over with n, and for that it
 //     needs our done of n.
-//  2. A flight is one piece on its way to a member: its packets land in the flight's part of the
-//     member's window, or in the output. A piece is in one flight once. It keeps its flight until
-//     the other members here that want the same result have copied it.
-//  3. All accesses to a member's memory are counted: pieces that are run, packets that land, and
+//  2. A pull is one piece whose packets a member has requested: they arrive in the pull's part of
+//     the member's window, or in the output. A piece is pulled once. Its pull is over when the
+//     other members here that want the same result have copied it.
+//  3. All accesses to a member's memory are counted: pieces that are run, packets that arrive, and
 //     packets that are sent. An exchange ends or fails only when the count is zero.
 //  4. Nothing is allocated after the constructor, except by an abort.
 #pragma once
@@ -36,39 +36,29 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/exchange/far_message.h"
+#include "actor_runtime/exchange/group.h"
 
 namespace oneflow {
 
 // Faults that tests plant in the machine to see that they are found. The default, all false, is the
 // protocol.
 struct ExchangePolicy {
-  bool done_early = false;          // done is said when all packets have been asked for
+  bool done_early = false;          // done is said when all packets have been requested
   bool ordered_links = false;       // arriving pieces of a source are matched to pulls in order
-  bool take_twice = false;          // a piece is in two flights
+  bool take_twice = false;          // a piece is pulled twice
   bool match_across_runs = false;   // the run is not looked at in a message's number
-  bool reuse_window = false;        // two flights share their part of the window
+  bool reuse_window = false;        // two pulls share their part of the window
   bool abort_entered_only = false;  // abort goes only to processes that have entered
 };
 
-// Flights that a member may have at once if no window bounds them.
-inline constexpr int kMostFlights = 16;
-// Flights of a member with a workspace for packets; window_bytes: ExchangeWork::WindowBytes.
-inline int FlightsIn(int64_t workspace_bytes, int64_t window_bytes) {
-  if (window_bytes == 0) return kMostFlights;
+// Pulls that a member may have at once if no window bounds them.
+inline constexpr int kMostPulls = 16;
+// Pulls at once of a member with a workspace for packets; window_bytes: ExchangeWork::WindowBytes.
+inline int MostPulls(int64_t workspace_bytes, int64_t window_bytes) {
+  if (window_bytes == 0) return kMostPulls;
   const int64_t fit = workspace_bytes / window_bytes;
-  return static_cast<int>(fit < kMostFlights ? fit : kMostFlights);
+  return static_cast<int>(fit < kMostPulls ? fit : kMostPulls);
 }
-
-// The group: where its members are, and the bounds of its exchanges.
-struct FarGroup {
-  uint64_t communicator = 0;  // the same number in all processes
-  std::vector<int> process;   // by member
-  int self = 0;               // this process
-  int tensors = 0;            // the most that an exchange has
-  uint64_t first = 0;         // number of the first exchange
-  ExchangePolicy policy = {};
-  PacketShape packets = {};  // that this process sends
-};
 
 // A message to send. A piece's payload consists of rows in the memory of the source: ForPayload.
 struct FarAction {
@@ -90,23 +80,23 @@ class FarExchange {
   // Takes the actions. It must not call the machine.
   using Emit = absl::FunctionRef<void(const FarAction&)>;
 
-  explicit FarExchange(FarGroup group);
+  FarExchange(Group group, const ExchangeBounds& bounds, ExchangePolicy policy = {});
 
   // Events:
   void Enter(int member, const ExchangeEntry& entry, Emit emit);
   absl::Status Receive(const FarMessage& message, Emit emit);  // not of a piece
-  // Land returns the memory for a piece's payload, message.length bytes; Landed reports that the
-  // payload is there. After an abort the memory is empty: the payload is to be dropped, and Landed
-  // is not due.
-  absl::StatusOr<std::span<std::byte>> Land(const FarMessage& message);
-  void Landed(const FarMessage& message, Emit emit);
+  // The payload of a piece: Arriving returns the memory for it, message.length bytes; Arrived
+  // reports that it is there. After an abort the memory is empty: the payload is to be dropped, and
+  // Arrived is not due.
+  absl::StatusOr<std::span<std::byte>> Arriving(const FarMessage& message);
+  void Arrived(const FarMessage& message, Emit emit);
   void Sent();  // the payload of a piece has been read
   void Abort(const absl::Status& status, Emit emit);
 
   // Work for any thread of the process. The thread runs it with `entries` and the packets it came
   // with, and then reports it done.
   struct Work {
-    int piece = -1, member = -1, flight = -1;
+    int piece = -1, member = -1, pull = -1;
     int copy = -1;  // index of a copy of the piece, which is done; -1: the piece itself
   };
   bool HasWork() const { return WorkLeft() > 0; }
@@ -116,34 +106,34 @@ class FarExchange {
   void WorkDone(const Work& work, Emit emit);
 
   // Queries:
-  int members() const { return static_cast<int>(seats_.size()); }
-  bool IsNear(int member) const { return group_.process[member] == group_.self; }
+  int members() const { return static_cast<int>(members_.size()); }
+  bool IsNear(int member) const { return group_.IsNear(member); }
   uint64_t exchanges_over() const { return over_; }
-  bool IsOver(int member) const { return over_ >= seats_[member].entered; }
+  bool IsOver(int member) const { return over_ >= members_[member].entered; }
   bool IsAtRest() const { return touching_ == 0; }
   bool HasEntered(int member, int than) const;
   const absl::Status& status() const { return status_; }
 
  private:
-  struct Flight {
+  struct Pull {
     int piece = -1;   // -1: free
-    int missing = 0;  // packets that have not landed
+    int missing = 0;  // packets that have not arrived
     bool running = false;
     bool in_output = false;
     int copies = 0;                         // copies, not yet taken, of the piece, which is done
     int copying = 0;                        // that are not done
-    std::vector<char> state;                // by source of the region: PacketState
+    std::vector<char> packet_state;         // by source of the region: PacketState
     std::vector<const std::byte*> packets;  // by source of the region; null: near
   };
-  enum PacketState : char { kNone, kAsked, kLanding, kHere };
-  struct Seat {
+  enum PacketState : char { kNone, kRequested, kArriving, kArrived };
+  struct MemberState {
     uint64_t entered = 0;  // exchanges
     std::span<std::byte> workspace;
-    int next = 0, end = 0;     // pieces that have no flight yet
-    bool taken_twice = false;  // take_twice: the next one has a flight already
-    int64_t flight_bytes = 0;  // bytes of workspace of each flight
-    int flights = 0;           // that may be under way
-    std::vector<Flight> of_flight;
+    int next = 0, end = 0;     // pieces that it has not requested yet
+    bool taken_twice = false;  // take_twice: the next one has been requested already
+    int64_t pull_bytes = 0;    // of workspace, for each pull
+    int most_pulls = 0;        // at once
+    std::vector<Pull> pulls;
   };
   struct Process {
     uint64_t entered = 0, done = 0;  // exchanges that it has said so of
@@ -151,24 +141,26 @@ class FarExchange {
   };
 
   // The number of the exchange in progress, as messages carry it.
-  uint64_t Number() const { return group_.first + over_; }
+  uint64_t Number() const { return first_ + over_; }
   bool AllHereEntered() const { return entered_here_ == near_; }
   bool IsUnderWay() const { return started_ && status_.ok(); }
   uint64_t ExchangeNumber(const FarMessage& message) const;
   absl::Status Check(const FarMessage& message) const;
-  absl::StatusOr<Flight*> FindFlight(const FarMessage& message, PacketState state, size_t* source);
-  std::span<std::byte> FindTarget(const FarMessage& message, const Flight& flight, size_t source);
+  absl::StatusOr<Pull*> FindPull(const FarMessage& message, PacketState state, size_t* source);
+  std::span<std::byte> FindTarget(const FarMessage& message, const Pull& pull, size_t source);
   void Begin(Emit emit);
-  void TakeOff(int member, Emit emit);
-  void PieceDone(int member, Flight* flight, Emit emit);
-  void FinishLanding(Emit emit);
+  void Request(int member, Emit emit);
+  void PieceDone(int member, Pull* pull, Emit emit);
+  void ReportDone(Emit emit);
   void FinishIfOver();
   void EmitToAll(FarMessage::Kind kind, Emit emit);
 
-  const FarGroup group_;
+  const Group group_;
+  const uint64_t first_;
+  const ExchangePolicy policy_;
   int near_ = 0, first_near_ = -1;
-  std::vector<Process> processes_;  // by process
-  std::vector<Seat> seats_;         // by member
+  std::vector<Process> processes_;    // by process
+  std::vector<MemberState> members_;  // by member
   ExchangeEntries entries_;
   uint64_t over_ = 0;  // exchanges that are over here
 
@@ -178,8 +170,8 @@ class FarExchange {
   bool started_ = false, done_told_ = false;
   int next_near_ = 0;  // pieces of near sources alone: from here on nobody has taken any
   int pieces_done_ = 0;
-  int in_flight_ = 0;     // flights that wait for packets
-  int ready_ = 0;         // pieces in flight that have all, and copies, that nobody has taken
+  int pulling_ = 0;       // pulls that wait for packets
+  int ready_ = 0;         // pulls that have all packets, and copies, that nobody has taken
   int64_t touching_ = 0;  // accesses to our memory in progress
   absl::Status status_;
 };

@@ -48,7 +48,7 @@ class LocalGroup final : public GroupForTest {
 
 // A message on its way to a receiver, or a completion on its way back to the sender.
 struct Envelope {
-  enum Kind { kMessage, kLanded, kSent } kind = kMessage;
+  enum Kind { kMessage, kArrived, kSent } kind = kMessage;
   FarAction action = {};
 };
 
@@ -73,11 +73,12 @@ class ApartGroup final : public GroupForTest {
           workspaces_[m].resize(std::max<size_t>(workspaces_[m].size(), bytes));
         }
       }
-      const FarGroup group{7, process, p, static_cast<int>(MostTensors(cases)), 1000};
-      communicators_.push_back(std::make_unique<FarCommunicator>(group, [this](const FarAction& a) {
-        const std::lock_guard lock(mutex_);
-        under_way_.push_back({Envelope::kMessage, a});
-      }));
+      const ExchangeBounds bounds{static_cast<int>(MostTensors(cases)), 1000};
+      communicators_.push_back(std::make_unique<FarCommunicator>(
+          MakeGroup(7, process, p), bounds, [this](const FarAction& a) {
+            const std::lock_guard lock(mutex_);
+            under_way_.push_back({Envelope::kMessage, a});
+          }));
     }
   }
   Communicator& FindCommunicator(int member) override { return *communicators_[process_[member]]; }
@@ -116,7 +117,7 @@ class ApartGroup final : public GroupForTest {
           message.kind = FarMessage::kAbort + 1;
         }
     }
-    return message.kind == FarMessage::kPiece ? to.Land(message).status() : to.Receive(message);
+    return message.kind == FarMessage::kPiece ? to.Arriving(message).status() : to.Receive(message);
   }
 
   bool Touches(int member) override {
@@ -124,7 +125,7 @@ class ApartGroup final : public GroupForTest {
     return std::any_of(under_way_.begin(), under_way_.end(), [&](const Envelope& e) {
       const FarMessage& m = e.action.message;
       return m.kind == FarMessage::kPiece &&
-             member == (e.kind == Envelope::kLanded ? m.to : m.from);
+             member == (e.kind == Envelope::kArrived ? m.to : m.from);
     });
   }
 
@@ -139,7 +140,7 @@ class ApartGroup final : public GroupForTest {
     const FarMessage& message = envelope.action.message;
     FarCommunicator& to = *communicators_[process_[message.to]];
     switch (envelope.kind) {
-      case Envelope::kLanded: return to.Landed(message);
+      case Envelope::kArrived: return to.Arrived(message);
       case Envelope::kSent: return communicators_[process_[message.from]]->Sent();
       case Envelope::kMessage: break;
     }
@@ -148,7 +149,7 @@ class ApartGroup final : public GroupForTest {
       CHECK(status.ok()) << status;
       return;
     }
-    const absl::StatusOr<std::span<std::byte>> target = to.Land(message);
+    const absl::StatusOr<std::span<std::byte>> target = to.Arriving(message);
     CHECK(target.ok()) << target.status();
     size_t at = 0;
     if (!target->empty()) {
@@ -159,7 +160,7 @@ class ApartGroup final : public GroupForTest {
       CHECK_EQ(at, target->size());
     }
     const std::lock_guard lock(mutex_);
-    if (!target->empty()) under_way_.push_back({Envelope::kLanded, envelope.action});
+    if (!target->empty()) under_way_.push_back({Envelope::kArrived, envelope.action});
     under_way_.push_back({Envelope::kSent, envelope.action});
   }
 
@@ -173,6 +174,13 @@ class ApartGroup final : public GroupForTest {
 };
 
 }  // namespace
+
+Group MakeGroup(uint64_t id, const std::vector<int>& process, int self) {
+  const auto each = static_cast<int32_t>(process.size());  // ranks of a process
+  Group group{id, {}, {self * each, (self + 1) * each}};
+  for (int32_t m = 0; m < each; ++m) group.ranks.push_back(process[m] * each + m);
+  return group;
+}
 
 PlannedWork PlanWork(const ExchangeCase& c, const std::vector<char>& near, int64_t most) {
   PlannedWork planned;

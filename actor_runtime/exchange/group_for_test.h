@@ -13,6 +13,9 @@
 
 namespace oneflow {
 
+// A group whose members are in these processes, as process `self` sees it.
+Group MakeGroup(uint64_t id, const std::vector<int>& process, int self);
+
 class GroupForTest {
  public:
   virtual ~GroupForTest() = default;

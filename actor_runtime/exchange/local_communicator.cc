@@ -29,20 +29,20 @@ class LocalCommunicator final : public Communicator {
   LocalCommunicator(int members, int tensors)
       : members_(members),
         entries_(std::max(1, tensors), members),
-        seats_(std::make_unique<Seat[]>(members)) {}
+        states_(std::make_unique<MemberState[]>(members)) {}
 
   void SetWake(std::function<void(int)> wake) override { wake_ = std::move(wake); }
 
   void Enter(int member, const ExchangeEntry& entry) override {
-    Seat& seat = seats_[member];
-    seat.work.store(entry.work, std::memory_order_relaxed);
+    MemberState& state = states_[member];
+    state.work.store(entry.work, std::memory_order_relaxed);
     for (size_t t = 0; t < entry.in.size(); ++t) entries_.in[t * members_ + member] = entry.in[t];
     for (size_t t = 0; t < entry.out.size(); ++t) {
       entries_.out[t * members_ + member] = entry.out[t];
     }
     entries_.accumulate[member] = entry.accumulate ? 1 : 0;
-    const int64_t number = seat.entered.load(std::memory_order_relaxed) + 1;
-    seat.entered.store(number, std::memory_order_relaxed);
+    const int64_t number = state.entered.load(std::memory_order_relaxed) + 1;
+    state.entered.store(number, std::memory_order_relaxed);
     if (entered_.fetch_add(1) + 1 < number * members_) return;
     // In a plan that is not live the members may never meet in one exchange.
     for (int other = 0; other < members_; ++other) {
@@ -87,11 +87,11 @@ class LocalCommunicator final : public Communicator {
   }
 
   bool HasEntered(int member, int than) const override {
-    const Seat &seat = seats_[member], &other = seats_[than];
-    const int64_t ahead = seat.entered.load(std::memory_order_relaxed) -
+    const MemberState &state = states_[member], &other = states_[than];
+    const int64_t ahead = state.entered.load(std::memory_order_relaxed) -
                           other.entered.load(std::memory_order_relaxed);
     const bool same =
-        seat.work.load(std::memory_order_relaxed) == other.work.load(std::memory_order_relaxed);
+        state.work.load(std::memory_order_relaxed) == other.work.load(std::memory_order_relaxed);
     return ahead > 0 || (ahead == 0 && same);
   }
 
@@ -111,7 +111,7 @@ class LocalCommunicator final : public Communicator {
   }
 
  private:
-  struct alignas(64) Seat {
+  struct alignas(64) MemberState {
     std::atomic<int64_t> entered{0};  // exchanges; written by the member
     std::atomic<const ExchangeWork*> work{nullptr};
   };
@@ -119,7 +119,7 @@ class LocalCommunicator final : public Communicator {
   static int CountPieces(uint64_t taken) { return static_cast<int>(taken & kPieces); }
   bool IsAbout(uint64_t taken, int member) const {
     return taken >> kPieceBits ==
-           ExchangeName(seats_[member].entered.load(std::memory_order_relaxed));
+           ExchangeName(states_[member].entered.load(std::memory_order_relaxed));
   }
   // True if all pieces that were taken are done.
   bool IsAtRest(uint64_t taken) const { return done_.load() == CountPieces(taken); }
@@ -154,7 +154,7 @@ class LocalCommunicator final : public Communicator {
   const int64_t members_;
   std::function<void(int)> wake_ = [](int) {};
   ExchangeEntries entries_;
-  std::unique_ptr<Seat[]> seats_;
+  std::unique_ptr<MemberState[]> states_;
   const ExchangeWork* work_ = nullptr;  // the exchange that taken_ names
   mutable std::mutex mutex_;
   absl::Status status_;  // under mutex_

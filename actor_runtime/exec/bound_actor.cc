@@ -1,6 +1,6 @@
 #include "actor_runtime/exec/bound_actor.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -12,10 +12,6 @@
 
 namespace oneflow {
 namespace {
-
-absl::Status Bad(const proto::Actor& actor, absl::string_view what) {
-  return InputError(absl::StrCat("plan, actor ", actor.name()), ToStd(what), "compile it again");
-}
 
 absl::StatusOr<Port> MakePort(const proto::Register& reg, const StageMesh& mesh, int rank) {
   Port port;
@@ -158,11 +154,11 @@ namespace {
 // The split of an exchange's tensors into pieces if members are elsewhere: by tensor, the most
 // elements of a piece. `binders`: of the members.
 absl::StatusOr<std::vector<int64_t>> CountMostPieces(const std::vector<Binder>& binders,
-                                                     size_t tensors, const Mesh& mesh) {
+                                                     const Mesh& mesh) {
   // In a pair the first member sends and the last receives; else all members do the same.
   const Binder &source = binders.front(), &reader = binders.back();
   std::vector<int64_t> most;
-  for (size_t t = 0; t < tensors; ++t) {
+  for (size_t t = 0; t < source.ins.size(); ++t) {
     ASSIGN_OR_RETURN(const ExchangeWindow window,
                      MakeWindow(reader.actor.boxing(), *source.ins[t], *reader.outs[t], mesh));
     most.push_back(window.piece);
@@ -175,102 +171,29 @@ bool Adds(const Binder& binder) {
   return !binder.outs.empty() && binder.outs[0]->fill_mode() == proto::Register::ACCUMULATE;
 }
 
-// The plan's verifier checks workspaces against the needs of exchanges; plans may run without it.
-absl::Status CheckWindows(const std::vector<Binder>& binders, const ExchangeWork& work,
-                          const std::vector<char>& near) {
-  for (size_t m = 0; m < binders.size(); ++m) {
-    if (near[m] == 0 || binders[m].outs.empty()) continue;
-    const int64_t needs =
-        std::max(work.WindowBytes(static_cast<int>(m), false),
-                 Adds(binders[m]) ? work.WindowBytes(static_cast<int>(m), true) : 0);
-    if (needs <= binders[m].setup.workspace_bytes) continue;
-    return Bad(binders[m].actor,
-               absl::StrCat("has ", binders[m].setup.workspace_bytes, " bytes of workspace, needs ",
-                            needs, " for members in other processes"));
-  }
-  return absl::OkStatus();
-}
-
-using ExchangeSetups = std::vector<std::vector<KernelSetup>>;  // by tensor, then member
-
-// Makes full setups for the members marked in `full`, and outputs alone for the others, so that a
-// process makes setups in proportion to the group, not to its square.
-ExchangeSetups MakeSetups(const std::vector<Binder>& binders, size_t tensors,
-                          const std::vector<char>& full) {
-  ExchangeSetups setups(tensors);
-  for (size_t t = 0; t < tensors; ++t) {
-    std::vector<Port> sources;
-    for (const Binder& binder : binders) {
-      if (t < binder.setup.in.size()) sources.push_back(binder.setup.in[t][0]);
-    }
-    for (size_t m = 0; m < binders.size(); ++m) {
-      const Binder& binder = binders[m];
-      KernelSetup& setup = setups[t].emplace_back();
-      if (full[m] != 0) {
-        setup = binder.setup;
-        setup.in = {sources};
-        setup.out.clear();
-      }
-      if (t < binder.setup.out.size()) setup.out = {binder.setup.out[t]};
-    }
-  }
-  return setups;
-}
-
-// A launch for each member of this process.
-absl::StatusOr<ExchangeWork> BindLaunches(const std::vector<Binder>& binders,
-                                          const ExchangeSetups& setups,
-                                          const std::vector<char>& near, const ExchangeHome& home) {
-  ExchangeWork work;
-  for (size_t m = 0; m < binders.size(); ++m) {
-    if (near[m] == 0) continue;
-    const Binder& binder = binders[m];
-    const MemberExchange exchange{setups, static_cast<int>(m), Adds(binder),
-                                  binder.setup.workspace_bytes};
-    absl::StatusOr<MemberLaunch> launch =
-        home.backend->make_launch(home.device_of(binder.rank), exchange);
-    if (!launch.ok()) {
-      return Annotate(launch.status(), absl::StrCat("actor ", binder.actor.name()));
-    }
-    work.SetLaunch(static_cast<int>(m), *std::move(launch));
-  }
-  return work;
-}
-
 }  // namespace
 
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
                                           const std::vector<BoundMember>& members,
-                                          const ExchangeHome& home) {
+                                          Carrier& carrier) {
   std::vector<Binder> binders;
-  FarMembers far;
-  size_t tensors = 1;
+  PlannedExchange exchange;
   for (const BoundMember& member : members) {
     Binder& binder = binders.emplace_back(
         Binder{context, context.net.actor(member.actor), member.rank, nullptr});
     RETURN_IF_ERROR(binder.AddPorts());
-    tensors = std::max({tensors, binder.setup.in.size(), binder.setup.out.size()});
-    far.near.push_back(context.ranks.Contains(member.rank) ? 1 : 0);
-    far.adds |= Adds(binder);
+    const bool near = context.ranks.Contains(member.rank), adds = Adds(binder);
+    Device* const device = near && !context.devices.empty()
+                               ? context.devices[member.rank - context.ranks.begin].device()
+                               : nullptr;
+    exchange.members.push_back({std::move(binder.setup), adds, device});
+    exchange.far.near.push_back(near ? 1 : 0);
+    exchange.far.adds |= adds;
   }
-  if (home.backend != nullptr && home.backend->make_launch) {
-    const std::vector<char> all(members.size(), 1);
-    return BindLaunches(binders, MakeSetups(binders, tensors, all), far.near, home);
+  if (!exchange.AreAllNear()) {
+    ASSIGN_OR_RETURN(exchange.far.most, CountMostPieces(binders, context.mesh.mesh));
   }
-  const ExchangeSetups setups = MakeSetups(binders, tensors, far.near);
-  if (std::count(far.near.begin(), far.near.end(), 0) == 0) {
-    ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups));
-    if (home.backend != nullptr) {
-      Device& device = home.device_of(members[0].rank);
-      RETURN_IF_ERROR(work.AddKernels(
-          setups, [&](const KernelSetup& s) { return home.backend->make_kernel(device, s); }));
-    }
-    return work;
-  }
-  ASSIGN_OR_RETURN(far.most, CountMostPieces(binders, tensors, context.mesh.mesh));
-  ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &far));
-  RETURN_IF_ERROR(CheckWindows(binders, work, far.near));
-  return work;
+  return carrier.Bind(exchange);
 }
 
 }  // namespace oneflow

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/actor/actor_state.h"
+#include "actor_runtime/exchange/carrier.h"
 #include "actor_runtime/exchange/exchange_work.h"
-#include "actor_runtime/exec/device_backend.h"
 #include "actor_runtime/exec/device_memory.h"
 #include "actor_runtime/exec/net.h"
 #include "actor_runtime/exec/stage_mesh.h"
@@ -74,7 +73,7 @@ struct BindContext {
   const PlanNet& net;
   const StageMesh& mesh;
   RankRange ranks;                           // of this process
-  const std::vector<DeviceMemory>& devices;  // by own rank
+  const std::vector<DeviceMemory>& devices;  // by own rank; empty: none are needed, for exchanges
 };
 
 // The memory, threads and stream that run an actor.
@@ -95,16 +94,10 @@ struct BoundMember {
 // The members of an exchange of a net, in the group's order.
 std::vector<BoundMember> FindMembers(const ActorNet& net, size_t exchange);
 
-// The resources of the process for its exchanges.
-struct ExchangeHome {
-  const DeviceBackend* backend = nullptr;      // null: the devices are CPUs
-  std::function<Device&(int rank)> device_of;  // by rank of this process; null: CPUs
-};
-
 // Makes the common work of an exchange's members, in the group's order; if members are elsewhere,
 // the work of this process.
 absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
                                           const std::vector<BoundMember>& members,
-                                          const ExchangeHome& home);
+                                          Carrier& carrier);
 
 }  // namespace oneflow

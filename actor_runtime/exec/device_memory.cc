@@ -8,6 +8,7 @@ namespace oneflow {
 absl::StatusOr<DeviceMemory> DeviceMemory::Create(const proto::Plan& plan, int stage,
                                                   Device* device) {
   DeviceMemory memory;
+  memory.device_ = device;
   for (const proto::StageMemory& planned : plan.memory()) {
     if (planned.stage() != stage) continue;
     Block& block = memory.arenas_[planned.kind()];

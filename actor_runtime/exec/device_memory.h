@@ -23,6 +23,7 @@ class DeviceMemory {
   // Buffer 0 of a register of this stage; the others follow (oneflow_core/plan/buffers.h). Null for
   // a control register.
   absl::StatusOr<std::byte*> Find(const proto::Register& reg) const;
+  Device* device() const { return device_; }  // null: the host
   // Bytes of the device's own arena, and of its arena in the host's memory.
   int64_t bytes() const { return arenas_[proto::DEVICE].bytes; }
   int64_t host_bytes() const { return arenas_[proto::HOST].bytes; }
@@ -33,6 +34,7 @@ class DeviceMemory {
     int64_t bytes = 0;
     bool planned = false;  // the plan uses this kind of memory
   };
+  Device* device_ = nullptr;
   std::array<Arena, 2> owned_;   // by memory kind, if there is no device
   std::array<Block, 2> arenas_;  // by memory kind
 };

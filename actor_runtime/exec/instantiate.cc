@@ -172,6 +172,18 @@ void AddRank(const PlanNet& plan_net, const StageMesh& mesh, int rank, ActorNet*
   }
 }
 
+// A number on which processes agree, though each knows its own groups only: FNV-1a of the members,
+// and of the ordinal of the group among those of these members in the program.
+uint64_t MakeId(int32_t ordinal, const std::vector<int32_t>& ranks) {
+  uint64_t id = 0xcbf29ce484222325;
+  const auto add = [&id](int32_t value) {
+    id = (id ^ static_cast<uint32_t>(value)) * 0x100000001b3;
+  };
+  add(ordinal);
+  for (const int32_t rank : ranks) add(rank);
+  return id;
+}
+
 // The exchanges of the devices of a process, each made once: by the first of its members here.
 class ExchangeMaker {
  public:
@@ -221,7 +233,10 @@ class ExchangeMaker {
     Streams& known = groups_[ranks];
     const std::pair streams(plan_net_.actors[actors[0]].stream, plan_net_.actors[actors[1]].stream);
     const auto [group, fresh] = known.try_emplace(streams, std::ssize(net_.groups));
-    if (fresh) net_.groups.push_back({ranks, static_cast<int32_t>(known.size()) - 1});
+    if (fresh) {
+      Group& added = net_.groups.emplace_back(Group{0, ranks, net_.own});
+      added.id = MakeId(static_cast<int32_t>(known.size()) - 1, ranks);
+    }
     return group->second;
   }
 

@@ -72,7 +72,7 @@ TEST_CASE(
   // Rank 5 = (1, 0, 1) is with all of (*, 0, *).
   const ExchangeMember& member = net.member_of[net.Find(5, 1)];
   REQUIRE(member.exchange >= 0);
-  const NetGroup& group = net.groups[net.exchanges[member.exchange].group];
+  const Group& group = net.groups[net.exchanges[member.exchange].group];
   CHECK(group.ranks == std::vector<int32_t>{0, 1, 4, 5, 8, 9});
   CHECK(member.index == 3);
   CHECK(net.member_of[net.Find(5, 0)].exchange == -1);
@@ -137,7 +137,7 @@ TEST_CASE("exchanges of the same streams are one group's; other streams are anot
   CHECK(apart.exchanges.size() == 3);
   REQUIRE(apart.groups.size() == 2);
   CHECK(apart.groups[0].ranks == apart.groups[1].ranks);
-  CHECK(apart.groups[1].ordinal == 1);
+  CHECK(apart.groups[0].id != apart.groups[1].id);
 }
 
 TEST_CASE("streams of copies and of what the host computes have workers of their own") {

@@ -8,8 +8,6 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/exchange/local_communicator.h"
-#include "actor_runtime/exchange/stream_communicator.h"
 #include "actor_runtime/exec/instantiate.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -18,15 +16,10 @@
 namespace oneflow {
 namespace {
 
-// A number on which processes agree, though each knows its own groups only: FNV-1a of the members.
-uint64_t GroupNumber(const NetGroup& group) {
-  uint64_t number = 0xcbf29ce484222325;
-  const auto add = [&number](int32_t value) {
-    number = (number ^ static_cast<uint32_t>(value)) * 0x100000001b3;
-  };
-  add(group.ordinal);
-  for (const int32_t rank : group.ranks) add(rank);
-  return number;
+std::shared_ptr<Carrier> ChooseCarrier(const LoadOptions& options) {
+  const DeviceBackend* backend = options.make_kernel ? options.backend : nullptr;
+  if (backend == nullptr) return MakeHostCarrier(options.make_communicator);
+  return backend->carrier ? backend->carrier : MakeSharedGpuCarrier(backend->make_kernel);
 }
 
 }  // namespace
@@ -53,8 +46,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
     program.works.resize(net.exchanges.size());
     program.net = std::move(net);
   }
-  loaded->make_communicator_ = options.make_communicator;
-  loaded->backend_ = options.backend;
+  loaded->carrier_ = ChooseCarrier(options);
   loaded->timed_ = options.timed;
   RETURN_IF_ERROR(loaded->AddGroups());
   if (!options.make_kernel) return loaded;
@@ -145,51 +137,32 @@ absl::Status LoadedPlan::BindProgram(int program, const LoadOptions& options) {
       actors.push_back(*std::move(actor));
     }
   }
-  return Annotate(BindExchanges(context, options, &loaded), absl::StrCat("program ", net.program));
-}
-
-absl::Status LoadedPlan::BindExchanges(const BindContext& context, const LoadOptions& options,
-                                       LoadedProgram* loaded) {
-  const ExchangeHome home{options.backend,
-                          [this](int rank) -> Device& { return *FindDevice(rank); }};
-  for (size_t x = 0; x < loaded->works.size(); ++x) {
-    ASSIGN_OR_RETURN(loaded->works[x], BindExchange(context, FindMembers(loaded->net, x), home));
+  for (size_t x = 0; x < loaded.works.size(); ++x) {
+    absl::StatusOr<ExchangeWork> work = BindExchange(context, FindMembers(net, x), *carrier_);
+    if (!work.ok()) return Annotate(work.status(), absl::StrCat("program ", net.program));
+    loaded.works[x] = *std::move(work);
   }
   return absl::OkStatus();
 }
 
 // Programs run one at a time, so groups of the same ranks share a communicator.
 absl::Status LoadedPlan::AddGroups() {
-  std::map<NetGroup, int32_t> index;
+  std::map<Group, int32_t> index;
   for (LoadedProgram& program : programs_) {
-    for (const NetGroup& group : program.net.groups) {
-      const int32_t far = FarRank(group);
-      const bool reached =
-          make_communicator_ || (backend_ != nullptr && backend_->make_communicator);
-      if (far >= 0 && !reached) {
-        return InputError(
-            absl::StrCat("plan, program ", program.net.program),
-            absl::StrCat("rank ", far, ", which another process owns, exchanges tensors with ours"),
-            "give all ranks to one process");
+    for (const Group& group : program.net.groups) {
+      const int far = group.FindFar();
+      if (far >= 0 && !carrier_->ReachesProcesses()) {
+        return InputError(absl::StrCat("plan, program ", program.net.program),
+                          absl::StrCat("rank ", group.ranks[far],
+                                       ", which another process owns, exchanges tensors with ours"),
+                          "give all ranks to one process");
       }
       const auto [communicator, fresh] = index.try_emplace(group, std::ssize(groups_));
       if (fresh) groups_.push_back(group);
       program.communicator_of.push_back(communicator->second);
     }
-    for (const NetExchange& exchange : program.net.exchanges) {
-      const proto::Program& proto = plan_.program(static_cast<int>(program.net.program_index));
-      const proto::Actor& actor = proto.actor(exchange.actors[1]);
-      most_tensors_ = std::max({most_tensors_, actor.input_size(), actor.output_size()});
-    }
   }
   return absl::OkStatus();
-}
-
-// A rank of a group that another process owns; -1: none.
-int32_t LoadedPlan::FarRank(const NetGroup& group) const {
-  const auto far = std::find_if(group.ranks.begin(), group.ranks.end(),
-                                [&](int32_t rank) { return !ranks_.Contains(rank); });
-  return far == group.ranks.end() ? -1 : *far;
 }
 
 // All processes use one order, though each knows its own groups only, so processes that wait for
@@ -202,59 +175,30 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> LoadedPlan::MakeCommu
             [&](size_t a, size_t b) { return groups_[a] < groups_[b]; });
   std::vector<std::unique_ptr<Communicator>> communicators(groups_.size());
   for (const size_t g : order) {
-    ASSIGN_OR_RETURN(communicators[g], MakeCommunicator(groups_[g], run));
+    ASSIGN_OR_RETURN(communicators[g], carrier_->Make(groups_[g], FindUse(g, run)));
   }
   return communicators;
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> LoadedPlan::MakeCommunicator(const NetGroup& group,
-                                                                           uint32_t run) const {
-  if (!devices_.empty() && backend_->make_communicator) {
-    return backend_->make_communicator(MakeDeviceGroup(group, run));
-  }
-  if (FarRank(group) >= 0) {
-    return make_communicator_({GroupNumber(group), group.ranks, most_tensors_,
-                               static_cast<uint64_t>(run) << 32, FindPacketShape(group)});
-  }
-  const auto members = static_cast<int>(group.ranks.size());
-  return devices_.empty() ? MakeLocalCommunicator(members, most_tensors_)
-                          : MakeStreamCommunicator(members, most_tensors_);
-}
-
-PacketShape LoadedPlan::FindPacketShape(const NetGroup& group) const {
-  PacketShape shape;
+GroupUse LoadedPlan::FindUse(size_t group, uint32_t run) const {
+  GroupUse use{.run = run};
   for (const LoadedProgram& program : programs_) {
-    for (size_t e = 0; e < program.works.size(); ++e) {
-      if (program.net.groups[program.net.exchanges[e].group] != group) continue;
-      shape = shape.Join(program.works[e].FindPacketShape());
+    for (size_t x = 0; x < program.works.size(); ++x) {
+      const int32_t of = program.communicator_of[program.net.exchanges[x].group];
+      if (of == static_cast<int32_t>(group)) use.works.push_back(&program.works[x]);
     }
   }
-  return shape;
-}
-
-DeviceGroup LoadedPlan::MakeDeviceGroup(const NetGroup& group, uint32_t run) const {
-  DeviceGroup of{.name = absl::StrCat(absl::Hex(GroupNumber(group)), ".", run)};
-  for (const int32_t rank : group.ranks) {
-    of.devices.push_back(ranks_.Contains(rank) ? FindDevice(rank) : nullptr);
+  if (devices_.empty()) return use;
+  for (const int32_t rank : groups_[group].ranks) {
+    use.devices.push_back(ranks_.Contains(rank) ? FindDevice(rank) : nullptr);
   }
   for (int rank = ranks_.begin; rank < ranks_.end; ++rank) {
-    const auto in = std::count_if(groups_.begin(), groups_.end(), [&](const NetGroup& g) {
+    const auto in = std::count_if(groups_.begin(), groups_.end(), [&](const Group& g) {
       return std::find(g.ranks.begin(), g.ranks.end(), rank) != g.ranks.end();
     });
-    of.communicators = std::max(of.communicators, static_cast<int>(in));
+    use.communicators = std::max(use.communicators, static_cast<int>(in));
   }
-  of.peers.resize(of.devices.size());
-  for (const LoadedProgram& program : programs_) {
-    for (size_t e = 0; e < program.works.size(); ++e) {
-      if (program.net.groups[program.net.exchanges[e].group] != group) continue;
-      for (int member = 0; member < std::ssize(of.devices); ++member) {
-        if (!program.works[e].has_launch(member)) continue;
-        const std::vector<int>& peers = program.works[e].member_launch(member).peers;
-        of.peers[member].insert(peers.begin(), peers.end());
-      }
-    }
-  }
-  return of;
+  return use;
 }
 
 absl::StatusOr<int> LoadedPlan::FindProgram(std::string_view name) const {

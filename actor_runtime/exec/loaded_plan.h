@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/device/thread_pool.h"
+#include "actor_runtime/exchange/carrier.h"
 #include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/exec/bound_actor.h"
 #include "actor_runtime/exec/device_backend.h"
@@ -25,17 +26,6 @@
 #include "proto/plan.pb.h"
 
 namespace oneflow {
-
-// A group with members in other processes, for the network that connects them.
-struct GroupAcross {
-  uint64_t communicator = 0;   // the same number in all processes
-  std::vector<int32_t> ranks;  // of the members
-  int tensors = 0;             // the most that an exchange has
-  uint64_t first = 0;          // number of the first exchange, the same in all processes
-  PacketShape packets = {};    // that this process sends
-};
-using CommunicatorMaker =
-    std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const GroupAcross&)>;
 
 struct LoadOptions {
   int threads = 1;                      // kernel threads in all, shared out over the devices
@@ -69,7 +59,7 @@ class LoadedPlan {
   int kernel_threads() const { return kernel_threads_; }  // of one device
   std::vector<LoadedProgram>& programs() { return programs_; }
   std::span<const std::unique_ptr<ThreadPool>> pools() const { return pools_; }  // by own rank
-  const std::vector<NetGroup>& groups() const { return groups_; }
+  const std::vector<Group>& groups() const { return groups_; }
   // Makes new communicators, one a group, which serve runs of any programs until a run is
   // interrupted. `run`: the number of the next run, the same in all processes. If a library carries
   // exchanges, this waits until all processes have called it, and so may fail.
@@ -99,14 +89,8 @@ class LoadedPlan {
   absl::StatusOr<DeviceStream*> FindStream(int rank, size_t index);
   ThreadPool* FindLonePool(int rank, proto::Stream::Kind kind, int index);
   absl::Status BindProgram(int program, const LoadOptions& options);
-  absl::Status BindExchanges(const BindContext& context, const LoadOptions& options,
-                             LoadedProgram* loaded);
   absl::Status AddGroups();
-  int32_t FarRank(const NetGroup& group) const;
-  PacketShape FindPacketShape(const NetGroup& group) const;
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const NetGroup& group,
-                                                                 uint32_t run) const;
-  DeviceGroup MakeDeviceGroup(const NetGroup& group, uint32_t run) const;
+  GroupUse FindUse(size_t group, uint32_t run) const;
 
   proto::Plan plan_;
   StageMesh mesh_;
@@ -120,10 +104,8 @@ class LoadedPlan {
   // Of streams that have a worker of their own: by rank, kind, and their number of that kind.
   std::map<std::tuple<int, proto::Stream::Kind, int>, std::unique_ptr<ThreadPool>> lone_pools_;
   std::vector<LoadedProgram> programs_;
-  CommunicatorMaker make_communicator_;
-  const DeviceBackend* backend_ = nullptr;
-  std::vector<NetGroup> groups_;  // of all programs; each has a communicator
-  int most_tensors_ = 0;          // of any exchange
+  std::shared_ptr<Carrier> carrier_;  // of all exchanges
+  std::vector<Group> groups_;         // of all programs; each has a communicator
 };
 
 }  // namespace oneflow

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "actor_runtime/actor/actor_spec.h"
 #include "actor_runtime/actor/actor_table.h"
+#include "actor_runtime/exchange/group.h"
 #include "actor_runtime/exec/firing_order.h"
 #include "oneflow_core/plan/message.h"
 #include "proto/plan.pb.h"
@@ -37,14 +37,6 @@ struct StreamOrder {
   ActorTable table;             // of `actors`
 };
 
-// Devices that fire exchanges together, all on the same streams and so all in the same order: one
-// communicator carries them.
-struct NetGroup {
-  std::vector<int32_t> ranks;  // in the group's order
-  int32_t ordinal = 0;         // among the groups of these ranks in the program
-  auto operator<=>(const NetGroup&) const = default;
-};
-
 // Actors that fire together: one of each member of a group.
 struct NetExchange {
   int32_t group = 0;              // in ActorNet::groups
@@ -63,13 +55,6 @@ struct ExchangeMember {
   int32_t index = 0;      // among its members
 };
 
-// Ranks from begin to before end.
-struct RankRange {
-  int32_t begin = 0, end = 0;
-  int32_t size() const { return end - begin; }
-  bool Contains(int32_t rank) const { return rank >= begin && rank < end; }
-};
-
 struct ActorNet {
   std::string program;
   uint32_t program_index = 0;
@@ -81,7 +66,7 @@ struct ActorNet {
   std::vector<int32_t> index_in_stream;   // by concrete actor: index in StreamOrder::actors
   std::vector<int64_t> firings;           // by concrete actor: firings in a step
   std::vector<ExchangeMember> member_of;  // for each of them
-  std::vector<NetGroup> groups;           // with a member here
+  std::vector<Group> groups;              // with a member here
   std::vector<NetExchange> exchanges;     // of these groups
   std::vector<IssueOrder> issues;         // by own rank; no actors on a rank without exchanges
   std::vector<StreamOrder> streams;       // by (rank, stream)
@@ -93,9 +78,7 @@ struct ActorNet {
   int32_t Find(int32_t rank, int32_t actor) const {
     return index[static_cast<size_t>(rank - own.begin) * actors_in_plan + actor];
   }
-  int32_t members(const NetExchange& exchange) const {
-    return static_cast<int32_t>(groups[exchange.group].ranks.size());
-  }
+  int32_t members(const NetExchange& exchange) const { return groups[exchange.group].members(); }
   // The concrete actor of a member; -1 if its device is in another process.
   int32_t FindMember(const NetExchange& exchange, int32_t member) const {
     const int32_t rank = groups[exchange.group].ranks[member];

@@ -40,19 +40,18 @@ class Lent final : public Communicator {
 // Carries messages between communicators of one number.
 class Network {
  public:
-  // For the process that owns `own`, where each owns as many ranks.
-  CommunicatorMaker MakerFor(RankRange own) {
-    return [this, own](const GroupAcross& across) -> std::unique_ptr<Communicator> {
-      FarGroup group{across.communicator, {}, own.begin / own.size(), across.tensors, across.first};
-      for (const int32_t rank : across.ranks) group.process.push_back(rank / own.size());
-      const std::vector<int> process = group.process;
-      auto made = std::make_shared<FarCommunicator>(group, [this,
-                                                            process](const FarAction& action) {
-        const std::lock_guard lock(mutex_);
-        under_way_.push_back({process[action.message.to], process[action.message.from], action});
-      });
+  CommunicatorMaker Maker() {
+    return [this](const Group& group,
+                  const ExchangeBounds& bounds) -> std::unique_ptr<Communicator> {
+      auto made =
+          std::make_shared<FarCommunicator>(group, bounds, [this, group](const FarAction& action) {
+            const FarMessage& message = action.message;
+            const std::lock_guard lock(mutex_);
+            under_way_.push_back(
+                {group.FindProcess(message.to), group.FindProcess(message.from), action});
+          });
       const std::lock_guard lock(mutex_);
-      communicators_[{across.communicator, group.self}] = made;
+      communicators_[{group.id, group.self()}] = made;
       return std::make_unique<Lent>(made);
     };
   }
@@ -75,7 +74,7 @@ class Network {
       refused_ += to->Receive(message).ok() ? 0 : 1;
       return;
     }
-    const absl::StatusOr<std::span<std::byte>> index = to->Land(message);
+    const absl::StatusOr<std::span<std::byte>> index = to->Arriving(message);
     refused_ += index.ok() ? 0 : 1;
     if (index.ok() && !index->empty()) {
       size_t at = 0;
@@ -83,7 +82,7 @@ class Network {
         std::memcpy(index->data() + at, row, bytes);
         at += bytes;
       });
-      to->Landed(message);
+      to->Arrived(message);
     }
     from->Sent();
   }
@@ -129,7 +128,7 @@ struct Processes {
       RuntimeOptions options;
       options.ranks = {rank, rank + 1};
       options.make_kernel = MakeTestKernel;
-      options.make_communicator = network.MakerFor(options.ranks);
+      options.make_communicator = network.Maker();
       absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
       INFO(runtime.status());
       REQUIRE(runtime.ok());
@@ -200,11 +199,10 @@ TEST_CASE("a kernel that fails in one process ends the run in both") {
 
 TEST_CASE("an exchange across processes needs the window that the plan should give it") {
   Network network;
-  const absl::Status status =
-      Runtime::Create(TwoRanksPlan(), {.ranks = {0, 1},
-                                       .make_communicator = network.MakerFor({0, 1}),
-                                       .make_kernel = MakeTestKernel})
-          .status();
+  const absl::Status status = Runtime::Create(TwoRanksPlan(), {.ranks = {0, 1},
+                                                               .make_communicator = network.Maker(),
+                                                               .make_kernel = MakeTestKernel})
+                                  .status();
   CHECK_THAT(std::string(status.message()),
              Catch::Contains("actor g.sum: has 0 bytes of workspace, needs 64"));
 }

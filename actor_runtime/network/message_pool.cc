@@ -38,15 +38,20 @@ void ForLongRows(const FarAction& action, Fn fn) {
 
 }  // namespace
 
-MessageCounts MostMessages(const FarGroup& group) {
-  const auto near =
-      static_cast<size_t>(std::count(group.process.begin(), group.process.end(), group.self));
-  const size_t far = group.process.size() - near;
-  std::set<int> processes(group.process.begin(), group.process.end());
-  processes.erase(group.self);
-  // Messages of two exchanges: a pull for each flight and source, entered and done for each
+MessageCounts MostMessages(const Group& group) {
+  size_t near = 0;
+  std::set<int> processes;  // the others
+  for (int m = 0; m < group.members(); ++m) {
+    if (group.IsNear(m)) {
+      ++near;
+    } else {
+      processes.insert(group.FindProcess(m));
+    }
+  }
+  const size_t far = group.members() - near;
+  // Messages of two exchanges: a request for each pull and source, entered and done for each
   // process; abort.
-  const size_t pieces = 2 * kMostFlights * near * far;
+  const size_t pieces = 2 * kMostPulls * near * far;
   return {pieces + 5 * processes.size(), pieces};
 }
 

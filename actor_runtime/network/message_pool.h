@@ -47,9 +47,9 @@ class MessagePool {
 // there when those of the next one follow.
 struct MessageCounts {
   size_t words = 0;   // messages without a payload that are sent
-  size_t pieces = 0;  // pieces that are sent, and as many that land
+  size_t pieces = 0;  // pieces that are sent, and as many that arrive
 };
-MessageCounts MostMessages(const FarGroup& group);
+MessageCounts MostMessages(const Group& group);
 
 // The payload of a piece as UCX takes it: rows at their addresses, or packed if they are short or
 // many.

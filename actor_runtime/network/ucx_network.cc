@@ -44,9 +44,9 @@ JobTime Now() {
 // Invariants:
 //   1. Except for the fields under the mutex, and the totals, the driving thread owns all once it
 //      runs.
-//   2. A Sending or Landing is in its pool or owned by UCX: then its callback comes, once, with an
+//   2. A Sending or Arrival is in its pool or owned by UCX: then its callback comes, once, with an
 //      error if the link is closed by force. Pools live as long as the network.
-//   3. Sent follows each piece that was emitted, Landed each that was given memory: a communicator
+//   3. Sent follows each piece that was emitted, Arrived each that was given memory: a communicator
 //      releases memory only when it has counted them all.
 struct UcxNetwork::Impl {
   using enum UcxSides::Side;
@@ -61,16 +61,16 @@ struct UcxNetwork::Impl {
     int to_process = 0;
   };
   // A piece on its way into memory of ours.
-  struct Landing {
+  struct Arrival {
     Impl* network = nullptr;
-    MessagePool<Landing>* pool = nullptr;
+    MessagePool<Arrival>* pool = nullptr;
     FarMessage message;
     std::shared_ptr<FarCommunicator> to;
   };
   // The messages of all communicators of one number.
   struct Pools {
     MessagePool<Sending> words, pieces;
-    MessagePool<Landing> landings;
+    MessagePool<Arrival> arrivals;
   };
   struct Home {
     std::shared_ptr<FarCommunicator> communicator;
@@ -168,18 +168,18 @@ struct UcxNetwork::Impl {
   }
 
   // Under mutex. The driving thread has the pools of an earlier communicator with this number.
-  Pools* PoolsFor(const FarGroup& group) {
-    std::unique_ptr<Pools>& made = pools[group.communicator];
+  Pools* PoolsFor(const Group& group, const PacketShape& packets) {
+    std::unique_ptr<Pools>& made = pools[group.id];
     if (made != nullptr) return made.get();
     made = std::make_unique<Pools>();
     const MessageCounts most = MostMessages(group);
     made->words.Reserve(most.words, [](Sending*) {});
-    made->pieces.Reserve(most.pieces, [&](Sending* s) { s->payload.Reserve(group.packets); });
-    made->landings.Reserve(most.pieces, [](Landing*) {});
+    made->pieces.Reserve(most.pieces, [&](Sending* s) { s->payload.Reserve(packets); });
+    made->arrivals.Reserve(most.pieces, [](Arrival*) {});
     most_outgoing += most.words + most.pieces;
     outgoing.reserve(most_outgoing);
     pool_bytes += (most.words + most.pieces) * (sizeof(Sending) + 2 * sizeof(Outgoing)) +
-                  most.pieces * (sizeof(Landing) + Payload::ReservedBytes(group.packets));
+                  most.pieces * (sizeof(Arrival) + Payload::ReservedBytes(packets));
     return made.get();
   }
 
@@ -220,50 +220,50 @@ struct UcxNetwork::Impl {
       if (!status.ok()) Refuse(*header, status);
       return UCS_OK;
     }
-    const absl::StatusOr<std::span<std::byte>> target = to->Land(*message);
+    const absl::StatusOr<std::span<std::byte>> target = to->Arriving(*message);
     if (!target.ok()) {
       Refuse(*header, target.status());
     } else if (!target->empty()) {
       bytes_received.fetch_add(static_cast<int64_t>(length));
-      return LandAt(at, *message, home, *target, data, param);
+      return Receive(at, *message, home, *target, data, param);
     }
     return UCS_OK;
   }
 
-  ucs_status_t LandAt(Side at, const FarMessage& message, const Home& home,
-                      std::span<std::byte> target, void* data, const ucp_am_recv_param_t& param) {
+  ucs_status_t Receive(Side at, const FarMessage& message, const Home& home,
+                       std::span<std::byte> target, void* data, const ucp_am_recv_param_t& param) {
     if ((param.recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
       std::memcpy(target.data(), data, target.size());
-      home.communicator->Landed(message);
+      home.communicator->Arrived(message);
       return UCS_OK;
     }
-    Landing* landing = home.pools->landings.Take();
+    Arrival* arrival = home.pools->arrivals.Take();
     pending.fetch_add(1);
-    landing->network = this;
-    landing->pool = &home.pools->landings;
-    landing->message = message;
-    landing->to = home.communicator;
+    arrival->network = this;
+    arrival->pool = &home.pools->arrivals;
+    arrival->message = message;
+    arrival->to = home.communicator;
     const auto done = [](void* request, ucs_status_t status, size_t, void* user) {
-      auto* of = static_cast<Landing*>(user);
+      auto* of = static_cast<Arrival*>(user);
       ucp_request_free(request);
-      of->network->Landed(of, status);
+      of->network->PayloadArrived(of, status);
     };
-    const ucs_status_t status = UcxReceive(ucx.worker(at), data, target, done, landing);
-    if (status != UCS_INPROGRESS) Landed(landing, status);
+    const ucs_status_t status = UcxReceive(ucx.worker(at), data, target, done, arrival);
+    if (status != UCS_INPROGRESS) PayloadArrived(arrival, status);
     return UCS_INPROGRESS;
   }
 
-  void Landed(Landing* landing, ucs_status_t status) {
+  void PayloadArrived(Arrival* arrival, ucs_status_t status) {
     // A piece of which only a part arrived must not count: the communicator ends before it hears of
     // it.
     if (status != UCS_OK) {
       const absl::Status why = MarkConsequence(-1, UcxError("a piece did not arrive", status));
-      landing->to->Abort(why);
+      arrival->to->Abort(why);
       Break(why);
     }
-    landing->to->Landed(landing->message);
-    landing->to.reset();
-    landing->pool->Give(landing);
+    arrival->to->Arrived(arrival->message);
+    arrival->to.reset();
+    arrival->pool->Give(arrival);
     pending.fetch_sub(1);
   }
 
@@ -449,24 +449,24 @@ void UcxNetwork::Start() {
       std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->Drive(stop); });
 }
 
-std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const FarGroup& group) {
+std::unique_ptr<Communicator> UcxNetwork::MakeCommunicator(const Group& group,
+                                                           const ExchangeBounds& bounds) {
   // The communicator's own pointer, for Sent.
   struct Route {
     std::weak_ptr<FarCommunicator> of;
-    std::vector<int> process;
     Impl::Pools* pools = nullptr;
   };
-  auto route = std::make_shared<Route>(Route{.of = {}, .process = group.process});
-  auto made =
-      std::make_shared<FarCommunicator>(group, [impl = impl_.get(), route](const FarAction& a) {
-        impl->Send({route->process[a.message.to], a, {route->of.lock(), route->pools}});
+  auto route = std::make_shared<Route>();
+  auto made = std::make_shared<FarCommunicator>(
+      group, bounds, [impl = impl_.get(), group, route](const FarAction& a) {
+        impl->Send({group.FindProcess(a.message.to), a, {route->of.lock(), route->pools}});
       });
   route->of = made;
   absl::Status broken;
   {
     const std::lock_guard lock(impl_->mutex);
-    route->pools = impl_->PoolsFor(group);
-    impl_->communicators[group.communicator] = {made, route->pools};
+    route->pools = impl_->PoolsFor(group, bounds.packets);
+    impl_->communicators[group.id] = {made, route->pools};
     broken = impl_->broken;
   }
   if (!broken.ok()) made->Abort(broken);

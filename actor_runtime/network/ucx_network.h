@@ -5,7 +5,7 @@
 //   ... exchange network->address() with the others ...
 //   RETURN_IF_ERROR(network->Connect(1, their_address));
 //   network->Start();
-//   std::unique_ptr<Communicator> communicator = network->MakeCommunicator(group);
+//   std::unique_ptr<Communicator> communicator = network->MakeCommunicator(group, bounds);
 //   ... once all processes have made theirs: run ...
 //
 // One separate thread drives all of it, so no worker ever waits for the network, and the network
@@ -99,7 +99,7 @@ class UcxNetwork {
   // Requires that all processes of the group are connected. No process may enter an exchange before
   // all have made their communicators. A communicator must not outlive the network, nor be used
   // after a later one with the same number is made.
-  std::unique_ptr<Communicator> MakeCommunicator(const FarGroup& group);
+  std::unique_ptr<Communicator> MakeCommunicator(const Group& group, const ExchangeBounds& bounds);
 
   // Breaks the network. Any thread; returns at once.
   void Break(const absl::Status& why);

@@ -51,6 +51,7 @@ class UcxGroup final : public GroupForTest {
     size_t tensors = 0;
     for (const ExchangeCase& c : cases) tensors = std::max(tensors, c.tensors.size());
     const uint64_t number = ++communicators;
+    const ExchangeBounds bounds{static_cast<int>(tensors), 1000};
     const int64_t most = seed % 2 == 0 ? 1 << 20 : 1000;
     for (int p = 0; p < kMostProcesses; ++p) {
       std::vector<char> near;
@@ -69,7 +70,7 @@ class UcxGroup final : public GroupForTest {
         }
       }
       communicators_.push_back(
-          networks_[p]->MakeCommunicator({number, process_, p, static_cast<int>(tensors), 1000}));
+          networks_[p]->MakeCommunicator(MakeGroup(number, process_, p), bounds));
     }
   }
   ~UcxGroup() override {
@@ -133,8 +134,7 @@ TEST_CASE("a peer that sends no beat is reported, by name, and breaks nothing by
     auto mute = UcxNetwork::Open(options, [](int, const absl::Status&) {}).value();
     REQUIRE(watching->Connect(1, mute->address(), "host b (process 1)").ok());
     REQUIRE(mute->Connect(0, watching->address()).ok());
-    const FarGroup group{.communicator = 1, .process = {0, 1}};
-    const auto communicator = watching->MakeCommunicator(group);
+    const auto communicator = watching->MakeCommunicator(MakeGroup(1, {0, 1}, /*self=*/0), {});
     watching->Start();
     mute->Start();
     watching->Watch(kJobSecond / 5);

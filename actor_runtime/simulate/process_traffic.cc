@@ -22,8 +22,8 @@ namespace {
 struct Route {
   int reader = 0, source = 0;
   int64_t packets = 0, bytes = 0;
-  int64_t placed = 0;  // bytes of them that land in the reader's output
-  int flights = 1;     // of the reader
+  int64_t placed = 0;  // bytes of them that arrive in the reader's output
+  int most_pulls = 1;  // of the reader
 };
 
 // The traffic of one exchange of all groups of a stage, in one firing.
@@ -103,7 +103,7 @@ class Counting {
       FarTraffic& far = of_reader[route.reader];
       far.packets += static_cast<double>(route.packets);
       far.placed += static_cast<double>(route.placed);
-      far.flights = route.flights;
+      far.most_pulls = route.most_pulls;
       firing->in[FindProcess(ranks[route.reader])] += static_cast<double>(route.bytes);
       firing->out[FindProcess(ranks[route.source])] += static_cast<double>(route.bytes);
       const int reader = ranks[route.reader], source = ranks[route.source];
@@ -152,7 +152,7 @@ class Counting {
                          std::vector<Route>* routes) const {
     const RankRange own = {process * ranks_a_process_, (process + 1) * ranks_a_process_};
     ASSIGN_OR_RETURN(const ExchangeWork work,
-                     BindExchange({net_, mesh_, own, no_devices_}, members, {}));
+                     BindExchange({net_, mesh_, own, no_devices_}, members, *carrier_));
     std::map<std::pair<int, int>, Route> of;
     const auto accumulates = [&](int member) {
       const proto::Actor& actor = net_.actor(members[member].actor);
@@ -169,13 +169,13 @@ class Counting {
         route.bytes += piece.bytes();
         const bool adds = accumulates(piece.member);
         // Workers of the members here share the copying.
-        if (ExchangeWork::LandsInOutput(piece, adds)) {
+        if (ExchangeWork::ArrivesInOutput(piece, adds)) {
           route.placed += piece.bytes() / (1 + piece.copies);
         }
         const proto::Actor& actor = net_.actor(members[piece.member].actor);
         const int64_t workspace =
             actor.has_workspace() ? net_.registers[actor.workspace()].proto->slot_bytes() : 0;
-        route.flights = std::max(1, FlightsIn(workspace, work.WindowBytes(piece.member, adds)));
+        route.most_pulls = std::max(1, MostPulls(workspace, work.WindowBytes(piece.member, adds)));
       }
     }
     for (const auto& [ends, route] : of) {
@@ -217,6 +217,7 @@ class Counting {
   const StageMesh mesh_;
   const int ranks_a_process_;
   const std::vector<DeviceMemory> no_devices_;
+  const std::unique_ptr<Carrier> carrier_ = MakeHostCarrier();
   std::map<std::string, std::vector<Route>> routes_;
   std::vector<FarTraffic> far_;  // by actor
   ProcessTraffic traffic_;

@@ -298,8 +298,8 @@ TEST_CASE("between processes of CPUs the link comes first, then the worker's par
   proto::Cluster apart = cluster;
   apart.mutable_level(0)->set_size(1);
   std::vector<FarTraffic> far(plan.program(0).actor_size());
-  far[1] = {.bytes = 512, .packets = 4, .flights = 16, .placed = 512};
-  far[2] = {.bytes = 1024, .packets = 4, .flights = 2, .placed = 0};
+  far[1] = {.bytes = 512, .packets = 4, .most_pulls = 16, .placed = 512};
+  far[2] = {.bytes = 1024, .packets = 4, .most_pulls = 2, .placed = 0};
   of = times(apart, far);
   // The other half is near, and copied.
   CHECK(of[1].link == Approx(4e-5 + 512 / 1e7));
@@ -309,7 +309,7 @@ TEST_CASE("between processes of CPUs the link comes first, then the worker's par
   CHECK(of[2].link == Approx(4e-5 + 1024 / 1e7));
   const Link link = {1e-5, 1e7};
   // Two packets at a time.
-  CHECK(LinkSeconds({.bytes = 100, .packets = 4, .flights = 2}, link) ==
+  CHECK(LinkSeconds({.bytes = 100, .packets = 4, .most_pulls = 2}, link) ==
         Approx(2e-5 + 2 * (2e-5 + 25 / 1e7)));
   CHECK(LinkSeconds({}, link) == Approx(2e-5));  // nothing is sent, all have entered
 }

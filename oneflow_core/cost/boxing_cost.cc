@@ -7,7 +7,7 @@ namespace oneflow {
 namespace {
 
 // Assumed bytes of a packet, and packets in flight to a member, if they are not counted.
-constexpr double kPacketBytes = 256 << 10, kFlights = 2;
+constexpr double kPacketBytes = 256 << 10, kMostPulls = 2;
 
 bool IsCpu(const proto::Cluster& cluster) { return cluster.device().kind() == proto::Device::CPU; }
 
@@ -44,7 +44,7 @@ ActorTime FarTime(const BoxingWork& work, const Mesh& mesh, const proto::Cluster
   } else {
     traffic = {.bytes = work.received,
                .packets = std::ceil(work.received / kPacketBytes),
-               .flights = kFlights,
+               .most_pulls = kMostPulls,
                .placed = work.received};
   }
   ActorTime time{FiringSeconds(cluster),
@@ -97,7 +97,7 @@ double LinkSeconds(const FarTraffic& traffic, const Link& link) {
   const double of_packet = traffic.bytes / traffic.packets / link.bandwidth;
   // As fast as the link, or as packets follow each other where few are asked for at once.
   const double in_turn =
-      std::ceil(traffic.packets / traffic.flights) * (there_and_back + of_packet);
+      std::ceil(traffic.packets / traffic.most_pulls) * (there_and_back + of_packet);
   return alone + std::max(there_and_back + traffic.bytes / link.bandwidth, in_turn);
 }
 

@@ -55,10 +55,10 @@ struct BoxingWork {
 // What one firing of an exchange moves between processes: of the process, or the member, that has
 // most of it. Nothing where all members are in one.
 struct FarTraffic {
-  double bytes = 0;    // that a process takes in, or gives away
-  double packets = 0;  // that a member asks for
-  double flights = 1;  // packets on their way to a member at once
-  double placed = 0;   // bytes that land in a member's output: no worker touches them
+  double bytes = 0;       // that a process takes in, or gives away
+  double packets = 0;     // that a member asks for
+  double most_pulls = 1;  // packets on their way to a member at once
+  double placed = 0;      // bytes that arrive in a member's output: no worker touches them
 };
 
 // What a firing costs its device's worker beside the kernel: nothing on accelerators, where the

@@ -19,7 +19,7 @@ namespace oneflow {
 
 struct ExchangeWindow {
   int64_t piece = 0;  // elements of one that travels, at most
-  int64_t bytes = 0;  // of workspace; 0: all lands in the output
+  int64_t bytes = 0;  // of workspace; 0: all arrives in the output
 };
 
 // The window of a tensor that goes from one layout to another. `copies`: members whose parts are

@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-// A member lands what it receives in its outputs and in the window that the plan gives it. Requires
+// A member receives in its outputs and in the window that the plan gives it. Requires
 // an exchange that passed VerifyProgramTypes. Errors begin with `where`.
 absl::Status VerifyWindow(const PlanNet& net, const Mesh& mesh, const proto::Actor& actor,
                           const std::string& where);

@@ -43,7 +43,7 @@ struct Endpoint::Flight {
     if (auto of = std::exchange(sender, nullptr)) of->Sent();
   }
   void LetGoAtReader() {
-    if (auto of = std::exchange(receiver, nullptr)) of->Landed(action.message);
+    if (auto of = std::exchange(receiver, nullptr)) of->Arrived(action.message);
   }
   bool over() const { return sender == nullptr && receiver == nullptr; }
 };
@@ -59,25 +59,24 @@ Endpoint::Endpoint(Network& network, Life& life, int process, uint64_t job, uint
       spoken_to_(network.processes(), false),
       beats_(network.processes()) {}
 
-std::unique_ptr<Communicator> Endpoint::MakeCommunicator(const FarGroup& group) {
-  struct Route {
-    std::weak_ptr<FarCommunicator> of;
-    std::vector<int> process;
-  };
-  auto route = std::make_shared<Route>();
-  route->process = group.process;
+std::unique_ptr<Communicator> Endpoint::MakeCommunicator(const Group& group,
+                                                         const ExchangeBounds& bounds,
+                                                         ExchangePolicy policy) {
+  auto route = std::make_shared<std::weak_ptr<FarCommunicator>>();
   auto made = std::make_shared<FarCommunicator>(
-      group, [weak = weak_from_this(), route](const FarAction& action) {
+      group, bounds,
+      [weak = weak_from_this(), group, route](const FarAction& action) {
         const std::shared_ptr<Endpoint> self = weak.lock();
         if (self != nullptr) {
-          self->Send(route->process[action.message.to], action, route->of.lock());
+          self->Send(group.FindProcess(action.message.to), action, route->lock());
         }
-      });
-  route->of = made;
-  for (const int process : group.process) {
-    if (process != process_) spoken_to_[process] = true;
+      },
+      policy);
+  *route = made;
+  for (int m = 0; m < group.members(); ++m) {
+    if (!group.IsNear(m)) spoken_to_[group.FindProcess(m)] = true;
   }
-  communicators_[group.communicator] = made;
+  communicators_[group.id] = made;
   if (broken()) made->Abort(broken_);
   return std::make_unique<SharedCommunicator>(std::move(made));
 }
@@ -184,7 +183,7 @@ void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) 
     if (!status.ok()) Refuse(header, status);
     return;
   }
-  const absl::StatusOr<std::span<std::byte>> target = to->Land(message);
+  const absl::StatusOr<std::span<std::byte>> target = to->Arriving(message);
   if (!target.ok()) return Refuse(header, target.status());
   if (target->empty()) {
     flight->from->life_.After(0, [flight] { flight->LetGoAtSource(); });

@@ -63,7 +63,8 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   Endpoint(Network& network, Life& life, int process, uint64_t job, uint32_t attempt,
            OnBroken on_broken);
 
-  std::unique_ptr<Communicator> MakeCommunicator(const FarGroup& group);
+  std::unique_ptr<Communicator> MakeCommunicator(const Group& group, const ExchangeBounds& bounds,
+                                                 ExchangePolicy policy);
   // As UcxNetwork's.
   void Watch(JobTime silence);
   // True if it exchanges anything with that process.

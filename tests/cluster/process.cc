@@ -190,8 +190,8 @@ absl::Status Process::Train() {
 
 void Process::Configure(RuntimeOptions* options) {
   options->ranks = ranks();
-  options->make_communicator = [this](const GroupAcross& across) {
-    return MakeCommunicator(across);
+  options->make_communicator = [this](const Group& group, const ExchangeBounds& bounds) {
+    return MakeCommunicator(group, bounds);
   };
   options->meet = [this] {
     RETURN_IF_ERROR(Meet("communicators"));
@@ -307,13 +307,11 @@ int Process::DrawWorker(int workers) {
   return worker;
 }
 
-std::unique_ptr<Communicator> Process::MakeCommunicator(const GroupAcross& across) {
-  FarGroup group{across.communicator, {}, index_, across.tensors, across.first};
-  for (const int32_t rank : across.ranks) group.process.push_back(rank / ranks().size());
-  group.policy = around_.faults.exchange;
+std::unique_ptr<Communicator> Process::MakeCommunicator(const Group& group,
+                                                        const ExchangeBounds& bounds) {
   return std::make_unique<WatchedCommunicator>(
-      endpoint_->MakeCommunicator(group), [this] { ++progress_; }, [this] { Changed(); },
-      [this] { return painter_ ? &*painter_ : nullptr; });
+      endpoint_->MakeCommunicator(group, bounds, around_.faults.exchange), [this] { ++progress_; },
+      [this] { Changed(); }, [this] { return painter_ ? &*painter_ : nullptr; });
 }
 
 absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {

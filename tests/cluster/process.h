@@ -135,7 +135,7 @@ class Process final : public ProcessGroup {
   void Main();
   absl::Status Train();
   absl::Status Killed() const { return absl::AbortedError("killed"); }
-  std::unique_ptr<Communicator> MakeCommunicator(const GroupAcross& across);
+  std::unique_ptr<Communicator> MakeCommunicator(const Group& group, const ExchangeBounds& bounds);
   absl::StatusOr<Kernel> MakeKernel(const KernelSetup& setup);
   int DrawWorker(int workers);
   void Changed();

@@ -55,18 +55,30 @@ class Matched final : public Communicator {
   std::vector<bool> waits_;
 };
 
+class MatchedCarrier final : public Carrier {
+ public:
+  explicit MatchedCarrier(std::shared_ptr<Carrier> of) : of_(std::move(of)) {}
+  bool ReachesProcesses() const override { return of_->ReachesProcesses(); }
+  absl::StatusOr<ExchangeWork> Bind(const PlannedExchange& exchange) override {
+    return of_->Bind(exchange);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Make(const Group& group,
+                                                     const GroupUse& use) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, of_->Make(group, use));
+    return std::make_unique<Matched>(std::move(made), group.ranks.size());
+  }
+
+ private:
+  const std::shared_ptr<Carrier> of_;
+};
+
 absl::Status RunOn(emulated::Model model, const proto::Plan& plan, uint64_t seed) {
   emulated::Reset({.devices = kDevices, .model = model, .seed = seed});
   DeviceBackend backend = HostBackend(kDevices);
   const absl::StatusOr<cuda::Nccl> nccl = cuda::OpenNccl({});
   REQUIRE(nccl.ok());
-  REQUIRE(cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend).ok());
-  backend.make_communicator =
-      [make = backend.make_communicator](
-          const DeviceGroup& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
-    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> made, make(group));
-    return std::make_unique<Matched>(std::move(made), group.devices.size());
-  };
+  cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend);
+  backend.carrier = std::make_shared<MatchedCarrier>(backend.carrier);
   RuntimeOptions options;
   options.backend = &backend;
   options.prove = false;

@@ -50,19 +50,33 @@ class WithoutMember1 final : public Communicator {
   const bool deaf_;
 };
 
-// Only the first communicators lack a member.
+// Only the first communicator of two members lacks one.
+class StallingCarrier final : public Carrier {
+ public:
+  StallingCarrier(std::shared_ptr<Carrier> of, bool deaf) : of_(std::move(of)), deaf_(deaf) {}
+  bool ReachesProcesses() const override { return of_->ReachesProcesses(); }
+  absl::StatusOr<ExchangeWork> Bind(const PlannedExchange& exchange) override {
+    return of_->Bind(exchange);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Make(const Group& group,
+                                                     const GroupUse& use) override {
+    absl::StatusOr<std::unique_ptr<Communicator>> made = of_->Make(group, use);
+    if (!made.ok() || group.members() != 2 || std::exchange(stalled_, true)) return made;
+    return std::make_unique<WithoutMember1>(*std::move(made), deaf_);
+  }
+
+ private:
+  const std::shared_ptr<Carrier> of_;
+  const bool deaf_;
+  bool stalled_ = false;
+};
+
 DeviceBackend Stalling(bool deaf) {
   DeviceBackend backend = HostBackend(2);
   const absl::StatusOr<cuda::Nccl> nccl = cuda::OpenNccl({});
   REQUIRE(nccl.status() == absl::OkStatus());
-  REQUIRE(cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend) == absl::OkStatus());
-  backend.make_communicator =
-      [make = backend.make_communicator, deaf, left = std::make_shared<int>(-1)](
-          const DeviceGroup& group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
-    absl::StatusOr<std::unique_ptr<Communicator>> made = make(group);
-    if (!made.ok() || group.devices.size() != 2 || ++*left > 0) return made;
-    return std::make_unique<WithoutMember1>(*std::move(made), deaf);
-  };
+  cuda::ExchangeOverNccl(*nccl, cuda::IdsInMemory(), &backend);
+  backend.carrier = std::make_shared<StallingCarrier>(backend.carrier, deaf);
   return backend;
 }
 

@@ -42,11 +42,8 @@ SmallProcesses::SmallProcesses(const proto::Plan& plan, const Options& options) 
     runtime.make_kernel = options.make_kernel;
     runtime.spin = false;
     runtime.trace = options.trace;
-    runtime.make_communicator = [this, p, each](const GroupAcross& across) {
-      FarGroup group{across.communicator, {}, p, across.tensors, across.first};
-      group.packets = across.packets;
-      for (const int32_t rank : across.ranks) group.process.push_back(rank / each);
-      return networks_[p]->MakeCommunicator(group);
+    runtime.make_communicator = [this, p](const Group& group, const ExchangeBounds& bounds) {
+      return networks_[p]->MakeCommunicator(group, bounds);
     };
     runtimes_.push_back(Value(Runtime::Create(plan, runtime)));
   }

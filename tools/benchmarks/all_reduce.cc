@@ -69,9 +69,9 @@ class Member {
     }
     scatter_ = MakeWork({P()}, {S(0)});
     gather_ = MakeWork({S(0)}, {B()});
-    FarGroup group{1, {}, self, 1, 0};
-    for (int p = 0; p < job.processes; ++p) group.process.push_back(p);
-    communicator_ = network_->MakeCommunicator(group);
+    Group group{1, {}, {self, self + 1}};
+    for (int p = 0; p < job.processes; ++p) group.ranks.push_back(p);
+    communicator_ = network_->MakeCommunicator(group, {.tensors = 1});
     communicator_->SetWake([this](int) {
       wakes_.fetch_add(1);
       wakes_.notify_one();

@@ -24,7 +24,9 @@ absl::Status Load(const std::string& path, int processes, int index) {
   const int each = mesh.ranks() / processes;
   LoadOptions options;
   options.ranks = {index * each, (index + 1) * each};
-  options.make_communicator = [](const GroupAcross&) { return nullptr; };  // nothing is run
+  // Nothing is run.
+  options.make_communicator = [](const Group&, const ExchangeBounds&) { return nullptr; };
+  const std::unique_ptr<Carrier> carrier = MakeHostCarrier(options.make_communicator);
   ASSIGN_OR_RETURN(const auto loaded, LoadedPlan::Load(std::move(plan), options));
   std::vector<ActorStates> states;
   size_t actors = 0;
@@ -39,7 +41,7 @@ absl::Status Load(const std::string& path, int processes, int index) {
                      MakePlanNet(loaded->plan(), loaded->plan().program(static_cast<int>(p))));
     for (size_t x = 0; x < program.works.size(); ++x) {
       ASSIGN_OR_RETURN(program.works[x], BindExchange({net, mesh, options.ranks, {}},
-                                                      FindMembers(program.net, x), {}));
+                                                      FindMembers(program.net, x), *carrier));
       pieces += program.works[x].pieces();
     }
   }

@@ -2,7 +2,7 @@
 
 Pulls of a register, up to 16 in transit, against ucx_perftest's active messages with 16 outstanding and error
 handling, at the same UCX settings: shared memory and TCP on loopback. The two take turns; medians. As ucx_perftest
-sends and lands in one buffer, so do the pulls; `apart` is what they reach where every packet has its own memory, as in
+sends from and receives in one buffer, so do the pulls; `apart` is what they reach where every packet has its own memory, as in
 a plan. Beside them rows of 1.5 KB, and how long an exchange of one element takes: entered, asked for, sent, done. Last,
 an all_reduce between four processes, beside Open MPI's.
 """

@@ -124,9 +124,9 @@ class Side {
                            transfer.columns;
     ASSIGN_OR_RETURN(Buffers buffers, Buffers::Make(elements * kElement, packet, one_buffer));
     side.buffers_ = std::make_unique<Buffers>(std::move(buffers));
-    side.communicator_ = network->MakeCommunicator(
-        {number, side.sends_ ? std::vector{self, 1 - self} : std::vector{1 - self, self}, self, 1,
-         0});
+    Group group{number, {self, 1 - self}, {self, self + 1}};
+    if (!side.sends_) std::swap(group.ranks[0], group.ranks[1]);
+    side.communicator_ = network->MakeCommunicator(group, {.tensors = 1});
     return side;
   }
 

@@ -207,24 +207,18 @@ class OneCall {
 class Gatherer {
  public:
   static absl::StatusOr<Gatherer> Make(const DeviceBackend& backend, int rank,
-                                       const std::vector<std::vector<KernelSetup>>& setups,
-                                       ExchangeWork* work) {
+                                       PlannedExchange::Member* member) {
     Gatherer g;
     g.rank_ = rank;
-    const KernelSetup& setup = setups[0][rank];
-    const int64_t in = PortBytes(setup.in[0][rank]), out = PortBytes(setup.out[0]);
+    const int64_t in = PortBytes(member->setup.in[0][0]), out = PortBytes(member->setup.out[0]);
     ASSIGN_OR_RETURN(g.device_, backend.make_device(rank));
     RETURN_IF_ERROR(g.device_->Attach());
     ASSIGN_OR_RETURN(g.memory_, g.device_->Allocate(proto::DEVICE, in + out + kAlignment));
     ASSIGN_OR_RETURN(g.stream_, g.device_->MakeStream(kQueue, /*timed=*/true));
     g.out_ = g.memory_ + (in + kAlignment - 1) / kAlignment * kAlignment;
-    ASSIGN_OR_RETURN(MemberLaunch launch,
-                     backend.make_launch(*g.device_, {setups, rank, false, 0}));
-    work->SetLaunch(rank, std::move(launch));
+    member->device = g.device_.get();
     return g;
   }
-
-  Device* device() const { return device_.get(); }
 
   // `count` exchanges, at most kQueue; seconds from the begin of the first to the end of the last.
   absl::StatusOr<double> Run(int count, const ExchangeWork& work, Communicator& communicator) {
@@ -259,22 +253,20 @@ class Gatherer {
   std::byte *memory_ = nullptr, *out_ = nullptr;
 };
 
-std::vector<std::vector<KernelSetup>> MakeAllGather(int ranks, int64_t bytes) {
+PlannedExchange MakeAllGather(int ranks, int64_t bytes) {
   const int64_t n = std::max<int64_t>(1, bytes / 4);
   const Dims dims = {ranks, n};
-  std::vector<std::vector<KernelSetup>> setups(1);
+  PlannedExchange exchange;
   for (int r = 0; r < ranks; ++r) {
-    KernelSetup& setup = setups[0].emplace_back();
+    KernelSetup& setup = exchange.members.emplace_back().setup;
     setup.kind = setup.name = "all_gather";
     setup.mesh.axes = {{"data", ranks}};
     setup.coordinate = {r};
-    setup.in.emplace_back();
-    for (int from = 0; from < ranks; ++from) {
-      setup.in[0].push_back({DType::kF32, dims, Slice{{from, 0}, {1, n}}, {from}});
-    }
+    setup.in = {{{DType::kF32, dims, Slice{{r, 0}, {1, n}}, {r}}}};
     setup.out = {{DType::kF32, dims, Slice{{0, 0}, dims}, {r}}};
+    exchange.far.near.push_back(1);
   }
-  return setups;
+  return exchange;
 }
 
 }  // namespace
@@ -332,17 +324,18 @@ absl::StatusOr<double> TimeLaunch(const DeviceBackend& backend, double budget) {
 
 absl::StatusOr<GpuTime> TimeAllGather(const DeviceBackend& backend, int ranks, int64_t bytes,
                                       double budget) {
-  const std::vector<std::vector<KernelSetup>> setups = MakeAllGather(ranks, bytes);
-  ExchangeWork work;
+  PlannedExchange exchange = MakeAllGather(ranks, bytes);
   std::vector<Gatherer> members;
-  DeviceGroup group{.name = absl::StrCat("calibrate ", ranks, " ", bytes)};
+  GroupUse use;
   for (int r = 0; r < ranks; ++r) {
-    ASSIGN_OR_RETURN(Gatherer member, Gatherer::Make(backend, r, setups, &work));
+    ASSIGN_OR_RETURN(Gatherer member, Gatherer::Make(backend, r, &exchange.members[r]));
     members.push_back(std::move(member));
-    group.devices.push_back(members[r].device());
+    use.devices.push_back(exchange.members[r].device);
   }
+  ASSIGN_OR_RETURN(const ExchangeWork work, backend.carrier->Bind(exchange));
+  use.works = {&work};
   ASSIGN_OR_RETURN(const std::unique_ptr<Communicator> communicator,
-                   backend.make_communicator(group));
+                   backend.carrier->Make({}, use));
   communicator->SetWake([](int) {});
   // All members, each on its thread; rank 0 tells the time.
   const auto run = [&](int count) -> absl::StatusOr<double> {

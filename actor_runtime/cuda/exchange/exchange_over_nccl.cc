@@ -5,11 +5,13 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/exchange/nccl_communicator.h"
 #include "actor_runtime/cuda/exchange/nccl_launch.h"
 #include "actor_runtime/cuda/exchange/nccl_layout.h"
+#include "actor_runtime/cuda/profiler_range.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow::cuda {
@@ -24,6 +26,49 @@ void SetVariablesOfProcess() {
   SetUnlessSet("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
 }
 
+class NcclCarrier final : public Carrier {
+ public:
+  NcclCarrier(Nccl nccl, IdExchange ids, DeviceKernelFactory make_kernel, NcclPatience patience)
+      : nccl_(std::make_shared<const Nccl>(std::move(nccl))),
+        ids_(std::move(ids)),
+        make_kernel_(std::move(make_kernel)),
+        comms_(std::make_shared<NcclComms>(nccl_, std::move(patience))) {}
+
+  bool ReachesProcesses() const override { return true; }
+
+  absl::StatusOr<ExchangeWork> Bind(const PlannedExchange& exchange) override {
+    const std::vector<char> all(exchange.members.size(), 1);  // they plan their steps alike
+    ASSIGN_OR_RETURN(const NcclLayout layout, NcclLayout::Make(exchange.MakeSetups(all)));
+    ExchangeWork work;
+    for (int m = 0; m < std::ssize(exchange.members); ++m) {
+      if (exchange.far.near[m] == 0) continue;
+      const PlannedExchange::Member& member = exchange.members[m];
+      const std::string& name = member.setup.name;
+      const auto make = [&](const KernelSetup& s) { return make_kernel_(*member.device, s); };
+      absl::StatusOr<MemberLaunch> launch =
+          MakeNcclLaunch(layout, m, member.adds, member.setup.workspace_bytes, make, *nccl_);
+      if (!launch.ok()) return Annotate(launch.status(), absl::StrCat("actor ", name));
+      launch->launch = InRange(std::move(launch->launch), name);
+      work.SetLaunch(m, *std::move(launch));
+    }
+    return work;
+  }
+
+  // Several runtimes of a process use the same group ids, so a counter distinguishes them.
+  absl::StatusOr<std::unique_ptr<Communicator>> Make(const Group& group,
+                                                     const GroupUse& use) override {
+    const std::string run = absl::StrCat(absl::Hex(group.id), ".", use.run);
+    return MakeNcclCommunicator(comms_, ids_, absl::StrCat(run, ".", ++turns_[run]), use);
+  }
+
+ private:
+  const std::shared_ptr<const Nccl> nccl_;
+  const IdExchange ids_;
+  const DeviceKernelFactory make_kernel_;
+  const std::shared_ptr<NcclComms> comms_;
+  std::map<std::string, int> turns_;
+};
+
 }  // namespace
 
 void SetNcclVariables(const std::string& interface) {
@@ -32,26 +77,10 @@ void SetNcclVariables(const std::string& interface) {
   SetUnlessSet("NCCL_SOCKET_IFNAME", ("=" + interface).c_str());
 }
 
-absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend,
-                              NcclPatience patience) {
+void ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend, NcclPatience patience) {
   SetVariablesOfProcess();
-  const auto library = std::make_shared<const Nccl>(std::move(nccl));
-  const auto comms = std::make_shared<NcclComms>(library, std::move(patience));
-  backend->make_launch = [library, make_kernel = backend->make_kernel](
-                             Device& device,
-                             const MemberExchange& exchange) -> absl::StatusOr<MemberLaunch> {
-    ASSIGN_OR_RETURN(const NcclLayout layout, NcclLayout::Make(exchange.setups));
-    const KernelFactory make = [&](const KernelSetup& s) { return make_kernel(device, s); };
-    return MakeNcclLaunch(layout, exchange.member, exchange.accumulates, exchange.workspace_bytes,
-                          make, *library);
-  };
-  // Several runtimes of a process use the same group names, so a counter distinguishes them.
-  const auto turns = std::make_shared<std::map<std::string, int>>();
-  backend->make_communicator = [comms, ids = std::move(ids), turns](DeviceGroup group) {
-    absl::StrAppend(&group.name, ".", ++(*turns)[group.name]);
-    return MakeNcclCommunicator(comms, ids, group);
-  };
-  return absl::OkStatus();
+  backend->carrier = std::make_shared<NcclCarrier>(std::move(nccl), std::move(ids),
+                                                   backend->make_kernel, std::move(patience));
 }
 
 }  // namespace oneflow::cuda

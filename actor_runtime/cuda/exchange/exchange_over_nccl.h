@@ -1,12 +1,11 @@
 // ExchangeOverNccl: makes the ranks of a backend exchange over NCCL, each on a separate GPU.
 //
 //   ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(paths));
-//   RETURN_IF_ERROR(ExchangeOverNccl(std::move(nccl), IdsInMemory(), &backend));
+//   ExchangeOverNccl(std::move(nccl), IdsInMemory(), &backend);
 #pragma once
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "actor_runtime/cuda/exchange/id_exchange.h"
 #include "actor_runtime/cuda/exchange/nccl_comms.h"
 #include "actor_runtime/cuda/library/nccl.h"
@@ -24,9 +23,9 @@ namespace oneflow::cuda {
 //                                without a faster one, exchange
 void SetNcclVariables(const std::string& interface);
 
-// Sets make_launch and make_communicator, and those of the variables that concern one process,
-// unless they are set. `ids` is shared by the processes of the run.
-absl::Status ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend,
-                              NcclPatience patience = {});
+// Sets the carrier of a backend that makes kernels, and those of the variables that concern one
+// process, unless they are set. `ids` is shared by the processes of the run.
+void ExchangeOverNccl(Nccl nccl, IdExchange ids, DeviceBackend* backend,
+                      NcclPatience patience = {});
 
 }  // namespace oneflow::cuda

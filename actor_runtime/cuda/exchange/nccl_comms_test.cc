@@ -28,9 +28,9 @@ class TwoGroups {
       devices_.push_back(*std::move(device));
     }
     for (const int other : {1, 2}) {
-      auto made = backend_.make_communicator({.name = "pair " + std::to_string(other),
-                                              .devices = {devices_[0].get(), devices_[other].get()},
-                                              .communicators = 2});
+      const Group pair{.id = static_cast<uint64_t>(other)};
+      auto made = backend_.carrier->Make(
+          pair, {.devices = {devices_[0].get(), devices_[other].get()}, .communicators = 2});
       Good(made.status());
       communicators_.push_back(*std::move(made));
       auto stream = devices_[0]->MakeStream(1, /*timed=*/false);

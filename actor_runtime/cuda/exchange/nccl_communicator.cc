@@ -17,6 +17,7 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,11 +34,11 @@ constexpr int kMostCtas = 16;  // more of them do not make one exchange faster
 
 class NcclCommunicator final : public Communicator, public NcclUser {
  public:
-  NcclCommunicator(std::shared_ptr<NcclComms> comms, const DeviceGroup& group)
-      : comms_(std::move(comms)), nccl_(comms_->nccl()), members_(group.devices.size()) {
+  NcclCommunicator(std::shared_ptr<NcclComms> comms, const std::vector<Device*>& of_members)
+      : comms_(std::move(comms)), nccl_(comms_->nccl()), members_(of_members.size()) {
     for (std::unique_ptr<Member>& member : members_) member = std::make_unique<Member>();
     std::vector<const Device*> devices;
-    for (const Device* device : group.devices) {
+    for (const Device* device : of_members) {
       if (device != nullptr) devices.push_back(device);
     }
     comms_->Add(this, std::move(devices));
@@ -173,16 +174,16 @@ class NcclCommunicator final : public Communicator, public NcclUser {
 };
 
 absl::StatusOr<ncclUniqueId> FetchId(const Nccl& nccl, const IdExchange& ids,
-                                     const DeviceGroup& group) {
+                                     const std::string& name, bool is_first) {
   ncclUniqueId id{};
   std::optional<std::string> put;
-  if (group.devices[0] != nullptr) {
+  if (is_first) {
     RETURN_IF_ERROR(nccl.ToStatus(nccl.GetUniqueId(&id), "ncclGetUniqueId"));
     put.emplace(id.internal, sizeof(id.internal));
   }
-  ASSIGN_OR_RETURN(const std::string bytes, ids(group.name, put));
+  ASSIGN_OR_RETURN(const std::string bytes, ids(name, put));
   if (bytes.size() != sizeof(id.internal)) {
-    return absl::InternalError("the id of NCCL's communicator \"" + group.name + "\" has " +
+    return absl::InternalError("the id of NCCL's communicator \"" + name + "\" has " +
                                std::to_string(bytes.size()) + " bytes");
   }
   std::memcpy(id.internal, bytes.data(), bytes.size());
@@ -191,12 +192,12 @@ absl::StatusOr<ncclUniqueId> FetchId(const Nccl& nccl, const IdExchange& ids,
 
 // Few enough that the kernels of all communicators of a device fit on it at once, with room for
 // kernels that compute.
-absl::StatusOr<int> CountCtas(const DeviceGroup& group) {
+absl::StatusOr<int> CountCtas(int communicators) {
   int gpu = 0, processors = 0;
   RETURN_IF_ERROR(ToStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
   RETURN_IF_ERROR(ToStatus(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, gpu),
                            "cudaDeviceGetAttribute"));
-  return std::clamp(processors / (2 * std::max(1, group.communicators)), 1, kMostCtas);
+  return std::clamp(processors / (2 * std::max(1, communicators)), 1, kMostCtas);
 }
 
 // A stream and two small arrays of a member, for its first words.
@@ -241,23 +242,33 @@ class FirstWords {
 // words between those that will exchange messages.
 class Maker {
  public:
-  Maker(const Nccl& nccl, const DeviceGroup& group, std::chrono::milliseconds patience,
-        NcclCommunicator* communicator)
+  Maker(const Nccl& nccl, const std::string& name, const GroupUse& use,
+        std::chrono::milliseconds patience, NcclCommunicator* communicator)
       : nccl_(nccl),
-        group_(group),
+        name_(name),
+        use_(use),
         patience_(patience),
         deadline_(std::chrono::steady_clock::now() + patience),
         communicator_(communicator),
-        first_(group.devices.size()) {}
+        first_(use.devices.size()),
+        peers_(use.devices.size()) {
+    for (const ExchangeWork* work : use.works) {
+      for (size_t m = 0; m < peers_.size(); ++m) {
+        if (!work->has_launch(static_cast<int>(m))) continue;
+        const std::vector<int>& peers = work->member_launch(static_cast<int>(m)).peers;
+        peers_[m].insert(peers.begin(), peers.end());
+      }
+    }
+  }
 
   absl::Status Make(const ncclUniqueId& id) {
-    const int members = static_cast<int>(group_.devices.size());
+    const int members = static_cast<int>(use_.devices.size());
     std::vector<ncclConfig_t> configs(members, ncclConfig_t NCCL_CONFIG_INITIALIZER);
     for (int m = 0; m < members; ++m) {
-      if (group_.devices[m] == nullptr) continue;
-      RETURN_IF_ERROR(group_.devices[m]->Attach());
+      if (use_.devices[m] == nullptr) continue;
+      RETURN_IF_ERROR(use_.devices[m]->Attach());
       configs[m].blocking = 0;
-      ASSIGN_OR_RETURN(configs[m].maxCTAs, CountCtas(group_));
+      ASSIGN_OR_RETURN(configs[m].maxCTAs, CountCtas(use_.communicators));
     }
     return ForMembers("ncclCommInitRankConfig", [&](int m) {
       return nccl_.CommInitRankConfig(communicator_->FindComm(m), members, id, m, &configs[m]);
@@ -265,18 +276,18 @@ class Maker {
   }
 
   absl::Status Connect() {
-    const int members = static_cast<int>(group_.devices.size());
+    const int members = static_cast<int>(use_.devices.size());
     for (int m = 0; m < members; ++m) {
-      if (group_.devices[m] == nullptr) continue;
-      RETURN_IF_ERROR(first_[m].Make(group_.devices[m], members));
+      if (use_.devices[m] == nullptr) continue;
+      RETURN_IF_ERROR(first_[m].Make(use_.devices[m], members));
     }
     RETURN_IF_ERROR(ForMembers("a first sum", [&](int m) {
       float* words = first_[m].words();
       return nccl_.AllReduce(words, words + members, 1, ncclFloat32, ncclSum,
                              *communicator_->FindComm(m), first_[m].stream());
     }));
-    const bool messages = std::any_of(group_.peers.begin(), group_.peers.end(),
-                                      [](const auto& peers) { return !peers.empty(); });
+    const bool messages =
+        std::any_of(peers_.begin(), peers_.end(), [](const auto& peers) { return !peers.empty(); });
     if (messages) {
       RETURN_IF_ERROR(ForMembers("first messages", [&](int m) { return SendWords(m); }));
     }
@@ -290,9 +301,9 @@ class Maker {
   absl::Status ForMembers(const char* what, Call call) {
     RETURN_IF_ERROR(nccl_.ToStatus(nccl_.GroupStart(), "ncclGroupStart"));
     absl::Status status;
-    for (int m = 0; m < std::ssize(group_.devices) && status.ok(); ++m) {
-      if (group_.devices[m] == nullptr) continue;
-      status = group_.devices[m]->Attach();
+    for (int m = 0; m < std::ssize(use_.devices) && status.ok(); ++m) {
+      if (use_.devices[m] == nullptr) continue;
+      status = use_.devices[m]->Attach();
       if (status.ok()) status = nccl_.ToStatus(call(m), what);
     }
     const ncclResult_t end = nccl_.GroupEnd();
@@ -303,8 +314,8 @@ class Maker {
 
   ncclResult_t SendWords(int m) const {
     const ncclComm_t comm = *communicator_->FindComm(m);
-    for (const int peer : group_.peers[m]) {
-      float *from = first_[m].words() + peer, *to = from + group_.devices.size();
+    for (const int peer : peers_[m]) {
+      float *from = first_[m].words() + peer, *to = from + use_.devices.size();
       const cudaStream_t stream = first_[m].stream();
       ncclResult_t result = nccl_.Send(from, 1, ncclFloat32, peer, comm, stream);
       if (result == ncclSuccess || result == ncclInProgress) {
@@ -318,15 +329,15 @@ class Maker {
   // Until `over` holds for each member of this process.
   absl::Status Await(const std::function<absl::StatusOr<bool>(int)>& over) const {
     constexpr int kLooks = 100;  // before it sleeps in between
-    for (int m = 0; m < std::ssize(group_.devices); ++m) {
-      if (group_.devices[m] == nullptr) continue;
+    for (int m = 0; m < std::ssize(use_.devices); ++m) {
+      if (use_.devices[m] == nullptr) continue;
       for (int look = 0;; ++look) {
         ASSIGN_OR_RETURN(const bool is_over, over(m));
         // The exchange of a member may be over while an error of NCCL keeps another one waiting.
         RETURN_IF_ERROR(communicator_->IsReady(m).status());
         if (is_over) break;
         if (std::chrono::steady_clock::now() >= deadline_) {
-          return absl::DeadlineExceededError("the members of NCCL's communicator \"" + group_.name +
+          return absl::DeadlineExceededError("the members of NCCL's communicator \"" + name_ +
                                              "\" did not connect within " +
                                              std::to_string(patience_.count()) +
                                              " ms: see whether all processes of the run are there");
@@ -342,23 +353,26 @@ class Maker {
   }
 
   const Nccl& nccl_;
-  const DeviceGroup& group_;
+  const std::string& name_;
+  const GroupUse& use_;
   const std::chrono::milliseconds patience_;
   const std::chrono::steady_clock::time_point deadline_;
   NcclCommunicator* const communicator_;
-  std::vector<FirstWords> first_;  // by member; nothing for members of other processes
+  std::vector<FirstWords> first_;     // by member; nothing for members of other processes
+  std::vector<std::set<int>> peers_;  // by member: those that it exchanges single messages with
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(std::shared_ptr<NcclComms> comms,
                                                                    const IdExchange& ids,
-                                                                   const DeviceGroup& group) {
+                                                                   const std::string& name,
+                                                                   const GroupUse& use) {
   const Nccl& nccl = comms->nccl();
   const std::chrono::milliseconds patience = comms->patience().meet;
-  ASSIGN_OR_RETURN(const ncclUniqueId id, FetchId(nccl, ids, group));
-  auto communicator = std::make_unique<NcclCommunicator>(std::move(comms), group);
-  Maker maker(nccl, group, patience, communicator.get());
+  ASSIGN_OR_RETURN(const ncclUniqueId id, FetchId(nccl, ids, name, use.devices[0] != nullptr));
+  auto communicator = std::make_unique<NcclCommunicator>(std::move(comms), use.devices);
+  Maker maker(nccl, name, use, patience, communicator.get());
   absl::Status status = maker.Make(id);
   if (status.ok()) status = maker.Connect();
   if (status.ok()) return communicator;

@@ -9,22 +9,25 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/cuda/exchange/id_exchange.h"
 #include "actor_runtime/cuda/exchange/nccl_comms.h"
+#include "actor_runtime/exchange/carrier.h"
 #include "actor_runtime/exchange/communicator.h"
-#include "actor_runtime/exec/device_backend.h"
 
 namespace oneflow::cuda {
 
 // Returns when all members of the group have called it, each in its process, and have made a first
-// sum, and a first exchange of messages with their `peers`, so no connection is made while a
-// program runs. DEADLINE_EXCEEDED: they did not in time. Entries name works with launches
+// sum, and a first exchange of messages with the peers that `use.works` have, so no connection is
+// made while a program runs. `name`: the same in all processes; no other group has it, in no run.
+// DEADLINE_EXCEEDED: they did not in time. Entries name works with launches
 // (nccl_launch.h). An error that NCCL reports afterwards aborts the communicator, and those that
 // are joined with it.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(std::shared_ptr<NcclComms> comms,
                                                                    const IdExchange& ids,
-                                                                   const DeviceGroup& group);
+                                                                   const std::string& name,
+                                                                   const GroupUse& use);
 
 }  // namespace oneflow::cuda

@@ -22,6 +22,7 @@
 #include "actor_runtime/cuda/device/cuda_device.h"
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/exchange/nccl_for_test.h"
+#include "actor_runtime/cuda/exchange/nccl_launch.h"
 #include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exchange/exchange_for_test.h"
 #include "oneflow_core/plan/nccl_window.h"
@@ -46,7 +47,7 @@ class Scene {
       : random_(seed), cases_(std::move(cases)), nccl_(nccl) {
     emulated::Reset({.devices = members(), .model = model, .seed = seed, .guard_memory = true});
     backend_ = BackendOverNccl(nccl_, patience);
-    DeviceGroup group{.name = "all", .peers = std::vector<std::set<int>>(members())};
+    GroupUse use;
     for (int m = 0; m < members(); ++m) {
       auto device = backend_.make_device(m);
       Good(device.status());
@@ -54,17 +55,16 @@ class Scene {
       auto stream = devices_[m]->MakeStream(4, /*timed=*/false);
       Good(stream.status());
       streams_.push_back(*std::move(stream));
-      group.devices.push_back(devices_[m].get());
+      use.devices.push_back(devices_[m].get());
     }
     for (const ExchangeCase& c : cases_) Bring(c);
     for (const ExchangeWork& work : works_) {
+      use.works.push_back(&work);
       for (int m = 0; m < members(); ++m) {
-        const std::vector<int>& peers = work.member_launch(m).peers;
-        group.peers[m].insert(peers.begin(), peers.end());
-        for (const int peer : peers) pairs_.insert(std::minmax({m, peer}));
+        for (const int peer : work.member_launch(m).peers) pairs_.insert(std::minmax({m, peer}));
       }
     }
-    auto made = backend_.make_communicator(group);
+    auto made = backend_.carrier->Make({}, use);
     Good(made.status());
     communicator_ = *std::move(made);
     communicator_->SetWake([this](int) { ++woken_; });
@@ -173,7 +173,6 @@ class Scene {
   }
 
   void Bring(const ExchangeCase& c) {
-    const auto setups = MakeSetups(c);
     const CaseMemory memory = RandomMemory(c, &random_);
     int64_t window = 0;
     for (const TensorCase& t : c.tensors) {
@@ -184,11 +183,14 @@ class Scene {
       }
       window += NcclWindow(MakeLayout(t.dims, t.from), MakeLayout(t.dims, t.to), t.mesh, tensor);
     }
+    const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(MakeSetups(c));
+    Good(layout.status());
     ExchangeWork& work = works_.emplace_back();
     std::vector<Firing>& of_members = firings_.emplace_back();
     std::vector<OnDevice>& workspaces = workspaces_.emplace_back();
     for (int m = 0; m < c.members(); ++m) {
-      auto launch = backend_.make_launch(*devices_[m], {setups, m, c.accumulate, window});
+      const auto make = [&](const KernelSetup& s) { return backend_.make_kernel(*devices_[m], s); };
+      auto launch = MakeNcclLaunch(*layout, m, c.accumulate, window, make, nccl_);
       Good(launch.status());
       work.SetLaunch(m, *std::move(launch));
       workspaces.emplace_back(devices_[m].get(), window);
@@ -372,8 +374,12 @@ TEST_CASE("a communicator that cannot be made says what failed, and leaves nothi
       Good(first.status());
       Good(second.status());
       emulated::Fail(entry);
-      const auto made = backend.make_communicator(
-          {.name = "g", .devices = {first->get(), second->get()}, .peers = {{1}, {0}}});
+      ExchangeWork work;
+      const auto nothing = [](const KernelCall&, void*, int) { return true; };
+      work.SetLaunch(0, {nothing, {1}});
+      work.SetLaunch(1, {nothing, {0}});
+      const auto made =
+          backend.carrier->Make({}, {.works = {&work}, .devices = {first->get(), second->get()}});
       CHECK_FALSE(made.ok());
     }
     CHECK(emulated::LiveObjects() == 0);
@@ -383,12 +389,12 @@ TEST_CASE("a communicator that cannot be made says what failed, and leaves nothi
 TEST_CASE("a launch whose plan gives it too little workspace is refused") {
   emulated::Reset({.devices = 2});
   TensorCase t{.mesh = Mesh{{{"a", 2}}}, .dims = {64, 32}, .from = {S(1)}, .to = {B()}};
-  const auto setups = MakeSetups({.tensors = {t}});
-  const DeviceBackend backend = BackendOverNccl(OpenTwin());
-  auto device = backend.make_device(0);
-  Good(device.status());
-  CHECK(backend.make_launch(**device, {setups, 0, false, 64 * 32 * 4}).ok());
-  CHECK_FALSE(backend.make_launch(**device, {setups, 0, false, 64 * 32 * 4 - 64}).ok());
+  const Nccl nccl = OpenTwin();
+  const absl::StatusOr<NcclLayout> layout = NcclLayout::Make(MakeSetups({.tensors = {t}}));
+  Good(layout.status());
+  const auto make = [](const KernelSetup& s) { return MakeCudaKernel(s, {}); };
+  CHECK(MakeNcclLaunch(*layout, 0, false, 64 * 32 * 4, make, nccl).ok());
+  CHECK_FALSE(MakeNcclLaunch(*layout, 0, false, 64 * 32 * 4 - 64, make, nccl).ok());
 }
 
 // Two processes: each knows its own device and communicator only.
@@ -403,10 +409,10 @@ TEST_CASE("members of several processes meet by ids that are exchanged") {
     for (int m = 0; m < 2; ++m) {
       processes.emplace_back([&, m] {
         auto device = MakeCudaDevice(m);
-        DeviceGroup group{.name = "pair", .devices = {nullptr, nullptr}};
-        group.devices[m] = device->get();
+        GroupUse use{.devices = {nullptr, nullptr}};
+        use.devices[m] = device->get();
         const auto communicator =
-            MakeNcclCommunicator(std::make_shared<NcclComms>(nccl, Patience()), ids, group);
+            MakeNcclCommunicator(std::make_shared<NcclComms>(nccl, Patience()), ids, "pair", use);
         if (communicator.ok()) ++met;
       });
     }
@@ -424,11 +430,12 @@ TEST_CASE("where a member does not come the communicator is not made, in bounded
     const DeviceBackend backend = BackendOverNccl(OpenTwin(), patience);
     auto device = backend.make_device(0);
     Good(device.status());
-    const auto made = backend.make_communicator({.name = "g", .devices = {device->get(), nullptr}});
+    const auto made =
+        backend.carrier->Make({.id = 7}, {.devices = {device->get(), nullptr}, .run = 2});
     CHECK(made.status().code() == absl::StatusCode::kDeadlineExceeded);
     CHECK(made.status().message() ==
-          "the members of NCCL's communicator \"g.1\" did not connect within 1 ms: see whether all "
-          "processes of the run are there");
+          "the members of NCCL's communicator \"7.2.1\" did not connect within 1 ms: see whether "
+          "all processes of the run are there");
   }
   CHECK(emulated::LiveObjects() == 0);
 }

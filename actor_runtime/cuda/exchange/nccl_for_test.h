@@ -39,7 +39,7 @@ inline DeviceBackend BackendOverNccl(const Nccl& nccl, const NcclPatience& patie
   backend.kind = proto::CUDA;
   backend.make_device = MakeCudaDevice;
   backend.make_kernel = [](Device&, const KernelSetup& s) { return MakeCudaKernel(s, {}); };
-  Good(ExchangeOverNccl(nccl, IdsInMemory(), &backend, patience));
+  ExchangeOverNccl(nccl, IdsInMemory(), &backend, patience);
   return backend;
 }
 

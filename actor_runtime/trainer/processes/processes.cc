@@ -134,8 +134,8 @@ void Processes::Configure(RuntimeOptions* options) {
   options->threads = threads > 0
                          ? std::max(1, threads / count_)
                          : std::max(1, static_cast<int>(cores_.cores.size()) / cores_.processes);
-  options->make_communicator = [this](const GroupAcross& across) {
-    return MakeCommunicator(across);
+  options->make_communicator = [this](const Group& group, const ExchangeBounds& bounds) {
+    return MakeCommunicator(group, bounds);
   };
   options->meet = [this] {
     // By now the first communicators are made, and all peers are known. GPUs have none of ours.
@@ -149,13 +149,10 @@ void Processes::Configure(RuntimeOptions* options) {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
-    const GroupAcross& across) {
+    const Group& group, const ExchangeBounds& bounds) {
   far_ = true;
-  FarGroup group{across.communicator, {}, self_, across.tensors, across.first};
-  group.packets = across.packets;
-  for (const int32_t rank : across.ranks) {
-    const int process = rank / ranks().size();
-    group.process.push_back(process);
+  for (int m = 0; m < group.members(); ++m) {
+    const int process = group.FindProcess(m);
     if (process == self_ || connected_[process]) continue;
     ASSIGN_OR_RETURN(const std::string address, member_->Fetch(AddressKey(process)));
     ASSIGN_OR_RETURN(const std::string name, member_->Fetch(NameKey(process)));
@@ -164,7 +161,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(
     RETURN_IF_ERROR(connected);
     connected_[process] = true;
   }
-  return network_->MakeCommunicator(group);
+  return network_->MakeCommunicator(group, bounds);
 }
 
 void Processes::End(const absl::Status& why) {

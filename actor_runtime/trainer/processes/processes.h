@@ -89,7 +89,8 @@ class Processes final : public ProcessGroup {
 
  private:
   explicit Processes(ProcessesOptions options);
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const GroupAcross& across);
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const Group& group,
+                                                                 const ExchangeBounds& bounds);
   absl::StatusOr<CoreShare> ShareCoresOfHost();
   absl::StatusOr<std::string> ChooseTransports();
   void End(const absl::Status& why);
