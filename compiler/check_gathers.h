@@ -1,4 +1,4 @@
-// Whether weights that are gathered once a micro-batch can be.
+// Checks that weights which are gathered once a micro-batch are not held in several copies.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,9 +8,9 @@
 
 namespace oneflow {
 
-// A weight that is gathered once a micro-batch is kept from its forward to its backward, so a stage
-// holds as many copies as it has micro-batches in flight. An input error if that is more than one:
-// it names the other times to gather, and their bytes. `graph`: annotated (annotate_model.h).
+// Such a weight is kept from its forward to its backward, so a stage holds as many copies as it has
+// micro-batches in flight. More than one is an input error, which names the other times to gather,
+// and their bytes. Requires an annotated `graph` (annotate_model.h).
 absl::Status CheckGathers(const Graph& graph, const CompileOptions& options,
                           const Schedule& schedule);
 

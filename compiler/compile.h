@@ -1,4 +1,4 @@
-// From a logical graph to a proved plan.
+// Compiles a logical graph to a proved plan.
 //
 //   CompileOptions options{.mesh = *ParseMesh("data=2,pipe=2")};
 //   options.train.set_batch(16), options.train.set_micro_batches(4);
@@ -40,18 +40,19 @@
 
 namespace oneflow {
 
-// Positions of one firing of prefill, at most: enough to make products of matrices, few enough that
-// a short text does not pay for a long one.
+// The most positions of one firing of prefill: enough for products of matrices, few enough that a
+// short text does not take the time of a long one.
 inline constexpr int64_t kPrefillPositions = 64;
 
-// Of small exchanges that become one: what PyTorch's DistributedDataParallel takes.
+// The most bytes of small exchanges that become one: the default of PyTorch's
+// DistributedDataParallel.
 inline constexpr int64_t kBucketBytes = 25'000'000;
 
-// Firings that a stream of a GPU may have issued and not completed: enough to hide what it takes to
-// launch them.
+// Firings that a stream of a GPU may have issued and not completed: enough to hide the time of
+// their launches.
 inline constexpr int kLaunchQueue = 64;
 
-// Uses of weights that are gathered ahead: at most, and where memory allows.
+// Uses of weights that are gathered ahead: the most, and the default where memory allows.
 inline constexpr int kMostPrefetch = 8;
 inline constexpr int kUsualPrefetch = 2;
 inline constexpr int kMostContextPieces = 64;
@@ -65,16 +66,17 @@ struct CompileOptions {
   // Holds as many micro-batches as fit a device, where that shortens the bubble (fill_memory.h).
   bool fill_memory = false;
   bool generate = false;  // prefill and decode instead of train, eval, generate and run
-  // Whether infer_sbp may split positions of a sequence where no constraint says so, and the
-  // residual stream of a GPT is free on tensor axes: sequence parallelism where it is no dearer.
+  // True: infer_sbp may split positions of a sequence where no constraint says so, and the residual
+  // stream of a GPT is free on tensor axes. So there is sequence parallelism where it costs no
+  // more.
   bool split_positions = false;
   Sharding shard = {};      // of variables, over data axes
-  Offload offload = {};     // what rests in the host's memory
+  Offload offload = {};     // the data that rests in host memory
   int64_t host_memory = 0;  // bytes that a node's devices may take of the host's; 0: unlimited
   std::string experts;      // the axis that splits experts (AnnotateOptions::experts)
   // True: the axes of `mesh` keep their order. False: on a cluster of several levels, the axes that
   // exchange most become the innermost (order_axes.h), and the plan's mesh has that order. The
-  // order of those other than the stages' is one of bits: it depends on graph, cluster, sizes of
+  // order of axes other than the stages' changes bits. So it depends on graph, cluster, sizes of
   // these axes and micro-batches alone.
   bool keep_axis_order = false;
   // True: exchanges of a stage overlap its computation (lower/overlap.h). nullopt: they do, except
@@ -82,47 +84,49 @@ struct CompileOptions {
   std::optional<bool> overlap;
   int64_t bucket_bytes = kBucketBytes;  // lower/buckets.h
   // Uses of weights whose gathers run ahead of compute, 0 to kMostPrefetch (schedule/prefetch.h);
-  // 0: a weight is gathered just before it is read. nullopt: kUsualPrefetch, or as many below as
-  // fit the device. Only where exchanges overlap computation.
+  // 0: a weight is gathered just before it is read. The default is kUsualPrefetch, or the largest
+  // smaller number that fits the device. Only where exchanges overlap computation.
   std::optional<int> prefetch;
   // Pieces, 1 to kMostContextPieces, in which keys and values of attention are gathered where axes
   // split positions (passes/piece_attention.h). They change no bit.
   int context_pieces = 1;
   // The graph in the plan states all chosen layouts (proto OpLayout). Compiled again with the same
-  // options, it has the same layouts, whatever the prices are then.
+  // options, it has the same layouts, even if the costs have changed.
   bool state_layouts = false;
   // The number of blocks of a GPT at each position along the pipe (annotate_model.h); empty:
   // balanced.
   std::vector<int> stage_layers;
-  // Layouts that calls with other options found, and those that this one finds: a plan is the same
-  // with them, but made sooner. null: Compile keeps its own. May be shared between threads.
+  // Layouts that calls with other options have found; this call adds its own. They change no plan,
+  // but it is made sooner. null: Compile keeps its own. May be shared between threads.
   std::shared_ptr<KnownLayouts> known_layouts;
 };
 
 bool OverlapsExchanges(const CompileOptions& options);
 
-// Input errors name the location and a hint; a plan that does not fit a device is
-// RESOURCE_EXHAUSTED. The plan has passed VerifyPlan and bears its fingerprint. A pure function:
-// equal arguments give equal plans.
+// Returns a plan that has passed VerifyPlan and has its fingerprint. Input errors name the location
+// and a hint; a plan that does not fit a device is RESOURCE_EXHAUSTED. A pure function: equal
+// arguments give equal plans.
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const CompileOptions& options);
-// `file`: where the graph came from, for errors; its lines are not known.
+// `file`: the graph's file, for errors; its lines are not known.
 absl::StatusOr<proto::Plan> Compile(const proto::Graph& graph, std::string_view file,
                                     const CompileOptions& options);
 
-// The program train alone, with orders and slots, but without addresses, orders of issue and proof:
-// what a step takes, in a fraction of the time. Its actors, slots and orders are those of the
-// compiled plan, if that has as many uses gathered ahead (options.prefetch); it can be simulated
-// (SimulateProved), and not run. facts.lower_bound_bytes are of this program and all variables, so
-// no compiled plan needs less. Requires a graph with a loss. A plan that does not fit a device is
-// no error, and micro-batches are not filled up (fill_memory).
+// Returns the program train alone, with orders and slots, but without addresses, orders of issue
+// and proof: it predicts a step in a fraction of the time. Its actors, slots and orders are those
+// of the compiled plan, if that has as many uses gathered ahead (options.prefetch). It can be
+// simulated (SimulateProved), but not run. facts.lower_bound_bytes count this program and all
+// variables, so no compiled plan needs less.
+//
+// Requires a graph with a loss. A plan that does not fit a device is no error, and micro-batches
+// are not filled up (fill_memory).
 absl::StatusOr<proto::Plan> DraftPlan(const GraphSource& source, const CompileOptions& options);
 
-// The passes of compile, in their order: front_end.h, back_end.h.
+// The names of the passes of compile, in their order: front_end.h, back_end.h.
 std::vector<std::string> PassNames();
 
-// What a pass makes of a program: its graph, or from `lower` on its actors, printed. With all
-// micro-batches, an order of zero_bubble that is not fitted to the cluster, and without `prefetch`
-// kUsualPrefetch, whether or not that fits.
+// Prints a program after a pass: its graph, or from `lower` on its actors. It has all its
+// micro-batches, and an order of zero_bubble that is not fitted to the cluster. Without
+// options.prefetch it has kUsualPrefetch, whether or not that fits.
 absl::StatusOr<std::string> TextAfter(const GraphSource& source, const CompileOptions& options,
                                       std::string_view program, std::string_view pass);
 

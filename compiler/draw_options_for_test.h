@@ -1,14 +1,13 @@
-// Draws of what a user may compile: a small model, a mesh, and options of training. Not every draw
-// can be compiled: a few are input errors, such as --gather=each_micro_batch with several
-// micro-batches in flight.
+// Draws inputs of compile: a small model, a mesh, and options of training. A few draws are input
+// errors, such as --gather=each_micro_batch with several micro-batches in flight.
 //
 //   OptionDraws draws(/*seed=*/7, cluster);
 //   DrawnCompile drawn = draws.Draw();
 //   INFO(drawn.text);
 //   const absl::StatusOr<proto::Plan> plan = Compile(drawn.graph, "drawn", drawn.options);
 //
-// Most of the time of compile goes into the choice of layouts. They do not depend on what Redraw
-// draws, so more draws of one model take little time where the graph states its layouts:
+// Most of the time of compile goes into the choice of layouts, which does not depend on the draws
+// of Redraw. So more draws of one model take little time where the graph states its layouts:
 //
 //   drawn.options.state_layouts = true;  // before Compile
 //   drawn.graph = plan->graph();
@@ -34,7 +33,7 @@ struct DrawnCompile {
   std::string model_text, sizes_text;  // parts of `text`, which Redraw keeps
 };
 
-// The same seed and cluster, and the same calls, give the same draws.
+// Equal seeds, clusters and calls give equal draws.
 class OptionDraws {
  public:
   // Plans are for GPUs. The cluster's memory is kept: without one, every plan fits.
@@ -44,9 +43,9 @@ class OptionDraws {
   // experts; GPT, Llama and mixtures of experts of one to four layers.
   DrawnCompile Draw();
 
-  // Draws again what decides only when and where the same is computed: stages, schedule, recompute,
-  // overlap, buckets, what is split over data axes, and gathers ahead. A mixture keeps its stages:
-  // its graph has ops for each of them, and so have its layouts.
+  // Draws again the options that decide only when and where the same is computed: stages, schedule,
+  // recompute, overlap, buckets, splits over data axes, and gathers ahead. A mixture keeps its
+  // stages: its graph has ops for each of them, and so have its layouts.
   void Redraw(DrawnCompile* drawn);
 
  private:

@@ -1,5 +1,5 @@
-// How much of a device's memory a schedule puts to use: micro-batches in flight that shorten the
-// bubble, as many as fit. Part of compile.
+// Fills a device's memory with micro-batches in flight, as many as fit and shorten the bubble. Part
+// of compile.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace oneflow {
 
-// `schedule` with the largest extra_in_flight, from what it has up to where more does not pay,
-// whose programs fit `capacity` bytes a device; `plan` holds the variables. An input error where
-// nothing pays: the capacity is not known, or steps do not overlap. Costs a back end for each of
-// about log2(P) tries; where `times` are known, orders are fitted to it, once a try.
+// Returns `schedule` with the largest extra_in_flight whose programs fit `capacity` bytes a device:
+// at least the given one, at most the largest that shortens a step. `plan` holds the variables. An
+// input error if none can: the capacity is not known, or steps do not overlap. Takes a back end for
+// each of about log2(P) tries; if `times` are known, each try fits the orders to them.
 absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
                                     const PersistentIds& ids, const Schedule& schedule, int stages,
                                     const std::optional<StageTimes>& times, const proto::Plan& plan,

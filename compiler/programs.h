@@ -1,4 +1,5 @@
-// Which programs a plan gets, what goes into each and what leaves it. Part of compile.
+// The programs of a plan: drafts their options and graphs, and lists the tensors that each hands to
+// the host. Part of compile.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace oneflow {
 
-// One program on its way.
+// A program between its draft and its plan.
 struct ProgramDraft {
   LowerOptions lower;
   bool train = false;
@@ -29,22 +30,22 @@ struct ProgramDraft {
   std::vector<std::string> notes;
   std::shared_ptr<KnownLayouts> known_layouts;  // see CompileOptions
   bool keep_layouts = false;                    // see CompileOptions::state_layouts
-  proto::Graph
-      layouts;  // those of this program alone, once the front end has run, if they are kept
+  // The layouts of this program alone, after the front end, if they are kept.
+  proto::Graph layouts;
 };
 
-// Devices that share the batch: the product of the axes on which an input's dimension "batch" is
-// split.
+// The number of devices that share the batch: the product of the axes on which an input's dimension
+// "batch" is split.
 int64_t DataDegree(const Graph& graph);
 
-// The programs with a graph of their own, "train" first. Checks batch, micro-batches, mesh and what
-// is offloaded: what the options say, and the attribute `host` of variables.
+// Returns the programs that have a graph of their own, "train" first. Checks batch, micro-batches,
+// mesh and offload: the options, and the attribute `host` of variables.
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const CompileOptions& given,
                                                         const UpdateRule& rule);
 
-// What leaves a boxed program for the host: the loss, and its outputs. `names`: of the outputs;
-// `as_produced`: their tensors before boxing resolved them.
+// Adds the tensors that a boxed program hands to the host: the loss, and its outputs. `names`: of
+// the outputs. `as_produced`: their tensors before boxing reduced them.
 void AddHostOutputs(const std::vector<std::string>& names, const std::vector<TensorId>& as_produced,
                     ProgramDraft* draft);
 

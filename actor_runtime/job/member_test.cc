@@ -127,39 +127,57 @@ TEST_CASE("Four processes join, exchange values, agree on a round and leave") {
   auto heard = MakeHeard(4);
   auto members = JoinAll(heard);
   for (const Joined& member : members) REQUIRE(member.ok());
-  std::vector<std::future<void>> running;
+  struct Seen {
+    int on_host = 0, index = -1;
+    bool may_write = false;
+    absl::StatusOr<std::string> peer, refused;
+    std::vector<absl::StatusOr<std::string>> rounds;
+    absl::Status left, status;
+  };
+  std::vector<std::future<Seen>> running;  // assertions are made on one thread
   for (int p = 0; p < 4; ++p) {
     running.push_back(std::async(std::launch::async, [&members, p] {
       Member& member = **members[p];
-      CHECK(member.processes_on_host() == 2);
-      CHECK(member.index_on_host() == p / 2);
-      CHECK(member.MayWrite());
+      Seen seen;
+      seen.on_host = member.processes_on_host();
+      seen.index = member.index_on_host();
+      seen.may_write = member.MayWrite();
       member.Begins(0, "train", 0, 20);
       member.Post(absl::StrCat("address ", p), absl::StrCat("at ", p));
-      const auto peer = member.Fetch(absl::StrCat("address ", (p + 1) % 4));
-      CHECK(peer.value() == absl::StrCat("at ", (p + 1) % 4));
+      seen.peer = member.Fetch(absl::StrCat("address ", (p + 1) % 4));
       for (int round = 0; round < 3; ++round) {
-        const auto answer =
+        seen.rounds.push_back(
             member.Round(absl::StrCat("round ", round), absl::StrCat(p * 10 + round),
                          [](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
                            std::string all;
                            for (const std::string& part : parts) absl::StrAppend(&all, part, " ");
                            return all;
-                         });
-        CHECK(answer.value() ==
-              absl::StrCat(round, " ", 10 + round, " ", 20 + round, " ", 30 + round, " "));
+                         }));
       }
-      const auto refused =
+      seen.refused =
           member.Round("bad", "", [](std::span<const std::string>) -> absl::StatusOr<std::string> {
             return absl::DataLossError("no space");
           });
-      CHECK(refused.status().code() == absl::StatusCode::kDataLoss);
-      CHECK(std::string(refused.status().message()) == "no space");
-      CHECK(member.Leave().ok());
-      CHECK(member.status().ok());
+      seen.left = member.Leave();
+      seen.status = member.status();
+      return seen;
     }));
   }
-  for (auto& one : running) one.get();
+  for (int p = 0; p < 4; ++p) {
+    const Seen seen = running[p].get();
+    CHECK(seen.on_host == 2);
+    CHECK(seen.index == p / 2);
+    CHECK(seen.may_write);
+    CHECK(seen.peer.value() == absl::StrCat("at ", (p + 1) % 4));
+    for (int round = 0; round < 3; ++round) {
+      CHECK(seen.rounds[round].value() ==
+            absl::StrCat(round, " ", 10 + round, " ", 20 + round, " ", 30 + round, " "));
+    }
+    CHECK(seen.refused.status().code() == absl::StatusCode::kDataLoss);
+    CHECK(std::string(seen.refused.status().message()) == "no space");
+    CHECK(seen.left.ok());
+    CHECK(seen.status.ok());
+  }
   members.clear();
   for (auto& one : heard) CHECK(one->ends() == 0);
 }

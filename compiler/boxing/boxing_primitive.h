@@ -1,6 +1,6 @@
-// The closed set of primitives of boxing: what one step can make of an nd-SBP, whom a device reads
-// for it, and what it receives. Pure geometry. Not a pass: boxing_path searches in it,
-// insert_boxing and lower_to_actors write it down.
+// The closed set of primitives of boxing: the changes of nd-SBP that one step can make, the devices
+// that it reads, and the elements that it receives. Pure geometry. Not a pass: boxing_path searches
+// the set, and insert_boxing and lower_to_actors write its primitives down.
 //
 //   kind            changes            reads          moves, over all p devices of an axis
 //   slice           B -> S(i)          -              0
@@ -11,14 +11,15 @@
 //   all_to_all      S(i) -> S(j)       its axis       (p-1)/p T
 //   all_to_all      any of B and S to any other on several axes at once: what each device lacks
 //
-// A tensor of T bytes; in each group along an axis. P -> B in 2 (p-1) T is reduce_scatter, then
-// all_gather. zero_fill keeps each part and fills the rest of the tensor with the neutral element:
-// 0 for a sum, the lowest number for a maximum.
+// A tensor has T bytes; each row is of one group along an axis. P -> B in 2 (p-1) T is
+// reduce_scatter, then all_gather. zero_fill keeps each part and fills the rest of the tensor with
+// the neutral element: 0 for a sum, the lowest number for a maximum.
 //
 // Several axes may split one dimension: the first in the mesh splits outermost. A primitive on one
-// axis is possible while no later axis splits the dimension that it splits or joins; else its peers
-// along that axis do not hold what it needs, and only all_to_all over both axes reaches it. A value
-// that is P on some axes and Pmax on others is the maximum of sums: sums are taken first.
+// axis is possible if no later axis splits the dimension that it splits or joins. Otherwise its
+// peers along that axis do not hold the data that it needs, and only all_to_all over both axes
+// reaches it. A value that is P on some axes and Pmax on others is the maximum of sums: sums are
+// taken first.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,8 @@ struct BoxingPrimitive {
   std::vector<int> along;  // mesh axes whose devices are read, ascending; empty: local
 };
 
-// The one primitive from one nd-SBP to a different one. Requires as many entries as mesh axes.
+// Returns the one primitive from one nd-SBP to a different one. Requires as many entries as mesh
+// axes.
 BoxingPrimitive PrimitiveBetween(const Mesh& mesh, const NdSbp& from, const NdSbp& to);
 
 // A tensor and the primitive that is applied to it.
@@ -47,11 +49,12 @@ struct BoxingMove {
   const BoxingPrimitive& primitive;
 };
 
-// Elements that the device at `c` takes from others.
+// Elements that the device at `c` receives from others.
 int64_t ReceivedAt(const BoxingMove& move, const Coordinate& c);
 
-// The same of the device that takes most. Exact on axes of up to 16 devices; of longer ones only
-// the first, the last and the first smaller one of ragged parts are looked at.
+// Elements that the device which receives most receives. Exact on axes of up to 16 devices. On
+// longer axes only the first device, the last one and the first with a smaller ragged part are
+// examined.
 int64_t MostReceived(const BoxingMove& move);
 
 }  // namespace oneflow

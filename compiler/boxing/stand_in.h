@@ -1,14 +1,14 @@
-// What the compiler takes a cluster for where it says nothing. Where it says something, prices are
-// the simulator's.
+// The clusters that stand in for one that does not state its rates. A cluster that states them has
+// the costs of the simulator.
 #pragma once
 
 #include "proto/cluster.pb.h"
 
 namespace oneflow {
 
-// For the search of layouts. An unknown cluster, without links and rates of devices, is taken for
-// accelerators with equal links (1.1 us an exchange, 10 GB/s), memory twenty times as fast, and
-// 0.1 us a kernel at least: the layouts suit most clusters.
+// Returns the cluster for the search of layouts. An unknown cluster, without links and rates of
+// devices, becomes accelerators with equal links (1.1 us an exchange, 10 GB/s). Their memory is
+// twenty times as fast, and a kernel takes at least 0.1 us: the layouts suit most clusters.
 inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   const proto::Device& device = cluster.device();
   const bool known = cluster.level_size() > 0 || device.peak_flops() > 0 ||
@@ -27,8 +27,8 @@ inline proto::Cluster ClusterForLayouts(const proto::Cluster& cluster) {
   return alike;
 }
 
-// For the path between two layouts. A firing of a CPU device of unknown rate takes 1 us, so that a
-// small sum is not taken in pieces.
+// Returns the cluster for the path between two layouts. A firing of a CPU device of unknown rate
+// takes 1 us, so that a small sum is not taken in pieces.
 inline proto::Cluster ClusterForBoxing(proto::Cluster cluster) {
   proto::Device* device = cluster.mutable_device();
   if (device->kind() == proto::Device::CPU && device->firing_seconds() == 0) {

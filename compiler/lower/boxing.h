@@ -1,5 +1,5 @@
 // Lowers a boxing op to its actor's group and reduction, and records its facts: bytes and seconds
-// of a firing, and why it is there. Part of lower_to_actors.
+// of a firing, and the reason for it. Part of lower_to_actors.
 #pragma once
 
 #include <span>
@@ -11,9 +11,9 @@
 
 namespace oneflow {
 
-// `ops`: those that the actor does in one firing, alike but for their tensors; of a transfer the
-// actor is the receive. `cluster`: for seconds, which are those that ActorTimes (actor_cost.h)
-// gives on it where no layout leaves a device without a part.
+// `ops`: those that the actor does in one firing, alike but for their tensors. The actor of a
+// transfer is the receive. `cluster`: for seconds, which are those of ActorTimes (actor_cost.h) if
+// no layout leaves a device without a part.
 void LowerBoxing(const Graph& graph, std::span<const Op* const> ops,
                  const std::vector<proto::Group>& groups, const proto::Cluster& cluster,
                  proto::Actor* actor, proto::ActorFacts* facts);

@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-// Each group once: along axes first, then pairs of stages, both in ascending order. Requires
-// inferred SBP and inserted boxing.
+// Returns each group once: those along axes first, then pairs of stages, both in ascending order.
+// Requires inferred SBP and inserted boxing.
 std::vector<proto::Group> FindGroups(const std::vector<const Graph*>& graphs);
 
 // Index of the group of a boxing op; -1: the op is local.

@@ -9,16 +9,17 @@
 
 namespace oneflow {
 
-// The lanes of a program's copies, and how far host actors run ahead of them.
+// The lanes of a program's copies, and the distance by which host actors run ahead of them.
 struct HostCopyOptions {
   Lane in = Lane::kCopyIn, out = Lane::kCopyOut;
-  // At most so many copies of a segment, with the host's work for them, are under way:
-  // pinned memory need not hold all that a program moves. 0: as many as there are.
+  // The most copies of a segment, with the host's work for them, that are under way: pinned memory
+  // need not hold all that a program moves. 0: no limit.
   int ahead = 0;
 };
 
-// Requires a program without streams, whose host actors stand in kHostIn and kHostOut.
-// `persistent`: registers of the plan that outlive programs.
+// Adds the copies and the registers of the host. Requires a program without streams, whose host
+// actors are in lanes kHostIn and kHostOut. `persistent`: registers of the plan that outlive
+// programs.
 void AddHostCopies(const google::protobuf::RepeatedPtrField<proto::Register>& persistent,
                    const HostCopyOptions& options, Lowered* lowered);
 

@@ -1,5 +1,5 @@
-// From the boxed graph to a program: tensors become registers, ops become actors, stages and phases
-// become segments:
+// Lowers the boxed graph to a program. Tensors become registers, ops become actors, stages and
+// phases become segments:
 //
 //   variable            the persistent register of its stage; no actor
 //   input               a host actor: load_tokens, or feed
@@ -12,7 +12,7 @@
 //   all other ops       an actor of the stage, in the segment P, F, B, W or U; of several chunks
 //                       each has an F0, F1, ... of its own
 //
-// With `splits_backward` W takes the products of the backward whose results only reach the update.
+// With `splits_backward`, W has the products of the backward whose results only reach the update.
 //
 //   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches =
 //   8}));
@@ -31,7 +31,7 @@
 
 namespace oneflow {
 
-// Tensors that the program hands to the host.
+// A tensor that the program hands to the host.
 struct HostOutput {
   std::string kernel;  // "report" | "fetch"
   std::string name;
@@ -46,14 +46,14 @@ struct LowerOptions {
   int64_t steps_a_round = 1;
   proto::DeviceKind device_kind = proto::CPU;
   int kernel_threads = 1;
-  proto::Cluster cluster;        // what boxing takes: boxing_path.h
+  proto::Cluster cluster;        // gives the times of boxing: boxing_path.h
   bool feed_inputs = false;      // every input is fed, also tokens and labels
   int chunks = 1;                // of every stage, each with segments F and B of its own
   bool overlap = false;          // exchanges of a stage go on while it computes
   int64_t bucket_bytes = 0;      // of several exchanges that become one (buckets.h)
   int prefetch = 0;              // uses of weights that are gathered ahead, with `overlap`
   bool splits_backward = false;  // W is the gradients of weights that are products
-  Offload offload;               // what rests in the host's memory
+  Offload offload;               // the data that rests in the host's memory
   std::vector<HostOutput> outputs;
   std::vector<proto::Group> groups;  // of the plan; at least those of the graph (groups.h)
 };

@@ -1,11 +1,10 @@
-// The order in which one stage takes its work in a step: a list of tasks, run-length coded. A
-// value; which tasks there are and in what order is for schedules (schedule.h) and users
-// (order_file.h).
+// The order in which one stage runs its tasks in a step: a list of tasks, run-length coded. A
+// value: schedules (schedule.h) and users (order_file.h) decide the tasks and their order.
 //
 //   F×3 (B F)×5 B×3          three forwards, five times a backward and a forward, three backwards
 //   F0×2 F1×2 (F0 B1)×2 ...  of chunks 0 and 1
 //
-// The n-th occurrence of a task is its micro-batch n: micro-batches of one task are always taken in
+// The n-th occurrence of a task is its micro-batch n. Micro-batches of one task always come in
 // turn, so that all schedules add up gradients in the same order.
 #pragma once
 
@@ -26,7 +25,7 @@ struct Task {
   auto operator<=>(const Task&) const = default;
 };
 
-// `tasks` in this order, `repeat` times over (never 0).
+// A run: `tasks` in this order, `repeat` times over (never 0).
 struct TaskRun {
   std::vector<Task> tasks;
   int64_t repeat = 1;
@@ -34,25 +33,25 @@ struct TaskRun {
 };
 using StageOrder = std::vector<TaskRun>;
 
-// The tasks one by one.
+// Lists the tasks of an order one by one.
 std::vector<Task> Unrolled(const StageOrder& order);
 
-// The same order in few runs: from the front, each the repetition that covers most.
+// Returns the same order in few runs: from the front, each the repetition that covers most.
 StageOrder Compressed(const std::vector<Task>& tasks);
 
-// The same order: where runs repeat in turn, one run of all their tasks if that is shorter, for
-// runs do not nest.
+// Returns the same order with fewer runs: runs that repeat in turn become one run of all their
+// tasks, if that is shorter. Runs do not nest.
 //
 //   (F B)×2 U (F B)×2 U    (F B F B U)×2
 //   (F B)×9 U (F B)×9 U    as it is
 StageOrder Folded(const StageOrder& order);
 
-// Adds `run` behind `order`, as more repeats of its last run where that is the same. Nothing, for
-// no repeats or no tasks.
+// Adds `run` behind `order`, as more repeats of its last run if that has the same tasks. Does
+// nothing for no repeats or no tasks.
 void Append(TaskRun run, StageOrder* order);
 void Append(const StageOrder& runs, StageOrder* order);
 
-// "P", "F", "B", "W", "U"; with the chunk, "F0", if `chunks`.
+// The name of a task: "P", "F", "B", "W", "U"; if `chunks`, with the chunk: "F0".
 std::string TaskName(const Task& task, bool chunks);
 
 }  // namespace oneflow

@@ -8,19 +8,19 @@
 
 namespace oneflow {
 
-// A register of no bytes, one fill a firing of its writer.
+// Adds a register of no bytes; each firing of its writer fills it once.
 proto::Register* AddControlRegister(Lowered* lowered, const std::string& name, int stage);
 
-// Stands in no segment yet.
+// Adds an actor without a kernel; it is in no segment yet.
 proto::Actor* AddOrderOnlyActor(Lowered* lowered, const std::string& name, int stage);
 
-// Reads register `control`, a fill a firing.
+// Makes `reader` read register `control`, one fill a firing.
 void AddControlInput(int control, proto::Actor* reader);
 
 // The first segment of a stage's update on its compute stream; null if there is none.
 proto::Segment* FirstUpdate(Lowered* lowered, int stage);
 
-// As many stages as segments name.
+// The number of stages that segments name.
 int StageCount(const Lowered& lowered);
 
 }  // namespace oneflow

@@ -15,8 +15,8 @@ namespace oneflow {
 // (logical variable, stage) -> register id.
 using PersistentIds = std::map<std::pair<std::string, int>, int>;
 
-// Adds the variables of a graph that `plan` does not hold yet; graphs after the first must have
-// the layouts of the first. A transient one gets a register, but is no variable of the plan:
+// Adds the variables of a graph that `plan` does not hold yet. Graphs after the first must have the
+// layouts of the first. A transient variable gets a register, but is no variable of the plan:
 // checkpoints do not hold it. Requires inferred SBP.
 absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds* ids);
 

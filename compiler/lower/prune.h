@@ -1,12 +1,13 @@
-// Keeps of a graph what its loss and outputs depend on. Programs differ in what they compute; each
-// starts from the same graph and drops the rest.
+// Keeps the ops of a graph that its loss and outputs depend on. Programs compute different things;
+// each starts from the same graph and drops the rest.
 #pragma once
 
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
 
-// `loss`: keep the loss; `outputs`: keep the first so many outputs. The others are forgotten.
+// `loss`: keeps the loss. `outputs`: keeps the first so many outputs. The graph no longer names the
+// others.
 Graph Prune(const Graph& graph, bool loss, size_t outputs);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Registers from tensors: layouts and bytes.
+// Makes registers of tensors: their layouts and bytes.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ inline constexpr int64_t kRegisterAlign = 64;
 
 int64_t RoundUp(int64_t bytes);
 
-// A fresh register of one slot for `tensor` on `stage`; the id is the caller's.
+// Makes a register of one slot for `tensor` on `stage`; the caller sets its id.
 proto::Register MakeRegister(const Graph& graph, TensorId tensor, int stage);
 
-// A fresh register of one slot of `bytes` bytes, for scratch on `stage`; the id is the caller's.
+// Makes a register of one slot of `bytes` bytes, for scratch on `stage`; the caller sets its id.
 proto::Register MakeWorkspace(const std::string& name, int stage, int64_t bytes);
 
 // Local sizes of the largest part: that of coordinate 0 on every axis.

@@ -1,5 +1,5 @@
 // The programs that only touch persistent registers: init fills them, save gives them to the host,
-// load takes them from it. One host segment a stage each, and one more for each number of slots:
+// load takes them from it. Each stage has one host segment, and one more for each number of slots:
 // init and load fill every slot, save gives the newest.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace oneflow {
 
 Lowered InitProgram(const proto::Plan& plan);
-// A variable that several stages hold is saved by the lowest.
+// If several stages hold a variable, the lowest saves it.
 Lowered SaveProgram(const proto::Plan& plan);
 Lowered LoadProgram(const proto::Plan& plan);
 

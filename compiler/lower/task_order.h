@@ -1,5 +1,5 @@
-// The order in which a program computes, as it is before streams: of each actor its lane, its task
-// and where in the task's work on the compute lane it belongs.
+// The order in which a program computes, before it has streams: for each actor its lane, its task,
+// and its position in the task's work on the compute lane.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace oneflow {
 
-// A value: it does not change with the program that it was made of.
+// A value: it does not change with the program from which it was made.
 class TaskOrder {
  public:
   explicit TaskOrder(const Lowered& lowered);
@@ -23,14 +23,14 @@ class TaskOrder {
   // The actor that writes a register of the program; -1: none.
   int FindWriter(int reg) const;
 
-  // An index in the work of the task on the compute lane: of an actor of another lane, that of the
-  // first reader of its outputs there, also by way of others. kNowhere: no compute of the task
-  // reads them.
+  // The position of an actor in the work of its task on the compute lane. An actor of another lane
+  // has that of the first reader there of its outputs, perhaps by way of others. kNowhere: no
+  // compute of the task reads them.
   static constexpr int kNowhere = std::numeric_limits<int>::max();
   int Position(int actor) const { return position_[actor]; }
 
-  // The blocks of a task, numbered in its order. What stands outside of the blocks bears the number
-  // of the block before it, and -1 as its block.
+  // The blocks of a task, numbered in its order. An actor outside of the blocks has the number of
+  // the block before it, and -1 as its block.
   struct Use {
     int run = -1, block = -1;
     auto operator<=>(const Use&) const = default;

@@ -1,10 +1,10 @@
-// Frames (oneflow_core/verify/frames.h) for registers that fill once a micro-batch.
+// Lays out frames (oneflow_core/verify/frames.h) for registers that fill once a micro-batch.
 //
 // A saved-activation register has a slot for every micro-batch in flight. Each slot is idle between
 // its backward and its next forward, but which slot is idle changes every micro-batch, so a tensor
 // at a fixed address cannot use it. Frames make use of it: the buffers of one micro-batch are side
-// by side, and a tensor that the same micro-batch needs for a while, in its forward or backward, is
-// assigned to bytes of the frame that are idle then.
+// by side. A tensor that the same micro-batch needs for a while, in its forward or backward, takes
+// bytes of the frame that are idle then.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct FrameLayout {
 // A join: registers of `slots` slots become members of the frames of registers of `buffers` slots.
 // They get more buffers than they need, so that other tensors fit in before and after them. Under
 // zero bubble, for example, gradients that B hands to W outlive the activations that only B needed,
-// and have fewer slots; in the frames of what waits for W they reuse the memory of those
+// and have fewer slots. In the frames of tensors that wait for W, they reuse the memory of those
 // activations.
 struct FrameJoin {
   int64_t buffers = 0, slots = 0;
@@ -43,12 +43,14 @@ struct FrameJoin {
 // Returns the joins that may save bytes.
 std::vector<FrameJoin> FrameJoins(const StageLifetimes& stage);
 
-// Layouts with disjoint members, the one of most buffers first: for each of `rings` the registers
-// on it, for each number of slots the others that have as many, and those that `join` says, in the
-// order in which a micro-batch writes them; and those of fewer slots that fit into what these leave
-// free, the largest and longest first, in the frame of their micro-batch or of one next to it;
-// unless `longer`, only those that need the frames at no other time. A layout of one member is not
-// made where buffers take turns: nothing is won.
+// Returns layouts with disjoint members, the one of most buffers first. There is one for the
+// registers of each of `rings`, and one for the others of each number of slots, with those that
+// `join` adds. A layout first takes its registers in the order in which a micro-batch writes them.
+//
+// Then it takes registers of fewer slots that fit into the free bytes, the largest and longest
+// first, in the frame of their micro-batch or of a neighbouring one. Unless `longer`, it takes only
+// those that do not extend the frames' lifetime. If buffers take turns, a layout of one member is
+// left out: it saves nothing.
 std::vector<FrameLayout> MakeFrameLayouts(const StageLifetimes& stage, bool longer,
                                           const std::vector<BufferRing>& rings,
                                           FrameJoin join = {});

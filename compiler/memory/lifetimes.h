@@ -2,10 +2,10 @@
 // stage's compute stream.
 //
 // Registers may share bytes if happens-before orders their accesses; elapsed time proves nothing.
-// Two facts count: from when on the compute stream knows that all accesses are complete, and which
-// firings it has completed, for certain, when the first write comes. Both are found by playing the
-// game of the memory proof (oneflow_core/net/stream_clocks.h) on slots alone, before anything has
-// an address.
+// Two facts count: the moment from which the compute stream knows that all accesses are complete,
+// and the firings that it has certainly completed when the first write comes. Both are found by
+// playing the game of the memory proof (oneflow_core/net/stream_clocks.h) on slots alone, before
+// anything has an address.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace oneflow {
 
 // Moments [first, last] of one step, both included; sorted and disjoint. Firing i of the compute
-// stream has three moments: at 3i its clock includes those of its inputs, at 3i + 1 it reads and
+// stream has three moments. At 3i its clock includes those of its inputs, at 3i + 1 it reads and
 // writes, at 3i + 2 it is complete.
 using Spans = std::vector<std::pair<int64_t, int64_t>>;
 
@@ -30,20 +30,19 @@ struct Lifetime {
   Spans spans;             // outside these moments another register may have the bytes
   // The span of each fill of two steps, on a clock that runs on over both; empty if not known.
   Spans fills;
-  // Of a register that a stream other than compute reads: its number among those of the stage, its
-  // host arena included. -1: it is none.
+  // For a register that a stream other than compute reads: its number among those of the stage, its
+  // host arena included. -1: no such stream reads it.
   int sent = -1;
-  // For a register that a stream other than compute writes: for each of those numbers, and each
-  // observed fill of this register, how many of that register's fills are complete, for certain,
-  // when the fill begins. It holds where the compute stream does not know yet: a received tensor
-  // implies that the send that caused it is complete, and an exchange implies those before it on
-  // its stream.
+  // Only for a register that a stream other than compute writes. By numbered register and by
+  // observed fill of this one: the fills of the numbered register that are certainly complete when
+  // the fill begins. It holds before the compute stream knows: a received tensor implies that the
+  // send that caused it is complete. An exchange implies those before it on its stream.
   std::vector<int32_t> over;
 
   int64_t bytes() const { return slots * slot_bytes; }
   int64_t fills_a_step() const;  // 0: they are not known
-  // What `over` says of `other`, by fill; null if nothing is known. Requires that the fills are
-  // known.
+  // The entries of `over` for `other`, by fill; null if nothing is known. Requires that the fills
+  // are known.
   const int32_t* CompletedFills(const Lifetime& other) const {
     return over.empty() || other.sent < 0 ? nullptr : &over[other.sent * fills.size()];
   }
@@ -54,13 +53,13 @@ struct StageLifetimes {
   std::vector<Lifetime> registers;  // those of a program's arena that have bytes, by id
 };
 
-// Lifetimes by arena (oneflow_core/plan/arenas.h). A register lives for the whole step if its
-// accesses are not known to be complete before its next fill, or if it holds fills when a step
+// Returns lifetimes by arena (oneflow_core/plan/arenas.h). A register lives for the whole step if
+// its accesses are not known to be complete before its next fill, or if it holds fills when a step
 // begins. In a program whose order deadlocks every register lives for the whole step; the proof
 // then reports the deadlock.
 std::vector<StageLifetimes> FindLifetimes(const PlanNet& net, int stages);
 
-// The pairs that have a moment in common.
+// Finds the pairs that have a moment in common.
 Pairs FindOverlaps(const std::vector<Spans>& all);
 // The number of moments, summed over the spans.
 int64_t TotalLength(const Spans& spans);

@@ -30,11 +30,11 @@ struct Packing {
   int64_t bytes = 0;             // of the arena
 };
 
-// The smallest result of first fit in several orders: by bytes, by length of life, and by their
-// product, the largest first. First fit gives each piece the least offset at which it overlaps no
-// earlier piece. If the smallest result exceeds the most bytes held at once by more than 1 %, the
-// largest piece that ends beyond that mark moves to the front of the best order, repeatedly, until
-// that gains nothing. Deterministic.
+// Returns the smallest result of first fit in several orders: by bytes, by length of life, and by
+// their product, the largest first. First fit gives each piece the least offset at which it
+// overlaps no earlier piece. If the smallest result exceeds the most bytes held at once by more
+// than 1 %, the best order is improved. The largest piece that ends beyond that mark moves to its
+// front, repeatedly, until that gains nothing. Deterministic.
 // `apart`: pairs of pieces of one part that never hold something at once, whatever their spans say.
 // `bound`: bytes that any packing needs. If the packing exceeds the bound by more than 2 %, pairs
 // of `apart` that have the same bytes are also tried as one piece.

@@ -1,5 +1,5 @@
-// Pairs of things that are numbered from 0, in either order, and sets of such things: as bits, for
-// a pass asks of nearly every pair.
+// Pairs of things that are numbered from 0, in either order, and sets of such things. Both are
+// bits, because a pass asks for nearly every pair.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace oneflow {
 
-// Numbers below `n`.
+// A set of numbers below `n`.
 class BitSet {
  public:
   explicit BitSet(size_t n) : words_((n + 63) / 64, 0) {}
@@ -29,13 +29,13 @@ class BitSet {
 class Pairs {
  public:
   explicit Pairs(size_t things) : with_(things, BitSet(things)) {}
-  // i with each of `others`.
+  // Adds the pairs of i with each of `others`.
   void Add(size_t i, const BitSet& others) { with_[i].InsertAll(others); }
   void Add(size_t i, size_t j) { with_[i].Insert(j); }
   void Remove(size_t i, size_t j) { with_[i].Erase(j), with_[j].Erase(i); }
   // Requires i != j.
   bool Contains(size_t i, size_t j) const { return with_[i].Contains(j) || with_[j].Contains(i); }
-  // By thing, all that it is with.
+  // Returns by thing all that it is paired with.
   std::vector<BitSet> InBothOrders() && {
     const size_t blocks = (with_.size() + 63) / 64;
     for (size_t a = 0; a < blocks; ++a) {
@@ -49,7 +49,7 @@ class Pairs {
   }
 
  private:
-  // 64 things by 64.
+  // Bits of 64 things by 64.
   using Block = std::array<uint64_t, 64>;
 
   // Swaps ever smaller squares above the diagonal with those below it.

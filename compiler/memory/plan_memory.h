@@ -16,21 +16,21 @@ namespace oneflow {
 // (buffer_rings.h) and first fit (pack.h). Requires orders and slots.
 absl::Status PlanMemory(int stages, proto::Plan* plan);
 
-// No addresses: sets the bytes of variables in plan->memory, and the lower bounds in plan->facts
-// (lower_bound.h).
+// Sets the bytes of variables in plan->memory, and the lower bounds in plan->facts (lower_bound.h),
+// but no addresses.
 absl::Status BoundMemory(int stages, proto::Plan* plan);
 
-// The registers of a stage that take most, at most five, in one line: "wte (1 x 65,536 bytes
-// (64.0 KiB)), ...". Workspaces, which come and go, aside.
+// Lists the registers of a stage that take most, at most five, in one line: "wte (1 x 65,536 bytes
+// (64.0 KiB)), ...". Workspaces are left out, because they come and go.
 std::string LargestRegisters(const proto::Plan& plan, int stage,
                              proto::MemoryKind kind = proto::DEVICE);
 
-// An input error (code RESOURCE_EXHAUSTED) when an arena is larger than `capacity` bytes (0: no
-// limit): by how much, and the registers that take most.
+// An input error (code RESOURCE_EXHAUSTED) if an arena is larger than `capacity` bytes (0: no
+// limit). It says by how much, and names the registers that take most.
 absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity);
 
-// The same where the devices of a node of the cluster (oneflow_core/cost/host_memory.h) take more
-// than `capacity` bytes of the host's memory together.
+// An input error if the devices of a node of the cluster (oneflow_core/cost/host_memory.h) together
+// take more than `capacity` bytes of the host's memory.
 absl::Status CheckHostCapacity(const proto::Plan& plan, const proto::Cluster& cluster,
                                int64_t capacity);
 

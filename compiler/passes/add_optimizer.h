@@ -2,16 +2,16 @@
 // in order of first appearance:
 //
 //   sum_uses      the gradients of its uses, in op order (left out for a single use)
-//   sum_squares   once, on the lowest stage that holds it; of a variable with `split_dim` apart for
-//                 each index of that dimension, and their sum_in_order
-//   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m")
-//                 where they have several versions, next_adamw; the variable says how many
-//   even_bias     of a router's bias that a rule moves (route's `bias_rate`), instead of all these:
-//                 by the choices of the step (count_choices.h); or next_even_bias
+//   sum_squares   once, on the lowest stage that holds it; with `split_dim` separately for each
+//                 index of that dimension, and their sum_in_order
+//   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m");
+//                 next_adamw if they have several versions, as the variable says
+//   even_bias     instead of these, for a router's bias that a rule moves (route's `bias_rate`) by
+//                 the choices of the step (count_choices.h); or next_even_bias
 //
-// and on the stage of the loss one global_norm ("grad_norm") over all sums of squares in variable
-// order, which the other stages receive. Where labels are counted (count_labels), gradients are
-// sums: the norm is divided by the count, and adamw reads the count. A gradient passes from the
+// On the stage of the loss it appends one global_norm ("grad_norm") over all sums of squares in
+// variable order, which the other stages receive. If labels are counted (count_labels), gradients
+// are sums: the norm is divided by the count, and adamw reads the count. A gradient passes from the
 // backward phase to the update phase by accumulating over the micro-batches, so everything here
 // fires once a step.
 #pragma once
@@ -23,14 +23,15 @@
 
 namespace oneflow {
 
-// How the versions of the weights of a stage are used: see compiler/schedule/update_rule.h.
+// The versions of the weights of a stage: see compiler/schedule/update_rule.h.
 struct WeightVersions {
   int64_t lag = 0, versions = 1;
 };
 
 struct OptimizerOptions {
   bool wait_for_norm = true;  // adamw reads the norm: it clips by it, and skips what is not finite
-  // By stage; empty: one version everywhere. Else there is no norm: stages do not wait for it.
+  // By stage; empty: one version everywhere. With versions there is no norm, because stages do not
+  // wait for it.
   std::vector<WeightVersions> versions;
 };
 

@@ -1,4 +1,4 @@
-// Dimensions of size 0 named "batch" get the sequences of one micro-batch. Before shapes are
+// Sets dimensions of size 0 named "batch" to the sequences of one micro-batch. Before shapes are
 // inferred.
 #pragma once
 

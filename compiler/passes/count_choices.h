@@ -1,10 +1,10 @@
-// Counts what the routers of a mixture of experts choose in a step that trains.
+// Counts the choices that the routers of a mixture of experts make in a step that trains.
 //
 //   route "r"  ->  route "r", count_choices "r.count": f64[E + 1], of a micro-batch; it adds up
 //
-// The count is read in the update alone: by the rule of the router's bias (add_optimizer.h), and by
-// the sum over all routers, which the stage of the loss reports. Choices are whole numbers, so the
-// sums are exact, and the same under any mesh and schedule.
+// Only the update reads the count: the rule of the router's bias (add_optimizer.h), and the sum
+// over all routers, which the stage of the loss reports. Choices are whole numbers, so the sums are
+// exact, and the same under any mesh and schedule.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,19 +12,19 @@
 
 namespace oneflow {
 
-// Before gradients are added, of placed variables. Errors: a bias with a `bias_rate` that is no
-// variable, or is read by another op, too: a rule moves it by the choices of one router.
+// Requires placed variables and no gradients yet. Errors: a bias with a `bias_rate` that is no
+// variable, or that another op also reads: a rule moves it by the choices of one router.
 absl::Status CountChoices(Graph* graph);
 
-// The count of the choices of `route`, of a graph in which they are counted.
+// Returns the count of the choices of `route`. Requires counted choices.
 TensorId FindChoiceCount(const Graph& graph, const Op& route);
 
-// Appends the sum over all routers to the update: add_counts on each stage, whose sums over the
-// devices the stage of the loss adds up ("choices"). Nothing is summed without routers, or where
-// they differ in the number of their experts. Of a graph with a loss and its update.
+// Appends the sum over all routers to the update: add_counts on each stage, and "choices" on the
+// stage of the loss, the sum over all stages and devices. Without routers, or if they differ in the
+// number of their experts, nothing is summed. Requires a graph with a loss and its update.
 absl::Status SumChoices(Graph* graph);
 
-// What SumChoices appended last; -1 if nothing.
+// Returns the tensor that SumChoices appended last; -1 if nothing.
 TensorId FindChoices(const Graph& graph);
 
 }  // namespace oneflow

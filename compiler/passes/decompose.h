@@ -18,7 +18,7 @@
 
 namespace oneflow {
 
-// Requires inferred shapes. `micro_batches`: M of a step; the loss is the mean over all rows of a
+// Requires inferred shapes. `micro_batches`: M of a step. The loss is the mean over all rows of a
 // step, so the losses of its micro-batches add up. A loss that ignores negative labels is a sum
 // until DivideByCount.
 absl::Status Decompose(Graph* graph, int64_t micro_batches);

@@ -15,7 +15,7 @@ namespace oneflow {
 // The number of labels that count, f64[]; -1 if the graph does not count them.
 TensorId FindLabelCount(const Graph& graph);
 
-// Requires decomposed losses and, of a graph that is trained, its update.
+// Requires decomposed losses and, if the graph is trained, its update.
 absl::Status DivideByCount(Graph* graph);
 
 }  // namespace oneflow

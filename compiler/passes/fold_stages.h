@@ -1,8 +1,8 @@
-// Winds a pipe that is longer than its ring: with v chunks a stage, `stage` of the user's graph
+// Folds a pipe of more positions than stages. With v chunks a stage, `stage` of the user's graph
 // counts positions 0 .. P v − 1 along the pipe; position i is chunk i / P of stage i mod P.
 //
-// It moves nothing else: what reads from the chunk before on the same stage needs no transfer, and
-// from the last stage to the first there is one like any other.
+// It moves nothing else. A tensor from the chunk before on the same stage needs no transfer, and
+// one from the last stage to the first has a transfer like any other.
 #pragma once
 
 #include "absl/status/status.h"

@@ -1,6 +1,6 @@
-// Fuse: a product and its activation become one op, whose kernel does the second to what the first
-// has just finished, while it is in cache. So one less pass over memory each way, and in the
-// backward one tensor less:
+// Fuse: a product and its activation become one op. Its kernel applies the activation to each part
+// of the result while the part is in cache. This saves one pass over memory each way, and in the
+// backward one tensor:
 //
 //   y = linear(x, w, b);            z = gelu(y)             ->  y, z = linear(x, w, b; then gelu)
 //   dz = linear_grad_input(dy, w);  dx = gelu_grad(dz, x)
@@ -16,20 +16,20 @@
 //                                              ->  dqkv = packed_attention_grad(dout, qkv, out,
 //                                              lse)
 //
-// The last two save the copies, where nothing else reads q, k or v.
+// The last two save the copies, if nothing else reads q, k or v.
 //
-// Only where nothing stands between the two: no boxing, no cast, no other stage, chunk or phase;
-// and, in the backward, where nobody else reads dz, and dx is no variable's gradient: what is not a
-// plain product does not add up over the micro-batches. An activation that is recomputed alone is
-// left alone, and so is a gated op whose gate is made after the product.
+// Two ops are fused only if nothing is between them: no boxing, no cast, no other stage, chunk or
+// phase. In the backward nothing else may read dz, and dx may be no variable's gradient, because
+// only a plain product adds up over the micro-batches. An activation that is recomputed alone stays
+// separate, and so does a gated op whose gate is made after the product.
 //
-// For devices that read memory far more often than they compute, row_max, row_sum_exp and pick of
-// the same logits become one op, row_stats, which reads them once. A vocabulary that is split has
-// boxing between the three; they stay apart then.
+// If `row_stats`, for devices that read memory far more slowly than they compute: row_max,
+// row_sum_exp and pick of the same logits become one op, row_stats, which reads them once. A
+// vocabulary that is split has boxing between the three; they stay separate then.
 //
-// The kernels give the bits of those that they replace (kernel_test), so fusing changes none. It is
-// left out with `--fuse=false` (Train.no_fusion): to look at kernels one by one, or to say what
-// takes a system that does not fuse.
+// The kernels give the bits of those that they replace (kernel_test), so fusing changes none.
+// `--fuse=false` (Train.no_fusion) leaves it out: to look at kernels one by one, or to predict a
+// system that does not fuse.
 #pragma once
 
 #include <vector>
@@ -42,8 +42,8 @@ struct FuseOptions {
   bool row_stats = false;
 };
 
-// Requires boxing to be there; VerifyGraph proves the result. Returns the new id of each tensor; -1
-// for those that nobody makes any more.
+// Requires inserted boxing; VerifyGraph proves the result. Returns the new id of each tensor; -1
+// for tensors that no op makes any more.
 std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options = {});
 
 }  // namespace oneflow

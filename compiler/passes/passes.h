@@ -1,7 +1,6 @@
 // The passes of the front end, in the order in which compile runs them. Each is a function on the
-// Graph IR, in a file of its own name; it either finishes its one job or returns an error that
-// says where, what is wrong, and how to mend it. None of them knows registers, orders or bytes of
-// memory.
+// Graph IR, in a file of its own name. It finishes its one job, or returns an error with the
+// location, the mistake and a hint. No pass knows registers, orders or bytes of memory.
 //
 //      FoldStages           with several chunks a stage: positions along the pipe -> (stage, chunk)
 //   1. BindBatch            dims named "batch" get the micro-batch's size
@@ -12,11 +11,11 @@
 //   3. Decompose            composite ops -> primitive ones
 //      OmitLogits           with --loss_pieces: no tensor holds the logits of a loss
 //   4. PlaceVariables       one variable (and one input) op for each stage that uses it
-//      CountChoices         of mixtures of experts: what each router chooses in a micro-batch
+//      CountChoices         for mixtures of experts: the choices of each router in a micro-batch
 //   5. Differentiate        appends the backward ops; one gradient for each use of a variable
 //   6. AddOptimizer         appends the update: gradients over uses, global norm, AdamW
 //      DivideByCount        where labels are counted: the loss becomes a mean
-//      SumChoices           of mixtures: what all routers chose in a step, for the report
+//      SumChoices           for mixtures: the choices of all routers in a step, for the report
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
 //      PieceAttention       where asked: keys and values that are gathered, in pieces of heads
@@ -24,13 +23,16 @@
 //      Recompute            ops that the backward repeats instead of keeping their results
 //      CastUses             weights at rest in parts: cast for each use instead of once a step
 //   9. InsertBoxing         ops that turn one SBP into another, and cross stages
-//      Fuse                 a product and what is done to it element by element -> one op
-//      RestOnHost           where asked: what of variables rests in the host's memory
+//      Fuse                 a product and its element-wise activation -> one op
+//      RestOnHost           where asked: the parts of variables that rest in the host's memory
 //      OrderUpdate          with overlap: the update in the order in which gradients are finished
 //  10. VerifyGraph          proves 8 and 9 against the ops' tables
 //
-// Forward-only programs (eval, generate, run) leave out 5, 6 and what counts choices, and have no
-// dropout: RemoveDropout comes after 2. Programs that continue a text piece by piece (prefill,
+// Four phases end with 4, 7, 9 and the last pass. CheckGraph closes the first two, and VerifyGraph
+// the others (front_end.cc).
+//
+// Forward-only programs (eval, generate, run) leave out 5, 6 and the counts of choices. They have
+// no dropout: RemoveDropout comes after 2. Programs that continue a text piece by piece (prefill,
 // decode) have CacheAttention after 3.
 #pragma once
 

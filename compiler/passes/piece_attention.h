@@ -1,6 +1,6 @@
-// Attention whose keys and values are gathered, in pieces of their heads: the gather of a piece
-// runs beside the attention of the pieces before it, and so does, in the backward, the reduction of
-// their gradients.
+// Gathers the keys and values of attention in pieces of their heads. The gather of a piece runs
+// beside the attention of the pieces before it; in the backward, so does the reduction of their
+// gradients.
 //
 //   k, v -> gather -> attention(q) -> out
 //
@@ -8,11 +8,12 @@
 //        -> part 1 -> gather -> attention(part 1 of q) ->
 //
 // Groups of heads are independent, so no bit changes. All parts are taken before the first
-// attention, so that with overlap (lower/overlap.h) their gathers are entered one after the other
-// as soon as keys and values are there, and of n pieces only the first is waited for in full. Parts
-// are copies on a device: without overlap pieces cost that and gain nothing.
+// attention. So with overlap (lower/overlap.h) their gathers are entered one after the other, as
+// soon as keys and values are there. Only the first of n pieces is waited for in full. Parts are
+// copies on a device: without overlap pieces cost that and gain nothing.
 //
-// An axis that splits groups of heads, too, has a part of each piece: the blocks of op/parts.cc.
+// An axis that splits groups of heads, too, has a part of each piece: see the blocks of
+// op/parts.cc.
 #pragma once
 
 #include "compiler/sbp/infer_sbp.h"
@@ -20,8 +21,8 @@
 
 namespace oneflow {
 
-// At most so many pieces: as many as divide the groups that a device has. Behind infer_sbp, which
-// has chosen to gather or not; no boxing yet. Extends `choice` to the new ops.
+// Uses at most `pieces`, as many as divide the groups that a device has. Runs after infer_sbp,
+// which chooses whether to gather, and before boxing. Extends `choice` to the new ops.
 void PieceAttention(Graph* graph, int pieces, SbpChoice* choice);
 
 }  // namespace oneflow

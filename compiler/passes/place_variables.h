@@ -1,5 +1,5 @@
-// Gives every stage the variables and inputs that it uses: a variable used on k > 1 stages becomes
-// one op on each ("wte" on the lowest, "wte@3" on stage 3). Each is updated where it lives and each
+// Gives every stage the variables and inputs that it uses. A variable used on k > 1 stages becomes
+// one op on each ("wte" on the lowest, "wte@3" on stage 3). Each is updated on its stage, and each
 // stage loads its own tokens, so neither ever crosses a stage.
 //
 // Guarantees: every op of kind "variable" has the attribute `variable` (its logical name), every op
@@ -11,7 +11,7 @@
 
 namespace oneflow {
 
-// An op whose stage the mesh has not, or one that reads from a later stage, is an input error.
+// An op whose stage the mesh lacks, or one that reads from a later stage, is an input error.
 absl::Status PlaceVariables(Graph* graph);
 
 }  // namespace oneflow

@@ -1,8 +1,8 @@
-// Removes the capacity of experts from the programs that do not train: eval, generate and run drop
-// no token. The queues of a mixture (route, dispatch, combine) are then in as many groups as
-// devices split its experts, which annotate_model has written as `parts`. Where nothing is dropped
-// runs change no result, so those of a program that is fed, perhaps texts of other lengths, are a
-// sequence each; others keep theirs, which axes that split positions go by.
+// Removes the capacity of experts from programs that do not train: eval, generate and run drop no
+// token. The queues of a mixture (route, dispatch, combine) are then in as many groups as devices
+// split its experts, which annotate_model has written as `parts`. If nothing is dropped, runs
+// change no result. So a program that is fed, perhaps with texts of other lengths, has runs of one
+// sequence. Other programs keep their runs, because axes that split positions follow them.
 //
 //   route{groups = 8, capacity = 1.25, run = 64, parts = 2}  ->  route{groups = 2, parts = 2}
 #pragma once

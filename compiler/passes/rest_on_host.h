@@ -1,18 +1,18 @@
-// What of each variable rests in the host's memory, and what the host's processors compute, as the
-// variable's attribute `host` says: words of "states", "weights" and "update", joined by commas
-// (oneflow_core/model/offload.h).
+// Marks the parts of each variable that rest in the host's memory, and the ops that the host's
+// processors compute. The variable's attribute `host` states them: words of "states", "weights" and
+// "update", joined by commas (oneflow_core/model/offload.h).
 //
-//   states    its moments; itself, too, where micro-batches read only what is prepared from it
-//             (a cast): it is a state then
-//   weights   what micro-batches read: itself, or what is prepared from it; copied for each use
-//   update    its moments and itself; the host updates them, and prepares what devices read, who
+//   states    its moments; also itself, if micro-batches read only a cast of it, because it is a
+//             state then
+//   weights   the tensor that micro-batches read, itself or its cast; copied for each use
+//   update    its moments and itself; the host updates them and prepares what devices read, who
 //             copy that once a step, or with `weights` for each use
 //
-// With one micro-batch a step, a gradient that the host updates by leaves the device as soon as it
-// is written; so the host computes its norm, too. With more, gradients add up on the device, which
-// computes the norm sooner.
+// With one micro-batch a step, a gradient that the host reads for its update leaves the device as
+// soon as it is written, so the host computes its norm, too. With more, gradients add up on the
+// device, which computes the norm sooner.
 //
-// The pass marks ops (Op::in_host_memory, copied_once, on_host); copies are made where actors are
+// The pass marks ops (Op::in_host_memory, copied_once, on_host). Lowering adds the copies
 // (compiler/lower/move_to_host.h). No value changes.
 #pragma once
 

@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// The least cost of all assignments. Their number is the product of the domain sizes.
+// Returns the least cost of all assignments. Their number is the product of the domain sizes.
 inline Cost BruteForce(const ChoiceNetwork& network) {
   std::vector<int> assignment(network.variables(), 0);
   Cost least = network.Evaluate(assignment);

@@ -8,8 +8,8 @@
 
 namespace oneflow {
 
-// Improves `choices` to the cheapest assignment that is found from any of `starts`, if it is
-// cheaper. Does not change choices->bound. Deterministic.
+// Improves `choices` to the cheapest assignment found from any of `starts`, if that is cheaper.
+// Does not change choices->bound. Deterministic.
 void Descend(const ChoiceNetwork& network, std::vector<std::vector<int>> starts, Choices* choices);
 
 }  // namespace oneflow

@@ -1,7 +1,7 @@
 // Weighted constraint satisfaction: variables with small domains, and cost tables over a few
-// variables each. Solve finds the assignment of the least total cost by bucket elimination; where a
-// table would grow too large, by mini-bucket elimination (Dechter & Rish, "Mini-buckets: a general
-// scheme for bounded inference", J. ACM 50(2), 2003). Part of infer_sbp; it knows no SBP.
+// variables each. Solve finds the assignment of the least total cost by bucket elimination. If a
+// table would grow too large, it uses mini-bucket elimination (Dechter & Rish, "Mini-buckets: a
+// general scheme for bounded inference", J. ACM 50(2), 2003). Part of infer_sbp; it knows no SBP.
 //
 //   ChoiceNetwork network;
 //   const int a = network.AddVariable(2), b = network.AddVariable(3);
@@ -20,7 +20,7 @@
 
 namespace oneflow {
 
-// Row-major over the values of its variables, the last one fastest.
+// A cost table, row-major over the values of its variables, the last one fastest.
 struct CostTable {
   std::vector<int> sizes;  // domain size of each variable
   std::vector<Cost> costs;
@@ -45,7 +45,7 @@ class ChoiceNetwork {
   // The cost of an assignment: one value for each variable.
   Cost Evaluate(const std::vector<int>& assignment) const;
   Cost Evaluate(const Term& term, const std::vector<int>& assignment) const;
-  // The same, of the terms from the n-th on only.
+  // The cost of the terms from the n-th on only.
   Cost EvaluateFrom(size_t n, const std::vector<int>& assignment) const;
 
  private:
@@ -65,13 +65,13 @@ struct Choices {
 // grows with the number of different tables, not with how often they occur: equal layers cost one.
 //
 // If the table of a bucket would have more than `max_cells` cells, the bucket is divided into
-// mini-buckets, and the variable is eliminated from each of them separately. That gives a lower
+// mini-buckets, and the variable is eliminated from each of them separately. The result is a lower
 // bound, and an assignment that descent (choice_descent.h) then improves.
 //
-// Eliminate does without the descent. Its assignment is optimal if `proved()`. If it is not, four
-// times as many cells are tried, in at most `rounds` rounds: the result is the cheapest assignment
-// of all rounds, the first of equals, and their largest bound. A round but the first is given up if
-// its tables, but for those of buckets that are not divided, have more than `all_cells` cells.
+// Runs elimination without the descent. Its assignment is optimal if `proved()`. If it is not, four
+// times as many cells are tried, in at most `rounds` rounds. The result is the cheapest assignment
+// of all rounds, the first of equals, and their largest bound. Rounds after the first end early if
+// their tables have more than `all_cells` cells; tables of undivided buckets do not count.
 Choices Eliminate(const ChoiceNetwork& network, int64_t max_cells, int rounds = 1,
                   int64_t all_cells = std::numeric_limits<int64_t>::max());
 Choices Solve(const ChoiceNetwork& network, int64_t max_cells = int64_t{1} << 21);

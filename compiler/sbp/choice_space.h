@@ -18,8 +18,8 @@ inline constexpr double kMaxCombinations = 1 << 18;
 
 class ChoiceSpace {
  public:
-  // `axes`, ascending; `previous`: the choice on axes before them. All but `axes` must outlive the
-  // result.
+  // Makes the space of `axes`, ascending; `previous`: the choice on axes before them. All arguments
+  // but `axes` must outlive the result.
   static absl::StatusOr<ChoiceSpace> Make(const Graph& graph, const SbpChoice& previous,
                                           const SbpOptions& options, std::vector<int> axes);
 
@@ -33,7 +33,7 @@ class ChoiceSpace {
   // The row of an op on axes()[k] under an option of its group there.
   const Signature& Row(OpId op, int k, int option) const { return groups_[k].Row(op, option); }
 
-  // Combinations of a group on the first `axes` axes, fitting or not.
+  // Counts the combinations of a group on the first `axes` axes, fitting or not.
   double Combinations(int group, int axes) const;
   // Advances to the next combination, the last axis fastest; false after the last.
   bool Next(int group, std::vector<int>* combination) const;

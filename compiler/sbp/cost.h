@@ -5,7 +5,7 @@
 
 namespace oneflow {
 
-// Integers, so a sum does not depend on its order.
+// A cost: an integer, so that a sum does not depend on its order.
 using Cost = int64_t;
 // The cost of a forbidden combination; absorbing under AddCosts. All other sums must stay below it.
 inline constexpr Cost kForbidden = int64_t{1} << 60;

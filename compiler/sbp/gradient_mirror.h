@@ -1,4 +1,5 @@
-// Which tensor a gradient belongs to: differentiate records it, infer_sbp gives both one layout.
+// Names the tensor that a gradient belongs to: differentiate records it, infer_sbp gives both one
+// layout.
 #pragma once
 
 #include "oneflow_core/graph/graph.h"

@@ -2,16 +2,16 @@
 // row of each op's table of 1-D signatures. The choice takes the least time: the seconds of boxing
 // in a step (boxing_path.h) plus those of each device's kernels.
 //
-// Fixed are the signatures of `fixed` and the SBPs of constraints. A variable, its replicas on
+// The signatures of `fixed` and the SBPs of constraints are fixed. A variable, its replicas on
 // other stages and its optimizer states have one layout and reach `adamw` without boxing. Gradients
 // mirror their tensors wherever possible. Everything else is free.
 //
-// Stages are priced as if there were one, on the mesh without the others: the choice is the same at
-// any pipe degree (law 6).
+// Costs assume one stage, on the mesh without the others, so that the choice is the same at any
+// pipe degree (law 6).
 //
 // All axes are chosen at once, as a weighted constraint satisfaction problem that mini-bucket
 // elimination solves (choice_network.h). If the result is not proved optimal, local search starts
-// from it and from the choice axis by axis, each the cheapest given the previous axes; a note says
+// from it and from the choice axis by axis, each the cheapest given the previous axes. A note says
 // by how much another choice could be cheaper. If an op has too many combinations even for that,
 // the axes are chosen one after the other only.
 //
@@ -32,20 +32,22 @@
 
 namespace oneflow {
 
-// Signatures of ops that are given, by axis and name of the op: "(S(0), B) -> P".
+// Given signatures of ops, by axis and name of the op: "(S(0), B) -> P".
 using FixedRows = std::map<std::string, std::map<std::string, std::string>>;
 
 struct SbpOptions {
   int64_t micro_batches = 1;  // forward and backward count this often, the update once
-  // From Differentiate. A gradient whose layout does not mirror its tensor's (S as S; B as B or P)
-  // is charged. Without mirrors plans are as correct, but harder to foresee.
+  // Gradients and their tensors, from Differentiate. A gradient whose layout does not mirror its
+  // tensor's (S as S; B as B or P) is charged. Without mirrors plans are as correct, but harder to
+  // foresee.
   std::vector<GradientMirror> mirrors = {};
   proto::Cluster cluster = {};  // links and devices; none: ClusterForLayouts (stand_in.h)
   // True: a dimension named "seq" may be split although no constraint on the axis splits it, so
   // there is sequence parallelism wherever it is cheapest.
   bool split_positions = false;
   FixedRows fixed = {};
-  // Layouts that were chosen before are not searched again, with equal results; null: all are.
+  // Layouts that were chosen before and are not searched again; results are equal. null: all are
+  // searched.
   std::shared_ptr<KnownLayouts> known_layouts = nullptr;
 };
 
@@ -58,8 +60,9 @@ struct SbpChoice {
 
 // Fills in Tensor::sbp of all tensors. Requires shapes; no boxing ops yet. A constraint that no
 // signature meets is an input error that lists the legal ones. Constraints on axes that the mesh
-// has not are ignored if the axis is a conventional one (data, tensor, expert, seq), since meshes
-// come from the command line; one on axis "data" holds for data.0, data.1, ... of a factored axis.
+// lacks are ignored if the axis is a conventional one (data, tensor, expert, seq), because meshes
+// come from the command line. A constraint on axis "data" holds for data.0, data.1, ... of a
+// factored axis.
 absl::StatusOr<SbpChoice> InferSbp(Graph* graph, const SbpOptions& options = {});
 
 }  // namespace oneflow

@@ -1,6 +1,6 @@
-// Layouts that were chosen before, by what the choice depends on. Compilations that differ in their
-// schedule or in what they recompute choose the same ones, and a search of plans makes many of
-// those.
+// A cache of chosen layouts, by everything that the choice depends on. Compilations that differ in
+// their schedule or in their recomputation choose the same layouts, and a search of plans makes
+// many of those.
 //
 //   const std::string key = LayoutKey(graph, options);
 //   if (const auto known = options.known_layouts->Find(key)) return Unpack(*known, &graph);
@@ -31,7 +31,7 @@ class KnownLayouts {
   std::optional<PackedLayouts> Find(const std::string& key);
   void Add(std::string key, PackedLayouts layouts);
 
-  // How often Find found something, and how often not.
+  // Counts the calls of Find that found something, and those that did not.
   int64_t hits() const;
   int64_t misses() const;
 

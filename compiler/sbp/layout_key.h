@@ -1,4 +1,5 @@
-// What a choice of layouts depends on, as bytes; and layouts as bytes. Part of infer_sbp.
+// Packs into bytes everything that a choice of layouts depends on, and packs layouts. Part of
+// infer_sbp.
 #pragma once
 
 #include <string>
@@ -9,12 +10,13 @@
 
 namespace oneflow {
 
-// Equal keys: InferSbp does the same. Not in it: stages, chunks and blocks of ops, what is
-// recomputed, and the texts that only `explain` prints.
+// If keys are equal, InferSbp gives the same result. The key leaves out stages, chunks and blocks
+// of ops, recomputation, and the texts that only `explain` prints.
 std::string LayoutKey(const Graph& graph, const SbpOptions& options);
 
 PackedLayouts Pack(const Graph& graph, const SbpChoice& choice);
-// Requires a graph with the key for which they were packed. Fills in Tensor::sbp.
+// Fills in Tensor::sbp from packed layouts. Requires a graph with the key for which they were
+// packed.
 SbpChoice Unpack(const PackedLayouts& layouts, Graph* graph);
 
 }  // namespace oneflow

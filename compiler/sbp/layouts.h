@@ -1,8 +1,8 @@
 // Layouts that a graph states in full (proto OpLayout): the signature of every op of a program on
-// an axis, those of the ops that passes add included, so that nothing is left to infer_sbp there.
+// an axis, with the ops that passes add. They leave nothing to infer_sbp there.
 //
 // AddLayouts writes the choice of infer_sbp; ReadFixedRows reads it for SbpOptions::fixed. The
-// layouts of such a graph no longer depend on prices. It does not state the path of boxing between
+// layouts of such a graph no longer depend on costs. It does not state the path of boxing between
 // two layouts (boxing_path.h).
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// The rows that the layouts of `program` state for the ops of `graph`, the program before
+// Returns the rows that the layouts of `program` state for the ops of `graph`, the program before
 // inference. If they state any op on an axis, they must state all; an op that is left out is an
 // input error. Axes and ops that do not exist are ignored. Requires a graph that GraphFromSource
 // accepts.

@@ -10,23 +10,25 @@
 
 namespace oneflow {
 
-// A table over some of the variables that a sum is over.
+// A table over some of the variables of a sum.
 struct WalkedTable {
   const Cost* costs = nullptr;
-  // How far the next value of each variable is, the minimised one first; 0: not a variable of the
-  // table. Along the others a later variable is nearer, as in a row-major table.
+  // The distance to the next value of each variable, the minimised one first; 0: the table lacks
+  // the variable. Among the others a later variable has a smaller distance, as in a row-major
+  // table.
   std::vector<int> strides;
 };
 
-// The last variables are one block, which fits the first cache. Each table that has some of these
-// is written out over all of them, so that the innermost loop adds rows of contiguous costs. What
-// the variables before the last one decide is added up once for all values of the last one.
+// The last variables form one block, which fits the first-level cache. A table with some of them is
+// written out over all of them, so that the innermost loop adds rows of contiguous costs. The part
+// of the sum that depends on the variables before the last one is added up once for all its values.
 //
-// It keeps its buffers from one call to the next.
+// Buffers are kept from one call to the next.
 class LeastSums {
  public:
-  // By the values of the other variables, row-major: the least sum of all tables over the `values`
-  // values of the minimised one, at most kForbidden. `least` has a cell for each of them.
+  // Finds, by the values of the other variables, row-major, the least sum of all tables over the
+  // `values` values of the minimised one, at most kForbidden. `least` has a cell for each
+  // combination.
   void Find(int values, const std::vector<int>& sizes, const std::vector<WalkedTable>& tables,
             Cost* least);
 
@@ -43,8 +45,8 @@ class LeastSums {
     const WalkedTable* table = nullptr;
     int64_t at = 0;
   };
-  // What is added where a variable has changed: the tables of which it is the last one before the
-  // block. Level 0: those of no such variable.
+  // The terms that are added when a variable has changed: the tables of which it is the last one
+  // before the block. Level 0 has the tables without such a variable.
   struct Level {
     std::vector<Scalars> scalars;
     std::vector<Rows> rows;

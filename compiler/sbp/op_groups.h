@@ -1,9 +1,9 @@
 // Op groups: the ops that choose together on ONE mesh axis, and the options of each group. Part of
-// infer_sbp. It prices nothing (sbp_network.h does).
+// infer_sbp. It knows no costs (sbp_network.h does).
 //
-// A group is one op; or an input and its replicas on other stages; or a variable with its replicas,
-// the ops of phase kPrepare that read it, its optimizer states and their updates. An option is one
-// row of the signature table for each op of the group.
+// A group is one op, or an input and its replicas on other stages, or a variable. A variable's
+// group has its replicas, the ops of phase kPrepare that read it, its optimizer states and their
+// updates. An option is one row of the signature table for each op of the group.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@
 
 namespace oneflow {
 
-// "(S(0), B) -> P".
+// The text of a row: "(S(0), B) -> P".
 std::string RowText(const Signature& row);
 
 class OpGroups {
  public:
-  // `previous`: the choice on the axes before this one, as in the tensors' sbp. All must outlive
-  // the result.
+  // Makes the groups of an axis. `previous`: the choice on the axes before this one, as in the
+  // tensors' sbp. All arguments must outlive the result.
   static absl::StatusOr<OpGroups> Make(const Graph& graph, const SbpChoice& previous,
                                        const SbpOptions& options, int axis);
 
@@ -31,7 +31,7 @@ class OpGroups {
   const std::vector<OpId>& ops(int group) const { return groups_[group].ops; }
   int GroupIndex(OpId op) const { return members_[op].group; }
   // The op whose replica on another stage `op` is; `op` itself if it is no replica. Only originals
-  // have costs and readers. So the problem, and with it the choice, is that of a single stage.
+  // have costs and readers, so the problem, and with it the choice, is that of a single stage.
   OpId Original(OpId op) const { return first_[op]; }
   // The row of an op under an option of its group.
   const Signature& Row(OpId op, int option) const {
@@ -54,7 +54,7 @@ class OpGroups {
   absl::Status FillTable();
   absl::Status FillRows(OpId op);
   absl::Status NoRow(OpId op, const std::vector<Signature>& all) const;
-  // ", and axis b of 2 splits dimension 0, too": of each other axis that shares what `row` splits.
+  // Names the other axes that split what `row` splits: ", and axis b of 2 splits dimension 0, too".
   std::string OtherSplits(OpId op, const Signature& row) const;
   absl::Status NoSuchRow(OpId op, const std::string& row, const std::vector<Signature>& all) const;
   void FillGroups();

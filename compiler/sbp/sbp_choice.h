@@ -26,14 +26,14 @@ void Store(const SbpProblem& problem, const std::vector<int>& assignment, Graph*
 std::vector<int> FindAssignment(const SbpProblem& problem, const Graph& graph,
                                 const SbpChoice& choice);
 
-// For `explain`: the variables that are not replicated on the axis, the ops whose result is a
-// partial value, and how many forward ops put out less than the full tensor.
+// Adds notes for `explain`: the variables that are not replicated on the axis, the ops with a
+// partial result, and the number of forward ops with a split result.
 void AddNotes(const Graph& graph, int axis, SbpChoice* choice);
 
-// The sentence that says what is proved of a choice, and by which model: no other layout has a
-// smaller sum of the seconds of kernels and exchanges in a step, one after another; or by how much
-// another could be smaller. Literally: for each layout without a mirror charge (sbp_network.h),
-// that sum is at least best.bound.
+// Returns the sentence that states the proof of a choice, and its model. No other layout has a
+// smaller sum of the seconds of kernels and exchanges in a step, one after another; or another
+// could be smaller by at most so much. Precisely: that sum is at least best.bound for each layout
+// without a mirror charge (sbp_network.h).
 std::string ProofText(const SbpCosts& costs, const Choices& best, const SbpOptions& options);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Reading the SBP constraints of a graph. Part of infer_sbp.
+// Reads the SBP constraints of a graph. Part of infer_sbp.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,13 @@
 
 namespace oneflow {
 
-// The user's constraint of a tensor on an axis, under the axis's name or the name of the axis that
-// it is a factor of ("data" for data.0); nullopt if free.
+// The user's constraint of a tensor on an axis; nullopt if free. It has the axis's name or the name
+// of the axis that it is a factor of ("data" for data.0).
 std::optional<Sbp> ConstraintOn(const Tensor& tensor, const Mesh& mesh, int axis);
 
-// Every constraint, and every attribute of a variable's sharding, names an axis of the mesh, or one
-// that other meshes have (data, tensor, ...), and a constraint a dimension that its tensor has.
+// Checks every constraint, and every attribute of a variable's sharding. Each must name an axis of
+// the mesh, or one that other meshes have (data, tensor, ...), and a constraint a dimension that
+// its tensor has.
 absl::Status CheckConstraints(const Graph& graph);
 
 }  // namespace oneflow

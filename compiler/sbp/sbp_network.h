@@ -1,9 +1,10 @@
-// The choice of signatures, on one mesh axis or on several at once, as a ChoiceNetwork: one
-// variable for each group and axis; terms for the computation of each group and for the boxing of
+// The choice of signatures, on one mesh axis or on several at once, as a ChoiceNetwork. It has one
+// variable for each group and axis. Its terms are the computation of each group and the boxing of
 // each tensor, in seconds of a step on a device. Part of infer_sbp.
 //
-// Boxing on several axes is priced axis by axis, in mesh order; each axis works on the part that
-// the previous axes leave. Readers that need the same layout on an axis share the boxing there.
+// The costs of boxing on several axes are added axis by axis, in mesh order; each axis works on the
+// part that the previous axes leave. Readers that need the same layout on an axis share the boxing
+// there.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,9 @@ struct SbpProblem {
 // The tensors of a graph that the run reads: its outputs and its loss.
 std::vector<TensorId> FindObserved(const Graph& graph);
 
-// The terms are seconds of a step, as integers in a unit that is large enough that no sum reaches
-// kForbidden. The last terms are no times: each charges a gradient whose layout does not mirror its
-// tensor's, so that such a layout is chosen only if nothing else fits.
+// Terms are seconds of a step, as integers in a unit so large that no sum reaches kForbidden. The
+// last terms are no times: each charges a gradient whose layout does not mirror its tensor's, so
+// that such a layout is chosen only if nothing else fits.
 struct SbpCosts {
   ChoiceNetwork network;
   size_t first_mirror = 0;       // index of the first mirror charge

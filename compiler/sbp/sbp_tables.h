@@ -29,9 +29,9 @@ class SbpTables {
   using CostOfPorts = std::function<Cost(const std::vector<NdSbp>& sbps)>;
   void Add(std::vector<TensorPort> ports, std::vector<int64_t> facts, const CostOfPorts& cost);
 
-  // The same, but readers share: `cost` counts once for each layout that some reader needs. If one
-  // table over all ports would be too large, auxiliary variables are added to the network instead;
-  // so add all other variables before.
+  // Adds a term in which readers share: `cost` counts once for each layout that some reader needs.
+  // If one table over all ports would be too large, auxiliary variables are added to the network
+  // instead; so add all other variables before.
   using CostOfTransition = std::function<Cost(const NdSbp& from, const NdSbp& need)>;
   void AddShared(std::vector<TensorPort> ports, std::vector<int64_t> facts,
                  const CostOfTransition& cost);

@@ -1,4 +1,4 @@
-// The tables of an elimination, each distinct one once. Part of choice_network.
+// Stores the tables of an elimination, each distinct one once. Part of choice_network.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace oneflow {
 
-// Costs that live as long as this does, in few large pieces of memory.
+// Costs that live as long as this object, in few large pieces of memory.
 class CostArena {
  public:
   CostArena() = default;
@@ -38,7 +38,7 @@ class CostArena {
   size_t left_ = 0;  // costs from next_ on
 };
 
-// With a `base`, the tables of that one, and more.
+// Has the tables of its `base`, if any, and more.
 class TableStore {
  public:
   explicit TableStore(const TableStore* base = nullptr) : base_(base) { Clear(); }
@@ -54,9 +54,9 @@ class TableStore {
   // by SubtractAndHash (cost_rows.h).
   int Intern(const std::vector<int>& sizes, const Cost* room, size_t count, uint64_t hash);
   int Intern(const CostTable& table);
-  // Forgets all tables but those of the base. Required whenever the base has got more.
+  // Forgets all tables but those of the base. Required whenever tables were added to the base.
   void Clear();
-  // Valid until the next table is added; its costs, as long as this.
+  // A table. Valid until the next table is added; its costs, as long as this object.
   const Table& operator[](int id) const {
     return id < first_ ? (*base_)[id] : tables_[id - first_];
   }

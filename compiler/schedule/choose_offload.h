@@ -1,14 +1,14 @@
 // Chooses which activations rest in the host's memory between forward and backward.
 //
 // Candidates are registers that a forward writes and its backward reads. A stage takes one of each
-// block, then a second one, and so on: in a block those first of which a second of the link saves
-// most bytes of the device, among blocks those with the longest time between the two uses. One
-// stays where the time from its writing to its first reader in the backward is shorter than the
-// copies of its block take, out and in: the backward would wait for it.
+// block, then a second one, and so on. In a block it first takes those that save most bytes of the
+// device for a second of the link. Among blocks it first takes those with the longest time between
+// the two uses. A candidate stays if its block's copies, out and in, take longer than the time
+// between its two uses: the backward would wait for it.
 //
 //   :SHARE   the first ones, up to this share of the bytes of a stage's candidates
 //   :all     all of them, also those that come back too late
-//   neither  the first ones, as far as the step does not become longer, by a play of the program
+//   neither  the first ones, as long as the step does not become longer, by a play of the program
 //            with copies on the clock of the cost model
 //
 // The choice moves no bit: only copies are added.

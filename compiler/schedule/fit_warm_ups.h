@@ -1,4 +1,5 @@
-// Warm-up depths of zero bubble for stages whose times are known: how far each stage runs ahead.
+// Finds warm-up depths of zero bubble for stages whose times are known: how far each stage runs
+// ahead.
 //
 //   const StageTimes times{.seconds = seconds, .micro_batches = 64, .overlap = true};
 //   schedule.warm_ups = FitWarmUps(times, /*extra=*/4);
@@ -26,20 +27,20 @@ namespace oneflow {
 struct StageTimes {
   PipeSeconds seconds;
   // By stage: bytes that a micro-batch takes from B to W, over those from F to B; above 0. Empty:
-  // as many.
+  // equal.
   std::vector<double> kept_for_weights;
   int64_t micro_batches = 1;
   bool overlap =
       false;  // a step is over for a stage when its own work is; else, when that of all is
 };
 
-// The depths of the shortest step found, by stage; never longer than with those for equal times.
-// A stage takes the bytes of P + `extra` saved micro-batches at most, or what those for equal times
-// take. A pure function; plays about `most_tasks` tasks at most.
+// Returns by stage the depths of the shortest step found, never longer than with those for equal
+// times. A stage takes the bytes of P + `extra` saved micro-batches at most, or as many as those
+// for equal times take. A pure function; plays about `most_tasks` tasks at most.
 std::vector<WarmUpDepth> FitWarmUps(const StageTimes& times, int64_t extra,
                                     int64_t most_tasks = int64_t{1} << 24);
 
-// Those for equal times.
+// The depths for equal times.
 std::vector<WarmUpDepth> EqualWarmUps(const StageTimes& times, int64_t extra);
 
 // The seconds of a step.

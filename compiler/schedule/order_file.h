@@ -1,4 +1,4 @@
-// A user's own pipeline order: from a file of proto/order.proto to a schedule.
+// Reads a user's own pipeline order: a file of proto/order.proto becomes a schedule.
 //
 //   stage { task: "F0 F1 B0 F2 B1 F3 B2 B3" }
 //   stage { task: "F0 B0 F1 B1 F2 B2 F3 B3" }
@@ -11,12 +11,12 @@
 
 namespace oneflow {
 
-// The schedule that the text writes down, for the stages, chunks and micro-batches that it names.
-// Guarantees: every stage takes every task of every chunk once for each micro-batch, in turn, and
-// the orders come to their end. Errors begin "file:line:".
+// Returns the schedule that the text states, for the stages, chunks and micro-batches that it
+// names. Guarantees: every stage runs every task of every chunk once for each micro-batch, in turn,
+// and the orders do not deadlock. Errors begin "file:line:".
 absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file);
 
-// That a schedule which a user wrote fits the mesh and the step; others do.
+// Checks that a schedule which a user wrote fits the mesh and the step; others always do.
 absl::Status CheckFits(const Schedule& schedule, int stages, int64_t micro_batches);
 
 }  // namespace oneflow

@@ -1,7 +1,7 @@
-// The orders of a pipeline played by a virtual clock, before there is a plan: when each stage
-// begins and ends if tasks and links take set times. Tells a dead set of orders in the user's own
+// Plays the orders of a pipeline by a virtual clock, before there is a plan: finds when each stage
+// begins and ends if tasks and links take set times. Reports a deadlock of orders in the user's own
 // terms, and the bubble of a schedule. It is neither the proof, which plays the plan's actors and
-// slots, nor the simulator, which knows what kernels and links cost.
+// slots, nor the simulator, which knows the times of kernels and links.
 //
 //   ASSIGN_OR_RETURN(const PlayedSteps steps, PlayOrders(orders, /*chunks=*/1, Alike(4, {1, 2})));
 //   double last = 0;  // when the step is over
@@ -26,31 +26,31 @@ struct TaskSeconds {
 struct PipeSeconds {
   std::vector<TaskSeconds> stages;
   // By stage: seconds of a transfer to or from the next stage. The last entry is for the link from
-  // the last stage to the first. Empty: links take no time. Any number of transfers may be under
-  // way.
+  // the last stage to the first. Empty: links take no time. Any number of transfers may be in
+  // flight.
   std::vector<double> links;
-  // By position along the pipe, chunk * stages + stage, where the chunks of a stage differ. Empty:
-  // all take what `stages` say.
+  // By position along the pipe, chunk * stages + stage, if the chunks of a stage differ. Empty: all
+  // take the times of `stages`.
   std::vector<TaskSeconds> slices = {};
-  // Of each slice, of its backward: seconds at the begin that wait for no gradient of another
-  // stage, as of what is recomputed. Empty: none.
+  // By slice: seconds at the begin of its backward that wait for no gradient of another stage, such
+  // as recomputation. Empty: none.
   std::vector<double> ahead = {};
 };
 PipeSeconds Alike(int stages, const TaskSeconds& seconds);
 
-// When a stage begins the first task of a step, and ends the last.
+// The times at which a stage begins the first task of a step, and ends the last.
 struct PlayedStep {
   double begin = 0, end = 0;
 };
 using PlayedSteps = std::vector<std::vector<PlayedStep>>;  // [step][stage]
 
-// Steps follow one another as each stage ends its own: no stage waits for the others' updates.
-// FAILED_PRECONDITION with the cycle, stage by stage, where the orders wait for each other.
-// Requires seconds of as many stages.
+// Plays `steps` steps, which follow one another as each stage ends its own: no stage waits for the
+// others' updates. FAILED_PRECONDITION with the cycle, stage by stage, if the orders wait for each
+// other. Requires seconds of as many stages.
 absl::StatusOr<PlayedSteps> PlayOrders(const std::vector<StageOrder>& orders, int chunks,
                                        const PipeSeconds& seconds, int steps = 1);
 
-// "F3", of chunk 1 "F3.1": as a user writes it.
+// The text of a task as a user writes it: "F3", of chunk 1 "F3.1".
 std::string TaskText(const Task& task, int64_t micro_batch);
 
 }  // namespace oneflow

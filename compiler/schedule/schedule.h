@@ -1,5 +1,5 @@
-// Pipeline schedules. A schedule is nothing but the order in which each stage takes its segments in
-// one step; everything else of the compiler treats all schedules alike, and the runtime knows none.
+// Pipeline schedules. A schedule is only the order in which each stage runs its segments in one
+// step. The rest of the compiler treats all schedules alike, and the runtime knows none.
 //
 //   gpipe        F×M B×M                     all forwards, then all backwards
 //   1f1b         F×w (B F)×(M−w) B×w         w = min(M, P − s): so many micro-batches are saved
@@ -24,8 +24,8 @@
 
 namespace oneflow {
 
-// How far a stage of zero_bubble runs ahead, in micro-batches. From F to W the stage holds as many
-// as the sum of both.
+// The number of micro-batches by which a stage of zero_bubble runs ahead. From F to W the stage
+// holds as many as the sum of both.
 struct WarmUpDepth {
   int64_t forwards = 1;   // before the first backward; at least 1
   int64_t backwards = 0;  // ahead of their gradients of weights
@@ -57,24 +57,26 @@ struct Schedule {
   int64_t extra_in_flight = 0;
   std::vector<WarmUpDepth>
       warm_ups;     // of zero_bubble, by stage (fit_warm_ups.h); empty: EqualWarmUp
-  UpdateRule rule;  // where it is not synchronous, it says the order, too (update_rule.h)
+  UpdateRule rule;  // if it is not synchronous, it also gives the order (update_rule.h)
   // A user's own orders, by stage, for `written_for` micro-batches; then `order` is null.
   std::vector<StageOrder> written;
   int64_t written_for = 0;
 };
 
-// "" is 1f1b. An unknown name is an input error that lists the known ones.
+// Finds a schedule by its name; "" is 1f1b. An unknown name is an input error that lists the known
+// ones.
 absl::StatusOr<Schedule> FindSchedule(std::string_view name);
 
-// The schedule, chunks, extra_in_flight and rule of `train` for a pipe of `stages`, checked.
+// Returns the schedule, chunks, extra_in_flight and rule of `train` for a pipe of `stages`,
+// checked.
 absl::StatusOr<Schedule> MakeSchedule(const proto::Train& train, int stages);
 
-// The orders of all stages, for one round of the rule (a step if it is synchronous). Requires
-// `micro_batches` a step that the schedule can have.
+// Returns the orders of all stages, for one round of the rule (a step if it is synchronous).
+// Requires a number of micro-batches a step that the schedule allows.
 std::vector<StageOrder> MakeOrders(const Schedule& schedule, int stages, int64_t micro_batches);
 
-// A number of micro-batches, at most `micro_batches`, that shows how the schedule goes on: orders
-// for more, by multiples of Period, only repeat the steady part more often.
+// A number of micro-batches, at most `micro_batches`, that shows the steady part of the schedule.
+// Orders for more, by multiples of Period, only repeat that part more often.
 int64_t FewMicroBatches(const Schedule& schedule, int stages, int64_t micro_batches);
 int64_t Period(const Schedule& schedule, int stages);
 

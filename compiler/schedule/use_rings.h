@@ -1,6 +1,6 @@
-// Rings of uses: what runs ahead of compute on a lane of its own, gathers of weights or copies from
-// the host's memory, is bounded by control registers. The uses of a task, such as the blocks of a
-// forward, share a ring of d + 1 places; prefetch.h has the rule.
+// Rings of uses: control registers bound the actors that run ahead of compute on a lane of their
+// own, gathers of weights or copies from the host's memory. The uses of a task, such as the blocks
+// of a forward, share a ring of d + 1 places; prefetch.h has the rule.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace oneflow {
 
 using TaskKey = std::tuple<int, Part, int>;  // stage, part, chunk
 
-// The segment of each task on a lane, the last one where there are several, and the actors of all
-// its segments there, in order: an update may have several on the compute lane.
+// Returns the segment of each task on a lane, the last one if there are several, and the actors of
+// all its segments there, in order. An update may have several on the compute lane.
 std::map<TaskKey, int> SegmentsOn(Lane lane, const Lowered& lowered);
 std::map<TaskKey, std::vector<int>> ActorsOn(Lane lane, const Lowered& lowered);
 
@@ -22,7 +22,7 @@ std::map<TaskKey, std::vector<int>> ActorsOn(Lane lane, const Lowered& lowered);
 // unless some of its actors belong to no use. `ahead`: d.
 void AddRings(Lane lane, const std::vector<std::vector<int>>& uses, int ahead, Lowered* lowered);
 
-// `waits` may fire when `over` is done, `lag` micro-batches earlier.
+// Lets `waits` fire when `over` is done, `lag` micro-batches earlier.
 void AddCredit(int over, int waits, int lag, Lowered* lowered);
 
 }  // namespace oneflow

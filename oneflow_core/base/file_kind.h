@@ -1,4 +1,5 @@
-// Which of our files some bytes are, so that an error can name what was given in place of another.
+// Recognises the kinds of our files by their bytes, so that an error can name a file that was given
+// in place of another.
 #pragma once
 
 #include <string_view>

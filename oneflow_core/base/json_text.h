@@ -1,5 +1,5 @@
-// The one way from JSON to text. Names and paths are the user's own, of any bytes, and JSON is
-// UTF-8: what is not comes out as U+FFFD, where nlohmann's own dump throws.
+// The one way from JSON to text. Names and paths are the user's own and may have any bytes, but
+// JSON is UTF-8. Other bytes become U+FFFD; nlohmann's own dump throws on them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// On one line; with `indent`, a line for each value.
+// Prints on one line; with `indent`, a line for each value.
 template <typename Json>
 std::string JsonText(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);

@@ -1,4 +1,4 @@
-// "Did you mean ...?": the known name that is closest to a mistyped one.
+// Finds the known name that is closest to a mistyped one: "Did you mean ...?".
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace oneflow {
 
-// The element of `known` with the smallest edit distance to `name`, whatever the case of letters;
-// the first of equals. Empty if none is close: more than a third of the name's letters (at least
-// two) would have to change.
+// Returns the element of `known` with the smallest edit distance to `name`, in upper or lower case
+// alike; the first of equals. It is empty if none is close: if more than a third of the name's
+// letters, and more than two, would have to change.
 std::string Nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace oneflow

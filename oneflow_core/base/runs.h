@@ -1,4 +1,4 @@
-// Repetitions in a sequence.
+// Finds repetitions in a sequence.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace oneflow {
 
-// items[begin, begin + length), `repeat` times over.
+// A run: items[begin, begin + length), `repeat` times over.
 struct Run {
   size_t begin = 0, length = 1;
   int64_t repeat = 1;
 };
 
-// The sequence in few runs: from the front, each the repetition that covers most.
+// Returns the sequence in few runs: from the front, each the repetition that covers most.
 //
 //   FindRuns("FBFBFBBB")   {0, 2, 3}, {6, 1, 2}: (FB)×3 B×2
 template <typename Sequence>

@@ -1,5 +1,5 @@
-// Errors as values. An input error is an absl::Status that says where, what is wrong, and how to
-// mend it; CHECK (glog) is for our own bugs only.
+// Errors as values. An input error is an absl::Status with the location, the mistake and a hint;
+// CHECK (glog) is for our own bugs only.
 //
 //   ASSIGN_OR_RETURN(Mesh mesh, ParseMesh(text));
 //   RETURN_IF_ERROR(Verify(plan));
@@ -15,11 +15,12 @@
 
 namespace oneflow {
 
-// A mistake in something the user wrote. `where`: file:line, op or flag; `what`: what is wrong;
-// `hint`: how to mend it (may be empty). Code INVALID_ARGUMENT; message "where: what; hint".
+// A mistake in the user's input. `where`: file:line, op or flag; `what`: the mistake; `hint`: a
+// correction (may be empty). Code INVALID_ARGUMENT; message "where: what; hint".
 absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint = "");
 
-// The same status with another message, and with "prefix: " before its message.
+// WithMessage returns the same status with another message, Annotate with "prefix: " before its
+// message.
 absl::Status WithMessage(const absl::Status& status, std::string_view message);
 absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 

@@ -1,4 +1,4 @@
-// Seconds, shares and other numbers as people read them, the same in all that is printed.
+// Prints seconds, shares and other numbers, the same in all output.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ std::string TimeText(double seconds);
 // "12.3 %" of the part 0.123.
 std::string PercentText(double part);
 
-// Five digits of any other number: "5.5313", "0.69315"; "nan" whatever its sign.
+// Five digits of any other number: "5.5313", "0.69315"; "nan" for either sign.
 std::string NumberText(double value);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Bytes of any kind, such as paths, where text must be UTF-8: in protos and JSON.
+// Makes UTF-8 of any bytes, such as paths, for protos and JSON.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace oneflow {
 
-// `bytes` with U+FFFD in place of each that is part of no character; the same where it is UTF-8.
+// Returns `bytes` with U+FFFD in place of each byte that is part of no character; UTF-8 stays as it
+// is.
 std::string Utf8(std::string_view bytes);
 
 }  // namespace oneflow

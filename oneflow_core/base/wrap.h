@@ -1,4 +1,4 @@
-// Long lines of a printed text, wrapped for readers.
+// Wraps long lines of a printed text for readers.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ namespace oneflow {
 // Columns of lines that are printed for people and stored as expected texts.
 inline constexpr int kTextColumns = 120;
 
-// The text with every line of more than `columns` broken at blanks; what follows a break stands
-// after `indent` blanks. Other lines stay as they are, blanks at their beginning and between their
-// words, too. A word that is wider than a line has one alone. A character of UTF-8 is one column.
+// Breaks every line of more than `columns` at blanks; the rest of the line follows after `indent`
+// blanks. Other lines stay as they are, and so do blanks at the beginning of lines and between
+// their words. A wider word gets a line of its own. A character of UTF-8 is one column.
 //
 //   WrapLines("  a = add b c d\n", 10, 6) is "  a = add\n      b c\n      d\n"
 //

@@ -1,5 +1,5 @@
-// How long one primitive of boxing takes on a cluster: the one function of prices (the search of
-// SBPs, insert_boxing) and of times (actor_cost.h, the simulator).
+// The time of one primitive of boxing on a cluster. Costs (the search of SBPs, insert_boxing) and
+// times (actor_cost.h, the simulator) come from this one function.
 //
 //   const KernelCost kernels(cluster.device());
 //   const BoxingWork work{.primitive = "all_gather", .axes = {1}, .members = 4,
@@ -7,16 +7,16 @@
 //   double seconds = BoxingTime(work, mesh, cluster, kernels).both();
 //
 // Invariants:
-// 1. On accelerators, what is received goes over links (link_cost.h). What receives nothing is a
-//    kernel that copies.
+// 1. On accelerators, received data goes over links (link_cost.h). A primitive that receives
+//    nothing is a kernel that copies.
 // 2. CPU devices of one process share its memory: boxing is a kernel that copies from one member,
-//    or adds up what all members hold. It takes no link.
-// 3. The innermost level of the topology is a process where devices are CPUs and there are more
-//    levels than one. An exchange with members in several processes takes its time in two parts:
-//    first the link, while messages and packets are on their way and no worker is kept; then the
-//    worker, which copies what is near and sums.
+//    or adds up the parts of all members. It takes no link.
+// 3. The innermost level of the topology is a process if devices are CPUs and there are more levels
+//    than one. An exchange with members in several processes takes its time in two parts. First
+//    the link: messages and packets are on their way, and no worker is busy. Then the worker: it
+//    copies near parts and sums.
 // 4. On CPUs a firing costs the device's firing_seconds beside that. For GPUs the host issues
-//    firings ahead, which is no part of their times (FiringSeconds).
+//    firings ahead, so they are no part of their times (FiringSeconds).
 //
 // Pure functions.
 #pragma once
@@ -32,15 +32,15 @@
 
 namespace oneflow {
 
-// The kernels as which boxing is priced: a copy, or a sum.
+// The kernels whose times boxing takes: a copy, or a sum.
 inline constexpr const char* kCopyKernel = "slice";
 inline constexpr const char* kSumKernel = "add";
 
-// One firing of a primitive on the device that has most to do.
+// One firing of a primitive, on the device that has the most work.
 struct BoxingWork {
   std::string_view primitive;  // one of those of ReceivedBytes
-  // Mesh axes along which members are read, ascending; or, of a transfer, the two stages. Neither:
-  // the device alone.
+  // Mesh axes along which members are read, ascending; for a transfer, the two stages. Neither: the
+  // device alone.
   std::vector<int> axes = {};
   int from = -1, to = -1;
   int members = 1;  // of the group
@@ -52,8 +52,8 @@ struct BoxingWork {
   double rewritten = 0;  // bytes of a result that is added to, read beside what the members hold
 };
 
-// What one firing of an exchange moves between processes: of the process, or the member, that has
-// most of it. Nothing where all members are in one.
+// The data that one firing of an exchange moves between processes, for the process, or the member,
+// that has most of it. 0 if all members are in one process.
 struct FarTraffic {
   double bytes = 0;       // that a process takes in, or gives away
   double packets = 0;     // that a member asks for
@@ -61,18 +61,18 @@ struct FarTraffic {
   double placed = 0;      // bytes that arrive in a member's output: no worker touches them
 };
 
-// What a firing costs its device's worker beside the kernel: nothing on accelerators, where the
-// host issues it ahead.
+// The seconds that a firing costs its device's worker beside the kernel: 0 on accelerators, where
+// the host issues it ahead.
 double FiringSeconds(const proto::Cluster& cluster);
 
-// Seconds of one firing: of its device's worker, and before that of the link.
+// Seconds of one firing: those of its device's worker, and before them those of the link.
 struct ActorTime {
   double worker = 0, link = 0;
   double processor_usage = 0;  // of an exchange on accelerators: ProcessorUsage
   double both() const { return worker + link; }
 };
 
-// `kernels`: of the cluster's device. `far`: null where nobody has counted; it is estimated then.
+// `kernels`: of the cluster's device. `far`: null if it was not counted; then it is estimated.
 ActorTime BoxingTime(const BoxingWork& work, const Mesh& mesh, const proto::Cluster& cluster,
                      const KernelCost& kernels, const FarTraffic* far = nullptr);
 
@@ -82,8 +82,8 @@ bool IsBetweenProcesses(const BoxingWork& work, const Mesh& mesh, const proto::C
 // A lower bound of the time of any primitive whose result on a device has `written` bytes.
 double LeastBoxingSeconds(double written, const proto::Cluster& cluster, const KernelCost& kernels);
 
-// Seconds that a firing's messages and packets are under way: what enters, is asked for, comes, and
-// is done, each after the other.
+// Seconds that a firing's messages and packets are under way, one after the other: entry, request,
+// data, completion.
 double LinkSeconds(const FarTraffic& traffic, const Link& link);
 
 }  // namespace oneflow

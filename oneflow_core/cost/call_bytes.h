@@ -1,4 +1,4 @@
-// What a call of a kernel reads. Shared by those who predict calls and those who measure them.
+// Bytes that a call of a kernel reads. Shared by predictions and measurements of calls.
 #pragma once
 
 #include <numeric>
@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-// Bytes of `inputs`, each once. A lookup (OpDef::looks_up) reads of its table as much as it writes:
+// Bytes of `inputs`, each once. A lookup (OpDef::looks_up) reads as much of its table as it writes:
 // one row, or one element, for each id. `form` is the kernel's (FormName).
 inline double BytesRead(std::string_view form, std::vector<double> inputs, double first_output) {
   const OpDef* def = FindOpDef(form);

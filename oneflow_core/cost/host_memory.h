@@ -1,4 +1,4 @@
-// What the devices of a node take of its host's memory.
+// Sums the host memory that the devices of a node take.
 //
 //   const NodeMemory most = FindNodeMemory(plan, cluster);
 //   if (most.bytes > capacity) ...
@@ -13,17 +13,17 @@ namespace oneflow {
 
 struct NodeMemory {
   int64_t node = 0;                     // ranks fill the nodes in their order
-  int64_t devices = 0;                  // of the plan, that stand in it
-  int first_stage = 0, last_stage = 0;  // of which they are
-  int64_t bytes = 0;                    // of all of them; as many as can be counted, if more
+  int64_t devices = 0;                  // of the plan, in this node
+  int first_stage = 0, last_stage = 0;  // of these devices
+  int64_t bytes = 0;                    // of all of them; the largest countable number, if more
 };
 
-// Whether the cluster says how many devices a node has: it has a level of that name.
+// True if the cluster states the number of devices of a node: it has a level of that name.
 bool KnowsNodes(const proto::Cluster& cluster);
 
-// Of all nodes the first that takes most. Without a level "node" all devices are in one. Nothing of
-// a plan whose mesh and arenas contradict each other. The time depends on stages and the size of a
-// node, not on the number of devices.
+// Returns the first of the nodes that take most. Without a level "node" all devices are in one.
+// Returns an empty one for a plan whose mesh and arenas contradict each other. The time depends on
+// stages and the size of a node, not on the number of devices.
 NodeMemory FindNodeMemory(const proto::Plan& plan, const proto::Cluster& cluster);
 
 }  // namespace oneflow

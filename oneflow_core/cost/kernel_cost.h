@@ -1,4 +1,4 @@
-// How long one call of a kernel takes on a device.
+// The time of one call of a kernel on a device.
 //
 //   const KernelCost cost(cluster.device());
 //   double seconds = cost.Seconds({"linear+gelu", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
@@ -13,17 +13,17 @@
 //   elements, rows, gather
 //               kernel_seconds + bytes over the share of the bandwidth that the family reaches; or
 //               FLOPs over the f32 peak, in which all of them compute
-// What a step sustains of these rates (proto::Sustained) divides them: `compute` those of products
-// and attention, `memory` the bandwidth.
+// The rates that a step sustains (proto::Sustained) divide these: `compute` those of products and
+// attention, `memory` the bandwidth.
 //
 // If the file has measured calls of the family (`oneflow calibrate`), the roofline is multiplied by
-// the measured share instead: measured / roofline of the calls of the same kernel and type, each
-// weighted by its nearness in (flops, bytes), on a log scale. So a measured call costs what was
-// measured, and shapes between two measured ones are interpolated. Without calls of the type those
-// of the kernel count, without these those of the family. What is no op's kernel (copies between
-// host and device, priced by host_cost.h) is of no family.
+// the measured share instead. The share is measured / roofline of the calls of the same kernel and
+// type. Each call is weighted by its nearness in (flops, bytes), on a log scale. So a measured call
+// has its measured time, and shapes between two measured ones are interpolated. Without calls of
+// the type those of the kernel count, without these those of the family. Kernels of no op (copies
+// between host and device, timed by host_cost.h) are of no family.
 //
-// A device that says nothing has 100 GFLOP/s and 10 GB/s.
+// A device that states no rates has 100 GFLOP/s and 10 GB/s.
 #pragma once
 
 #include <optional>
@@ -46,7 +46,7 @@ struct CallWork {
   AttentionSpec attention = {};
 };
 
-// Whether a call's time depends on more than its FLOPs and bytes.
+// True if a call's time depends on more than its FLOPs and bytes.
 inline bool HasSizes(const OpDef& def) { return def.product || def.attention; }
 
 // Sets the call's product, or its attention, if the op is one.
@@ -56,8 +56,8 @@ class KernelCost {
  public:
   explicit KernelCost(const proto::Device& device);
   double Seconds(const CallWork& call) const;
-  // max(flops / peak, bytes / bandwidth), of figures that are given or those of a device that says
-  // nothing.
+  // max(flops / peak, bytes / bandwidth), with the device's figures or those of a device that
+  // states none.
   double Roofline(const CallWork& call) const;
   // A lower bound of Seconds of every call that reads and writes `bytes` or more.
   double LeastSeconds(double bytes) const;
@@ -73,7 +73,7 @@ class KernelCost {
 
   double Peak(Family family, DType dtype) const;
   double Bandwidth() const;
-  // By the family's figures, of a family of which nothing was measured.
+  // Seconds by the family's figures, for a family without measured calls.
   double Modelled(Family family, const CallWork& call) const;
   // FLOP/s; 0: not known.
   double AttentionRate(const AttentionSpec& attention) const;

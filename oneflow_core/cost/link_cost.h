@@ -1,13 +1,14 @@
-// How long links take for an exchange of a group of devices on a cluster. Prices and times of
-// boxing come from boxing_cost.h, which asks here.
+// The time that links take for an exchange of a group of devices on a cluster. boxing_cost.h, which
+// gives costs and times of boxing, calls it.
 //
 //   const GroupLinks links = LinksOfGroup(cluster, mesh, {mesh.FindAxis("tensor")});
 //   double received = ReceivedBytes("all_reduce", /*tensor_bytes=*/1 << 20, links.devices);
 //   double seconds = ExchangeSeconds("all_reduce", received, links);
 //
 // The model is that of Hockney (1994): a step takes a latency, and bytes over a bandwidth. The
-// algorithms are those of NCCL, with the steps that Thakur, Rabenseifner and Gropp (2005) count;
-// p devices on n nodes, T bytes of tensor, latencies and bandwidths by level of the topology:
+// algorithms are those of NCCL, with the steps that Thakur, Rabenseifner and Gropp (2005) count.
+// There are p devices on n nodes and T bytes of tensor; latencies and bandwidths are by level of
+// the topology:
 //
 //   all_gather, reduce_scatter  ring: p - 1 steps, n - 1 of them between nodes; (p-1)/p T
 //   all_reduce                  ring: twice as many steps; 2 (p-1)/p T
@@ -17,22 +18,21 @@
 //   transfer                    one step; T
 //
 // A library's protocols trade bandwidth for latency (proto/cluster.proto, Protocol); each
-// collective takes the cheapest for its size, as NCCL's tuner does (src/graph/tuning.cc). From
-// there, too: a ring with one device a node exposes the network's whole latency, which is the
-// tree's.
+// collective takes the cheapest for its size, as NCCL's tuner does (src/graph/tuning.cc). As there,
+// a ring with one device a node exposes the network's whole latency, which is the tree's.
 //
 // Bandwidths: inside a node each device has its own link. A ring enters and leaves a node through
-// all ports of the node that its group has: all groups along the same axes work at the same time,
+// all ports of the node that its group has. All groups along the same axes work at the same time,
 // so k groups in a node have a k-th of its ports each. The slowest level counts. In all_to_all each
-// device crosses a level with its own share of the ports, and what leaves a node passes its inner
+// device crosses a level with its own share of the ports. Data that leaves a node passes its inner
 // links first (PXN in NCCL).
 //
-// CPU devices are sent packets where they are in several processes, which have one port each: a
-// group takes one latency, not one a step. In one process they need no link (boxing_cost.h).
+// CPU devices in several processes send packets, and each process has one port: a group takes one
+// latency, not one a step. In one process they need no link (boxing_cost.h).
 //
-// It knows nothing of what the devices do meanwhile, nor of their memory: slice and zero_fill are
-// free. Ranks are numbered as the topology is, the members of the innermost level are neighbours;
-// where groups along an axis differ, the slowest counts.
+// It ignores the other work of the devices, and their memory: slice and zero_fill are free. Ranks
+// are numbered as the topology is: the members of the innermost level are neighbours. If groups
+// along an axis differ, the slowest counts.
 //
 // Pure functions.
 #pragma once
@@ -67,48 +67,50 @@ struct LevelLinks {
 // The links of a group of several devices, or of one device and its partner on another stage.
 struct GroupLinks {
   int devices = 1;
-  bool direct = false;  // members read what they receive where it is: one latency, whatever it is
+  bool direct = false;  // members read the data of others in place: one latency for any primitive
   absl::InlinedVector<LevelLinks, 2> levels;  // those that the group crosses, innermost first
 };
 
-// Of a group along `axes`, of all such groups the slowest. Requires axes of the mesh.
+// Links of a group along `axes`: of all such groups the slowest. Requires axes of the mesh.
 GroupLinks LinksOfGroup(const proto::Cluster& cluster, const Mesh& mesh,
                         const std::vector<int>& axes);
 
-// Of a device of one stage and that of the same coordinate of another; of all such pairs the
-// slowest.
+// Links of a device of one stage and the device of the same coordinate of another: of all such
+// pairs the slowest.
 GroupLinks LinksOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
 
-// Of one firing; `received`: ReceivedBytes. 0 where nothing is received. CHECKs that the primitive
-// is one of those of ReceivedBytes.
+// Seconds of one firing; `received`: ReceivedBytes. 0 if nothing is received. CHECKs that the
+// primitive is one of those of ReceivedBytes.
 double ExchangeSeconds(std::string_view primitive, double received, const GroupLinks& links);
 
-// Share of a device's processors that an exchange keeps busy: of the levels it crosses the most.
+// The share of a device's processors that an exchange keeps busy: the largest of the levels it
+// crosses.
 double ProcessorUsage(const GroupLinks& links);
 
 // Bytes that one of `devices` devices receives. tensor_bytes, T: of the tensor that the group holds
-// together: of all its parts where it is split, of one copy where it is broadcast or partial.
+// together. T counts all its parts if it is split, one copy if it is broadcast or partial.
 //   all_gather, reduce_scatter  (p-1)/p T    all_reduce  2 (p-1)/p T    all_to_all  (p-1)/p^2 T
 //   transfer  T                              slice, zero_fill  0
 // CHECKs that the primitive is one of these.
 double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices);
 
-// A latency and a bandwidth: an exchange in two numbers.
+// A link: a latency and a bandwidth.
 struct Link {
   double latency = 0;    // seconds
   double bandwidth = 0;  // bytes/s a device, one direction; above 0
   bool operator==(const Link&) const = default;
 };
 
-// A level of the topology, by its number from the innermost, 0. Requires that there is one.
+// The link of a level of the topology; 0 is the innermost. Requires that the level exists.
 Link LinkOfLevel(const proto::Cluster& cluster, int level);
 
-// The innermost level of the topology that holds every group along `axis`; of stages, every
-// pair of devices of the same coordinate. The outermost where none does, 0 where there are none.
+// The innermost level of the topology that holds every group along `axis`; for the stage axis,
+// every pair of devices of the same coordinate. The outermost if no level does, 0 if there are
+// none.
 int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis);
 int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
 
-// Of all links, the fastest.
+// The bandwidth of the fastest of all links.
 double FastestBandwidth(const proto::Cluster& cluster);
 
 }  // namespace oneflow

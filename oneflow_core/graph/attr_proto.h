@@ -1,4 +1,4 @@
-// Attributes of ops between C++ values and messages (graph.proto, plan.proto).
+// Converts attributes of ops between C++ values and messages (graph.proto, plan.proto).
 #pragma once
 
 #include <string>

@@ -30,8 +30,9 @@ using OpId = int32_t;
 using Attr = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>>;
 using AttrMap = std::map<std::string, Attr, std::less<>>;
 
-// How often an op fires in a step: forward and backward once a micro-batch; prepare and update once
-// a step, before the first and after the last micro-batch. In the order in which they may read.
+// The frequency of an op in a step: forward and backward fire once a micro-batch; prepare and
+// update fire once a step, before the first and after the last micro-batch. Phases may read earlier
+// ones.
 enum class Phase : uint8_t { kPrepare, kForward, kBackward, kUpdate };
 inline constexpr int kPhases = 4;
 
@@ -46,7 +47,7 @@ struct Tensor {
   DType dtype = DType::kF32;
   OpId producer = -1;
   int output = 0;                         // index among the producer's outputs
-  std::map<std::string, Sbp> constraint;  // what was asked of it, by axis name
+  std::map<std::string, Sbp> constraint;  // requested SBP, by axis name
   std::set<std::string> usual;            // axes of these that AnnotateModel chose, not the user
   NdSbp sbp;                              // filled in by infer_sbp
 };
@@ -62,7 +63,7 @@ struct Op {
   Phase phase = Phase::kForward;
   std::string recompute;    // ops of one such name are computed again together, in the backward
   bool recomputed = false;  // a clone that recomputes a forward op
-  // Where its outputs are kept, and who computes it (compiler/passes/rest_on_host.h).
+  // The memory of its outputs, and the processor that computes it (compiler/passes/rest_on_host.h).
   bool in_host_memory = false;  // devices copy what they read of it, for each use
   bool copied_once = false;     // or once a step, before the first micro-batch
   bool on_host = false;         // the host's processors compute it, in their memory
@@ -93,25 +94,25 @@ struct Graph {
   const Op& Producer(TensorId t) const { return ops[tensors[t].producer]; }
 };
 
-// Typed access to attributes; the op's definition has checked presence and type, so these CHECK.
+// Typed access to attributes. The op's definition has checked presence and type, so these CHECK.
 int64_t AttrInt(const Op& op, std::string_view key, int64_t fallback = 0);
 double AttrDouble(const Op& op, std::string_view key, double fallback = 0);
 bool AttrBool(const Op& op, std::string_view key, bool fallback = false);
 std::string AttrString(const Op& op, std::string_view key, std::string_view fallback = "");
 
-// Readers of every tensor: for tensor t, (op, input index) in op order.
+// A reader of a tensor: for tensor t, (op, input index) in op order.
 struct Use {
   OpId op;
   int input;
 };
 std::vector<std::vector<Use>> FindUses(const Graph& graph);
 
-// True if a kind is a source whose shape the user gives: "input" or "variable".
+// True for a source whose shape the user gives: "input" or "variable".
 bool HasOwnShape(std::string_view kind);
 // True if a kind only changes the layout of a tensor: slice, all_gather, reduce_scatter,
 // all_reduce, all_to_all, zero_fill, transfer.
 bool IsBoxing(std::string_view kind);
-// True if devices meet for the op: boxing but slice and zero_fill.
+// True if devices meet for the op: all boxing but slice and zero_fill.
 bool IsExchange(std::string_view kind);
 
 }  // namespace oneflow

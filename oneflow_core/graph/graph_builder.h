@@ -33,7 +33,7 @@ struct NamedDim {
 };
 using NamedDims = std::vector<NamedDim>;
 
-// How a variable starts.
+// The initial value of a variable.
 struct Init {
   std::string kind;
   double value = 0;                // standard deviation or constant
@@ -80,7 +80,7 @@ class GraphBuilder {
   Value Variable(std::string name, NamedDims dims, Init init, DType dtype = DType::kF32);
   Value Fill(std::string name, Dims dims, double value);
 
-  // Ops. Those with several outputs return output 0; .output(i) names the others.
+  // Ops. An op with several outputs returns output 0; .output(i) names the others.
   Value Matmul(std::string name, Value a, Value b, bool transpose_a = false,
                bool transpose_b = false);
   Value Linear(std::string name, Value x, Value w, Value bias = {}, LinearOptions options = {});
@@ -111,7 +111,7 @@ class GraphBuilder {
   Value RowSumExp(std::string name, Value x, Value max);
   Value Pick(std::string name, Value x, Value ids);
   Value MeanNll(std::string name, Value max, Value sum, Value picked, double scale);
-  // Any kind of the registry. Inputs that are none are left out.
+  // Adds an op of any kind of the registry. Inputs that are "none" are left out.
   Value Op(std::string kind, std::string name, const std::vector<Value>& inputs,
            AttrMap attrs = {});
 
@@ -120,7 +120,7 @@ class GraphBuilder {
   void Output(const Value& output);
   void SetMesh(const Mesh& mesh);
   void Family(std::string family);
-  // Ops added from now on stand on this stage.
+  // Ops added from now on are on this stage.
   void Stage(int stage);
   // Ops added from now on belong to this block of the model; -1: to none.
   void Block(int block);
@@ -128,7 +128,7 @@ class GraphBuilder {
   void Constrain(const Value& tensor, const std::string& axis, Sbp sbp);
 
   const proto::Graph& proto() const { return graph_; }
-  // The graph as passes want it, or the first mistake.
+  // Returns the graph as passes want it, or the first mistake.
   absl::StatusOr<Graph> Build() const;
 
  private:

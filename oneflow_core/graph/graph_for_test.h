@@ -20,7 +20,7 @@ struct GraphForTest {
 
   explicit GraphForTest(const std::string& mesh) { graph.mesh = *ParseMesh(mesh); }
 
-  // An op of one output; whether it may read these inputs nobody asks.
+  // Adds an op of one output; nothing checks that it may read these inputs.
   TensorId Add(Phase phase, std::string kind, std::string name, std::vector<TensorId> inputs,
                NdSbp sbp) {
     const OpId id = graph.AddOp(std::move(kind), std::move(name), std::move(inputs), {});

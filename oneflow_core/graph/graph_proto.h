@@ -1,8 +1,8 @@
-// Graphs between files, messages (proto/graph.proto) and the IR (graph.h).
+// Converts graphs between files, messages (proto/graph.proto) and the IR (graph.h).
 //
-// The way into the IR checks what can be checked without the registry of ops: names, references,
-// cycles, shapes of sources, the spelling of SBP. It does not know how many outputs a kind has: an
-// op gets those that are referred to; shape inference adds the others. Kinds, attributes and axes
+// The way into the IR checks everything that needs no registry of ops: names, references, cycles,
+// shapes of sources, the spelling of SBP. It does not know the number of outputs of a kind: an op
+// gets those that are referred to, and shape inference adds the others. Kinds, attributes and axes
 // are checked by oneflow_core/op and the compiler.
 //
 //   ASSIGN_OR_RETURN(GraphSource source, ReadGraphSource("gpt.graph"));
@@ -20,7 +20,7 @@
 
 namespace oneflow {
 
-// A graph as it was written, and where: the line of each op, from 1.
+// A graph as it was written, and its location: the line of each op, from 1.
 struct GraphSource {
   proto::Graph graph;
   std::string file;
@@ -36,17 +36,17 @@ void FillBlocks(proto::Graph* graph);
 absl::StatusOr<GraphSource> ParseGraphSource(std::string_view text, std::string_view file);
 absl::StatusOr<GraphSource> ReadGraphSource(const std::string& path);
 
-// The IR, ops in topological order; the given order is kept where it is one.
+// Returns the IR, ops in topological order; an order that is topological is kept.
 absl::StatusOr<Graph> GraphFromSource(const GraphSource& source);
 
-// Parse and convert in one call; errors without line numbers.
+// Parses and converts in one call; errors have no line numbers.
 absl::StatusOr<Graph> ParseGraphText(std::string_view text, std::string_view file = "graph");
 absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view file);
 
-// One that GraphFromSource accepts.
+// Reads a graph that GraphFromSource accepts.
 absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path);
 
-// The text form that ReadGraphFile reads: one line an op, and one a layout.
+// Prints the text form that ReadGraphFile reads: one line an op, and one a layout.
 std::string GraphFileText(const proto::Graph& graph);
 
 }  // namespace oneflow

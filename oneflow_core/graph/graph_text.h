@@ -7,12 +7,12 @@
 //     ln:B :1:B :2:B  f32[64,8] f32[64]x2  = layer_norm y.box:B gamma:B
 //     ...
 //
-// One line an op: its outputs, their types, "=", kind, inputs, then what is not the default: stage
-// (in graphs that have several), chunk, block, phase (P prepare, B backward, U update), constraints
-// not yet applied, attributes. An op's first output has the op's name; the second is `:1`, named
-// "ln:1". Equal types in a row are written once, with their number. SBP stands after each tensor
-// once infer_sbp has run, one entry for each axis but the stage's. Lines of more than kTextColumns
-// (oneflow_core/base/wrap.h) go on in lines that begin with six blanks.
+// One line an op: its outputs, their types, "=", kind and inputs. Everything that is not the
+// default follows: stage (in graphs that have several), chunk, block, phase (P prepare, B backward,
+// U update), constraints not yet applied, attributes. An op's first output has the op's name; the
+// second is `:1`, named "ln:1". Equal types in a row are written once, with their number. Once
+// infer_sbp has run, SBP follows each tensor, one entry for each axis but the stage's. Lines of
+// more than kTextColumns (oneflow_core/base/wrap.h) go on in lines that begin with six blanks.
 #pragma once
 
 #include <functional>

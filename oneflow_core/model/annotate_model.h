@@ -11,23 +11,23 @@
 //   pipe                  blocks in order, embedding first, head and loss last, so that the stage
 //                         with the most flops has the fewest (balance_stages.h); over `chunks`
 //                         times as many chunks, which the stages take in turn
-//   expert, expert.0, ... as data: it splits the batch. Experts lie on it
+//   expert, expert.0, ... as data: it splits the batch, and the experts
 //   context, ...          inputs and the residual stream S(1) (positions); variables B, and sharded
 //                         as on data
 //   any other             none
 //
 // The experts of a mixture are split over the axes of `experts`, or over `expert`, in as many
-// groups as the parts, and their products are computed where they lie. A mixture with a capacity
+// groups as the parts, and their products are computed on their devices. A mixture with a capacity
 // has its own number of groups, which the parts must divide.
 //
-// Where query heads share keys and values in groups, `tensor` splits the groups. More devices than
-// groups are written as factors, tensor=8x2: the first factors split the groups; on the others keys
+// If query heads share keys and values in groups, `tensor` splits the groups. More devices than
+// groups are written as factors, tensor=8x2: the first factors split the groups. On the others keys
 // and values are replicated, and the query heads of a group are split.
 //
-// A variable gets the attributes of its sharding (sharding.h): `split_dim`, the dimension that the
-// data axes together split as evenly as can be and no tensor axis splits, whether or not anything
-// is split along it; `states`, `gradients`, `reduced` and `gather_once`, axes; `gather_shared`. One
-// that has no such dimension stays replicated.
+// A variable gets the attributes of its sharding (sharding.h). `split_dim` is the dimension that
+// the data axes together split as evenly as can be and no tensor axis splits, even if nothing is
+// split along it. `states`, `gradients`, `reduced` and `gather_once` are axes; `gather_shared` is a
+// flag. A variable that has no such dimension stays replicated.
 #pragma once
 
 #include <vector>
@@ -40,8 +40,8 @@
 namespace oneflow {
 
 struct AnnotateOptions {
-  // The residual stream is free on tensor axes: sequence parallelism where infer_sbp finds it no
-  // dearer.
+  // True: the residual stream is free on tensor axes, so there is sequence parallelism if infer_sbp
+  // finds that it costs no more.
   bool split_positions = false;
   Sharding shard = {};  // of variables, over data axes: attributes of their ops
   std::string experts;  // axis that splits experts: "data.1"; empty: "expert", where there is one
@@ -52,11 +52,12 @@ struct AnnotateOptions {
 };
 
 // Annotates `graph` for `mesh`; graph->mesh is ignored. The user's annotations win: a constraint on
-// (tensor, axis) is kept, and if any op has a stage, all stages are kept. A graph of no
-// family, or without blocks, only gets S(0) on data axes for inputs whose first dimension is named
-// "batch", and attributes for its variables. Errors: a family that is not known; fewer blocks than
-// chunks; fewer groups, heads or words than parts; stage_layers whose chunks or blocks do not
-// match, or that come together with the user's stages.
+// (tensor, axis) is kept, and if any op has a stage, all stages are kept. A graph of no family, or
+// without blocks, only gets S(0) on data axes for inputs whose first dimension is named "batch",
+// and attributes for its variables.
+//
+// Errors: an unknown family; fewer blocks than chunks; fewer groups, heads or words than parts;
+// stage_layers that do not match chunks or blocks, or that accompany the user's stages.
 absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options = {});
 
 }  // namespace oneflow

@@ -1,5 +1,5 @@
-// Writes what of the variables rests in the host's memory into a graph: the attribute `host` of
-// each variable that has states, "states", "weights" and "update" joined by commas. The user's
+// Writes into a graph the parts of variables that rest in the host's memory: the attribute `host`
+// of each variable that has states, "states", "weights" and "update" joined by commas. The user's
 // attributes win.
 #pragma once
 

@@ -2,24 +2,24 @@
 //
 //   none        nothing (but what the graph itself says)
 //   attention   its core: scores, softmax, dropout and weighted values; Korthikanti's selective
-//   selective   that, norms, activations and dropout, each alone: all that takes little time, and
-//               of which the backward has the inputs anyway (OpDef::selective)
+//   selective   that, norms, activations and dropout, each alone: ops that take little time, and
+//               whose inputs the backward has anyway (OpDef::selective)
 //   full        a block at a time: of each block only its input is kept
-//   gather      beside one of these: what the forward gathers of its activations (sequence
-//               parallelism does, before products) the backward gathers again; only parts are kept.
-//               It is no property of ops: the pass insert_boxing sees to it
+//   gather      beside one of these: the backward repeats the forward's gathers of activations
+//               (sequence parallelism gathers before products); only parts are kept. It is no
+//               property of ops: the pass insert_boxing does it
 //
-// Blocks of one model may have different policies. A slice of the model is what lies at one place
-// along the pipe: stages times chunks, as --stage_layers counts them. In each slice the blocks are
-// taken in order: the first policy takes its number of blocks, then the next one takes its own.
+// Blocks of one model may have different policies. A slice of the model is one position along the
+// pipe: stages times chunks, as --stage_layers counts them. In each slice the blocks are taken in
+// order: the first policy takes its number of blocks, then the next one takes its own.
 //
 //   full:2,attention             of each slice the first two blocks full, all others attention
 //   full:3/2/1/0,attention       the first three of slice 0, the first two of slice 1, ...
-//   full:2,selective:3           two, then three; nothing of the blocks that remain
+//   full:2,selective:3           two, then three; none for the blocks that remain
 //   selective,none:1,full:1      none the first, full the second, selective all that remain
 //
-// At most one policy has no counts. It takes the blocks that remain, wherever it is listed. A count
-// that is larger than the blocks left takes those that there are.
+// At most one policy has no counts. It takes the blocks that remain, at any position in the list. A
+// count that is larger than the blocks left takes all of them.
 //
 // In a graph of one's own, `recompute: "name"` on an op makes scopes of any ops.
 #pragma once
@@ -41,25 +41,26 @@ struct RecomputePolicy {
 
     bool operator==(const Term&) const = default;
   };
-  // Each policy at most once, and at most one without counts. That one is not "none": blocks that
-  // no term takes are none anyway.
+  // Each policy at most once, and at most one without counts. The one without counts is not "none",
+  // because blocks that no term takes are none anyway.
   std::vector<Term> terms;
   bool gather = false;
 
   bool operator==(const RecomputePolicy&) const = default;
 };
 
-// Of "full", "attention,gather", "full:3/2/1/0,attention", ...; "" is none. Errors: a word that is
-// not known, or that is given twice; two policies without counts; counts that are no numbers >= 0.
+// Parses "full", "attention,gather", "full:3/2/1/0,attention", ...; "" is none. Errors: a word that
+// is not known, or that is given twice; two policies without counts; counts that are no numbers >=
+// 0.
 absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy);
 
 // The inverse of ParseRecompute: "none", "full:2,attention,gather".
 std::string ToString(const RecomputePolicy& policy);
 
-// Reads Op::stage as the slice, of mesh.stages() times `chunks`: what AnnotateModel leaves and
-// FoldStages has not folded yet. A block of several stages belongs to the first one. "" is none.
-// Errors: a policy that ParseRecompute refuses; counts for another number of slices; a policy but
-// none and gather for a graph without blocks (Op::block).
+// Writes Op::recompute. Reads Op::stage as the slice, of mesh.stages() times `chunks`:
+// AnnotateModel has set it, and FoldStages has not folded it yet. A block of several stages belongs
+// to the first one. "" is none. Errors: a policy that ParseRecompute refuses; counts for another
+// number of slices; a policy but none and gather for a graph without blocks (Op::block).
 absl::Status AnnotateRecompute(Graph* graph, std::string_view policy, int chunks = 1);
 
 }  // namespace oneflow

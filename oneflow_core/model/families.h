@@ -12,9 +12,9 @@ namespace oneflow {
 
 std::vector<Family> Families();
 
-// The family that the graph states; where it states none, as in files written before the field
-// existed, the one whose variables it has; none where there is no such family. Error: the graph
-// states a family that is not in the table.
+// Returns the family that the graph states. If it states none, as in files written before the field
+// existed, returns the one whose variables it has; nullopt if there is no such family. Error: the
+// graph states a family that is not in the table.
 absl::StatusOr<std::optional<Family>> FindFamily(const Graph& graph);
 
 }  // namespace oneflow

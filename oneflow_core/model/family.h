@@ -1,5 +1,5 @@
-// A family of models: what annotate_model and the tools know of the models of one kind. Each family
-// is a file (gpt.h, llama.h) that gives its row; families.h lists the rows.
+// A family of models: all that annotate_model and the tools know of the models of one kind. Each
+// family is a file (gpt.h, llama.h) that gives its row; families.h lists the rows.
 //
 //   Family{.name = "llama", .known_by = {"wte", "norm_f.weight"},
 //          .splits = {{"wte", S(0)}, {"h.*.attn.qkv.weight", S(1), B()}}}
@@ -20,12 +20,12 @@ namespace oneflow {
 struct TensorSplit {
   std::string_view variable;  // "wte"; "h.*.mlp.fc.weight": of every block
   Sbp sbp;                    // splits a dimension
-  // In models whose query heads share keys and values in groups: the layout on the factors of
-  // `tensor` that split the query heads of a group, since there is no further group to split.
+  // For models whose query heads share keys and values in groups: the layout on the factors of
+  // `tensor` that split the query heads of a group. These factors have no further group to split.
   // Absent: `sbp` there, too.
   std::optional<Sbp> within_group = {};
-  // Of the weight of a mixture of experts: the layout on axes that split experts. What reads it is
-  // computed where its experts are.
+  // For the weight of a mixture of experts: the layout on axes that split experts. Its readers are
+  // computed on the devices of its experts.
   std::optional<Sbp> by_expert = {};
 };
 

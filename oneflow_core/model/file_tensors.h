@@ -1,10 +1,10 @@
-// How the variables of a model correspond to the tensors of a Hugging Face folder: a table for each
-// family, of rows that say which parts of a variable are which tensors.
+// Maps the variables of a model to the tensors of a Hugging Face folder: a table for each family,
+// whose rows give the parts of a variable and their tensors.
 //
-// A variable packs several tensors along one of its axes (queries, keys and values), has more
-// dimensions than a tensor of a file (heads, head_dim), and is stored [in, out] where a linear
-// layer of torch is stored [out, in]. A row says so with numbers and nothing else; slices of
-// variables are copied by them (actor_runtime/hugging_face/copy_slice.h).
+// A variable packs several tensors along one of its axes (queries, keys and values), and has more
+// dimensions than a tensor of a file (heads, head_dim). It is stored [in, out], while a linear
+// layer of torch is stored [out, in]. A row says so with numbers only; slices of variables are
+// copied by them (actor_runtime/hugging_face/copy_slice.h).
 //
 //   "h.*.attn.qkv.weight" [hidden, g, r+2, d] packs along axis 2
 //     [0, r)       "layers.*.self_attn.q_proj.weight" [g*r*d, hidden], transposed
@@ -50,8 +50,8 @@ struct VariableParts {
 struct FamilyFiles {
   std::string_view prefix;  // of most names: "transformer."; files may leave it out
   std::vector<VariableParts> variables;
-  // The variable and the tensor of the head. A tied model has no such variable; its folder may have
-  // the tensor all the same, a copy of the embedding's.
+  // The variable and the tensor of the head. A tied model has no such variable; its folder may
+  // still have the tensor, a copy of the embedding's.
   std::string_view embedding, head;
   // Tensors that are no weights, without the prefix: masks, tables of frequencies.
   std::vector<std::string_view> ignored;
@@ -63,7 +63,7 @@ const FamilyFiles& LlamaFiles();
 const FamilyFiles& MixtralFiles();
 const FamilyFiles& Qwen3MoeFiles();
 
-// "h.12.attn.qkv.weight" for the pattern "h.*.attn.qkv.weight" and block 12.
+// Returns "h.12.attn.qkv.weight" for the pattern "h.*.attn.qkv.weight" and block 12.
 std::string VariableName(std::string_view pattern, int64_t block);
 // True if `name` is the pattern for some block; sets it (-1: the pattern has none).
 bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* block);
@@ -78,7 +78,7 @@ const VariableParts* FindParts(const FamilyFiles& files, std::string_view variab
 // The parts of a variable of these sizes, each with the name of one tensor.
 std::vector<FilePart> ListParts(const VariableParts& row, const Dims& dims);
 
-// The box of the part in a variable of these sizes. `vocab`: the tokens that files have, where the
+// The box of the part in a variable of these sizes. `vocab`: the tokens that files have, if the
 // variable is padded to more; 0: as many as the variable. Requires axes that the variable has, and
 // a part of ListParts.
 Slice PartBox(const FilePart& part, const Dims& dims, int64_t vocab);

@@ -88,7 +88,7 @@ proto::Graph BuildLlama(const LlamaConfig& config);
 
 // Elements of all variables, a tied embedding once.
 int64_t ParameterCount(const LlamaConfig& config);
-// Those that the computation of one token reads: of a mixture, the experts that it chooses.
+// Elements that the computation of one token reads: of a mixture, only the chosen experts count.
 int64_t ActiveParameterCount(const LlamaConfig& config);
 
 }  // namespace oneflow

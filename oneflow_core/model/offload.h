@@ -1,10 +1,10 @@
-// What rests in the host's memory instead of the device's, between its uses.
+// The data that rests in the host's memory instead of the device's, between its uses.
 //
-//   activations   what the backward reads of the forward: out after it is written, back before the
-//                 first reader of the backward
-//   states        the moments of the optimizer, and the f32 master where products read a cast of it
+//   activations   forward tensors that the backward reads: out after they are written, back before
+//                 their first reader of the backward
+//   states        the moments of the optimizer, and the f32 master if products read a cast of it
 //                 that is made once a step; they stream through the device in the update
-//   weights       what the model reads: copied in for each use, ahead of it
+//   weights       the weights that the model reads: copied in for each use, ahead of it
 //
 // With update_on_host the host's processors update: gradients are copied out, and states stay in
 // the host's memory. The weights that devices read are copied in once a step.
@@ -20,10 +20,10 @@ namespace oneflow {
 
 struct Offload {
   struct Activations {
-    // Of the bytes kept for the backward, that go out at most; nullopt: as many as hide behind
-    // compute.
+    // The largest share of the bytes kept for the backward that goes out; nullopt: as much as hides
+    // behind compute.
     std::optional<double> share;
-    // Also those whose time between the uses is shorter than the way there and back.
+    // True: also those whose time between the uses is shorter than their two copies.
     bool all = false;
     bool operator==(const Activations&) const = default;
   };
@@ -35,12 +35,12 @@ struct Offload {
   bool operator==(const Offload&) const = default;
 };
 
-// "none", or "activations[:SHARE|:all]", "states", "weights", several joined by commas. Errors name
-// `flag`.
+// Parses "none", or "activations[:SHARE|:all]", "states", "weights", several joined by commas.
+// Errors name `flag`.
 absl::StatusOr<Offload> ParseOffload(const std::string& flag, std::string_view text);
-// "device" or "host".
+// Parses "device" or "host".
 absl::StatusOr<bool> ParseUpdateOn(const std::string& flag, std::string_view text);
-// The words of ParseOffload.
+// Prints the words of ParseOffload.
 std::string ToString(const Offload& offload);
 
 }  // namespace oneflow

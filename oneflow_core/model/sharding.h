@@ -1,11 +1,11 @@
-// Where what belongs to a variable lies on axes that split tokens (data, expert, context), and when
-// it is exchanged.
+// The layouts of the tensors of a variable on axes that split tokens (data, expert, context), and
+// the times of their exchanges.
 //
-// A variable has four layouts: of its states (the f32 master, and the moments of the optimizer), of
-// its gradient as it accumulates over the micro-batches, of its weight at rest, and of its weight
-// as readers take it. The last is the layout in which a model computes: constraints and infer_sbp
-// decide it as if nothing were split here. The other three are split along one dimension of the
-// variable over the axes below, each list within the one before it:
+// A variable has four layouts: of its states (f32 master and moments), of its gradient as it
+// accumulates, and of its weight at rest and as readers take it. The last is the layout in which a
+// model computes: constraints and infer_sbp decide it as if nothing were split here. The other
+// three are split along one dimension of the variable over the axes below, each list within the one
+// before it:
 //
 //   states ⊇ gradients ⊇ weights
 //
@@ -34,13 +34,13 @@ namespace oneflow {
 struct Sharding {
   // Names of axes: "data" stands for all its factors, "data.1" for one.
   std::vector<std::string> states, gradients, weights;
-  // Where gradients are reduced as a micro-batch ends although no axis of `gradients` splits them:
-  // each device keeps the sum.
+  // Axes over which gradients are reduced as a micro-batch ends although no axis of `gradients`
+  // splits them: each device keeps the sum.
   std::vector<std::string> reduced;
   enum class Gather {
     kEachUse,         // of two uses one after the other, the first
     kEachMicroBatch,  // once for a forward and its backward
-    kOnce,            // a step; what is gathered is kept
+    kOnce,            // once a step; the result is kept
   };
   Gather gather = Gather::kEachUse;  // over the axes of `weights`
 
@@ -48,28 +48,28 @@ struct Sharding {
   bool operator==(const Sharding&) const = default;
 };
 
-// True if an axis of this name splits tokens: the batch (data, expert) or positions (context), or a
-// factor of one (data.1).
+// True if an axis of this name, or of which it is a factor (data.1), splits tokens: the batch
+// (data, expert) or positions (context).
 bool SplitsTokens(std::string_view axis);
 
 Sharding ShardStates();
 Sharding ShardGradients();
 Sharding ShardWeights();
 
-// A short name, or "states:AXES,gradients:AXES,weights:AXES" with axes joined by '+', of which
-// parts may be left out. Errors name `flag`.
+// Parses a short name, or "states:AXES,gradients:AXES,weights:AXES" with axes joined by '+', of
+// which parts may be left out. Errors name `flag`.
 absl::StatusOr<Sharding> ParseSharding(const std::string& flag, std::string_view text);
-// The same words: a short name where there is one.
+// Prints the same words: a short name if there is one.
 std::string ToString(const Sharding& sharding);
 
-// "once" or "each_micro_batch[:AXES]": the axes of Sharding::reduced ("data" without AXES).
+// Parses "once" or "each_micro_batch[:AXES]": the axes of Sharding::reduced ("data" without AXES).
 absl::StatusOr<std::vector<std::string>> ParseReduce(const std::string& flag,
                                                      std::string_view text);
-// "each_use", "each_micro_batch" or "once".
+// Parses "each_use", "each_micro_batch" or "once".
 absl::StatusOr<Sharding::Gather> ParseGather(const std::string& flag, std::string_view text);
 
-// With the names of the mesh's axes in the place of "data"; those of one device are left out, and
-// so are conventional names that the mesh has not. Errors: an axis that does not split tokens;
+// Returns it with the names of the mesh's axes in place of "data". Axes of one device are left out,
+// and so are conventional names that the mesh lacks. Errors: an axis that does not split tokens;
 // weights on an axis without gradients, gradients on one without states.
 absl::StatusOr<Sharding> OnMesh(const Sharding& sharding, const Mesh& mesh);
 

@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// n / per. Most rates are 1, and a division takes longer than all the rest of a firing.
+// Returns n / per. Most rates are 1, and a division takes longer than all the rest of a firing.
 inline int64_t Quotient(int64_t n, int64_t per) { return per == 1 ? n : n / per; }
 // True if firing number n is the last of a fill, or of a read, of `per` firings.
 inline bool Completes(int64_t n, int64_t per) { return per == 1 || (n + 1) % per == 0; }
@@ -44,7 +44,7 @@ struct Wait {
   explicit operator bool() const { return actor >= 0; }
 };
 
-// How devices meet in a game.
+// The way in which devices meet in a game.
 enum class Meeting : uint8_t {
   kAlone,    // not at all: each stage alone, its sends and receives like any other actors
   kFree,     // a send and its receive are fired together, as soon as both may
@@ -58,28 +58,28 @@ class Marking {
   explicit Marking(const PlanNet& net, Meeting meeting, int64_t steps = 1);
 
   bool done(int stream) const { return positions_[stream].step == steps_; }
-  // The actor a stream fires next. Requires !done(stream).
+  // The actor that a stream fires next. Requires !done(stream).
   int next(int stream) const {
     const StreamPosition& p = positions_[stream];
     return net_->streams[stream].runs[p.run].actors[p.index];
   }
   const StreamPosition& position(int stream) const { return positions_[stream]; }
   int64_t fired(int actor) const { return fired_[actor]; }
-  // Fills of a register since the start, and reads of one of its readers that are over.
+  // Fills of a register since the start; and reads of one of its readers that are over.
   int64_t fills(const NetRegister& r) const { return Quotient(fired_[r.writer], r.fires_per_fill); }
   int64_t reads(const NetReader& reader) const {
     return Quotient(fired_[reader.actor], reader.fires_per_read);
   }
-  // The condition that the next firing of `actor`, and of its partner where they fire together,
-  // waits for; the order of its own stream aside.
+  // The condition that the next firing of `actor` waits for, and of its partner if they fire
+  // together. The order of its own stream does not count.
   Wait FindBlocker(int actor) const;
-  // That is fired with `actor`; -1: none.
+  // The actor that is fired with `actor`; -1: none.
   int Partner(int actor) const {
     return meeting_ == Meeting::kAlone ? -1 : net_->actors[actor].partner;
   }
   // Calls fn(writer, per_fill, reader, per_read) for every edge over which one may have to wait for
-  // the other, reader -1 for a register that none reads. All others are filled and read in turn,
-  // by each firing, in a stream's order.
+  // the other, reader -1 for a register that none reads. All other edges are filled and read in
+  // turn, by each firing, in a stream's order.
   template <typename Fn>
   void ForWaits(Fn fn) const {
     for (size_t a = 0; a < fired_.size(); ++a) {
@@ -102,7 +102,7 @@ class Marking {
 
  private:
   // The edges over which an actor may have to wait, copied out of the plan's messages, because a
-  // game asks at every firing.
+  // game asks for them at every firing.
   struct Source {
     int writer = -1, reg = 0;
     int64_t per_fill = 1, per_read = 1, initial_fills = 0;
@@ -131,21 +131,21 @@ class Marking {
   std::vector<int64_t> fired_;                   // by actor
 };
 
-// In a marking in which nothing can fire, every stream that is not done waits for one actor. So a
-// walk along these waits ends in a cycle, or at a stream whose step is over. Returns the streams of
-// the cycle that the walk from `start` reaches, or else of the walk. Requires that `start` is not
-// done.
+// Returns the streams that wait for each other. In a marking in which nothing can fire, every
+// stream that is not done waits for one actor. So a walk along these waits from `start` ends in a
+// cycle, or at a stream whose step is over. The result is the cycle, or else the walk. Requires
+// that `start` is not done.
 std::vector<int> WaitsFrom(int start, const PlanNet& net, const Marking& marking);
 
-// The streams worth looking at: all at first; later those that a firing may have freed. Every game
-// takes them in this order, so every game is deterministic. A game that fires one repeat of a run
-// at a turn keeps all streams abreast, and comes to a steady state.
+// The streams that may be able to fire: all at first; later those that a firing may have freed.
+// Every game takes them in this order, so every game is deterministic. A game that fires one repeat
+// of a run at a turn keeps all streams abreast, and reaches a steady state.
 class ReadyStreams {
  public:
   explicit ReadyStreams(const PlanNet& net);
   bool empty() const { return ready_.empty(); }
   int Pop();
-  // Something of `stream` has fired: it, and those that share a register with it, may go on.
+  // Wakes `stream`, of which something has fired, and the streams that share a register with it.
   void Wake(int stream);
 
  private:

@@ -1,9 +1,9 @@
-// The net a program is: who writes and reads each register, and what each stream fires in one step.
-// An index over a plan for the verifiers, the planner and the printers; it copies nothing and the
-// plan must outlive it. It does not run anything.
+// The net of a program: the writer and readers of each register, and the firings of each stream in
+// one step. An index over a plan for the verifiers, the planner and the printers. It copies
+// nothing, and the plan must outlive it. It does not run anything.
 //
-// Devices of a stage behave alike, so one stands for all of them: an exchange within a stage is
-// fired like any other actor, a send and its receive on another stage are fired together.
+// Devices of a stage behave alike, so one stands for all of them. An exchange within a stage is
+// fired like any other actor; a send and its receive on another stage are fired together.
 //
 //   ASSIGN_OR_RETURN(PlanNet net, MakePlanNet(plan, plan.program(0)));
 //   for (const NetStream& stream : net.streams) for (int actor : Unrolled(stream)) ...
@@ -32,7 +32,7 @@ struct NetRegister {
   bool persistent = false;
   int64_t slots = 1;  // as the plan says; a planner may try others
   int64_t fires_per_fill = 1;
-  int writer = -1;         // actor; -1: nobody in this program
+  int writer = -1;         // actor; -1: none in this program
   bool workspace = false;  // scratch of its writer's firings
   std::vector<NetReader> readers;
 };
@@ -48,7 +48,7 @@ struct NetStream {
   };
   std::vector<Run> runs;  // none is empty
   int64_t firings = 0;    // a step
-  // Those that a firing of this one may free, itself among them; ascending.
+  // The streams that a firing of this one may free, itself among them; ascending.
   std::vector<int> neighbours;
 };
 
@@ -58,8 +58,8 @@ struct NetIssue {
   std::vector<NetStream::Run> runs;  // none is empty
 };
 
-// Firings of a step that a plan may have, all streams together: two steps of them are counted in 32
-// bits.
+// The most firings of a step that a plan may have, all streams together: two steps of them are
+// counted in 32 bits.
 inline constexpr int64_t kMostFirings = (int64_t{1} << 30) - 1;
 
 // The actors of one step of a stream, or of an order of issue, one by one: for games that play
@@ -97,19 +97,19 @@ struct PlanNet {
 
   const proto::Actor& actor(int id) const { return program->actor(id); }
   // The inputs of an actor, and the registers that it writes, in the plan's order, its workspace
-  // last. Games ask at every firing, so these are stored in two arrays, actor after actor.
+  // last. Games ask for them at every firing, so they are stored in two arrays, actor after actor.
   std::span<const NetInput> inputs_of(int actor) const {
     return {inputs.begin() + first_input[actor], inputs.begin() + first_input[actor + 1]};
   }
   std::span<const int> outputs_of(int actor) const {
     return {outputs.begin() + first_output[actor], outputs.begin() + first_output[actor + 1]};
   }
-  // "B of stage 1 (h.0.fc.dx)"; only "B of stage 1" when the segment is the actor.
+  // "B of stage 1 (h.0.fc.dx)"; only "B of stage 1" if the segment is the actor.
   std::string ActorName(int actor) const;
 };
 
-// Fails, with a message for the maker of the plan, when an id is out of range, a register has two
-// writers, or an actor stands in no segment or in two.
+// Fails if an id is out of range, a register has two writers, or an actor is in no segment or in
+// two. The message is for the maker of the plan.
 absl::StatusOr<PlanNet> MakePlanNet(const proto::Plan& plan, const proto::Program& program);
 
 }  // namespace oneflow

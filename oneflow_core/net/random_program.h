@@ -1,10 +1,11 @@
-// Small programs, drawn, and moves of their registers: what a fuzz of the memory proof plays with.
+// Draws small programs, and moves of their registers: inputs of a fuzz of the memory proof.
 //
 //   proto::Plan plan = RandomProgram(7);
 //   std::mt19937 random(7);
 //   MoveRegister(random, plan.mutable_program(0));
 //
-// They are no models: whatever the plan format can say of tokens and bytes may come, kernels never.
+// They are no models: they may have anything that the plan format can say of tokens and bytes, but
+// no kernels.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +15,20 @@
 
 namespace oneflow {
 
-// A plan of one program "train": one or two stages, with or without an axis "data" of two; 3 to 52
-// actors in the phases P, F, B, U on streams "compute", "copy", "send", "receive", "host";
-// registers of several slots, sizes and rates, some of them control, some of control read before
-// their first fill; sends and receives between stages, sums over the axis; workspaces. Registers
-// are consecutive. The same seed gives the same plan. Not every one is live or has legal
-// types: ask the proofs.
+// Draws a plan of one program "train": one or two stages, with or without an axis "data" of two. It
+// has 3 to 52 actors in the phases P, F, B, U on streams "compute", "copy", "send", "receive",
+// "host". Registers have several slots, sizes and rates; some are control, some of these read
+// before their first fill. There are sends and receives between stages, sums over the axis, and
+// workspaces. Registers are consecutive. The same seed gives the same plan. Not every one is live
+// or has legal types: ask the proofs.
 proto::Plan RandomProgram(uint32_t seed);
 
 // The same, but half of the registers that may do so rest in the host's memory between the writer
-// and some of the readers: copies on streams "offload.out" and "offload.in", of kind COPY, go there
-// and back.
+// and some of the readers. Copies on streams "offload.out" and "offload.in", of kind COPY, move
+// them.
 proto::Plan RandomProgramWithCopies(uint32_t seed);
 
-// Swaps two runs, or two actors of a run, in the order of issue of a stage, where one has two.
+// Swaps two runs, or two actors of a run, in the order of issue of a stage, if one has two.
 void MoveExchange(std::mt19937& random, proto::Program* program);
 
 // Assigns one register another address, often one that overlaps another register, or other buffers,

@@ -2,16 +2,16 @@
 // repeat.
 //
 // If a legal game leads from one marking to another that differs by a multiple of fills, the same
-// firings are legal again from there: whether an actor may fire depends on differences of counts,
-// not on the counts. So the game may go on by many cycles at once, as long as every stream stays in
-// its run and no counter that a cycle moves by less than a fill crosses one. The cost of a proof
-// then depends on the warm-up, not on the number of micro-batches (law 7).
+// firings are legal again from there. An actor's right to fire depends on differences of counts,
+// not on the counts. So the game may go on by many cycles at once. There are two limits: every
+// stream stays in its run, and no counter that a cycle moves by less than a fill crosses one. The
+// cost of a proof then depends on the warm-up, not on the number of micro-batches (law 7).
 //
-// Games that look for it are played in rounds: in each, every stream goes on by at most as many
-// repeats as make one micro-batch (or the few that one repeat of some stream takes). While all
-// streams are in runs that repeat, the net is a live marked graph, and from any marking of such a
-// net every transition can fire once more (Commoner, Holt, Even, Pnueli 1971): so the first round
-// that begins there is a cycle.
+// Games that look for it are played in rounds. In each round, every stream advances by at most as
+// many repeats as make one micro-batch (or the few that one repeat of some stream takes). While all
+// streams are in runs that repeat, the net is a live marked graph. From any marking of such a net
+// every transition can fire once more (Commoner, Holt, Even, Pnueli 1971), so the first round that
+// begins there is a cycle.
 //
 //   for (Round round(net, marking); ...; round = Round(net, marking)) {
 //     ... fire streams while !round.Over(s, marking) and nothing blocks them;
@@ -27,7 +27,7 @@
 
 namespace oneflow {
 
-// How a proof plays: it skips cycles, or, to check the skipping, plays every firing.
+// The way a proof plays: it skips cycles, or, to check the skipping, plays every firing.
 enum class Play : uint8_t { kSkipCycles, kEveryFiring };
 
 struct Cycle {
@@ -35,7 +35,7 @@ struct Cycle {
   std::vector<int64_t> repeats;  // by stream, then by order of issue: of its present run
 };
 
-// The cycle that the game from `from` to `to` was.
+// Returns the cycle that the game from `from` to `to` was.
 Cycle CycleBetween(const PlanNet& net, const Marking& from, const Marking& to);
 
 // Takes a cycle `times` times at once. Requires times <= cycle.times.

@@ -2,8 +2,8 @@
 // of each stream of its own device it knows to be complete. Clocks travel with tokens: with a fill
 // to its readers, and with a returned slot back to the writer. No token leaves a device, so each
 // stage is played alone: the completion of an exchange on this device says nothing about the
-// others. The memory proof (happens_before.h) plays the game to check who may write to which bytes;
-// the memory planner (compiler/memory/lifetimes.h) plays it to find lifetimes.
+// others. The memory proof (happens_before.h) plays the game to check that each write may take its
+// bytes. The memory planner (compiler/memory/lifetimes.h) plays it to find lifetimes.
 //
 //   StreamClocks game(net, steps);
 //   while (... nothing blocks game.marking().next(s)) {
@@ -38,15 +38,15 @@ class StreamClocks {
   StreamClocks(const PlanNet& net, int64_t steps);
 
   const Marking& marking() const { return marking_; }
-  // Firings of a stream so far; counted from Begin, before the firing writes: an actor must not
-  // write over what it reads.
+  // Firings of a stream so far. Counted from Begin, before the firing writes, because an actor must
+  // not write over its own inputs.
   int32_t count(int stream) const { return count_[stream]; }
-  // How many firings of another stream of its stage `stream` knows to be complete.
+  // The number of firings of another stream of its stage that `stream` knows to be complete.
   int32_t Known(int stream, int of) const {
     return known_[edges_->own[stream].begin + edges_->index[of]];
   }
 
-  // The same in two steps, for many streams `of` in a row: KnownBy(stream)[indices()[of]].
+  // Gives the same in two steps, for many streams `of` in a row: KnownBy(stream)[indices()[of]].
   const int32_t* KnownBy(int stream) const { return &known_[edges_->own[stream].begin]; }
   const int* indices() const { return edges_->index.data(); }
 
@@ -67,7 +67,7 @@ class StreamClocks {
   };
   Snapshot Now() const { return {count_, {known_.begin(), known_.begin() + edges_->own_end}}; }
   // True if since then every entry of every stream's clock has either stood still or advanced as
-  // far as the stream that it counts: a necessary condition of a steady state (steady_state.h).
+  // far as the stream that it counts. A necessary condition of a steady state (steady_state.h).
   bool MovesAlong(const Snapshot& since) const;
 
   // All clocks, of the streams and of the slots, entry by entry. The order is the same in all games
@@ -95,9 +95,9 @@ class StreamClocks {
     int stream = 0;     // whose knowledge it is
     int reg = 0, reader = -1;
   };
-  // An edge that leaves its stream, from the point of view of its reader (Read) and of its writer
-  // (Credit); and a register with such edges, from that of its writer (Fill). Copied out of the
-  // plan's messages, because a game asks at every firing.
+  // An edge that leaves its stream, as its reader (Read) and its writer (Credit) see it; and a
+  // register with such edges, as its writer sees it (Fill). Copied out of the plan's messages,
+  // because a game asks for them at every firing.
   struct Read {
     size_t filled, returned;  // where the clocks begin
     int64_t per_read, initial_fills, slots;

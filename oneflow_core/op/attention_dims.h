@@ -13,7 +13,8 @@ struct QkvShapes {
   const Dims& keys() const { return k.dims; }
 };
 
-// Of a packed tensor: qkv[b, t, 3, heads, d], or qkv[b, t, g, r + 2, d] unless `parts_first`.
+// Shapes of the parts of a packed tensor: qkv[b, t, 3, heads, d], or qkv[b, t, g, r + 2, d] unless
+// `parts_first`.
 inline absl::StatusOr<QkvShapes> SplitQkv(const Tensor& qkv, bool parts_first) {
   const Shape& shape = qkv.shape;
   if (parts_first) {
@@ -31,7 +32,7 @@ inline absl::StatusOr<QkvShapes> SplitQkv(const Tensor& qkv, bool parts_first) {
   return QkvShapes{Join(Join(group, Shape{shape.dims[3] - 2}), d), kv, kv};
 }
 
-// Queries fit their keys and values, which are tensors of an op.
+// Checks that queries fit their keys and values, which are tensors of an op.
 inline absl::Status ExpectQueriesAndKeys(const Tensor& q, const Tensor& k, const Tensor& v) {
   const Dims& d = q.shape.dims;
   if (d.size() != 4 && d.size() != 5) {
@@ -47,12 +48,12 @@ inline absl::Status ExpectQueriesAndKeys(const Tensor& q, const Tensor& k, const
   return ExpectDims("v", v, k.shape.dims, "that of " + Describe("k", k));
 }
 
-// lse[b, g, r, t] or lse[b, g, t] of queries q.
+// The shape of lse for queries q: lse[b, g, r, t] or lse[b, g, t].
 inline Shape LseShape(const Shape& q) {
   return Join(Join(Part(q, 0, 1), Part(q, 2, q.rank() - 1)), Part(q, 1, 2));
 }
 
-// Attribute `window`: at least 0.
+// Checks attribute `window`: at least 0.
 inline absl::Status ExpectWindow(const Op& op) {
   const int64_t window = AttrInt(op, "window");
   if (window >= 0) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// AttentionSpec: the sizes by which attention in one kernel is priced (OpDef::attention).
+// AttentionSpec: the sizes that give the time of attention in one kernel (OpDef::attention).
 #pragma once
 
 #include <cstdint>

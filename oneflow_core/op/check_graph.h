@@ -12,23 +12,24 @@
 
 namespace oneflow {
 
-// Every kind is known, takes that many inputs, has at most its outputs, all of its required
-// attributes, no other than its attributes, and each of its type (an int may stand for a double).
+// Checks that every kind is known, takes that many inputs, and has at most its outputs. It has all
+// of its required attributes, no others than its own, and each of its type (an int may stand for a
+// double).
 absl::Status CheckGraph(const Graph& graph);
 
-// The same of one op against a definition, which need not be in the registry.
+// Checks one op against a definition, which need not be in the registry.
 absl::Status CheckOpAgainst(const Op& op, const OpDef& def);
 
 // Checks a graph as its user wrote it: no kind and no attribute that only passes may set, and no
-// variable named as the optimizer names its states ("w/m" and "w/v" of a variable "w").
+// variable named as a state of the optimizer ("w/m", "w/v").
 absl::Status CheckLogicalGraph(const Graph& graph);
 
 // Fills in shape and dtype of every tensor, in op order. Shapes of inputs and variables stay. Ops
-// that were read from a file have only the outputs that somebody reads: the missing ones are
-// appended. Requires CheckGraph and that ops stand in topological order.
+// that were read from a file only have the outputs that some op reads: the missing ones are
+// appended. Requires CheckGraph and that ops are in topological order.
 absl::Status InferShapes(Graph* graph);
 
-// The same for one op, whose inputs have shapes.
+// Infers shapes for one op, whose inputs have shapes.
 absl::Status InferOpShapes(Graph* graph, OpId op);
 
 }  // namespace oneflow

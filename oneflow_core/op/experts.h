@@ -9,25 +9,27 @@
 
 namespace oneflow {
 
-// Of an op whose tokens are `tokens`[b, t, ...] with `choices` choices each; checks attributes.
+// Finds the dimensions of an op whose tokens are `tokens`[b, t, ...] with `choices` choices each;
+// checks attributes.
 absl::StatusOr<RouteDims> FindRouteDims(const OpView& v, const Shape& tokens, int64_t experts,
                                         int64_t choices);
 
-// `ids` and `slots` are i32[b, t, k] of `tokens`[b, t, ...].
+// Checks that `ids` and `slots` are i32[b, t, k] of `tokens`[b, t, ...].
 absl::Status ExpectChoices(const Tensor& ids, const Tensor& slots, const Tensor& tokens);
 
-// [G, b, r, C] of tokens[b, t, ...], r the runs of a sequence.
+// The shape of slots, [G, b, r, C] of tokens[b, t, ...], r the runs of a sequence.
 Shape SlotShape(const RouteDims& d, const Shape& tokens);
 
-// Runs of a sequence of t positions, which may lie on that many devices at most, and on a divisor
-// of them: only entire runs can be told where their tokens go.
+// Runs of a sequence of t positions: the most devices that may split it; their number divides it,
+// because only entire runs can be routed.
 int64_t CountRuns(const Op& op, int64_t positions);
 
-// Attributes `groups`, `run`, `capacity`, and `parts`: those that devices split the experts into.
+// Attributes `groups`, `run`, `capacity`, and `parts`: the parts into which devices split the
+// experts.
 std::vector<AttrDef> RouteAttrs();
 
-// Routed tokens for tests: what `route` gives for some logits, with attributes that fit. Groups can
-// be split over two and three devices. The last has a capacity that drops some choices.
+// Routed tokens for tests: the results of `route` for some logits, with attributes that fit. Groups
+// can be split over two and three devices. The last has a capacity that drops some choices.
 struct RouteSample {
   RouteDims dims;
   int64_t b = 0, t = 0;

@@ -1,4 +1,4 @@
-// Sizes of linear_row_stats and its gradient on one device: which rows of the logits are in the
+// Sizes of linear_row_stats and its gradient on one device: the rows of the logits that are in the
 // workspace at once. For definitions and kernels, of all devices.
 //
 //   const LogitPieces p = FindLogitPieces(op);   // op.in: x[..., H], w[V, H], ...
@@ -11,13 +11,13 @@
 
 namespace oneflow {
 
-// A piece is a multiple of so many rows, so that it begins at a multiple of 64 bytes in tensors of
-// every type and width, as products on GPUs want.
+// A piece is a multiple of so many rows. So it begins at a multiple of 64 bytes in tensors of every
+// type and width, as products on GPUs want.
 inline constexpr int64_t kLogitRows = 32;
 
-// Rows of the logits of a piece where the number of pieces is left to us, for rows of x of `width`
-// elements: its logits take a quarter of the bytes of w's gradient, which is f32. With fewer rows
-// reading and writing that gradient, once a piece, takes its time; with more, the workspace grows.
+// The default number of rows of logits of a piece, for rows of x of `width` elements. Its logits
+// take a quarter of the bytes of w's gradient, which is f32. With fewer rows, reading and writing
+// that gradient, once a piece, takes its time; with more, the workspace grows.
 int64_t UsualLogitRows(int64_t width, int64_t element_bytes);
 
 // x[rows, width] and w[vocab, width]; `of_piece` rows of logits are in the workspace at once, fewer
@@ -29,11 +29,11 @@ struct LogitPieces {
   bool Empty() const { return rows == 0; }
 };
 
-// Inputs 0 and 1 of `op` are x and w. Its attribute `pieces` says how many pieces there are, at
-// most; 0: as UsualLogitRows has it.
+// Inputs 0 and 1 of `op` are x and w. Its attribute `pieces` is the most pieces; 0: the number that
+// UsualLogitRows gives.
 LogitPieces FindLogitPieces(const LocalOp& op);
 
-// Bytes for any of the products of a piece on a CPU, whatever the types and the number of threads.
+// Bytes for any of the products of a piece on a CPU, for any types and any number of threads.
 int64_t LogitProductWorkspace(const LogitPieces& pieces);
 
 }  // namespace oneflow

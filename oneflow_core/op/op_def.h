@@ -1,7 +1,7 @@
 // The definition of a kind of op: everything the compiler knows about it. One file an op family
 // (op/linear.cc, op/layer_norm.cc, ...; op/elementwise.cc for the simple ones), collected in one
-// constant table by op/registry.cc. There is no registration at run time. All that is to be said of
-// a kind is a field of its row, so that passes, cost model, verifier and tests name no kinds.
+// constant table by op/registry.cc. There is no registration at run time. Every property of a kind
+// is a field of its row, so that passes, cost model, verifier and tests name no kinds.
 //
 // An op definition is not a kernel: it never computes. The kernel of the same key is in
 // actor_runtime/kernel.
@@ -35,7 +35,7 @@ struct OpView {
 // One row of a 1-D SBP table: an assignment to inputs and outputs that needs no communication.
 struct Signature {
   std::vector<Sbp> in, out;
-  // The number of parts divides this: two splits of different tensors must lie alike. 0: any
+  // The number of parts divides this, so that two splits of different tensors are aligned. 0: any
   // number.
   int64_t divided = 0;
   bool operator==(const Signature&) const = default;
@@ -73,7 +73,7 @@ enum class Precision : uint8_t {
   kBias,      // of a product: bf16 where biases are, else f32
 };
 
-// Where an op that depends on the positions of its tokens has them from. Without an input for them
+// The source of positions for an op that depends on those of its tokens. Without an input for them
 // they are the indices of a sequence.
 enum class Positions : uint8_t {
   kNone,   // it does not depend on them
@@ -92,7 +92,7 @@ struct Indices {
   int dim = 0;     // the dimension; -1: the last
 };
 
-// Which figures of a device price a kernel (oneflow_core/cost/kernel_cost.h).
+// The figures of a device that give the time of a kernel (oneflow_core/cost/kernel_cost.h).
 enum class KernelFamily : uint8_t {
   kElements,  // element by element
   kRows,      // sums and maxima of rows: norms, softmax, losses
@@ -103,47 +103,47 @@ enum class KernelFamily : uint8_t {
 
 struct OpDef {
   std::string kind;
-  // A kind may have several forms, each with a row: the op that a product's kernel does to its
+  // A kind may have several forms, each with a row: the op that a product's kernel applies to its
   // result, as the attribute `then` names it. Empty for the plain one.
   std::string then;
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   int outputs = 1;
   // The first `updates` inputs are variables, and as many first outputs their new values. The op
-  // updates them in place, so input and output have the same layout and no boxing between. Such an
-  // op is the compiler's own.
+  // updates them in place, so input and output have the same layout and no boxing between. Only
+  // passes may add such an op.
   int updates = 0;
   // The next `versioned_updates` inputs are variables with several versions, one a slot. The output
   // of the same index is the next version, in the slot after the newest.
   int versioned_updates = 0;
   std::vector<AttrDef> attrs;
-  // Shapes and dtypes of the outputs; a clear error (without the op's name: the caller adds it).
+  // Infers shapes and dtypes of the outputs; errors lack the op's name, which the caller adds.
   std::function<absl::StatusOr<std::vector<OutputSpec>>(const OpView&)> infer;
-  // All rows of the 1-D table for these shapes, best-liked first; all-B is always among them,
-  // except for kinds that fix their output (boxing).
+  // Returns all rows of the 1-D table for these shapes, the preferred first; all-B is always among
+  // them, except for kinds that fix their output (boxing).
   std::function<std::vector<Signature>(const OpView&)> signatures;
-  // Appends gradient ops; returns the gradient of each input (-1 where needs_grad is false, or
-  // where none flows). It has the input's shape, but for `mean_nll`: see op/cross_entropy.cc. Null:
-  // not differentiable (gradients stop).
+  // Appends gradient ops; returns the gradient of each input (-1 if needs_grad is false, or if none
+  // flows). It has the input's shape, but for `mean_nll`: see op/cross_entropy.cc. Null: not
+  // differentiable (gradients stop).
   std::function<absl::StatusOr<std::vector<TensorId>>(GradientContext&)> gradient;
   // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an
   // element).
   std::function<double(const OpView&)> flops;
-  // If they are one product of matrices, or a batch of them: which. Null for all others. A device
-  // has a separate rate for products. All other work is element by element in f32, whatever the
-  // types of inputs and outputs.
+  // The matrix product, or batch of them, that the op is. Null for all others. A device has a
+  // separate rate for products. All other work is element by element in f32, for any types of
+  // inputs and outputs.
   std::function<ProductSpec(const LocalOp&)> product;
-  // True if they are several products, which the kernel splits into tiles of its own.
+  // True if the op is several products, which the kernel splits into tiles of its own.
   bool own_products = false;
-  // Of attention in one kernel: its sizes. Null for all others.
+  // The sizes of attention in one kernel. Null for all others.
   std::function<AttentionSpec(const LocalOp&)> attention;
-  // True if what is between those products is rounded to the type of the factors.
+  // True if the values between those products are rounded to the type of the factors.
   bool rounds_between = false;
-  // Of these, FLOPs of the products of full matrices, which a model's FLOPs are (MFU), though the
+  // FLOPs of the products of full matrices, which count as a model's FLOPs (MFU), even if the
   // kernel computes only a part of them. Null: the kind is not of a model's forward.
   std::function<double(const LocalOp&)> dense_flops;
   bool HasProducts() const { return product != nullptr || own_products; }
-  // Of a kind without products; FindFamily has all.
+  // The family of a kind without products; FindFamily has all.
   KernelFamily family = KernelFamily::kElements;
   KernelFamily FindFamily() const {
     if (attention != nullptr) return KernelFamily::kAttention;
@@ -151,37 +151,39 @@ struct OpDef {
   }
   Indices indices;
   Positions positions = Positions::kNone;
-  // True if the kernel reads of the input that the indices select from as much as it writes.
+  // True if the kernel reads as much as it writes of the input that the indices select from.
   bool looks_up = false;
   // True if its kernel only overwrites its outputs, so they cannot add up over micro-batches. A
-  // product of matrices into bf16 is one more that cannot.
+  // product of matrices into bf16 cannot, either.
   bool overwrites = false;
-  // Of an op that does not overwrite all its outputs: so many first ones are overwritten in each
-  // firing, while others add up. Gradients of activations beside one of a weight.
+  // For an op that does not overwrite all its outputs: the number of first ones that are
+  // overwritten in each firing, while others add up. Gradients of activations beside one of a
+  // weight are an example.
   int fresh = 0;
   // True if it drops elements at random. Only training does.
   bool random = false;
-  // By input; those after the last are read as the last. Empty: all are read as f32.
+  // Precision by input; inputs after the last entry have that of the last. Empty: all are read as
+  // f32.
   std::vector<Precision> precision;
-  // True if it can write output 0 in bf16 though it reads f32: if its attribute `dtype` says so.
+  // True if it can write output 0 in bf16 though it reads f32, if its attribute `dtype` says so.
   bool may_round = false;
   // Bytes of scratch for one firing; null: those of its product, if it is one, else none. On a CPU
   // `threads` work at once.
   std::function<int64_t(const LocalOp&, int threads)> cpu_workspace;
   std::function<int64_t(const LocalOp&)> cuda_workspace;
-  // Which kernels there are: kinds of graphs alone, and those that become exchanges or actors of
-  // the host, have none.
+  // The kernels of the kind. Kinds of graphs alone have none, nor do those that become exchanges or
+  // actors of the host.
   bool on_cpu = true, on_cuda = true;
-  // Of a kind that only passes may add: the hint for a user who wrote one.
+  // For a kind that only passes may add: the hint for a user who wrote one.
   std::string instead;
-  // True if `recompute: selective` computes it again in the backward: it takes little time, and its
+  // True if `recompute: selective` recomputes it in the backward: it takes little time, and its
   // outputs much memory.
   bool selective = false;
-  // True if no recomputation computes it again: its outputs are small, and they decide what the
-  // rest of a step does, so that the backward must have those of the forward, not what another
-  // computation of scores, perhaps rounded in another way, would decide.
+  // True if it is never recomputed: its outputs are small, and decide the rest of a step. So the
+  // backward must have those of the forward; another computation of scores, perhaps rounded in
+  // another way, might decide otherwise.
   bool decides = false;
-  // True if its sums have one order, or it has none: the same bits on every kind of device.
+  // True if its sums have a fixed order, or it has none: the same bits on every kind of device.
   bool exact = false;
   // Ops of this kind for tests, of all shapes and types that kernels distinguish. They need no
   // attribute `then`.

@@ -1,5 +1,5 @@
 // Samples of ops for tests: each kind's row makes them (OpDef::samples), so that a test of all
-// kinds takes in a new one by itself.
+// kinds includes a new one automatically.
 //
 //   .samples = [](const SampleSizes& s) -> std::vector<OpSample> {
 //     return {{{{{s.b, s.t, s.c}}}}, {{{s.b, s.t, s.c}, -4, 4}}};
@@ -20,7 +20,7 @@ struct SampleSizes {
   bool large = false;
 };
 
-// An input: its sizes, and what a test may fill it with.
+// An input: its sizes, and the values that a test may fill it with.
 struct SampleTensor {
   Dims dims;
   double low = -1, high = 1;

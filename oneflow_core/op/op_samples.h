@@ -1,6 +1,6 @@
 // The samples of all kinds of ops (OpDef::samples), and others, as small graphs with one op on
-// sources: for the tests of this folder. All sizes are even and, where they may be, different, so
-// that a wrong dimension shows.
+// sources: for the tests of this folder. All sizes are even and, if possible, different, so that a
+// wrong dimension shows.
 #pragma once
 
 #include <string>
@@ -23,13 +23,13 @@ struct Sample {
   AttrMap attrs;
 };
 
-// The graph: sources "in0", "in1", ... and the op "op", without shapes of its outputs.
+// Makes the graph: sources "in0", "in1", ... and the op "op", without shapes of its outputs.
 Graph MakeGraph(const Sample& sample);
 inline OpId SampleOp(const Graph& graph) { return static_cast<OpId>(graph.ops.size()) - 1; }
 
-// Those of the rows, of f32.
+// Returns the samples of all rows, in f32.
 const std::vector<Sample>& Samples();
-// Its kind and inputs: "linear [2,4,6] [6,8]".
+// The kind and inputs of a sample: "linear [2,4,6] [6,8]".
 std::string ToString(const Sample& sample);
 
 std::string ToString(const Signature& row);   // "S(0) B -> S(0)"

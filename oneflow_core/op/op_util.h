@@ -1,6 +1,6 @@
 // Small builders for the definitions in this folder: error texts, shapes that keep their dimension
-// names, rows of SBP tables, gradient ops, products, samples. Internal to op/: nobody else includes
-// it.
+// names, rows of SBP tables, gradient ops, products, samples. Internal to op/: no other folder
+// includes it.
 #pragma once
 
 #include <functional>
@@ -25,28 +25,28 @@ using Samples = std::vector<OpSample>;
 
 std::string Describe(std::string_view role, const Tensor& tensor);         // "x f32[4,5]"
 absl::Status Mismatch(std::string_view what, std::string_view hint = "");  // INVALID_ARGUMENT
-// Inputs 0, 1, ... (called `roles`) are of one floating point type. Only those listed in `narrow`
-// may be bf16, which then stands for f32.
+// Checks that inputs 0, 1, ... (called `roles`) are of one floating point type. Only those listed
+// in `narrow` may be bf16, which then stands for f32.
 absl::Status ExpectFloat(const OpView& v, const std::vector<std::string>& roles,
                          const std::vector<int>& narrow = {});
-// Inputs i and j are of one type; `roles` as above.
+// Checks that inputs i and j are of one type; `roles` as above.
 absl::Status ExpectSameType(const OpView& v, const std::vector<std::string>& roles, int i, int j);
 absl::Status ExpectIds(std::string_view role, const Tensor& tensor);  // i32
 absl::Status ExpectRank(std::string_view role, const Tensor& tensor, int at_least);
-// `tensor` has these sizes; `of` says whose they are: "the output dims of w".
+// Checks that `tensor` has these sizes; `of` names their source: "the output dims of w".
 absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims& dims,
                         std::string_view of);
 
-// [batch, seq, 3, heads, head_dim]: queries, keys and values of attention.
+// Checks [batch, seq, 3, heads, head_dim]: queries, keys and values of attention.
 absl::Status ExpectQkv(const Tensor& qkv);
 
-// Attribute `activation` is one that `gated` has.
+// Checks that attribute `activation` is one that `gated` has.
 absl::Status ExpectActivation(const Op& op);
 
-// Attribute `rate` is the rate of a dropout: at least 0 and below 1.
+// Checks that attribute `rate` is the rate of a dropout: at least 0 and below 1.
 absl::Status ExpectRate(const Op& op, std::string_view rate);
 
-// Attribute `epsilon` of a norm is positive.
+// Checks that attribute `epsilon` of a norm is positive.
 absl::Status ExpectEpsilon(const Op& op);
 // The type of a norm's y: that of x (input 0), or the narrower one that the attribute `dtype`
 // names.
@@ -74,43 +74,43 @@ Rows LinearAlikeRows(const OpView& v);
 // its stage, in its scope. Returns the first output; the others follow it.
 TensorId AddGradient(GradientContext& g, std::string_view kind, std::string_view suffix,
                      std::vector<TensorId> inputs, AttrMap attrs = {}, int n_outputs = 1);
-// The gradient of a tensor that nothing depends on: a fill of zeros.
+// Adds the gradient of a tensor that nothing depends on: a fill of zeros.
 TensorId AddZeros(GradientContext& g, TensorId like);
 // The op whose dropout mask `op` applies: its attribute `mask`, or itself.
 std::string MaskName(const Op& op);
-// Error when a gradient reaches an output after the first: they are saved values (mean, lse).
+// An error if a gradient reaches an output after the first: those are saved values (mean, lse).
 absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 
 // --- Costs ---
 
-// `per_element` operations for each element of input `input`.
+// Returns a count of `per_element` operations for each element of input `input`.
 std::function<double(const OpView&)> PerElement(double per_element, int input = 0);
 inline constexpr double kGeluFlops = 10, kGeluGradFlops = 18;  // an element
-// Of `gated`, with the attribute `activation` of `op`: an element.
+// Operations of `gated` for an element, with the attribute `activation` of `op`.
 double GatedFlops(const Op& op);
 double GatedGradFlops(const Op& op);
 
-// --- What one device has ---
+// --- The op on one device ---
 
 int64_t AttrInt(const LocalOp& op, std::string_view key, int64_t fallback = 0);
 bool AttrBool(const LocalOp& op, std::string_view key);
-// The op that its kernel does to its product: OpDef::then.
+// The op that its kernel applies to its product: OpDef::then.
 std::string_view FindThen(const LocalOp& op);
-// The attribute `activation` of `gated`, of each that there is: for samples.
+// Attributes with each `activation` of `gated`: for samples.
 std::vector<AttrMap> ActivationAttrs();
-// True if it is "silu".
+// True if the attribute `activation` is "silu".
 bool HasSilu(const LocalOp& op);
 // Elements over dimensions [begin, end); end < 0: to the last.
 int64_t CountElements(const Dims& dims, int begin = 0, int end = -1);
 
 // --- Samples ---
 
-// `samples`, and the same with narrow tensors where they are floating point.
+// Returns `samples`, and the same with narrow tensors if they are floating point.
 Samples AlsoNarrow(const Samples& samples);
 
 // --- Attributes ---
 
-// One that only passes may set.
+// An attribute that only passes may set.
 inline AttrDef OwnAttr(std::string name, AttrType type) {
   return {std::move(name), type, /*required=*/false, /*own=*/true};
 }

@@ -12,17 +12,16 @@
 
 namespace oneflow {
 
-// An op as one device has it: its attributes, the sizes of its pieces of inputs (those that it
-// updates in place first) and outputs, and the type of its first input: that of what a kernel keeps
-// in its workspace.
+// An op on one device: its attributes, and the sizes of its pieces of inputs (those that it updates
+// in place first) and outputs. `dtype` is that of its first input and of its kernel's workspace.
 struct LocalOp {
   const AttrMap& attrs;
   std::vector<Dims> in, out;
   DType dtype = DType::kF32;
 };
 
-// `batch` times out[m, n] (+)= a[m, k] * b[k, n], all dense and contiguous in memory; a is input
-// `a_input`, stored [k, m] when transpose_a; b is input `b_input`, stored [n, k] when transpose_b.
+// `batch` times out[m, n] (+)= a[m, k] * b[k, n], all dense and contiguous in memory. a is input
+// `a_input`, stored [k, m] when transpose_a. b is input `b_input`, stored [n, k] when transpose_b.
 // `bias_input` >= 0: its n elements are added to each row. `then` is applied to the result.
 struct ProductSpec {
   enum class Then : uint8_t {

@@ -1,10 +1,10 @@
-// How many experts, groups, slots: what the attributes of route, dispatch, combine and their
-// gradients say of a tensor of tokens. Internal to op/ and to kernels.
+// Numbers of experts, groups and slots, from a tensor of tokens and the attributes of route,
+// dispatch, combine and their gradients. Internal to op/ and to kernels.
 //
-// Experts 0 to E - 1 fall into G groups of E / G. A run is R consecutive positions of a sequence;
-// its tokens make k choices each, and those of one group stand in a queue of C slots, sorted by
-// expert, and for one expert by position and choice. Nothing depends on tokens outside of the run,
-// so it is the same however batch and runs are split over devices.
+// Experts 0 to E - 1 form G groups of E / G. A run is R consecutive positions of a sequence. Its
+// tokens make k choices each; the choices of one group are in a queue of C slots, sorted by expert,
+// and for one expert by position and choice. Nothing depends on tokens outside of the run, so it is
+// the same for any split of batch and runs over devices.
 //
 //   attribute    meaning                                             if absent
 //   choices      k                                                   required by route

@@ -1,6 +1,6 @@
-// The period of addresses: after how many steps actors read and write the same addresses again. It
-// is the least common multiple over registers. A caller that records the launches of a step and
-// replays them needs as many recordings.
+// The period of addresses: the number of steps after which actors read and write the same addresses
+// again. It is the least common multiple over registers. A caller that records the launches of a
+// step and replays them needs as many recordings.
 //
 //   const AddressPeriod period = FindAddressPeriod(plan, program);
 //   if (period.steps == 1) ...  // each actor has the same addresses in all steps

@@ -1,7 +1,7 @@
-// The arenas of a plan, and which of them holds a register. Each device has one arena in its own
-// memory. A GPU has a second one in memory of the host (pinned), for what the host reads and writes
-// and for what moves there; a CPU device has one where the plan moves something there. Plan.memory
-// lists the device arenas of all stages first, then those of the host.
+// The arenas of a plan, and the one that holds a register. Each device has one arena in its own
+// memory. A GPU has a second one in memory of the host (pinned), for data that the host reads and
+// writes and for data that moves there. A CPU device has a second one if the plan moves something
+// there. Plan.memory lists the device arenas of all stages first, then those of the host.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ inline int64_t HostArenaBytes(const proto::Plan& plan, int stage) {
   return HasHostArenas(plan) ? plan.memory(arena).arena_bytes() : 0;
 }
 
-// Whether something that a device's kernels compute with rests in the host's memory. Not so of what
-// only the host's data pass through. Requires planned memory.
+// True if data that a device's kernels compute with rests in the host's memory. Data that only
+// passes through the host does not count. Requires planned memory.
 inline bool RestsOnHost(const proto::Plan& plan) {
   if (plan.device_kind() == proto::CPU) return HasHostArenas(plan);
   const auto on_host = [](const proto::Register& r) { return r.memory_kind() == proto::HOST; };

@@ -10,7 +10,7 @@
 
 namespace oneflow {
 
-// At least as many as slots.
+// The number of buffers, at least as many as slots.
 inline int64_t BufferCount(const proto::Register& r) {
   return r.buffers() > 0 ? r.buffers() : r.slots();
 }

@@ -1,6 +1,6 @@
-// The fingerprint of a plan: a hash of its canonical form. Protobuf bytes are not canonical (maps
-// have no order, encoders may differ), so the form is our own: fields by number, map entries by
-// key, values in fixed widths, defaults left out.
+// The fingerprint of a plan: a hash of its canonical form. Protobuf bytes are not canonical,
+// because maps have no order and encoders may differ. So the form is our own: fields by number, map
+// entries by key, values in fixed widths, defaults left out.
 #pragma once
 
 #include <string>
@@ -9,9 +9,8 @@
 
 namespace oneflow {
 
-// 32 hex digits. Ignores the field `fingerprint` itself, and `facts`: what runs has one
-// fingerprint, whatever is said about it. Equal plans have equal fingerprints on every machine and
-// in every build.
+// Returns 32 hex digits. Ignores the field `fingerprint` itself, and `facts`: plans that run alike
+// have one fingerprint. Equal plans have equal fingerprints on every machine and in every build.
 std::string Fingerprint(const proto::Plan& plan);
 
 }  // namespace oneflow

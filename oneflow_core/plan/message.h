@@ -1,7 +1,7 @@
 // The messages between actors. They hold ids only, never a pointer, so that the same message may
 // cross a process boundary.
 //
-// It carries no tensor: the bytes are in the slot that it names.
+// A message carries no tensor: the bytes are in the slot that it names.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The workspace of an exchange between GPUs that NCCL carries, and what NCCL carries straight from
-// register to register.
+// The workspace of an exchange between GPUs that NCCL carries, and the data that NCCL carries
+// straight from register to register.
 //
 // NCCL moves runs: consecutive bytes. If the data that a member sends or receives is one run, or a
 // few long ones (NcclLimits), it goes from register to register and takes no workspace. Otherwise a
@@ -25,11 +25,12 @@
 
 namespace oneflow {
 
-// When rows that are apart are moved one by one, straight from register to register.
+// The limits within which rows that are apart are moved one by one, straight from register to
+// register.
 struct NcclLimits {
   int64_t runs = 64;              // of one tensor between two members, at most
   int64_t run_bytes = 64 * 1024;  // of each of them, at least
-  // A single run goes straight whatever its length.
+  // True if rows go straight; a single run does at any length.
   bool Straight(int64_t rows, int64_t row_bytes) const {
     return rows <= 1 || (rows <= runs && row_bytes >= run_bytes);
   }
@@ -48,7 +49,7 @@ struct ExchangedTensor {
   bool accumulates = false;  // the result is added to what the output holds
 };
 
-// Bytes for it, a multiple of kWindowAlignment; of any member.
+// Bytes for one tensor, a multiple of kWindowAlignment, for any member.
 int64_t NcclWindow(const Layout& from, const Layout& to, const Mesh& mesh,
                    const ExchangedTensor& tensor, const NcclLimits& limits = {});
 

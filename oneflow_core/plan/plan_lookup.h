@@ -1,4 +1,4 @@
-// Finding things in a plan by name or id; of any plan, well-formed or not. Pointers are into the
+// Finds things in a plan by name or id; in any plan, well-formed or not. Pointers are into the
 // plan.
 #pragma once
 
@@ -21,7 +21,7 @@ inline const proto::Program* FindProgram(const proto::Plan& plan, std::string_vi
   return nullptr;
 }
 
-// That of --program; an input error that says which there are.
+// Finds the program of --program; an input error lists those of the plan.
 inline absl::StatusOr<const proto::Program*> FindProgramByFlag(const proto::Plan& plan,
                                                                std::string_view name) {
   if (const proto::Program* found = FindProgram(plan, name); found != nullptr) return found;
@@ -64,11 +64,11 @@ inline bool IsControl(const proto::Register& r) {
   return r.slot_bytes() == 0 && r.layout().dim_size() == 0;
 }
 
-// The block of each variable of the plan, of states of the optimizer that of their weight; -1: the
-// variable is outside of the blocks. Reads the plan's graph.
+// Returns the block of each variable of the plan; a state of the optimizer has that of its weight.
+// -1: the variable is outside of the blocks. Reads the plan's graph.
 std::vector<int> VariableBlocks(const proto::Plan& plan);
 
-// Registers with data that an actor reads, or writes, in its order; those of control are left out.
+// Registers with data that an actor reads, or writes, in its order; control registers are left out.
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
                             const proto::Actor& actor);
 std::vector<int> DataOutputs(const proto::Plan& plan, const proto::Program& program,

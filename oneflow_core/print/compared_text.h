@@ -1,5 +1,5 @@
-// How predictions for a cluster have held (proto::Compared), beside each time of a step that is
-// predicted for it.
+// The accuracy of past predictions for a cluster (proto::Compared), printed beside each predicted
+// time of a step.
 //
 //   text = TimeText(seconds) + ComparedText(compared);
 //   // "12.970 s ± 8 % (1 σ of 13 published runs on H100s)"
@@ -16,10 +16,10 @@
 
 namespace oneflow {
 
-// None where the cluster has no such message.
+// Returns nullopt if the cluster has no such message.
 std::optional<proto::Compared> FindCompared(const proto::Cluster& cluster);
 
-// What follows a predicted time, from the space on.
+// The text after a predicted time, from the space on.
 std::string ComparedText(const std::optional<proto::Compared>& compared);
 
 // {"runs", "mean", "sigma", "what"}, or null.

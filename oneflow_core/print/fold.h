@@ -1,9 +1,8 @@
-// Texts that differ only in the numbers of layers, replicas and stages, in one text.
+// Folds texts that differ only in the numbers of layers, replicas and stages.
 //
-//   WithoutNumbers("h.3.attn of stage 0")                                   // "h.*.attn of stage
-//   *" Folded({"h.3.attn of stage 0", "h.4.attn of stage 0"})                  // "h.*.attn of
-//   stage 0" FoldedLines({"h.0.fc", "h.1.fc", "ln_f"})                               // "h.*.fc; 2
-//   times", "ln_f"
+//   WithoutNumbers("h.3.attn of stage 0")                    // "h.*.attn of stage *"
+//   Folded({"h.3.attn of stage 0", "h.4.attn of stage 0"})   // "h.*.attn of stage 0"
+//   FoldedLines({"h.0.fc", "h.1.fc", "ln_f"})                // "h.*.fc; 2 times", "ln_f"
 //
 // A number is a run of digits after '.', '@' or a blank.
 #pragma once
@@ -14,14 +13,15 @@
 
 namespace oneflow {
 
-// The text with every number replaced by "*". Texts that are equal without numbers can be folded.
+// Returns the text with every number replaced by "*". Texts that are equal without numbers can be
+// folded.
 std::string WithoutNumbers(std::string_view text);
 
-// One text for several that are equal without numbers: "*" where their numbers differ, so that a
-// text that stands alone has none. Requires one text at least.
+// Returns one text for several that are equal without numbers: "*" where their numbers differ, so a
+// single text has none. Requires one text at least.
 std::string Folded(const std::vector<std::string>& alike);
 
-// The texts; equal ones share a line at the position of the first, with their count.
+// Returns the texts; equal ones share a line at the position of the first, with their count.
 std::vector<std::string> FoldedLines(const std::vector<std::string>& texts);
 
 }  // namespace oneflow

@@ -1,11 +1,11 @@
-// What changed from one plan to another: facts (mesh, groups, schedule, orders), numbers (actors,
-// registers, bytes), and the actors of one program that are in one of the two only.
+// Compares two plans: facts (mesh, groups, schedule, orders), numbers (actors, registers, bytes),
+// and the actors of one program that only one of the two has.
 //
 //   PlanDiff diff = DiffPlans(a, b, "train");
 //   AddNumber("time of a step", "s", 0.31, 0.27, &diff);       // what the caller knows beside
 //   std::fputs(DiffText(diff).c_str(), stdout);
 //
-// It compares what the plans say; it does not say which is better.
+// It lists differences; it does not say which plan is better.
 #pragma once
 
 #include <string>
@@ -44,9 +44,9 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
 void AddNumber(const std::string& what, const std::string& unit, double a, double b, PlanDiff* diff,
                int stage = -1);
 
-// For a terminal: times of a step and bytes first, then facts and counts, then actors. Names that
-// differ in numbers of layers only share a line; of long lists the first 20 lines. `first`: a line
-// that is to stand first, "" for none.
+// Prints for a terminal: times of a step and bytes first, then facts and counts, then actors. Names
+// that only differ in numbers of layers share a line; of long lists the first 20 lines are printed.
+// `first`: a line that comes first, "" for none.
 std::string DiffText(const PlanDiff& diff, const std::string& first = "");
 std::string DiffJson(const PlanDiff& diff);
 

@@ -16,7 +16,7 @@
 
 namespace oneflow {
 
-// Of the program of that name; an input error that lists the plan's programs if there is none.
+// Draws the program of that name; an input error lists the plan's programs if there is none.
 // `full`: every layer is drawn.
 absl::StatusOr<std::string> PlanDot(const proto::Plan& plan, std::string_view program, bool full);
 

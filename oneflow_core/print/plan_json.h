@@ -1,4 +1,4 @@
-// A plan's facts as JSON, for programs: what PlanSummary prints for people.
+// A plan's facts as JSON, for programs: the content of PlanSummary, which is for people.
 //
 // {"model", "fingerprint", "version", "proof", "mesh": {axis: size}, "devices",
 //  "stages": [{"stage", "devices", "arena_bytes", "persistent_bytes", "register_bytes",
@@ -12,9 +12,9 @@
 //                "actors": [{"name", "kernel", "stage", "flops"}]}],
 //  "variables": [{"name", "dims", "replicas", ...}], "notes": [text]}
 //
-// A variable that is trained has the members of variable_json.h, too, those of its moments
-// included. Bytes of a stage, and what its actors compute and move, are those of one device of it;
-// "flops", "bytes" and "seconds" of one firing, "flops_a_step" of all firings of a step.
+// A trained variable also has the members of variable_json.h, those of its moments included. Bytes,
+// FLOPs and traffic of a stage are those of one device of it. "flops", "bytes" and "seconds" are
+// those of one firing, "flops_a_step" of all firings of a step.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@
 
 namespace oneflow {
 
-// Of a plan that is well-formed (VerifyTypes).
+// Requires a plan that is well-formed (VerifyTypes).
 std::string PlanJson(const proto::Plan& plan, const std::string& proof);
 
 }  // namespace oneflow

@@ -8,19 +8,19 @@
 
 namespace oneflow {
 
-// A page for people: programs, stages, actors, registers, bytes a device, communication, what was
-// inferred. The verbs print what is asked first before it (tools/oneflow/headline.h).
+// A page for people: programs, stages, actors, registers, bytes a device, communication, results of
+// inference. The verbs print their headline before it (tools/oneflow/headline.h).
 std::string PlanSummary(const proto::Plan& plan);
 
 // Elements of all variables, without the states of the optimizer.
 int64_t ParameterCount(const proto::Plan& plan);
 
-// All of it, one line an actor and a register; of programs only the one of this name, if given.
-// Lines of more than kTextColumns (oneflow_core/base/wrap.h) go on in lines that begin with six
-// blanks.
+// Prints the entire plan, one line an actor and a register; if `program` is given, only that
+// program. Lines of more than kTextColumns (oneflow_core/base/wrap.h) go on in lines that begin
+// with six blanks.
 std::string PlanText(const proto::Plan& plan, std::string_view program = "");
 
-// "f32", "bf16", ...; "?" of no type.
+// "f32", "bf16", ...; "?" if the type is unknown.
 std::string DataTypeText(proto::DataType type);
 // "compute", "exchange" or "host".
 std::string KindText(proto::Stream::Kind kind);

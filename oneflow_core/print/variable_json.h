@@ -1,4 +1,5 @@
-// Where a variable is and when it is exchanged (oneflow_core/net/variable_layouts.h), for programs:
+// The layouts of a variable and the times of its exchanges (oneflow_core/net/variable_layouts.h),
+// for programs:
 //
 //   {"states": [{"dtype": "f32", "split": {"data": 0}}],   // axis: dimension, the outermost first
 //    "gradients": [..], "weights": [..],

@@ -1,4 +1,4 @@
-// Every nd-SBP of a tensor on some axes. For tests.
+// Lists every nd-SBP of a tensor on some axes. For tests.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// All nd-SBPs with one of choices[a] on axis a; the last axis changes first.
+// Returns all nd-SBPs with one of choices[a] on axis a; the last axis changes first.
 inline std::vector<NdSbp> AllSbps(const std::vector<std::vector<Sbp>>& choices) {
   std::vector<NdSbp> all = {{}};
   for (const std::vector<Sbp>& on_axis : choices) {

@@ -1,5 +1,5 @@
-// Element types. Exactly the ones of proto/tensor.proto, as a C++ enum so that value headers stay
-// free of protobuf.
+// Element types: those of proto/tensor.proto, as a C++ enum so that value headers stay free of
+// protobuf.
 #pragma once
 
 #include <cstddef>

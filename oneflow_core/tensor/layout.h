@@ -1,5 +1,5 @@
-// Layout: which box of a logical tensor a device holds. Pure geometry: all that the
-// runtime knows of SBP.
+// Layout: the box of a logical tensor that a device holds. Pure geometry, and all that the runtime
+// knows of SBP.
 //
 // Example: dims {4,5}, dim 0 split by axis "data" of size 2: coordinate data=1 holds rows [2,4).
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace oneflow {
 
-// Part `index` of n elements split into p parts: the first n mod p parts get one more. The one
-// place that knows ragged offsets.
+// Part `index` of n elements split into p parts: the first n mod p parts get one more. No other
+// code knows ragged offsets.
 struct Range {
   int64_t begin = 0, size = 0;
   bool operator==(const Range&) const = default;
@@ -32,11 +32,11 @@ Slice Intersect(const Slice& a, const Slice& b);  // sizes are 0 where they do n
 
 // Row-major index, in a tensor of sizes `dims`, of element `element` of a slice (row-major, too).
 int64_t IndexInTensor(const Dims& dims, const Slice& slice, int64_t element);
-// Elements of a slice that are neighbours in the tensor, too: a row, or more where entire rows are
-// held.
+// The number of consecutive elements of a slice that are consecutive in the tensor, too: a row, or
+// more if entire rows are held.
 int64_t RunLength(const Dims& dims, const Slice& slice);
-// Calls fn(element, index, count) for each run within elements [begin, end) of the slice: `count`
-// of them from `element` on are neighbours in the tensor, from `index` on.
+// Calls fn(element, index, count) for each run within elements [begin, end) of the slice. `count`
+// elements from `element` on are consecutive in the tensor, from `index` on.
 template <typename Fn>
 void ForRuns(const Dims& dims, const Slice& slice, int64_t begin, int64_t end, Fn fn) {
   const int64_t run = RunLength(dims, slice);

@@ -39,14 +39,14 @@ struct Mesh {
   auto operator<=>(const Mesh&) const = default;
 };
 
-// How far two devices are from each other: on how many axes they differ, then how far on each,
-// the outermost first. Compared as a vector, the nearer one is less.
+// The distance of two devices: the number of axes on which they differ, then the difference on
+// each, the outermost first. Compared as a vector, the nearer one is less.
 std::vector<int> Distance(const Coordinate& a, const Coordinate& b);
 
 inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
 
-// Axis names are well-formed and unique, sizes at least 1, "pipe" is not factored, at most
-// kMaxDevices. `where` begins the error.
+// Checks that axis names are well-formed and unique, sizes at least 1, "pipe" is not factored, and
+// there are at most kMaxDevices. `where` begins the error.
 absl::Status CheckMesh(const Mesh& mesh, std::string_view where);
 
 // Reads the text form and checks it; errors begin with "--mesh=<text>".

@@ -24,8 +24,8 @@ struct Shape {
 };
 
 int64_t Product(const Dims& dims);
-// True if the sizes, those of 0 left out, have at most 2^48 elements in all: counts of elements
-// and bytes, of such a shape or of parts of it, are far from overflow.
+// True if the sizes, those of 0 left out, have at most 2^48 elements in all. Counts of elements and
+// bytes, of such a shape or of parts of it, are far from overflow.
 bool Countable(const Dims& dims);
 std::string ToString(const Dims& dims);  // "[4,256,768]"
 // The same, but a dimension that is not bound yet is its name: "[batch,768]".

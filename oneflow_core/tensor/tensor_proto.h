@@ -1,6 +1,6 @@
-// Between the messages of proto/tensor.proto and the values of this folder. The way from a message
-// checks all a value promises, since messages come from files. `where` (a file, an
-// op) begins the errors.
+// Converts between the messages of proto/tensor.proto and the values of this folder. The way from a
+// message checks all properties of a value, since messages come from files. `where` (a file, an op)
+// begins the errors.
 #pragma once
 
 #include <map>
@@ -24,15 +24,15 @@ proto::DataType ToProto(DType type);
 // A size of 0 is allowed where the dimension's name is "batch": it is bound at compile time.
 absl::StatusOr<Shape> ShapeFromProto(const proto::Shape& shape, std::string_view where);
 
-// An nd-SBP by axis name, as users write it: what is not named is free (in a constraint).
-// True if the axes exist is known only where there is a mesh.
+// An nd-SBP by axis name, as users write it: an axis that is not named is free (in a constraint).
+// The existence of axes is not checked, because there is no mesh.
 absl::StatusOr<std::map<std::string, Sbp>> ConstraintFromProto(const proto::NdSbp& sbp,
                                                                std::string_view where);
 
 absl::StatusOr<Mesh> MeshFromProto(const proto::Mesh& mesh, std::string_view where = "mesh");
 proto::Mesh ToProto(const Mesh& mesh);
 
-// Dimensions and axes of all splits exist, and no axis splits two dimensions.
+// Checks that dimensions and axes of all splits exist, and that no axis splits two dimensions.
 absl::StatusOr<Layout> LayoutFromProto(const proto::Layout& layout, const Mesh& mesh,
                                        std::string_view where);
 proto::Layout ToProto(const Layout& layout);

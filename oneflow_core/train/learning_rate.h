@@ -1,5 +1,5 @@
-// The numbers of an optimizer as functions of the step: nothing here is state, so a resumed run
-// needs no more than the step it resumes at.
+// The numbers of an optimizer as functions of the step. There is no state here, so a resumed run
+// only needs the step at which it resumes.
 //
 //   RETURN_IF_ERROR(CheckOptimizer(optimizer, "--"));  // "--clip=-1: is out of range; ..."
 //   double lr = LearningRate(optimizer, step, total_steps);
@@ -13,13 +13,13 @@
 
 namespace oneflow {
 
-// InputError for numbers that make no sense: rates, betas, negative steps, a decay that ends before
-// the warm-up does. `where` stands before the name of the number.
+// Returns an InputError for numbers that make no sense: rates, betas, negative steps, a decay that
+// ends before the warm-up does. `where` comes before the name of the number.
 absl::Status CheckOptimizer(const proto::Optimizer& optimizer, std::string_view where);
 
-// Learning rate of `step` (0-based) in a run of `total_steps`. Warm-up, w steps: peak * (step + 1)
-// / w. Then constant, or from the peak at step w along a line or half a cosine to min_learning_rate
-// at step decay_steps (0: total_steps), and min_learning_rate from there on.
+// Returns the learning rate of `step` (0-based) in a run of `total_steps`. Warm-up, w steps: peak *
+// (step + 1) / w. Then it is constant, or falls from the peak at step w along a line or half a
+// cosine. It reaches min_learning_rate at step decay_steps (0: total_steps), and stays there.
 double LearningRate(const proto::Optimizer& optimizer, int64_t step, int64_t total_steps);
 
 }  // namespace oneflow

@@ -1,4 +1,4 @@
-// Good plans, edited, and what the proof says of them: for the tests of verifiers.
+// Edits good plans, and compares the verdict of the proof: for the tests of verifiers.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@
 
 namespace oneflow {
 
-// "good", or the refusal. For actors without kernels.
+// Returns "good", or the refusal. For actors without kernels.
 inline std::string Verdict(const proto::Plan& plan) {
   const absl::Status status = VerifyPlan(plan, {.kernels = false});
   return status.ok() ? "good" : std::string(ToStd(status.message()));
@@ -34,7 +34,7 @@ inline void CheckEach(const proto::Plan& good, const std::vector<Edit>& edits) {
   }
 }
 
-// Parts of the first program.
+// Access to parts of the first program.
 inline proto::Program& Train(proto::Plan& p) { return *p.mutable_program(0); }
 inline proto::Register& Reg(proto::Plan& p, int i) { return *Train(p).mutable_register_(i); }
 inline proto::Actor& Act(proto::Plan& p, int i) { return *Train(p).mutable_actor(i); }

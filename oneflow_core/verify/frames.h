@@ -6,8 +6,8 @@
 //   ln     fill 0 . . . | fill 1 . . . | fill 2 . . .       buffer 0, 1, 2, then 0 again
 //   dgelu  . . . fill 0 | . . . fill 1 | . . . fill 2       in bytes whose contents are over
 //
-// For the memory proof: the frame that a step begins with may drift, but all members drift equally,
-// so the way they overlap inside a frame does not change from step to step. A register with as many
+// For the memory proof: the frame that a step begins with may drift. But all members drift equally,
+// so their overlap inside a frame does not change from step to step. A register with as many
 // buffers as fills a step does not drift. The proof treats each of its buffers as a separate
 // register, which any other register may overlap; such a register is not a member here.
 #pragma once
@@ -34,8 +34,8 @@ struct Frames {
 // belongs to the same micro-batch in every step.
 bool FillsBuffersOnce(const PlanNet& net, const NetRegister& r);
 
-// The frames of a program. Every written register with interleaved buffers is a member of exactly
-// one, unless FillsBuffersOnce.
+// Finds the frames of a program. Every written register with interleaved buffers is a member of
+// exactly one, unless FillsBuffersOnce.
 std::vector<Frames> FindFrames(const PlanNet& net);
 
 }  // namespace oneflow

@@ -37,15 +37,14 @@ class HappensBefore {
   const Marking& marking() const { return clocks_.marking(); }
   const StreamClocks& clocks() const { return clocks_; }
   // Takes the next firing of a stream. Requires that the marking lets it fire. FAILED_PRECONDITION
-  // names the two registers where an access is not ordered.
+  // if an access is not ordered; it names the two registers.
   absl::Status Fire(int stream);
 
   // Takes `cycle`, which began at `from` with the streams `firings` and ended here, as often as it
-  // may be taken. False, and nothing changes, unless that is sound: see the .cc.
+  // may be taken. Returns false, and changes nothing, unless that is sound: see the .cc.
   bool SkipCycles(const HappensBefore& from, const std::vector<int>& firings, const Cycle& cycle);
 
-  // True if every continuation that this game accepts, `other` accepts, too. Requires the same
-  // marking.
+  // True if `other` accepts every continuation that this game accepts. Requires the same marking.
   bool NoBetterThan(const HappensBefore& other) const;
 
  private:

@@ -1,5 +1,5 @@
-// The kernels that the compiler adds and no graph has: what the host worker runs, and copies
-// between the memory of a device and the host's (docs/ops.md).
+// The kernels that the compiler adds and no graph has: those of the host worker, and copies between
+// the memory of a device and the host's (docs/ops.md).
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// Arity and attributes; nullptr if there is none of this name.
+// Returns arity and attributes; nullptr if no kernel has this name.
 const OpDef* FindHostKernel(std::string_view kind);
 
 }  // namespace oneflow

@@ -1,12 +1,12 @@
-// Where the contents of a register come from.
+// Finds the origin of the contents of a register.
 #pragma once
 
 #include "oneflow_core/net/plan_net.h"
 
 namespace oneflow {
 
-// The actor that computes the contents of a register, before any boxing moved them, and what it
-// writes. -1: none, or not known.
+// The actor that computes the contents of a register, before any boxing moved them, and the
+// register that it writes. -1: none, or not known.
 struct Origin {
   int actor = -1, reg = -1;
 };

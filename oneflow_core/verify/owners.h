@@ -1,6 +1,5 @@
 // The owners of arena bytes while a program runs, and the arrays in which a game over them
-// (happens_before.h) keeps its state: an index over a program's net, which does not change as the
-// game goes on.
+// (happens_before.h) keeps its state. An index over a program's net, which games do not change.
 //
 // An owner is a register, or one buffer of a member of frames, or one buffer of a register that
 // fills its buffers once (frames.h). A game updates the state of a few owners at every firing and
@@ -63,7 +62,7 @@ struct Owners {
   explicit Owners(const PlanNet& net);
 
   int accessor_count(int reg) const { return first_accessor[reg + 1] - first_accessor[reg]; }
-  // The buffer of register `reg` that contains the cell. Requires that one does.
+  // The buffer of register `reg` that contains the cell. Requires that there is one.
   int64_t BufferWith(int reg, int cell) const;
 
   std::vector<Frames> frames;

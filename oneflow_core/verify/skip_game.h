@@ -1,4 +1,4 @@
-// The check of HappensBefore::SkipCycles: plays the cycles that it skips, and compares.
+// Checks HappensBefore::SkipCycles: plays the cycles that it skips, and compares.
 //
 //   CHECK(FirstBadSkip(net, &counts) == "");
 #pragma once

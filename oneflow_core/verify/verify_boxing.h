@@ -1,6 +1,6 @@
 // Part of verify_types: checks that the sources of an actor of the boxing family cover its output
-// on every device: once, or once for each combination of members that are reduced or hold the same
-// part. It also checks that an exchange performs the collective of its name.
+// on every device. They cover it once, or once for each combination of members that are reduced or
+// hold the same part. It also checks that an exchange performs the collective of its name.
 //
 // Requires an actor whose registers and group exist, and nothing else.
 #pragma once

@@ -1,5 +1,5 @@
 // Checks that a program reads as much data as it states. The number and the size of its
-// micro-batches follow from Plan.train, too, and from the shapes and firings of the actors that
+// micro-batches also follow from Plan.train, and from the shapes and firings of the actors that
 // bring data in.
 #pragma once
 
@@ -15,8 +15,7 @@ namespace oneflow {
 // 3. Tokens have as many rows as a micro-batch has sequences, and so has each dimension of a feed
 //    that the logical graph leaves to the batch.
 // 4. All tokens of a program come in one order: labels beside their tokens, and positions
-// (attribute
-//    `mirrored`).
+//    (attribute `mirrored`).
 // Requires kernels that suit their actors (VerifyKernels).
 absl::Status VerifyFeeds(const PlanNet& net);
 

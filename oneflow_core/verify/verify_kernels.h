@@ -1,5 +1,5 @@
-// The proof that every actor suits its kernel: kernels trust what they are given, so a plan that
-// was edited by hand must be refused here.
+// Proves that every actor suits its kernel. Kernels trust their arguments, so a plan that was
+// edited by hand must be refused here.
 #pragma once
 
 #include "absl/status/status.h"

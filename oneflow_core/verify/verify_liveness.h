@@ -1,7 +1,8 @@
-// The proof that a program cannot stop: a token game over one step, one device standing for each
-// stage. A plan is a synchronous dataflow net with fixed stream orders, so the order of firing
-// changes neither values nor liveness: one step from the initial marking back to it proves all
-// steps and all timings. This game shares no code with the runtime's actors: it is their check.
+// Proves that a program cannot deadlock: plays a token game over one step, in which one device
+// stands for each stage. A plan is a synchronous dataflow net with fixed stream orders, so the
+// order of firing changes neither values nor liveness. One step from the initial marking back to it
+// proves all steps and all timings. This game shares no code with the runtime's actors: it is their
+// check.
 #pragma once
 
 #include "absl/status/status.h"
@@ -10,9 +11,9 @@
 
 namespace oneflow {
 
-// FAILED_PRECONDITION when the program sticks; the message is the shortest cycle, as sentences:
-// "F of stage 1 waits for a free slot of h, held by B of stage 1, which waits for ...".
-// Requires VerifyProgramTypes: where rates balance, a step that ends has come back to its marking.
+// FAILED_PRECONDITION if the program deadlocks; the message is the shortest cycle, as sentences: "F
+// of stage 1 waits for a free slot of h, held by B of stage 1, which waits for ...". Requires
+// VerifyProgramTypes: if rates balance, a step that ends has come back to its marking.
 absl::Status VerifyLiveness(const PlanNet& net, Play play = Play::kSkipCycles);
 
 }  // namespace oneflow

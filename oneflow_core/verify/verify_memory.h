@@ -1,5 +1,5 @@
-// The proof that no byte has two owners at once: happens-before over the program's net unrolled
-// over two steps, so that the wrap-around from one step to the next is covered.
+// Proves that no byte has two owners at once: happens-before over the program's net unrolled over
+// two steps, so that the wrap-around from one step to the next is covered.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,7 +8,7 @@
 
 namespace oneflow {
 
-// FAILED_PRECONDITION when a register is written while another that overlaps it in the arena may
+// FAILED_PRECONDITION if a register is written while another that overlaps it in the arena may
 // still be read, written or waited for; the message names the pair. Requires VerifyProgramTypes and
 // VerifyLiveness.
 absl::Status VerifyMemory(const PlanNet& net, Play play = Play::kSkipCycles);

@@ -1,6 +1,6 @@
-// The proof of a plan. The compiler runs it on what it made, and a worker again on what it loads:
-// a plan that passes fits its types and kernels, cannot deadlock, and never uses a byte twice at
-// once.
+// Proves a plan. The compiler runs the proof on its result, and a worker again on the plan it
+// loads. A plan that passes fits its types and kernels, cannot deadlock, and never uses a byte
+// twice at once.
 //
 //   RETURN_IF_ERROR(VerifyPlan(plan));
 #pragma once
@@ -15,10 +15,9 @@ struct VerifyOptions {
   bool kernels = true;
 };
 
-// VerifyTypes, then for each program VerifyKernels, VerifyFeeds, VerifyStates, VerifyLiveness and
-// VerifyMemory.
-// Any message of any content may be given: a refusal is a Status that says where, never a
-// crash.
+// Runs VerifyTypes, then for each program VerifyKernels, VerifyFeeds, VerifyStates, VerifyLiveness
+// and VerifyMemory. Accepts messages of any content: a refusal is a Status with the location, never
+// a crash.
 absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options = {});
 
 }  // namespace oneflow

@@ -7,13 +7,13 @@
 
 namespace oneflow {
 
-// A plan that has a program "train" and one of "init", "save" and "load" has all of them.
+// Checks that a plan with a program "train" and one of "init", "save" and "load" has all of them.
 absl::Status VerifyStatePrograms(const proto::Plan& plan);
 
 // 1. "save" saves each variable once, from one of its registers; of replicas, the first alone along
 //    each axis that does not split it.
 // 2. "init" and "load" fill every slot of every register of every variable.
-// Of other programs nothing. Requires kernels that suit their actors (VerifyKernels).
+// Checks nothing of other programs. Requires kernels that suit their actors (VerifyKernels).
 absl::Status VerifyStates(const PlanNet& net);
 
 }  // namespace oneflow

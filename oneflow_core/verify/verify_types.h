@@ -7,11 +7,11 @@
 
 namespace oneflow {
 
-// Most threads that kernels of one device may be planned for.
+// The most threads that kernels of one device may be planned for.
 inline constexpr int kMaxKernelThreads = 1024;
 
-// Checks what does not depend on a program: version, mesh, variables, the arenas' sums, persistent
-// registers.
+// Checks everything that does not depend on a program: version, mesh, variables, the arenas' sums,
+// persistent registers.
 absl::Status VerifyPlanTypes(const proto::Plan& plan);
 
 // Checks one program, after VerifyPlanTypes:
@@ -28,8 +28,8 @@ absl::Status VerifyPlanTypes(const proto::Plan& plan);
 //     reads (that it exists and has one writer is MakePlanNet's to check).
 absl::Status VerifyProgramTypes(const PlanNet& net);
 
-// Both checks of all programs: a plan that passes is well-formed. All that its ids, axes and stages
-// name is there, and its rates and sizes are those of something that can run.
+// Runs both checks on all programs: a plan that passes is well-formed. Everything that its ids,
+// axes and stages name exists, and its rates and sizes are those of something that can run.
 absl::Status VerifyTypes(const proto::Plan& plan);
 
 }  // namespace oneflow

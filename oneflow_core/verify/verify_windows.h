@@ -1,4 +1,4 @@
-// The proof that an exchange has the window that it needs for members without common memory.
+// Proves that an exchange has the window that it needs for members without common memory.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-// A member receives in its outputs and in the window that the plan gives it. Requires
-// an exchange that passed VerifyProgramTypes. Errors begin with `where`.
+// Checks the windows of an actor: a member receives data in its outputs and in the window that the
+// plan gives it. Requires an exchange that passed VerifyProgramTypes. Errors begin with `where`.
 absl::Status VerifyWindow(const PlanNet& net, const Mesh& mesh, const proto::Actor& actor,
                           const std::string& where);
 
