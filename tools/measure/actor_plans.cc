@@ -34,7 +34,7 @@ struct PlanMaker {
     program->set_micro_batch_size(1);
   }
 
-  int AddRegister(int stage, int slots) {
+  int AddRegister(int stage) {
     proto::StageMemory* memory = plan.mutable_memory(stage);
     proto::Register* reg = program->add_register_();
     reg->set_id(program->register__size() - 1);
@@ -43,10 +43,10 @@ struct PlanMaker {
     reg->mutable_layout()->add_dim(kLine / 4);
     reg->set_dtype(proto::F32);
     reg->set_slot_bytes(kLine);
-    reg->set_slots(slots);
+    reg->set_slots(1);
     reg->set_fires_per_fill(1);
     reg->set_offset(memory->register_bytes());
-    memory->set_register_bytes(memory->register_bytes() + slots * kLine);
+    memory->set_register_bytes(memory->register_bytes() + kLine);
     memory->set_arena_bytes(memory->register_bytes());
     return reg->id();
   }
@@ -75,9 +75,9 @@ struct PlanMaker {
     return NewActor(stage, "nothing", input, output)->id();
   }
 
-  // Sends a register to another stage, `repeat` times a step. Returns the one that receives it.
-  int AddTransfer(int input, int to, int slots, int repeat) {
-    const int from = program->register_(input).stage(), output = AddRegister(to, slots);
+  // Sends a register to another stage. Returns the one that receives it.
+  int AddTransfer(int input, int to) {
+    const int from = program->register_(input).stage(), output = AddRegister(to);
     proto::Group* group = plan.add_group();
     group->set_name("stage " + std::to_string(from) + " to " + std::to_string(to));
     group->mutable_stages()->set_from(from);
@@ -90,31 +90,30 @@ struct PlanMaker {
       exchange->set_group(plan.group_size() - 1);
       exchange->set_partner(partner);
       const int stage = program->actor(actor).stage();
-      AddStream(stage, repeat, proto::Stream::EXCHANGE)->add_segment(actor);
+      AddStream(stage, proto::Stream::EXCHANGE)->add_segment(actor);
       issue[stage].push_back(actor);
     }
     return output;
   }
 
-  proto::Plan Finish(int repeat) {
+  proto::Plan Finish() {
     for (const auto& [stage, actors] : issue) {
       proto::IssueOrder* order = program->add_issue();
       order->set_stage(stage);
       proto::ActorRun* run = order->add_run();
       run->mutable_actor()->Add(actors.begin(), actors.end());
-      run->set_repeat(repeat);
+      run->set_repeat(1);
     }
     return plan;
   }
 
-  proto::OrderRun* AddStream(int stage, int repeat,
-                             proto::Stream::Kind kind = proto::Stream::COMPUTE) {
+  proto::OrderRun* AddStream(int stage, proto::Stream::Kind kind = proto::Stream::COMPUTE) {
     proto::Stream* stream = program->add_stream();
     stream->set_id(program->stream_size() - 1);
     stream->set_name("stream");
     stream->set_kind(kind);
     stream->set_stage(stage);
-    stream->add_order()->set_repeat(repeat);
+    stream->add_order()->set_repeat(1);
     return stream->mutable_order(0);
   }
 };
@@ -123,10 +122,10 @@ struct PlanMaker {
 
 proto::Plan ChainOfActors(int actors) {
   PlanMaker maker(1);
-  proto::OrderRun* order = maker.AddStream(0, 1);
+  proto::OrderRun* order = maker.AddStream(0);
   int input = -1;
   for (int i = 0; i < actors; ++i) {
-    const int output = maker.AddRegister(0, 1);
+    const int output = maker.AddRegister(0);
     order->add_segment(maker.AddActor(0, input, output));
     input = output;
   }
@@ -135,30 +134,16 @@ proto::Plan ChainOfActors(int actors) {
 
 proto::Plan PingPong() {
   PlanMaker maker(2);
-  const int ping = maker.AddRegister(0, 1);
+  const int ping = maker.AddRegister(0);
   const int first = maker.AddActor(0, -1, ping);
-  const int there = maker.AddTransfer(ping, 1, 1, 1);
-  const int pong = maker.AddRegister(1, 1);
-  maker.AddStream(1, 1)->add_segment(maker.AddActor(1, there, pong));
-  const int back = maker.AddTransfer(pong, 0, 1, 1);
-  proto::OrderRun* order = maker.AddStream(0, 1);
+  const int there = maker.AddTransfer(ping, 1);
+  const int pong = maker.AddRegister(1);
+  maker.AddStream(1)->add_segment(maker.AddActor(1, there, pong));
+  const int back = maker.AddTransfer(pong, 0);
+  proto::OrderRun* order = maker.AddStream(0);
   order->add_segment(first);
-  order->add_segment(maker.AddActor(0, back, maker.AddRegister(0, 1)));
-  return maker.Finish(1);
-}
-
-proto::Plan Pipeline(int stages, int micro_batches) {
-  PlanMaker maker(stages);
-  maker.program->set_micro_batches(micro_batches);
-  int input = -1;
-  for (int stage = 0; stage < stages; ++stage) {
-    if (stage > 0) input = maker.AddTransfer(input, stage, 2, micro_batches);
-    const int output = maker.AddRegister(stage, 2);
-    const int segment = maker.AddActor(stage, input, output);
-    maker.AddStream(stage, micro_batches)->add_segment(segment);
-    input = output;
-  }
-  return maker.Finish(micro_batches);
+  order->add_segment(maker.AddActor(0, back, maker.AddRegister(0)));
+  return maker.Finish();
 }
 
 }  // namespace oneflow

@@ -12,8 +12,4 @@ proto::Plan ChainOfActors(int actors);
 // Two devices. A step is one round trip: a fill to the other device, and its answer.
 proto::Plan PingPong();
 
-// A device a stage, each fed by the one before through a register of two slots; a step is
-// `micro_batches` of them.
-proto::Plan Pipeline(int stages, int micro_batches);
-
 }  // namespace oneflow
