@@ -18,9 +18,9 @@
 //   for (int32_t peer : sends) ... MessageTo(table, states, actor, peer) ...
 //
 // The functions are pure: they have no I/O, no clock, no thread and no allocation (after
-// sends->reserve), and their results depend on the arguments alone. Three drivers share them: the
-// threaded runtime, the deterministic runtime and the simulator. They are not the checker of
-// liveness, which plays a separate token game.
+// sends->reserve), and their results depend on the arguments alone. Two drivers share them: the
+// runtime and the simulator. They are not the checker of liveness, which plays a separate token
+// game.
 //
 // Cost: a firing looks at its own ports and peers once. One number, updated as tokens come and go,
 // says if an actor may fire.

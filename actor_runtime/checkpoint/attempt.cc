@@ -51,7 +51,7 @@ absl::StatusOr<Leftovers> FindLeftovers(const std::string& dir) {
     const bool ended = name.ends_with(kEnded);
     const std::string path = absl::StrCat(dir, "/", name);
     if (name.starts_with("attempt-")) (ended ? found.others : found.attempts).push_back(path);
-    if (name.starts_with("step-")) found.others.push_back(path);  // older releases
+    if (name.starts_with("step-")) found.others.push_back(path);  // half removed
   }
   if (error) return CannotWrite(dir, error.value());
   return found;

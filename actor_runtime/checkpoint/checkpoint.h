@@ -94,8 +94,8 @@ absl::Status MayWrite(const WriterOptions& options);
 // Makes DIR, if needed, and the folder of attempt `attempt`, and ends all other attempts: once this
 // returns OK they cannot commit any more, because the folder that they would rename is gone. The
 // attempt that began last is the one that writes; the caller decides who may begin one (by a
-// coordinator, by a lock). Files of older attempts and older releases, with names that end in .tmp,
-// are removed.
+// coordinator, by a lock). Files of older attempts and what is left of removed checkpoints, with
+// names that end in .tmp, are removed.
 absl::Status BeginAttempt(const std::string& dir, int64_t attempt);
 
 // Removes the attempt's folder, with all uncommitted files. Optional: the next attempt does it.
@@ -152,7 +152,7 @@ class CheckpointReader {
   uint64_t seed() const;
   const std::string& mesh() const;  // that wrote it, as text; empty: not known, as of older ones
   int64_t tokens() const;           // of its training data; 0: not known
-  const TokenizerId& tokenizer() const;  // that made this data; unknown: as of older checkpoints
+  const TokenizerId& tokenizer() const;  // that made this data; unknown: ids of another program
   const MixtureParts& mixture() const;   // of its training data; empty: they were no mixture
   // The files of this tokenizer, which were verified; null: it contains none.
   const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const;

@@ -125,7 +125,7 @@ TEST_CASE("A checkpoint is complete or absent") {
   EndAttempt(dir.path(), 0);
   CHECK(fs::is_empty(dir.path()));
 
-  // Leftovers of a crash, of older releases, too, do no harm.
+  // Leftovers of a crash do no harm.
   for (const std::string left : {"attempt-0.tmp", "attempt-3.ended.tmp", "step-00000007.tmp"}) {
     fs::create_directories(dir.path() + "/" + left + "/step-00000007");
     dir.Write(left + "/rank-00009.bin", "half");

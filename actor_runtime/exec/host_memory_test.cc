@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "actor_runtime/exec/deterministic_runtime.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/exec/test_plans.h"
 #include "actor_runtime/exec/trace_facts.h"

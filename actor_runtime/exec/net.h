@@ -1,5 +1,5 @@
 // ActorNet: one program of a plan as concrete actors and streams of the devices of a process, which
-// the drivers (runtime.h, deterministic_runtime.h) fire. It holds token flow only: it knows no
+// the drivers (runtime.h, and the simulator) fire. It holds token flow only: it knows no
 // kernel and no byte. Its size does not depend on devices of other processes, except for the ranks
 // of groups with members here and elsewhere.
 //

@@ -76,7 +76,7 @@ struct Runtime::Impl {
   std::optional<ProgramRun> running;  // under running_mutex, so that Report sees a complete run
   std::vector<std::unique_ptr<Worker>> workers;
   std::vector<std::thread> threads;
-  std::function<int(int)> draw_worker;                      // null: the workers have threads
+  std::function<int(int)> draw_worker, draw_thing;          // null: as in RuntimeOptions
   std::function<void(const absl::Status& why)> on_failure;  // of the run
 
   ~Impl() {
@@ -194,12 +194,16 @@ struct Runtime::Impl {
   void DriveAll() {
     const auto going = [](const auto& worker) { return worker->GoesOn(); };
     const auto n = static_cast<int>(workers.size());
+    int things = n;
+    for (const auto& worker : workers) things += draw_thing ? worker->things() - 1 : 0;
     for (int64_t idle = 0; std::any_of(workers.begin(), workers.end(), going);) {
       Worker& worker = *workers[draw_worker(n)];
       worker.Attach();
-      const bool progress = worker.GoesOn() && worker.Step();
+      const bool progress =
+          worker.GoesOn() &&
+          (draw_thing ? worker.StepOne(draw_thing(worker.things())) : worker.Step());
       idle = progress ? 0 : idle + 1;
-      if (idle == int64_t{kIdleRounds} * n) board->Fail(absl::InternalError(WhoWaits()));
+      if (idle == int64_t{kIdleRounds} * things) board->Fail(absl::InternalError(WhoWaits()));
     }
     for (const auto& worker : workers) {
       worker->EndRun();
@@ -299,6 +303,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   auto impl = std::make_unique<Impl>();
   ASSIGN_OR_RETURN(impl->loaded, LoadedPlan::Load(plan, load));
   impl->draw_worker = options.draw_worker;
+  impl->draw_thing = options.draw_thing;
   impl->synchronous = options.synchronous;
   impl->meet = options.meet;
   RETURN_IF_ERROR(impl->Build(options));

@@ -72,6 +72,9 @@ struct RuntimeOptions {
   // function draws the next of that many workers. Then a run is a function of the draws, and a
   // deadlock ends it as INTERNAL with the actors that wait for each other.
   std::function<int(int workers)> draw_worker;
+  // null: a worker that is drawn looks at its mail and at all its streams. Else this draws the one
+  // stream, or message, that it looks at; the invariants of actor_state are checked after it.
+  std::function<int(int things)> draw_thing;
   bool trace = false;
   int64_t trace_events_per_stream = 1 << 16;
 };

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/exec/interleaved_for_test.h"
 #include "actor_runtime/exec/test_plans.h"
 
 namespace oneflow {
@@ -43,32 +43,30 @@ TEST_CASE(
   CHECK(Persistent(plan, *runtime, 1)[0] == 1);
 }
 
-TEST_CASE("the threaded and the deterministic runtime compute the same bits") {
+TEST_CASE("threads and interleavings on one thread compute the same bits") {
   for (const proto::Plan& plan :
        {ChainPlan(), TwoRanksPlan(), TwoStagesPlan(), HostMemoryPlan(), PrefetchPlan()}) {
     const std::unique_ptr<Runtime> threaded = Make(plan);
-    auto deterministic = DeterministicRuntime::Create(plan, {.make_kernel = MakeTestKernel});
-    REQUIRE(deterministic.ok());
+    const std::unique_ptr<Runtime> interleaved = Make(plan, Interleaved(1));
     for (const proto::Program& program : plan.program()) {
       CHECK(threaded->Run(program.name(), {}, 5).ok());
-      CHECK((*deterministic)->Run(program.name(), {}, 5, 1).ok());
+      CHECK(interleaved->Run(program.name(), {}, 5).ok());
     }
     CHECK(Persistent(plan, *threaded, threaded->ranks()) ==
-          Persistent(plan, **deterministic, threaded->ranks()));
+          Persistent(plan, *interleaved, threaded->ranks()));
   }
 }
 
 TEST_CASE("many short runs: nothing is lost between workers, and each ends drained") {
   const proto::Plan plan = TwoStagesPlan();
   const std::unique_ptr<Runtime> runtime = Make(plan);
-  auto alone = DeterministicRuntime::Create(plan, {.make_kernel = MakeTestKernel});
-  REQUIRE(alone.ok());
+  const std::unique_ptr<Runtime> alone = Make(plan, Interleaved(1));
   for (int i = 0; i < 200; ++i) {
     REQUIRE(runtime->Run("train", {}, 1 + i % 3).ok());
-    REQUIRE((*alone)->Run("train", {}, 1 + i % 3, 1).ok());
+    REQUIRE(alone->Run("train", {}, 1 + i % 3).ok());
     // Every firing counts in the weights: one that is lost, or comes twice, is seen in them.
     REQUIRE(Persistent(plan, *runtime, runtime->ranks()) ==
-            Persistent(plan, **alone, runtime->ranks()));
+            Persistent(plan, *alone, runtime->ranks()));
   }
 }
 

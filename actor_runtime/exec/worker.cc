@@ -115,13 +115,45 @@ void Worker::Attach() {
   board_->Fail(attached);
 }
 
-bool Worker::Step() {
+// True if it did what others asked it for instead of a step.
+bool Worker::ObeysOthers() {
   if (board_->end() < run_.steps) [[unlikely]] {
     EndAfter(board_->end());
     return true;
   }
   if (desk_.asked()) [[unlikely]]
     Answer();
+  return false;
+}
+
+bool Worker::StepOne(int thing) {
+  if (ObeysOthers()) return true;
+  if (thing == static_cast<int>(positions_.size())) {
+    Message message;
+    if (!mailbox_.Pop(&message)) return false;
+    if (message.epoch != run_.epoch) return true;
+    Hand(message);
+    CheckState(run_.program->net.FindReceiver(message));
+    return true;
+  }
+  Position& position = positions_[thing];
+  if (position.step >= run_.steps) return FireNext(&position);
+  const int32_t actor = position.order->actors[position.order->firings.IndexAt(position.next)];
+  const bool progress = FireNext(&position);
+  CheckState(actor);
+  return progress;
+}
+
+void Worker::CheckState(int32_t actor) {
+  const ActorNet& net = run_.program->net;
+  const int32_t stream = net.stream_of[actor];
+  const absl::Status kept = CheckInvariants(net.streams[stream].table, (*run_.states)[stream],
+                                            net.index_in_stream[actor]);
+  if (!kept.ok()) board_->Fail(kept);
+}
+
+bool Worker::Step() {
+  if (ObeysOthers()) return true;
   bool progress = mailbox_.HasMail();
   if (progress) Drain();
   for (Position& position : positions_) progress |= FireNext(&position);

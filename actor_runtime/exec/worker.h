@@ -74,10 +74,13 @@ class Worker {
   // The worker's thread: one run.
   void Drive();
   // The parts of Drive, for a thread that drives several workers. Attach is called before Step if
-  // another thread has made the last step. Step looks once at everything; it returns true if
-  // anything was done.
+  // another thread has made the last step. Step looks once at everything, StepOne at one of
+  // things(): at one message, or at one stream. They return true if anything was done. StepOne
+  // checks the invariants of the actor_state that it changed.
   void Attach();
   bool Step();
+  bool StepOne(int thing);
+  int things() const { return static_cast<int>(positions_.size()) + 1; }
   bool GoesOn() const { return unfinished_ > 0 && !board_->cancelled(); }
   void EndRun() { over_.store(true); }
 
@@ -117,6 +120,8 @@ class Worker {
     int64_t begin = 0;                  // when
   };
 
+  bool ObeysOthers();
+  void CheckState(int32_t actor);
   void Drain();
   void Hand(const Message& message, int64_t stamp = 0);
   bool FireNext(Position* position);

@@ -1,4 +1,4 @@
-// Simulate: the third driver of actor_state. It runs a program of a plan on a virtual clock: the
+// Simulate: the second driver of actor_state. It runs a program of a plan on a virtual clock: the
 // same actors, registers, streams and orders as the runtimes, but a firing takes given seconds
 // instead of computing.
 //

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/exec/interleaved_for_test.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "oneflow_core/tensor/all_sbps.h"
 #include "oneflow_core/tensor/layout.h"
@@ -87,7 +87,8 @@ using Pieces = std::map<int, Values>;  // by rank
 
 // Runs the plan in a drawn order; what each reader got on each rank.
 std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
-  const auto runtime = DeterministicRuntime::Create(MakeBoxingPlan(c), {.make_kernel = MakeKernel});
+  const auto runtime =
+      Runtime::Create(MakeBoxingPlan(c), Interleaved(seed, {.make_kernel = MakeKernel}));
   INFO(runtime.status().ToString());
   REQUIRE(runtime.ok());
   std::map<std::string, Pieces> fetched;
@@ -103,7 +104,7 @@ std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
     values.assign(data, data + piece.slice->elements());
     return absl::OkStatus();
   };
-  const absl::Status status = (*runtime)->Run("run", context, 1, seed);
+  const absl::Status status = (*runtime)->Run("run", context, 1);
   INFO(status.ToString());
   REQUIRE(status.ok());
   return fetched;

@@ -4,8 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "actor_runtime/exec/deterministic_runtime.h"
-#include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/exec/interleaved_for_test.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -50,21 +49,17 @@ SmallRun MakeRun(const Case& c) {
   return run;
 }
 
-TEST_CASE("No interleaving sticks, with completions at once or behind") {
+TEST_CASE("No interleaving sticks") {
   for (const Case& c : kCases) {
     const proto::Plan plan = CompileSmall(MakeRun(c));
-    for (const int launch_queue : {1, 4}) {
-      DeterministicOptions options;
-      options.launch_queue = launch_queue;
-      const auto runtime = DeterministicRuntime::Create(plan, options);
-      REQUIRE(runtime.ok());
-      for (const proto::Program& program : plan.program()) {
-        for (uint64_t seed = 0; seed < Seeds() / 2; ++seed) {
-          INFO(CaseName(c) << " " << program.name() << " seed " << seed);
-          const absl::Status status = (*runtime)->Run(program.name(), {}, /*steps=*/2, seed);
-          INFO(status.ToString());
-          REQUIRE(status.ok());
-        }
+    const auto runtime = Runtime::Create(plan, Interleaved(1, {.make_kernel = MakeIdleKernel}));
+    REQUIRE(runtime.ok());
+    for (const proto::Program& program : plan.program()) {
+      for (uint64_t i = 0; i < Seeds(); ++i) {
+        INFO(CaseName(c) << " " << program.name() << " run " << i);
+        const absl::Status status = (*runtime)->Run(program.name(), {}, /*steps=*/2);
+        INFO(status.ToString());
+        REQUIRE(status.ok());
       }
     }
   }
@@ -77,7 +72,8 @@ TEST_CASE("Interleavings compute the bits of the threaded runtime") {
     const SmallResult threaded = Train(run);
     for (uint64_t seed = 0; seed < 2; ++seed) {
       INFO(CaseName(c) << " seed " << seed);
-      CHECK(TrainInterleaved(run, seed) == threaded);
+      run.interleaving = seed;
+      CHECK(Train(run) == threaded);
     }
   }
 }

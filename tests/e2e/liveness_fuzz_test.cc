@@ -1,61 +1,44 @@
-// The proof of liveness against what happens. Compiled plans are mutated: slots, rates, initial
-// fills, orders of streams and of issue, partners, control edges. For each mutant the verdict
-// (live, stuck, inconsistent) must be what the deterministic runtime then does in 4 steps under 5
-// interleavings where each device issues its exchanges in the plan's order; and where the proof
-// says that it sticks, there the runtime must stand. A live plan must also finish if every stream
-// begins its next exchange when that is ready; a stuck plan may finish in this way, and is still
-// refused: such plans are counted. 10,000 mutants with ONEFLOW_TEST_FULL, else 500.
+// The proof of liveness against what happens on CPUs, whose streams begin whatever is ready.
+// Compiled plans are mutated: slots, rates, initial fills, orders of streams and of issue,
+// partners, control edges. Each mutant runs 4 steps under 5 interleavings. A live plan must finish;
+// a stuck one may, where only a device that keeps to the order of issue stands
+// (tests/cuda/liveness_fuzz_test.cc); an inconsistent one must not. 10,000 mutants with
+// ONEFLOW_TEST_FULL, else 500.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
-#include "actor_runtime/exec/deterministic_runtime.h"
-#include "oneflow_core/net/plan_net.h"
+#include "actor_runtime/exec/interleaved_for_test.h"
 #include "tests/e2e/mutants.h"
 
 namespace oneflow {
 namespace {
 
 constexpr int64_t kSteps = 4;
-constexpr uint64_t kInterleavings = 5;
+constexpr int kInterleavings = 5;
 
-// The outcome of a run: kInconsistent is a run that ends, but not at the marking it began with, or
-// that sticks in a later step.
+// The outcome of a run. A run that ends, but not at the marking it began with, is not ok.
 struct Outcome {
   bool ok = false;
   std::string message;
 };
 
-Outcome RunAll(const proto::Plan& plan, bool in_order) {
-  DeterministicOptions options;
-  options.prove = false;
-  options.in_order = in_order;
-  auto runtime = DeterministicRuntime::Create(plan, options);
+Outcome RunAll(const proto::Plan& plan, int number) {
+  RuntimeOptions options{.make_kernel = MakeIdleKernel, .prove = false};
+  const auto runtime = Runtime::Create(plan, Interleaved(number, std::move(options)));
   if (!runtime.ok()) return {false, runtime.status().ToString()};
   Outcome first;
-  for (uint64_t seed = 0; seed < kInterleavings; ++seed) {
-    const absl::Status s = (*runtime)->Run("train", {}, kSteps, seed);
+  for (int i = 0; i < kInterleavings; ++i) {
+    const absl::Status s = (*runtime)->Run("train", {}, kSteps);
     Outcome outcome{s.ok(), std::string(s.message())};
-    if (seed == 0) first = outcome;
+    if (i == 0) first = outcome;
     // A conflict-free net sticks after the same firings, whatever the order.
-    INFO("interleaving " << seed << ": " << outcome.message);
+    INFO("interleaving " << i << ": " << outcome.message);
     REQUIRE(outcome.ok == first.ok);
     REQUIRE(outcome.message == first.message);
   }
   return first;
-}
-
-// The first actor of the proof's explanation, in the runtime's words.
-std::string StandsAt(const proto::Plan& plan, const std::string& story) {
-  const auto net = MakePlanNet(plan, plan.program(0));
-  int actor = -1;
-  for (int a = 0; a < plan.program(0).actor_size(); ++a) {
-    const std::string name = net->ActorName(a);
-    if (story.find(": " + name + " in micro-batch ") != std::string::npos) actor = a;
-  }
-  REQUIRE(actor >= 0);
-  return "actor " + plan.program(0).actor(actor).name() + " at rank";
 }
 
 struct Counts {
@@ -63,21 +46,20 @@ struct Counts {
   int only_free = 0;  // stuck, but for devices that begin what is ready
 };
 
-void Check(const proto::Plan& plan, const Judgement& judgement, Counts* counts) {
+void Check(const proto::Plan& plan, int number, const Judgement& judgement, Counts* counts) {
   INFO(judgement.why);
-  const Outcome outcome = RunAll(plan, /*in_order=*/true);
+  const Outcome outcome = RunAll(plan, number);
   INFO("runtime: " << outcome.message);
   switch (judgement.verdict) {
     case Verdict::kLive:
       ++counts->live;
       REQUIRE(outcome.ok);
-      REQUIRE(RunAll(plan, /*in_order=*/false).ok);
       break;
     case Verdict::kStuck:
       ++counts->stuck;
-      counts->only_free += RunAll(plan, /*in_order=*/false).ok;
-      REQUIRE(outcome.message.find(" is stuck after ") != std::string::npos);
-      REQUIRE(outcome.message.find(StandsAt(plan, judgement.why)) != std::string::npos);
+      counts->only_free += outcome.ok;
+      if (outcome.ok) break;
+      REQUIRE(outcome.message.find("stuck") != std::string::npos);
       break;
     case Verdict::kInconsistent:
       ++counts->inconsistent;
@@ -105,7 +87,7 @@ TEST_CASE("The verdict on mutated plans is what then happens") {
     const Mutant mutant = MakeMutant(bases, i);
     counts.by_two_edges += mutant.kind == Mutant::kByTwoEdges;
     counts.by_issue += mutant.kind == Mutant::kByIssue;
-    Check(mutant.plan, Judge(mutant.plan), &counts);
+    Check(mutant.plan, i, Judge(mutant.plan), &counts);
   }
   INFO("live " << counts.live << ", stuck " << counts.stuck << ", inconsistent "
                << counts.inconsistent << ", by two edges " << counts.by_two_edges
@@ -120,7 +102,7 @@ TEST_CASE("The verdict on mutated plans is what then happens") {
 TEST_CASE("so it is where gathers run ahead of compute, and where a credit comes too late") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   const int mutants = full ? 2000 : 100;
-  const std::vector<Base> bases = BasesWithGathersAhead();
+  const std::vector<Base> bases = BasesWithGathersAhead(proto::CPU);
   RequireLive(bases);
   Counts counts;
   int early = 0, late = 0;
@@ -128,7 +110,7 @@ TEST_CASE("so it is where gathers run ahead of compute, and where a credit comes
     const CreditMutant mutant = MakeCreditMutant(bases, i);
     INFO("mutant " << i << ", its credit " << mutant.late << " uses late");
     const Judgement judgement = Judge(mutant.plan);
-    Check(mutant.plan, judgement, &counts);
+    Check(mutant.plan, i, judgement, &counts);
     if (mutant.late == 0) continue;
     // One use late, a gather waits for the use before its own, with d = 1; early, it holds more.
     if (mutant.late < 0) CHECK(judgement.verdict == Verdict::kLive);
@@ -151,7 +133,7 @@ TEST_CASE("so it is where registers rest in the host's memory") {
   for (int i = 0; i < mutants; ++i) {
     const CreditMutant mutant = MakeCreditMutant(bases, i);
     INFO("mutant " << i << ", its credit " << mutant.late << " uses late");
-    Check(mutant.plan, Judge(mutant.plan), &counts);
+    Check(mutant.plan, i, Judge(mutant.plan), &counts);
   }
   INFO("live " << counts.live << ", stuck " << counts.stuck << ", inconsistent "
                << counts.inconsistent);

@@ -39,7 +39,7 @@ proto::Plan Skeleton(const SmallRun& run) {
     r.set_offset(plan.memory(ArenaIndex(r, StageCount(plan))).persistent_bytes());
   }
   for (proto::StageMemory& memory : *plan.mutable_memory()) {
-    memory.set_register_bytes(plan.device_kind() == proto::CPU ? int64_t{1} << 40 : 1 << 20);
+    memory.set_register_bytes(1 << 20);
     memory.set_arena_bytes(memory.persistent_bytes() + memory.register_bytes());
   }
   for (proto::Actor& a : *plan.mutable_program(0)->mutable_actor()) {
@@ -92,12 +92,13 @@ std::vector<Base> Bases(proto::DeviceKind device) {
   return bases;
 }
 
-std::vector<Base> BasesWithGathersAhead() {
+std::vector<Base> BasesWithGathersAhead(proto::DeviceKind device) {
   std::vector<Base> bases;
   const auto add = [&](int layers, const std::string& mesh, const std::string& schedule, int ahead,
                        proto::DataType precision = proto::F32) {
     SmallRun run = MakeRun(layers, mesh, schedule);
     run.precision = precision;
+    run.device = device;
     run.overlap = true;
     run.shard = ShardWeights();
     run.prefetch = ahead;
@@ -126,6 +127,16 @@ std::vector<Base> BasesWithOffload(proto::DeviceKind device) {
   add(3, "data=2", "activations:all,weights", true);
   add(4, "", "activations:all,states,weights", false);
   return bases;
+}
+
+std::string FindBlocked(const proto::Plan& plan, const std::string& story) {
+  const auto net = MakePlanNet(plan, plan.program(0));
+  std::string first;
+  for (int a = 0; a < plan.program(0).actor_size(); ++a) {
+    if (story.find(": " + net->ActorName(a) + " in micro-batch ") == std::string::npos) continue;
+    first = "actor " + plan.program(0).actor(a).name() + " at rank";
+  }
+  return first;
 }
 
 Judgement Judge(const proto::Plan& plan) {

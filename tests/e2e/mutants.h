@@ -20,7 +20,7 @@ struct Base {
 std::vector<Base> Bases(proto::DeviceKind device);
 
 // Plans whose gathers of weights run ahead of compute, all live.
-std::vector<Base> BasesWithGathersAhead();
+std::vector<Base> BasesWithGathersAhead(proto::DeviceKind device);
 
 // Plans of which registers rest in the host's memory, all live.
 std::vector<Base> BasesWithOffload(proto::DeviceKind device);
@@ -34,6 +34,8 @@ struct Judgement {
 
 // The verdict of the proof.
 Judgement Judge(const proto::Plan& plan);
+// The first actor of a proof's explanation, in the runtime's words.
+std::string FindBlocked(const proto::Plan& plan, const std::string& story);
 
 // Mutant `number` of a plan of one of the bases, by one of three ways.
 struct Mutant {

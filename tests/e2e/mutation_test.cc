@@ -12,8 +12,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "actor_runtime/exec/deterministic_runtime.h"
-#include "actor_runtime/kernel/kernel.h"
+#include "actor_runtime/exec/interleaved_for_test.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/summary.h"
 #include "actor_runtime/trainer/plan_facts.h"
@@ -292,7 +291,7 @@ int64_t PieceBytes(const Piece& piece) {
 }
 
 // One step of every program: all of each piece is written, or read.
-absl::Status RunAll(const proto::Plan& plan, DeterministicRuntime* runtime) {
+absl::Status RunAll(const proto::Plan& plan, Runtime* runtime) {
   const Counting tokens;
   unsigned sum = 0;
   for (const proto::Program& program : plan.program()) {
@@ -314,7 +313,7 @@ absl::Status RunAll(const proto::Plan& plan, DeterministicRuntime* runtime) {
     context.report = [&](int64_t, std::span<const double> values) {
       sum += static_cast<unsigned>(values.size());
     };
-    RETURN_IF_ERROR(runtime->Run(program.name(), context, /*steps=*/1, /*seed=*/1));
+    RETURN_IF_ERROR(runtime->Run(program.name(), context, /*steps=*/1));
   }
   return absl::OkStatus();
 }
@@ -331,10 +330,7 @@ TEST_CASE("A plan edited by hand is refused, or it runs") {
       proto::Plan plan = good;
       Mutator(&plan, seed).Edit();
       INFO("mesh " << kind.mesh << ", offload " << kind.offload << ", seed " << seed);
-      DeterministicOptions options;
-      options.make_kernel = MakeKernel;
-      options.own_kernels = true;
-      const auto runtime = DeterministicRuntime::Create(plan, options);
+      const auto runtime = Runtime::Create(plan, Interleaved(1));
       if (!runtime.ok()) {
         INFO(runtime.status().ToString());
         CHECK(runtime.status().code() != absl::StatusCode::kInternal);

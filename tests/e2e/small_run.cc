@@ -4,14 +4,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/data/temporary_directory.h"
-#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/exec/interleaved_for_test.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/random/random.h"
@@ -143,11 +142,7 @@ std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   options.backend = run.backend;
   options.synchronous = run.synchronous;
   options.trace = run.trace;
-  if (run.interleaving) {
-    options.draw_worker = [random = std::mt19937_64(*run.interleaving)](int workers) mutable {
-      return static_cast<int>(random() % workers);
-    };
-  }
+  if (run.interleaving) options = Interleaved(*run.interleaving, std::move(options));
   return Value(Runtime::Create(plan, options));
 }
 
@@ -310,17 +305,6 @@ Given RunEveryProgram(const SmallRun& run) {
     }
   }
   return given;
-}
-
-SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving) {
-  const proto::Plan plan = CompileSmall(run);
-  DeterministicOptions options;
-  options.make_kernel = MakeKernel;
-  options.threads = run.threads;
-  const auto runtime = Value(DeterministicRuntime::Create(plan, options));
-  return TrainWith(run, plan, [&](const char* program, const RunContext& context, int64_t steps) {
-    return runtime->Run(program, context, steps, interleaving);
-  });
 }
 
 }  // namespace oneflow

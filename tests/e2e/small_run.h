@@ -41,7 +41,7 @@ struct SmallRun {
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves
   bool synchronous = false;                // such devices
   bool trace = false;
-  std::optional<uint64_t> interleaving;  // of workers, all on one thread
+  std::optional<uint64_t> interleaving;  // drawn from it, all workers on one thread
   proto::Cluster cluster;                // that it is compiled for; its threads are those above
   uint64_t seed = 1;
   bool generate = false;         // the programs that continue a text, none that trains
@@ -92,8 +92,6 @@ struct SecondResult {
   std::string failure;
 };
 SecondResult TrainAfterFailure(const SmallRun& run, const proto::Plan& plan);
-// The same on the deterministic runtime, in the order of `interleaving`.
-SmallResult TrainInterleaved(const SmallRun& run, uint64_t interleaving);
 
 // What programs give: losses of eval, and by program, name and rank the bytes of what is fetched.
 struct Given {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "actor_runtime/exec/deterministic_runtime.h"
+#include "actor_runtime/exec/interleaved_for_test.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "compiler/compile.h"
@@ -260,15 +260,13 @@ TEST_CASE("every update rule does what its plain form does, in both runtimes") {
     if (c.lag[0] > 0)
       CHECK(Distance(TrainPlainly(start, {0, 0, 0}, c.micro_batches, steps), plain) > 1e-2);
 
-    DeterministicOptions options;
-    options.make_kernel = MakeKernel;
     for (uint64_t seed = 0; seed < 3; ++seed) {
-      const auto runtime = DeterministicRuntime::Create(plan, options);
+      const auto runtime = Runtime::Create(plan, Interleaved(seed));
       REQUIRE(runtime.ok());
       const Trained interleaved = TrainByPlan(
           plan, **runtime, rounds,
           [&](const char* program, const RunContext& context, int64_t n) {
-            return (*runtime)->Run(program, context, n, seed);
+            return (*runtime)->Run(program, context, n);
           },
           &start);
       CHECK(interleaved.losses == by_plan.losses);

@@ -131,7 +131,6 @@ class Calibration {
   // Links between processes, or hosts.
   absl::Status MeasureLink(const std::string& name, int size, const std::string& transports) {
     FarPairOptions pair{.transports = transports, .interface = options_.interface};
-    pair.both_ways = true;
     pair.seconds = budget_;
     Next(absl::StrCat("between processes, over ", transports.empty() ? "any transport" : "TCP"));
     ASSIGN_OR_RETURN(const LinkRate spinning, MeasureFarPair(pair));

@@ -1,6 +1,5 @@
 #include "tools/measure/far_pair.h"
 
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,64 +29,16 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kPulls = 32;  // of an exchange
 constexpr int kWarm = 5;
 constexpr int64_t kElement = 4;
+constexpr int64_t kPacket = (256 << 10) / kElement;  // elements; up to 16 are on their way
 
 double Since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Memory of many buffers, all of which may be mapped to the same one.
-class Buffers {
- public:
-  static absl::StatusOr<Buffers> Make(int64_t bytes, int64_t buffer, bool one_buffer) {
-    Buffers buffers;
-    const int64_t page = sysconf(_SC_PAGE_SIZE);
-    buffers.bytes_ = (bytes + page - 1) / page * page;
-    const int file = memfd_create("packets", MFD_CLOEXEC);
-    const bool folded = one_buffer && buffer % page == 0;
-    const int64_t held = folded ? buffer : buffers.bytes_;
-    if (file < 0 || ftruncate(file, held) != 0) {
-      return absl::ResourceExhaustedError("no memory for packets");
-    }
-    void* const all = mmap(nullptr, buffers.bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (all == MAP_FAILED) return absl::ResourceExhaustedError("no memory for packets");
-    buffers.begin_ = static_cast<std::byte*>(all);
-    bool mapped = true;
-    for (int64_t at = 0; at < buffers.bytes_; at += held) {
-      mapped = mapped && mmap(buffers.begin_ + at, std::min(held, buffers.bytes_ - at),
-                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file,
-                              0) != MAP_FAILED;
-    }
-    close(file);
-    if (!mapped) return absl::ResourceExhaustedError("no memory for packets");
-    return buffers;
-  }
-  Buffers(Buffers&& other) noexcept
-      : begin_(std::exchange(other.begin_, nullptr)), bytes_(other.bytes_) {}
-  Buffers& operator=(Buffers&&) = delete;
-  ~Buffers() {
-    if (begin_ != nullptr) munmap(begin_, bytes_);
-  }
-  std::byte* begin() const { return begin_; }
-
- private:
-  Buffers() = default;
-  std::byte* begin_ = nullptr;
-  int64_t bytes_ = 0;
-};
-
-// The tensor of one process that the other reads.
-struct Transfer {
-  Dims dims;        // of the source
-  int64_t columns;  // of each row that is wanted
-  int64_t most;     // elements of a packet
-};
-
-Port MakePort(const Transfer& t, int64_t columns) {
+Port MakePort(int64_t elements) {
   Port port;
-  port.dims = t.dims;
-  port.slice.begin.assign(t.dims.size(), 0);
-  port.slice.size = t.dims;
-  port.slice.size.back() = columns;
+  port.dims = {elements};
+  port.slice = {{0}, {elements}};
   port.coordinate = {0};
   return port;
 }
@@ -95,9 +46,9 @@ Port MakePort(const Transfer& t, int64_t columns) {
 // One side of exchanges of two processes, each of which sends in one of them.
 class Side {
  public:
-  // `from`: the process that sends.
+  // `from`: the process that sends. `packet`: elements of a packet.
   static absl::StatusOr<Side> Make(UcxNetwork* network, int self, int from, uint64_t number,
-                                   const Transfer& transfer, bool one_buffer) {
+                                   int64_t elements, int64_t packet) {
     Side side;
     side.self_ = self;
     side.sends_ = self == from;
@@ -107,23 +58,17 @@ class Side {
       setup.kind = "receive";
       setup.mesh = Mesh{{{"x", 2}}};
       setup.coordinate = {member};
-      setup.in = {{MakePort(transfer, transfer.dims.back())}};
-      if (member == 1) setup.out = {MakePort(transfer, transfer.columns)};
+      setup.in = {{MakePort(elements)}};
+      if (member == 1) setup.out = {MakePort(elements)};
     }
     // Member 0 sends, member 1 receives.
     const int member = side.sends_ ? 0 : 1;
     side.member_ = member;
     const FarMembers far{
-        {static_cast<char>(member == 0), static_cast<char>(member == 1)}, {transfer.most}, false};
+        {static_cast<char>(member == 0), static_cast<char>(member == 1)}, {packet}, false};
     ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &far));
     side.work_ = std::make_unique<ExchangeWork>(std::move(work));
-    int64_t elements = side.sends_ ? transfer.dims.back() : transfer.columns;
-    for (size_t d = 0; d + 1 < transfer.dims.size(); ++d) elements *= transfer.dims[d];
-    const int64_t packet = transfer.most * kElement *
-                           (side.sends_ ? transfer.dims.back() : transfer.columns) /
-                           transfer.columns;
-    ASSIGN_OR_RETURN(Buffers buffers, Buffers::Make(elements * kElement, packet, one_buffer));
-    side.buffers_ = std::make_unique<Buffers>(std::move(buffers));
+    side.buffer_.resize(elements * kElement);
     Group group{number, {self, 1 - self}, {self, self + 1}};
     if (!side.sends_) std::swap(group.ranks[0], group.ranks[1]);
     side.communicator_ = network->MakeCommunicator(group, {.tensors = 1});
@@ -132,8 +77,8 @@ class Side {
 
   void SetWake(const std::function<void(int)>& wake) { communicator_->SetWake(wake); }
   void Enter() {
-    in_[0] = buffers_->begin();
-    out_[0] = buffers_->begin();
+    in_[0] = buffer_.data();
+    out_[0] = buffer_.data();
     const std::span<const std::byte* const> in(in_.data(), sends_ ? 1 : 0);
     const std::span<std::byte* const> out(out_.data(), sends_ ? 0 : 1);
     communicator_->Enter(member_, {work_.get(), in, out, false, {}});
@@ -146,7 +91,7 @@ class Side {
   int self_ = 0, member_ = 0;
   bool sends_ = false;
   std::unique_ptr<ExchangeWork> work_;
-  std::unique_ptr<Buffers> buffers_;
+  std::vector<std::byte> buffer_;
   std::unique_ptr<Communicator> communicator_;
   std::array<const std::byte*, 1> in_ = {};
   std::array<std::byte*, 1> out_ = {};
@@ -241,7 +186,6 @@ absl::StatusOr<double> TimeTogether(std::vector<Side>& sides, Waiting* waiting, 
 }
 
 absl::StatusOr<LinkRate> Measure(int self, int socket, const FarPairOptions& o) {
-  if (o.prepare) o.prepare(self);
   UcxOptions options{.process = self, .processes = 2, .job = 1};
   options.interface = o.interface;
   options.transports = o.transports;
@@ -251,21 +195,14 @@ absl::StatusOr<LinkRate> Measure(int self, int socket, const FarPairOptions& o) 
   ASSIGN_OR_RETURN(const std::string address, Swap(socket, network->address()));
   RETURN_IF_ERROR(network->Connect(1 - self, address));
 
-  const int64_t packet = std::max<int64_t>(1, o.pull_bytes / kElement), all = kPulls * packet;
-  Transfer big{{all}, all, packet};
-  if (o.row_bytes > 0) {
-    // Half of each row of the source: the other half is nobody's here.
-    const int64_t columns = o.row_bytes / kElement;
-    big = {{all / columns, 2 * columns}, columns, packet};
-  }
-  const Transfer small{{1}, 1, 1};
   Waiting waiting(o.spin);
   std::vector<Side> pulls, entries;
-  for (int from = 0; from < (o.both_ways ? 2 : 1); ++from) {
-    ASSIGN_OR_RETURN(Side side, Side::Make(network.get(), self, from, 1 + from, big, o.one_buffer));
+  for (const int from : {0, 1}) {
+    ASSIGN_OR_RETURN(Side side,
+                     Side::Make(network.get(), self, from, 1 + from, kPulls * kPacket, kPacket));
     pulls.push_back(std::move(side));
   }
-  ASSIGN_OR_RETURN(Side entry, Side::Make(network.get(), self, 0, 3, small, false));
+  ASSIGN_OR_RETURN(Side entry, Side::Make(network.get(), self, 0, 3, 1, 1));
   entries.push_back(std::move(entry));
   for (std::vector<Side>* sides : {&pulls, &entries}) {
     for (Side& side : *sides) side.SetWake([&waiting](int) { waiting.Wake(); });
@@ -278,7 +215,7 @@ absl::StatusOr<LinkRate> Measure(int self, int socket, const FarPairOptions& o) 
                    TimeTogether(entries, &waiting, socket, self, 0.2 * o.seconds));
   network->Close();
   RETURN_IF_ERROR(Swap(socket, "over").status());
-  return LinkRate{static_cast<double>(all * kElement) / of_pulls, of_entry};
+  return LinkRate{static_cast<double>(kPulls * kPacket * kElement) / of_pulls, of_entry};
 }
 
 struct Result {

@@ -1,7 +1,7 @@
 // IdExchange: exchanges the ids by which processes connect in NCCL. NCCL itself does not: the first
 // member of a group makes an id, and all others must get it.
 //
-//   const IdExchange ids = IdsInFolder("/shared/run-17/ids");
+//   const IdExchange ids = IdsInMemory();
 //   ASSIGN_OR_RETURN(std::string id, ids("group 3", made));          // the first member
 //   ASSIGN_OR_RETURN(std::string id, ids("group 3", std::nullopt));  // all others
 #pragma once
@@ -22,10 +22,5 @@ using IdExchange = std::function<absl::StatusOr<std::string>(
 
 // Between threads of one process that have copies of it.
 IdExchange IdsInMemory(std::chrono::milliseconds patience = std::chrono::minutes(5));
-
-// Between processes that see a folder, which must exist. The folder belongs to one run, because
-// files of an earlier run would be taken for its own.
-IdExchange IdsInFolder(std::string folder,
-                       std::chrono::milliseconds patience = std::chrono::minutes(5));
 
 }  // namespace oneflow::cuda

@@ -23,7 +23,6 @@
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/exchange/nccl_for_test.h"
 #include "actor_runtime/cuda/exchange/nccl_launch.h"
-#include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exchange/exchange_for_test.h"
 #include "oneflow_core/plan/nccl_window.h"
 #include "oneflow_core/tensor/bf16.h"
@@ -399,27 +398,24 @@ TEST_CASE("a launch whose plan gives it too little workspace is refused") {
 
 // Two processes: each knows its own device and communicator only.
 TEST_CASE("members of several processes meet by ids that are exchanged") {
-  const TemporaryDirectory folder;
-  for (const bool in_folder : {false, true}) {
-    emulated::Reset({.devices = 2});
-    const IdExchange ids = in_folder ? IdsInFolder(folder.path()) : IdsInMemory();
-    const auto nccl = std::make_shared<const Nccl>(OpenTwin());
-    std::atomic<int> met{0};
-    std::vector<std::thread> processes;
-    for (int m = 0; m < 2; ++m) {
-      processes.emplace_back([&, m] {
-        auto device = MakeCudaDevice(m);
-        GroupUse use{.devices = {nullptr, nullptr}};
-        use.devices[m] = device->get();
-        const auto communicator =
-            MakeNcclCommunicator(std::make_shared<NcclComms>(nccl, Patience()), ids, "pair", use);
-        if (communicator.ok()) ++met;
-      });
-    }
-    for (std::thread& process : processes) process.join();
-    CHECK(met == 2);
-    CHECK(emulated::LiveObjects() == 0);
+  emulated::Reset({.devices = 2});
+  const IdExchange ids = IdsInMemory();
+  const auto nccl = std::make_shared<const Nccl>(OpenTwin());
+  std::atomic<int> met{0};
+  std::vector<std::thread> processes;
+  for (int m = 0; m < 2; ++m) {
+    processes.emplace_back([&, m] {
+      auto device = MakeCudaDevice(m);
+      GroupUse use{.devices = {nullptr, nullptr}};
+      use.devices[m] = device->get();
+      const auto communicator =
+          MakeNcclCommunicator(std::make_shared<NcclComms>(nccl, Patience()), ids, "pair", use);
+      if (communicator.ok()) ++met;
+    });
   }
+  for (std::thread& process : processes) process.join();
+  CHECK(met == 2);
+  CHECK(emulated::LiveObjects() == 0);
 }
 
 TEST_CASE("where a member does not come the communicator is not made, in bounded time") {
@@ -441,15 +437,11 @@ TEST_CASE("where a member does not come the communicator is not made, in bounded
 }
 
 TEST_CASE("an id that nobody makes known is waited for in vain") {
-  const TemporaryDirectory folder;
-  const std::chrono::milliseconds none(0);
-  for (const IdExchange& ids : {IdsInMemory(none), IdsInFolder(folder.path(), none)}) {
-    CHECK(ids("g", std::nullopt).status().code() == absl::StatusCode::kDeadlineExceeded);
-    CHECK(*ids("g", "an id") == "an id");
-    CHECK(*ids("g", std::nullopt) == "an id");
-    CHECK_FALSE(ids("h", std::nullopt).ok());
-  }
-  CHECK_FALSE(IdsInFolder(folder.path() + "/is not there", none)("g", "an id").ok());
+  const IdExchange ids = IdsInMemory(std::chrono::milliseconds(0));
+  CHECK(ids("g", std::nullopt).status().code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(*ids("g", "an id") == "an id");
+  CHECK(*ids("g", std::nullopt) == "an id");
+  CHECK_FALSE(ids("h", std::nullopt).ok());
 }
 
 }  // namespace
