@@ -9,7 +9,7 @@
 namespace oneflow {
 
 // A page for people: programs, stages, actors, registers, bytes a device, communication, results of
-// inference. The verbs print their headline before it (tools/oneflow/headline.h).
+// inference. The verbs print their headline before it (tools/oneflow/explain/headline.h).
 std::string PlanSummary(const proto::Plan& plan);
 
 // Elements of all variables, without the states of the optimizer.

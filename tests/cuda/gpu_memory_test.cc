@@ -1,5 +1,5 @@
 // Reports of the memory of GPUs, and plans that are refused for it.
-#include "tools/oneflow/gpu_memory.h"
+#include "tools/oneflow/cli/gpu_memory.h"
 
 #include <string>
 

@@ -12,7 +12,7 @@
 #include "oneflow_core/model/gpt.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
-#include "tools/oneflow/known_clusters.h"
+#include "tools/oneflow/cli/known_clusters.h"
 
 namespace oneflow {
 namespace {

@@ -11,7 +11,7 @@
 #include "compiler/compile.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "tests/e2e/small_run.h"
-#include "tools/oneflow/language_model.h"
+#include "tools/oneflow/model/language_model.h"
 
 namespace oneflow {
 namespace {

@@ -9,7 +9,7 @@
 #include "catch2/catch.hpp"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "tests/e2e/small_run.h"
-#include "tools/oneflow/model_memory.h"
+#include "tools/oneflow/explain/model_memory.h"
 
 namespace oneflow {
 namespace {

@@ -28,8 +28,8 @@
 #include "oneflow_core/verify/verify_plan.h"
 #include "oneflow_core/verify/verify_types.h"
 #include "tests/e2e/small_run.h"
-#include "tools/oneflow/explain_page.h"
-#include "tools/oneflow/model_memory.h"
+#include "tools/oneflow/explain/explain_page.h"
+#include "tools/oneflow/explain/model_memory.h"
 
 namespace oneflow {
 namespace {

@@ -28,7 +28,7 @@
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "tests/e2e/small_run.h"
-#include "tools/oneflow/known_clusters.h"
+#include "tools/oneflow/cli/known_clusters.h"
 
 namespace oneflow {
 namespace {

@@ -32,7 +32,7 @@ MORE_KIND_FILES = {
 }
 # Files in which such a text is the name of something else.
 OTHER_MEANINGS = {
-    "dropout": {"actor_runtime/tokenizer/bpe_files.cc", "tools/oneflow/model.cc", "actor_runtime/trainer/resume.cc"},
+    "dropout": {"actor_runtime/tokenizer/bpe_files.cc", "tools/oneflow/model/model.cc", "actor_runtime/trainer/resume.cc"},
     "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_json.cc"},
     "gelu": {"oneflow_core/op/op_util.cc"},
 }

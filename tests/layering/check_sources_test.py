@@ -35,7 +35,7 @@ class CheckSourcesTest(unittest.TestCase):
             "compiler/compile.cc": '#include "oneflow_core/model/gpt.h"\n#include "compiler/compile.h"\n',
             "actor_runtime/exec/runtime.cc": '#include "oneflow_core/plan/message.h"\n',
             "actor_runtime/exec/runtime_test.cc": '#include "tests/helpers.h"\n',
-            "tools/oneflow/train.cc": '#include "compiler/compile.h"\n'
+            "tools/oneflow/train/train.cc": '#include "compiler/compile.h"\n'
                                       '#include "actor_runtime/exec/runtime.h"\n',
         }))
 

@@ -10,10 +10,10 @@
 #include "glog/logging.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/check_outputs.h"
-#include "tools/oneflow/help.h"
-#include "tools/oneflow/verb.h"
-#include "tools/oneflow/version.h"
+#include "tools/oneflow/cli/check_outputs.h"
+#include "tools/oneflow/cli/help.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/cli/version.h"
 
 namespace oneflow {
 namespace {

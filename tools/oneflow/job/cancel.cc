@@ -12,12 +12,12 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/flags.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
-#include "tools/oneflow/load.h"
-#include "tools/oneflow/verb.h"
 
 namespace oneflow {
 namespace {
@@ -70,7 +70,7 @@ absl::Status CancelLocal(const JobRecord& record, const std::string& id) {
 }
 
 absl::Status Cancel(const Arguments& /*args*/) {
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
   ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
   if (record.engine == Engine::kKubernetes) {

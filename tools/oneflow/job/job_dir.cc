@@ -15,7 +15,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/flags.h"
+#include "tools/oneflow/cli/flags.h"
 
 namespace oneflow {
 namespace {

@@ -7,10 +7,10 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/flags.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/job_dir.h"
-#include "tools/oneflow/load.h"
-#include "tools/oneflow/verb.h"
 
 namespace oneflow {
 namespace {
@@ -64,7 +64,7 @@ absl::StatusOr<int64_t> AttemptFromFlags(const JobDir& dir) {
 
 absl::Status Logs(const Arguments& args) {
   RETURN_IF_ERROR(CheckNumbers());
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
   RETURN_IF_ERROR(dir.ReadRecord().status());
   ASSIGN_OR_RETURN(const int64_t attempt, AttemptFromFlags(dir));

@@ -13,11 +13,11 @@
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/flags.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
-#include "tools/oneflow/load.h"
-#include "tools/oneflow/verb.h"
 
 namespace oneflow {
 namespace {
@@ -100,7 +100,7 @@ std::string StatusText(const Json& status) {
 }
 
 absl::Status Status(const Arguments& /*args*/) {
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
   ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
   const bool is_asked = record.engine != Engine::kKubernetes;

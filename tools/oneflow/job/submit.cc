@@ -20,17 +20,17 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_format.h"
-#include "tools/oneflow/data_list.h"
-#include "tools/oneflow/flag_table.h"
-#include "tools/oneflow/flags.h"
+#include "tools/oneflow/cli/data_list.h"
+#include "tools/oneflow/cli/flag_table.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
-#include "tools/oneflow/load.h"
-#include "tools/oneflow/train_flags.h"
-#include "tools/oneflow/verb.h"
+#include "tools/oneflow/train/train_flags.h"
 
 namespace oneflow {
 namespace {
@@ -276,7 +276,7 @@ void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) 
 }
 
 absl::Status Submit(const Arguments& args) {
-  ASSIGN_OR_RETURN(const std::string format, FormatFromFlags({"text", "json"}));
+  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
   const JobDir dir(spec.job_dir);
   if (FLAGS_data.empty()) return InputError("--data", "is missing", "write --data=text.txt");

@@ -1,0 +1,31 @@
+// Opens the devices that a plan runs on, according to the flags.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/exec/device_backend.h"
+#include "actor_runtime/trainer/processes/process_group.h"
+#include "proto/plan.pb.h"
+#include "tools/oneflow/cli/gpu_memory.h"
+#include "tools/oneflow/cli/verb.h"
+
+namespace oneflow {
+
+struct GpuBackend {
+  DeviceBackend devices;
+  GpuMemory memory;
+};
+
+// An input error where a flag was given that means something on GPUs only.
+absl::Status RefuseGpuFlags(const Arguments& args);
+
+// Nothing for a plan of CPUs, with which flags of GPUs are refused. For one of GPUs those of this
+// machine: --cuda_libs, --logical_devices; UNAVAILABLE, in one sentence, where there are none, and
+// an input error where the plan does not fit in what is free of their memory. The group, which runs
+// the plan, without --logical_devices where there are others, outlives the backend.
+absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
+                                                           const proto::Plan& plan,
+                                                           ProcessGroup& group);
+
+}  // namespace oneflow

@@ -1,0 +1,48 @@
+#include "tools/oneflow/cli/one_process.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/flags.h"
+
+namespace oneflow {
+
+std::optional<std::string> Variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+absl::StatusOr<JobPlacement> PlacementFromFlags(
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment) {
+  PlacementFlags flags;
+  flags.coordinator = FLAGS_coordinator;
+  if (FLAGS_process_index != -1) flags.process_index = FLAGS_process_index;
+  if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
+  return FindPlacement(flags, environment);
+}
+
+absl::StatusOr<bool> WorksAlone(const std::string& verb) {
+  // Nobody meets, so no address is needed.
+  ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags([](const std::string& name) {
+                     return name == "ONEFLOW_COORDINATOR" ? "127.0.0.1:1" : Variable(name);
+                   }));
+  if (placement.processes == 1) return true;
+  if (placement.starts_others) {
+    std::fprintf(stderr, "oneflow: %s runs in one process: --processes=%d starts no others\n",
+                 verb.c_str(), placement.processes);
+  } else if (placement.process == 0) {
+    std::fprintf(stderr, "oneflow: %s runs in one process: this one, of %d\n", verb.c_str(),
+                 placement.processes);
+  } else {
+    std::fprintf(stderr,
+                 "oneflow: %s runs in one process, process 0 of %d: this one, process %d, has "
+                 "nothing to do\n",
+                 verb.c_str(), placement.processes, placement.process);
+  }
+  return placement.process == 0;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,25 @@
+// Verbs that one process runs alone, for any number of processes that a launcher has started.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "actor_runtime/job/placement.h"
+
+namespace oneflow {
+
+// A variable of the environment; nothing where it is not set.
+std::optional<std::string> Variable(const std::string& name);
+
+// Which process of how many this is, by --coordinator, --process_index, --processes, or by what a
+// launcher has set, in variables that `environment` looks up.
+absl::StatusOr<JobPlacement> PlacementFromFlags(
+    absl::FunctionRef<std::optional<std::string>(const std::string&)> environment = Variable);
+
+// True if this process is to do the work of `verb`: process 0 is. If there are several processes,
+// or were asked for (flags, torchrun, srun, ...), a line on stderr says so.
+absl::StatusOr<bool> WorksAlone(const std::string& verb);
+
+}  // namespace oneflow

@@ -1,0 +1,103 @@
+// The flags of a candidate, read by the command line, are the candidate.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "absl/strings/str_split.h"
+#include "gflags/gflags.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
+#include "tools/oneflow/cli/device_range.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/searched_flags.h"
+#include "tools/search/candidate.h"
+
+namespace oneflow {
+namespace {
+
+using Catch::Contains;
+
+template <typename T>
+T One(std::mt19937* random, const std::vector<T>& choices) {
+  return choices[(*random)() % choices.size()];
+}
+
+Candidate Draw(std::mt19937* random) {
+  const auto one = [&](std::vector<const char*> words) {
+    return std::string(One<const char*>(random, words));
+  };
+  Candidate drawn;
+  PlanFamily& family = drawn.family;
+  family.mesh = *ParseMesh(one({"1", "data=2", "pipe=2,data=4x2", "pipe=4,tensor=8x2",
+                                "data=2,expert=4,context=2,tensor=2", "pipe=3"}));
+  family.micro_batches = One<int64_t>(random, {1, 2, 8});
+  family.schedule = one({"1f1b", "interleaved", "zero_bubble", "gpipe"});
+  family.chunks = family.schedule == "interleaved" ? One<int>(random, {2, 3}) : 1;
+  family.extra_in_flight = One<int64_t>(random, {0, 0, 3});
+  family.split_positions = One<int>(random, {0, 1}) == 1;
+  family.shard = *ParseSharding("", one({"none", "states", "gradients", "weights",
+                                         "states:data,gradients:data,weights:data.1"}));
+  family.offload = *ParseOffload("", one({"none", "activations", "states", "activations:0.5,states",
+                                          "activations:all,weights"}));
+  drawn.blocks.recompute = one({"", "selective", "full", "attention,gather"});
+  drawn.blocks.stage_layers = One<std::vector<int>>(random, {{}, {2, 1, 1, 2}, {3}});
+  return drawn;
+}
+
+// The options that compile reads of these flags.
+absl::StatusOr<CompileOptions> ReadOptions(const std::string& line) {
+  const gflags::FlagSaver restored;
+  const Verb compile{verbs::kCompile, "", "", nullptr};
+  ASSIGN_OR_RETURN(const Arguments args,
+                   ParseArguments(compile, absl::StrSplit(line, ' ', absl::SkipEmpty())));
+  ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
+  return OptionsFromFlags(args, mesh);
+}
+
+TEST_CASE("search: the flags of any candidate are read as the candidate") {
+  const std::string common = "--batch=64 --precision=bf16 --loss_pieces=auto --reduce=once ";
+  const absl::StatusOr<CompileOptions> given = ReadOptions(common);
+  REQUIRE(given.ok());
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    const Candidate candidate = Draw(&random);
+    const std::string line = common + CandidateFlags(candidate);
+    INFO(line);
+    const absl::StatusOr<CompileOptions> read = ReadOptions(line);
+    REQUIRE(read.ok());
+    const CompileOptions meant = CandidateOptions(*given, candidate);
+    CHECK(read->mesh == meant.mesh);
+    CHECK(read->train.SerializeAsString() == meant.train.SerializeAsString());
+    CHECK(read->split_positions == meant.split_positions);
+    CHECK(read->shard == meant.shard);
+    CHECK(read->offload == meant.offload);
+    CHECK(read->stage_layers == meant.stage_layers);
+    CHECK(read->fill_memory == meant.fill_memory);
+  }
+}
+
+TEST_CASE("search: every flag that compile has beside those of search is advised on") {
+  const auto advised = [](std::string_view flag) { return !AdviceOnSearched(flag).empty(); };
+  for (const std::string_view flag : FlagsOfVerb(verbs::kCompile)) {
+    INFO(flag);
+    const bool of_output = flag == "layouts_out";
+    CHECK((FindFlag(verbs::kSearch, flag) != nullptr) == !(advised(flag) || of_output));
+  }
+}
+
+TEST_CASE("devices: a number, or a range of doublings") {
+  CHECK(*ParseDevices("64") == 64);
+  CHECK(*ParseDeviceRange("7") == std::vector<int64_t>{7});
+  CHECK(*ParseDeviceRange("64..512") == std::vector<int64_t>{64, 128, 256, 512});
+  const auto error = [](const absl::Status& status) {
+    return std::string(ToStd(status.message()));
+  };
+  CHECK_THAT(error(ParseDevices("many").status()), Contains("--devices=many: is no whole number"));
+  CHECK_THAT(error(ParseDevices("0").status()), Contains("is out of range; use 1 or more"));
+  CHECK_THAT(error(ParseDevices("64..128").status()), Contains("--pareto"));
+  CHECK_THAT(error(ParseDeviceRange("64..100").status()), Contains("no range of doublings"));
+  CHECK_THAT(error(ParseDeviceRange("8..4").status()), Contains("no range of doublings"));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,68 @@
+// A verb of the command line: one verb, one file, one entry in the table of main.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/oneflow/cli/flag_table.h"
+
+namespace oneflow {
+
+// The arguments after the verb on the command line, other than flags.
+struct Arguments {
+  std::vector<std::string> positional;  // "gpt" in `oneflow model gpt --layers=4`
+  std::vector<std::string> Repeated(
+      std::string_view flag) const;         // every value of a flag given several times
+  bool Given(std::string_view flag) const;  // whether the user gave it
+
+  std::vector<std::pair<std::string, std::string>> flags;  // as given, in order
+};
+
+struct Verb {
+  uint32_t id;                // its bit: flag_table.h, which says what flags it takes
+  std::string_view summary;   // one line
+  std::string_view examples;  // lines that work as written
+  absl::Status (*run)(const Arguments& args);
+  std::string_view words = "";  // that belong to no flag: "A.plan B.plan"; "" where it takes none
+  std::string_view name() const { return verbs::VerbName(id); }
+};
+
+// "a,b,c" -> a, b, c.
+std::vector<std::string> CommaSeparated(const std::string& list);
+// The same of the files that a flag names, none of them empty.
+absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
+                                                     const std::string& list);
+
+// The verbs, each defined in the file of its name.
+Verb ModelVerb();
+Verb CompileVerb();
+Verb SearchVerb();
+Verb ExplainVerb();
+Verb VerifyVerb();
+Verb RunVerb();
+Verb DataVerb();
+Verb TrainVerb();
+Verb GenerateVerb();
+Verb SimulateVerb();
+Verb DiffVerb();
+Verb CalibrateVerb();
+Verb DevicesVerb();
+Verb SubmitVerb();
+Verb StatusVerb();
+Verb LogsVerb();
+Verb CancelVerb();
+Verb ImportVerb();
+Verb ExportVerb();
+
+// Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.
+// Dashes in names count as underscores, and names of other programs as ours where both mean the
+// same (foreign_flags.h). An error, with what to write instead, are: a flag that the verb does not
+// take, a value that is none, and a flag given twice, but for those that may repeat.
+absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv);
+
+}  // namespace oneflow

@@ -1,0 +1,44 @@
+// oneflow compile: lowers a graph to a plan, proves it and writes it.
+#include <cstdio>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/print/plan_json.h"
+#include "oneflow_core/print/plan_text.h"
+#include "tools/oneflow/cli/check_decay.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/headline.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status CompileGraph(const Arguments& args) {
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
+  const std::string& format = FLAGS_format;
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
+  RETURN_IF_ERROR(CheckDecay(args, plan.train().optimizer()));
+  RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
+  RETURN_IF_ERROR(WriteLayouts(plan));
+  const Headline headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));
+  const std::string text =
+      format == "json" ? WithHeadline(PlanJson(plan, headline.proof), headline)
+                       : HeadlineText(headline) + "\n" + PlanSummary(plan) + PrecisionText(plan);
+  std::fputs(text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb CompileVerb() {
+  return {verbs::kCompile, "lower a graph to a plan, prove it and write it",
+          "oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
+          "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n"
+          "oneflow compile --graph=gpt.textproto --mesh=data=8 --batch=64 --precision=bf16 "
+          "--device=cuda --cluster=h100 --memory=80GB --out=gpu.plan\n",
+          CompileGraph};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,114 @@
+// oneflow diff: what changed from one plan to another, and what it does to bytes, time and memory.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/utilization.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/print/plan_diff.h"
+#include "oneflow_core/verify/read_plan.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
+
+namespace oneflow {
+namespace {
+
+constexpr double kRounding = 1e-9;
+
+struct Timed {
+  SimulatedRun run;
+  Utilization use;
+};
+
+absl::StatusOr<Timed> SimulateStep(const proto::Cluster& cluster, const proto::Plan& plan) {
+  ASSIGN_OR_RETURN(SimulatedRun run, SimulateOn(cluster, plan, FLAGS_program, /*steps=*/2));
+  const Utilization use = FindUtilization(run);
+  return Timed{std::move(run), use};
+}
+
+// Sums of the same times in another order differ by roundings, which are no change.
+void AddTime(const std::string& what, const std::string& unit, double a, double b, PlanDiff* diff,
+             int stage = -1) {
+  if (std::abs(a - b) <= kRounding * std::max(a, b)) return;
+  AddNumber(what, unit, a, b, diff, stage);
+}
+
+// Adds the times that differ; returns the line before them: the time of a step where it does not
+// differ, and in any case how such times have held.
+absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto::Plan& a,
+                                     const proto::Plan& b, PlanDiff* diff) {
+  ASSIGN_OR_RETURN(const Timed of_a, SimulateStep(cluster, a));
+  ASSIGN_OR_RETURN(const Timed of_b, SimulateStep(cluster, b));
+  const std::string what = absl::StrCat("time of a step on ", cluster.name());
+  const size_t before = diff->numbers.size();
+  AddTime(what, "s", of_a.run.StepSeconds(), of_b.run.StepSeconds(), diff);
+  const bool differs = diff->numbers.size() > before;
+  AddTime("bubble, part of a step", "", of_a.use.bubble, of_b.use.bubble, diff);
+  const size_t stages = std::min(of_a.use.devices.size(), of_b.use.devices.size());
+  for (size_t stage = 0; stage < stages; ++stage) {
+    const auto add = [&](const char* part, double DeviceTime::*seconds) {
+      AddTime(absl::StrCat(part, " in a step"), "s", of_a.use.devices[stage].*seconds,
+              of_b.use.devices[stage].*seconds, diff, static_cast<int>(stage));
+    };
+    add("compute", &DeviceTime::compute);
+    add("exposed exchange", &DeviceTime::exposed);
+    add("hidden exchange", &DeviceTime::hidden);
+    if (MovesToHost(of_a.run) || MovesToHost(of_b.run)) {
+      add("exposed copy", &DeviceTime::exposed_copy);
+      add("hidden copy", &DeviceTime::hidden_copy);
+    }
+    add("idle", &DeviceTime::idle);
+  }
+  const std::string band = ComparedText(FindCompared(cluster));
+  if (differs) return absl::StrCat("  simulated times", band, "\n");
+  return absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s", band, ", both\n");
+}
+
+std::string JsonWith(const PlanDiff& diff, const std::optional<proto::Compared>& compared) {
+  auto json = nlohmann::ordered_json::parse(DiffJson(diff));
+  json["compared"] = ComparedJson(compared);
+  return JsonText(json, 2) + "\n";
+}
+
+absl::Status DiffVerbMain(const Arguments& args) {
+  if (args.positional.size() != 2) {
+    return InputError("oneflow diff",
+                      absl::StrCat("compares two plans, not ", args.positional.size()),
+                      "write oneflow diff A.plan B.plan");
+  }
+  const std::string& format = FLAGS_format;
+  ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
+  ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
+  PlanDiff diff = DiffPlans(a, b, FLAGS_program);
+  std::string first = "  time of a step: unknown for GPUs without --cluster\n";
+  std::optional<proto::Compared> compared;
+  const bool gpus = a.device_kind() == proto::CUDA || b.device_kind() == proto::CUDA;
+  if (!gpus || args.Given("cluster")) {
+    ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(a));
+    ASSIGN_OR_RETURN(first, AddTimes(cluster, a, b, &diff));
+    compared = FindCompared(cluster);
+  }
+  std::fputs((format == "json" ? JsonWith(diff, compared) : DiffText(diff, first)).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb DiffVerb() {
+  return {verbs::kDiff, "compare two plans: time, memory, orders",
+          "oneflow diff a.plan b.plan\n"
+          "oneflow diff a.plan b.plan --cluster=h100 --format=json\n",
+          DiffVerbMain, /*words=*/"A.plan B.plan"};
+}
+
+}  // namespace oneflow

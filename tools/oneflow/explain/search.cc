@@ -1,0 +1,184 @@
+// oneflow search: the best plan for a model, a cluster and a memory.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "tools/oneflow/cli/device_range.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/search_pareto.h"
+#include "tools/search/result_text.h"
+#include "tools/search/search.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kMostPlans = 1000;
+
+// What is freed is kept for the next plan. A choice of layouts takes and frees tables of megabytes,
+// and where the system takes them back each time, a fifth of a search goes to clearing pages.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  mallopt(M_TOP_PAD, 32 << 20);
+  mallopt(M_ARENA_MAX, 4);
+}
+
+// A word as a shell reads it.
+std::string ShellWord(const std::string& word) {
+  const auto plain = [](char c) {
+    return absl::ascii_isalnum(c) || std::string_view("_-./:=,+@%").find(c) != std::string::npos;
+  };
+  if (std::all_of(word.begin(), word.end(), plain)) return word;
+  return "'" + absl::StrReplaceAll(word, {{"'", "'\\''"}}) + "'";
+}
+
+// The flags that compile takes, too, as they were given, and the kind of devices. Without --memory
+// with --pareto, where it differs from plan to plan.
+std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : args.flags) {
+    const bool own = name == "out" || name == "format" || name == "threads" ||
+                     (name == "memory" && FLAGS_pareto);
+    if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
+    words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
+  }
+  if (kind == proto::CUDA && !args.Given("device")) words.emplace_back("--device=cuda");
+  return absl::StrJoin(words, " ");
+}
+
+absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices) {
+  SearchSpec spec;
+  ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
+  if (FLAGS_cluster.empty()) {
+    return InputError("--cluster",
+                      "is missing: a search compares times, which need the rates of "
+                      "devices and links",
+                      "give --cluster=h100, or a file that `oneflow calibrate` writes");
+  }
+  spec.devices = devices;
+  for (const std::string& fix : args.Repeated("fix")) {
+    RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
+  }
+  ASSIGN_OR_RETURN(spec.source, ReadGraphFile(path));
+  if (spec.source.graph.has_mesh()) {
+    std::fprintf(stderr, "oneflow: warning: the mesh of %s is not used: search chooses one\n",
+                 path.c_str());
+  }
+  ASSIGN_OR_RETURN(spec.given, OptionsFromFlags(args, Mesh()));
+  const bool gpus = spec.given.cluster.device().kind() == proto::Device::CUDA;
+  if (!args.Given("device")) spec.given.device_kind = gpus ? proto::CUDA : proto::CPU;
+  RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
+  return spec;
+}
+
+// --devices: one number, or several with --pareto.
+absl::StatusOr<std::vector<int64_t>> DevicesFromFlags() {
+  if (FLAGS_devices.empty()) {
+    return InputError("--devices", "is missing", "write e.g. --devices=64");
+  }
+  if (FLAGS_pareto) return ParseDeviceRange(FLAGS_devices);
+  if (FLAGS_price_per_device_hour != 0) {
+    return InputError("--price_per_device_hour", "acts on nothing without --pareto",
+                      "add --pareto, or leave it out");
+  }
+  ASSIGN_OR_RETURN(const int64_t devices, ParseDevices(FLAGS_devices));
+  return std::vector<int64_t>{devices};
+}
+
+absl::StatusOr<SearchOptions> ReadSearchOptions() {
+  if (!(FLAGS_budget_seconds > 0)) {
+    return InputError(absl::StrCat("--budget_seconds=", FLAGS_budget_seconds),
+                      "leaves no time to search", "use e.g. 60");
+  }
+  if (FLAGS_top > kMostPlans) {
+    return InputError(absl::StrCat("--top=", FLAGS_top), "is more plans than are kept",
+                      absl::StrCat("use at most ", kMostPlans));
+  }
+  SearchOptions options{.budget_seconds = FLAGS_budget_seconds, .top = static_cast<int>(FLAGS_top)};
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  return options;
+}
+
+// A line on stderr about once a second if that is a terminal, else at most every five.
+class ProgressPrinter {
+ public:
+  void Print(const SearchProgress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(isatty(STDERR_FILENO) != 0 ? 900 : 5000)) return;
+    last_ = now;
+    std::fprintf(stderr, "%s\n", ProgressText(progress).c_str());
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
+                        const ResultFrame& frame) {
+  const std::string& format = FLAGS_format;
+  Fixes part = spec.fixed;
+  RETURN_IF_ERROR(FLAGS_why_not.empty() ? absl::OkStatus()
+                                        : AddFixes("--why_not=", FLAGS_why_not, &part));
+  KeepFreedMemory();
+  ASSIGN_OR_RETURN(const SearchResult result, Search(spec, options));
+  if (result.found.empty()) return NothingFound(frame, result);
+  std::string why_not;
+  if (!FLAGS_why_not.empty()) {
+    ASSIGN_OR_RETURN(why_not, ExplainWhyNot(spec, part, result, options));
+  }
+  if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(result.best, FLAGS_out));
+  if (format == "json") {
+    nlohmann::ordered_json json = ResultJson(frame, result);
+    if (!why_not.empty()) json["why_not"] = why_not;
+    std::fputs((JsonText(json, 1) + "\n").c_str(), stdout);
+    return absl::OkStatus();
+  }
+  std::fputs((ResultText(frame, result) + why_not).c_str(), stdout);
+  if (!FLAGS_out.empty()) std::printf("the best plan: %s\n", FLAGS_out.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status SearchPlans(const Arguments& args) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> devices, DevicesFromFlags());
+  ASSIGN_OR_RETURN(const SearchSpec spec, SpecFromFlags(args, devices.back()));
+  ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions());
+  ProgressPrinter printer;
+  options.observe = [&](const SearchProgress& progress) { printer.Print(progress); };
+  const ResultFrame frame{.model = spec.source.graph.name(),
+                          .cluster = spec.given.cluster.name(),
+                          .devices = spec.devices,
+                          .capacity = spec.given.cluster.device().memory_bytes(),
+                          .given_flags = GivenFlags(args, spec.given.device_kind),
+                          .space = DescribeSpace(spec)};
+  if (FLAGS_pareto) return SearchFront(spec, devices, options, frame);
+  return SearchBest(spec, options, frame);
+}
+
+}  // namespace
+
+Verb SearchVerb() {
+  return {verbs::kSearch, "find the best plan for a model, a cluster and a memory",
+          "oneflow search --graph=gpt.textproto --devices=8 --batch=8 --cluster=h100 "
+          "--precision=bf16 --fix=context=1,tensor=1,pipe=2 --out=best.plan\n"
+          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=40GB "
+          "--fix=tensor=1,context=1 --why_not=pipe=2\n"
+          "oneflow search --graph=gpt.textproto --devices=2..8 --batch=8 --cluster=h100 --pareto "
+          "--price_per_device_hour=2 --fix=tensor=1,context=1,micro_batches=1\n",
+          SearchPlans};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,98 @@
+#include "tools/oneflow/explain/search_pareto.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/compile.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_format.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/explain/simulated_page.h"
+#include "tools/search/pareto.h"
+#include "tools/search/pareto_page.h"
+#include "tools/search/pareto_text.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The point's plan, compiled once more, and its page.
+absl::Status WritePoint(const SearchSpec& spec, const ParetoPoint& point, const std::string& path) {
+  CompileOptions options = CandidateOptions(spec.given, point.plan.candidate);
+  options.cluster.mutable_device()->set_memory_bytes(point.capacity);
+  ASSIGN_OR_RETURN(const proto::Plan plan, Compile(spec.source, options));
+  RETURN_IF_ERROR(WritePlan(plan, path + ".plan"));
+  ASSIGN_OR_RETURN(const std::string page, SimulatedPage(options.cluster, plan, "train", 2));
+  return WriteFile(path + ".html", page);
+}
+
+// index.html, and plan-1.html and plan-1.plan of the first plan of the front.
+absl::Status WritePages(const SearchSpec& spec, const ResultFrame& frame,
+                        const ParetoResult& result) {
+  std::vector<std::string> links(result.points.size());
+  int number = 0;
+  for (size_t i = 0; i < result.points.size(); ++i) {
+    if (!result.points[i].on_front) continue;
+    const std::string name = absl::StrCat("plan-", ++number);
+    RETURN_IF_ERROR(WritePoint(spec, result.points[i], FLAGS_out + "/" + name));
+    links[i] = name + ".html";
+  }
+  RETURN_IF_ERROR(WriteFile(FLAGS_out + "/index.html", ParetoPage(frame, result, links)));
+  std::printf("%d plans, their pages and a figure: %s/index.html\n", number, FLAGS_out.c_str());
+  return absl::OkStatus();
+}
+
+// Before the search, so that its result has a folder.
+absl::Status MakeFolder() {
+  std::error_code error;
+  fs::create_directories(FLAGS_out, error);
+  if (!error) return absl::OkStatus();
+  return InputError("--out=" + FLAGS_out, "cannot be made: " + error.message(),
+                    "give the path of a folder");
+}
+
+absl::Status CheckFlags(const std::string& format) {
+  if (FLAGS_price_per_device_hour < 0 ||
+      FLAGS_price_per_device_hour != FLAGS_price_per_device_hour) {
+    return InputError(absl::StrCat("--price_per_device_hour=", FLAGS_price_per_device_hour),
+                      "is no price", "use 0 or more, e.g. 2.5");
+  }
+  if (!FLAGS_why_not.empty()) {
+    return InputError("--why_not", "compares with one best plan, and --pareto finds several",
+                      "leave one of the two out");
+  }
+  if (format == "html" && FLAGS_out.empty()) {
+    return InputError("--out", "is missing", "--format=html writes a folder: --out=front");
+  }
+  if (format != "html" && !FLAGS_out.empty()) {
+    return InputError("--out=" + FLAGS_out, "names one plan, and --pareto finds several",
+                      "write --format=html, for a folder with all of them, or leave it out");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SearchFront(const SearchSpec& spec, const std::vector<int64_t>& devices,
+                         const SearchOptions& options, const ResultFrame& frame) {
+  const std::string& format = FLAGS_format;
+  RETURN_IF_ERROR(CheckFlags(format));
+  if (format == "html") RETURN_IF_ERROR(MakeFolder());
+  ASSIGN_OR_RETURN(
+      const ParetoResult result,
+      FindPareto(spec,
+                 {.search = options, .devices = devices, .price = FLAGS_price_per_device_hour}));
+  if (format == "html") return WritePages(spec, frame, result);
+  const std::string text =
+      format == "json" ? JsonText(ParetoJson(frame, result), 1) + "\n" : ParetoText(frame, result);
+  std::fputs(text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

@@ -1,0 +1,80 @@
+// oneflow simulate: what a plan would do on a cluster, without running it.
+#include <cstdint>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/simulate/expert_load.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/summary.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/print/compared_text.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
+
+namespace oneflow {
+namespace {
+
+// The same bounds as of a cluster file.
+absl::Status SetSpread(double slow_share, proto::Cluster* cluster) {
+  const std::string flag = absl::StrCat("--spread=", slow_share);
+  if (!(slow_share >= 0 && slow_share <= 0.9)) {
+    return InputError(flag, "is out of range",
+                      "use the share of nodes that are slow, 0 to 0.9; 0: all are alike");
+  }
+  if (slow_share > 0 && cluster->spread().slower() == 0) {
+    return InputError(flag, "acts on nothing: the cluster does not say how slow slow nodes are",
+                      "give --cluster=FILE with spread { slower: 0.1 }, or --spread=0");
+  }
+  cluster->mutable_spread()->set_slow_share(slow_share);
+  return absl::OkStatus();
+}
+
+absl::Status SimulatePlan(const Arguments& args) {
+  const std::string& format = FLAGS_format;
+  RETURN_IF_ERROR(CheckThreadsCompile(args));
+  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(args, plan));
+  if (args.Given("spread")) RETURN_IF_ERROR(SetSpread(FLAGS_spread, &cluster));
+  if (!(FLAGS_imbalance >= 1 && FLAGS_imbalance <= 1000)) {
+    return InputError(absl::StrCat("--imbalance=", FLAGS_imbalance), "is out of range",
+                      "use the load of the busiest device relative to the mean: 1, 1.3, ...");
+  }
+  proto::Plan scaled = plan;
+  ScaleExperts(FLAGS_imbalance, &scaled);
+  // A trace has every firing.
+  const int64_t skip_after = FLAGS_trace.empty() ? kSkipAfter : SimulateOptions::kNeverSkip;
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateOn(cluster, scaled, FLAGS_program, StepsToSimulate(args), skip_after));
+  if (!FLAGS_trace.empty()) {
+    RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
+  }
+  SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  summary.compared = FindCompared(cluster);
+  ASSIGN_OR_RETURN(summary.rates,
+                   FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
+  if (HasExperts(plan)) summary.imbalance = FLAGS_imbalance;
+  summary.sharing = FindCoreSharing(cluster, plan);
+  ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
+  if (processes > 1) {
+    ASSIGN_OR_RETURN(summary.traffic, FindProcessTraffic(plan, FLAGS_program, processes));
+  }
+  const std::string text = format == "json" ? SummaryJson(summary) : SummaryText(summary);
+  std::fputs(text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb SimulateVerb() {
+  return {verbs::kSimulate, "predict the step time of a plan on a cluster, without running it",
+          "oneflow simulate --plan=gpt.plan --cluster=a100\n"
+          "oneflow simulate --plan=gpt.plan --cluster=a100 --steps=3 --trace=simulated.json\n"
+          "oneflow simulate --plan=gpt.plan --processes=2\n"
+          "oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
+          "--format=json\n",
+          SimulatePlan};
+}
+
+}  // namespace oneflow

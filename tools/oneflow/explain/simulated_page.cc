@@ -1,0 +1,23 @@
+#include "tools/oneflow/explain/simulated_page.h"
+
+#include "actor_runtime/simulate/model_rates.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "actor_runtime/simulate/summary.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/print/compared_text.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/explain/explain_page.h"
+
+namespace oneflow {
+
+absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const proto::Plan& plan,
+                                          std::string_view program, int64_t steps) {
+  ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(cluster, plan, program, steps));
+  SimulationSummary summary = Summarize(plan, cluster.name(), run);
+  summary.compared = FindCompared(cluster);
+  ASSIGN_OR_RETURN(summary.rates, FindModelRates(plan, program, cluster, summary.step_seconds));
+  summary.sharing = FindCoreSharing(cluster, plan);
+  return ExplainPage(plan, DescribeProof(plan), summary);
+}
+
+}  // namespace oneflow

@@ -1,8 +1,0 @@
-#include "tools/oneflow/flags.h"
-
-#define FLAG(type, name, value, verbs, group, rare, kind, sentence) \
-  DEFINE_##type(name, value, sentence);
-#define FLAG_OF(verb, name, value, kind, sentence)
-#include "tools/oneflow/flag_table.inc"
-#undef FLAG
-#undef FLAG_OF

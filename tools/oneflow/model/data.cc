@@ -1,0 +1,218 @@
+// oneflow data: tokenises text into the files that training reads.
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/data/token_file_meta.h"
+#include "actor_runtime/data/token_file_writer.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+#include "actor_runtime/tokenizer/tokenizer_files.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/file_kind.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/print/plan_text.h"
+#include "tools/oneflow/cli/check_outputs.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/model/text_progress.h"
+#include "tools/oneflow/model/tokenize_text.h"
+
+namespace oneflow {
+namespace {
+
+struct Texts {
+  std::vector<MappedFile> files;            // by document
+  std::vector<std::string_view> documents;  // in files
+};
+
+absl::StatusOr<Texts> OpenTexts() {
+  if (FLAGS_text.empty()) return InputError("--text", "is missing", "write --text=book.txt");
+  Texts texts;
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag("text", FLAGS_text));
+  for (const std::string& path : files) {
+    ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+    if (file.bytes().empty()) return InputError(path, "is empty", "leave it out");
+    texts.files.push_back(std::move(file));
+  }
+  for (const MappedFile& file : texts.files) {
+    texts.documents.emplace_back(reinterpret_cast<const char*>(file.bytes().data()),
+                                 file.bytes().size());
+    const std::string_view text = texts.documents.back();
+    if (text.starts_with(kPlanMagic)) RETURN_IF_ERROR(RefuseOtherKind(text, file.path(), "text"));
+  }
+  return texts;
+}
+
+// The files that are written, and those of an earlier text that are removed.
+constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
+constexpr std::string_view kFiles[] = {kTrain,
+                                       "train.idx",
+                                       "train.meta.json",
+                                       kValidation,
+                                       "val.idx",
+                                       "val.meta.json",
+                                       "tokenizer/vocab.json",
+                                       "tokenizer/merges.txt",
+                                       "tokenizer/tokenizer.json",
+                                       "tokenizer/tokenizer.model"};
+
+std::string OutputPath(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
+
+// The folder is there, or is made; nothing in it is lost that is read.
+absl::Status MakeFolder(const Arguments& args) {
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/data");
+  for (const std::string_view file : kFiles) {
+    RETURN_IF_ERROR(CheckNotRead(args, "--out=" + FLAGS_out, OutputPath(file)));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(FLAGS_out, error);
+  const int why = error ? error.value() : ENOTDIR;
+  if (std::filesystem::is_directory(FLAGS_out, error)) return absl::OkStatus();
+  return WriteError("--out=" + FLAGS_out, "is no folder and cannot be made one", why,
+                    "name a folder that can be written to");
+}
+
+absl::StatusOr<TextSplit> Split(const Texts& texts, const Tokenizer& tokenizer) {
+  const std::string where = absl::StrCat("--val_fraction=", FLAGS_val_fraction);
+  if (!(FLAGS_val_fraction >= 0 && FLAGS_val_fraction < 1)) {
+    return InputError(where, "must be at least 0 and below 1", "use a number such as 0.1");
+  }
+  TextSplit split = SplitText(texts.documents, tokenizer, FLAGS_val_fraction);
+  if (split.train.pieces.empty() || (FLAGS_val_fraction > 0 && split.validation.pieces.empty())) {
+    return InputError(where, "leaves one of the two parts empty: the text is too short to cut",
+                      "use more text or another fraction");
+  }
+  return split;
+}
+
+// A file that was written.
+struct TokenizedFile {
+  std::string path;
+  int64_t text_bytes = 0, tokens = 0;
+  int token_bytes = 0;
+};
+
+// A text without a token is the user's mistake; a document without one among others is reported.
+absl::Status CheckEncoded(const EncodedText& encoded, const Texts& texts, const std::string& path) {
+  if (encoded.counts.text_tokens == 0) {
+    return InputError("--text=" + FLAGS_text,
+                      "the tokenizer makes no token of the text of " + path +
+                          ": its normalizer leaves nothing of it",
+                      "use other text, or another tokenizer");
+  }
+  for (const size_t document : encoded.counts.silent) {
+    std::fprintf(stderr, "oneflow: warning: %s: the tokenizer makes no token of its text for %s\n",
+                 texts.files[document].path().c_str(), path.c_str());
+  }
+  return absl::OkStatus();
+}
+
+// The text of tokens, in quotes.
+std::string TokensText(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  std::string text;
+  for (const int32_t id : ids) text += tokenizer.bytes(id);
+  return "\"" + text + "\"";
+}
+
+void PrintText(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
+               const TextProgress& progress) {
+  for (const TokenizedFile& file : files) {
+    std::printf("%s: %lld tokens of %d bytes, for %s of text (%.2f bytes a token)\n",
+                file.path.c_str(), static_cast<long long>(file.tokens), file.token_bytes,
+                BytesText(file.text_bytes).c_str(),
+                static_cast<double>(file.text_bytes) / static_cast<double>(file.tokens));
+  }
+  if (!tokenizer.begin.empty() || !tokenizer.end.empty()) {
+    std::printf("each document stands between %s and %s: the tokenizer's post-processor\n",
+                TokensText(tokenizer, tokenizer.begin).c_str(),
+                TokensText(tokenizer, tokenizer.end).c_str());
+  }
+  std::printf("tokenizer %s, vocabulary of %lld; %.1f MB/s\n", tokenizer.id.Text().c_str(),
+              static_cast<long long>(tokenizer.vocab), progress.bytes_per_second() / 1e6);
+}
+
+void PrintJson(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
+               const TextProgress& progress) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const TokenizedFile& file : files) {
+    list.push_back({{"path", file.path},
+                    {"tokens", file.tokens},
+                    {"token_bytes", file.token_bytes},
+                    {"text_bytes", file.text_bytes}});
+  }
+  const nlohmann::ordered_json json = {{"tokenizer", FLAGS_tokenizer},
+                                       {"tokenizer_hash", tokenizer.id.hash},
+                                       {"vocab", tokenizer.vocab},
+                                       {"begin", tokenizer.begin},
+                                       {"end", tokenizer.end},
+                                       {"token_format", FLAGS_token_format},
+                                       {"files", std::move(list)},
+                                       {"seconds", progress.seconds()},
+                                       {"bytes_per_second", progress.bytes_per_second()}};
+  std::printf("%s\n", JsonText(json).c_str());
+}
+
+absl::Status Data(const Arguments& args) {
+  const std::string& format = FLAGS_format;
+  TokenizeOptions options;
+  ASSIGN_OR_RETURN(options.format, ParseTokenFormat(FLAGS_token_format));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(FLAGS_tokenizer));
+  options.end_of_text = FLAGS_end_of_text;
+  if (options.end_of_text && !tokenizer.end_of_text) {
+    return InputError("--end_of_text", "the tokenizer has no such token", "leave the flag out");
+  }
+  ASSIGN_OR_RETURN(const Texts texts, OpenTexts());
+  ASSIGN_OR_RETURN(const TextSplit split, Split(texts, tokenizer));
+  RETURN_IF_ERROR(MakeFolder(args));
+
+  TextProgress progress(split.train.bytes() + split.validation.bytes());
+  options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
+  struct Written {
+    const TextPart& part;
+    std::string path;
+    EncodedText encoded;
+  };
+  // All is encoded before the first file gets its name: what fails leaves the folder as it was.
+  std::vector<Written> parts;
+  for (const auto& [part, name] :
+       {std::pair(&split.train, kTrain), {&split.validation, kValidation}}) {
+    if (part->pieces.empty()) continue;
+    const std::string path = OutputPath(name);
+    ASSIGN_OR_RETURN(EncodedText encoded, EncodeText(*part, tokenizer, path, options));
+    RETURN_IF_ERROR(CheckEncoded(encoded, texts, path));
+    parts.push_back({*part, path, std::move(encoded)});
+  }
+  ASSIGN_OR_RETURN(const TokenizerFiles tokenizer_files,
+                   ReadTokenizerFiles(FLAGS_tokenizer, tokenizer.id, tokenizer.stops));
+  std::vector<TokenizedFile> files;
+  for (auto& [part, path, encoded] : parts) {
+    RETURN_IF_ERROR(encoded.file.Finish());
+    files.push_back({path, part.bytes(), encoded.file.tokens(), encoded.file.token_bytes()});
+  }
+  // One of an earlier text may be there.
+  if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidation)));
+  RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrain))));
+  format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb DataVerb() {
+  return {verbs::kData, "tokenise text into train.bin and val.bin",
+          "oneflow data --text=book.txt --tokenizer=bytes --out=run/data --val_fraction=0.1\n"
+          "oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
+          "--token_format=megatron --out=run/data\n",
+          Data};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,254 @@
+// oneflow export: makes a Hugging Face folder of a checkpoint.
+#include <cstdio>
+#include <deque>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/checkpoint/durable.h"
+#include "actor_runtime/hugging_face/copy_slice.h"
+#include "actor_runtime/hugging_face/model_config.h"
+#include "actor_runtime/hugging_face/model_graph.h"
+#include "actor_runtime/hugging_face/safetensors.h"
+#include "actor_runtime/tokenizer/tokenizer_files.h"
+#include "actor_runtime/trainer/resume.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/model/model_plan.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSliceElements = int64_t{1} << 23;
+
+// The configuration of the graph, with what the notes of an imported model add.
+absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& reader,
+                                                     const std::string& where) {
+  absl::StatusOr<HuggingFaceConfig> described = DescribeModelGraph(reader.graph());
+  if (!described.ok()) return Annotate(described.status(), where);
+  HuggingFaceConfig config = *std::move(described);
+  const ModelNotes& notes = reader.notes();
+  if (notes.vocab > config.vocab) {
+    return InputError(
+        where,
+        absl::StrCat("its notes have ", notes.vocab, " tokens, and its graph ", config.vocab),
+        "use another checkpoint");
+  }
+  if (notes.vocab > 0) config.vocab = notes.vocab;
+  if (notes.positions > 0) config.positions = notes.positions;
+  // The two compute the same without a window.
+  if (config.model_type == "llama" && notes.model_type == "mistral") config.model_type = "mistral";
+  config.end_ids = notes.end_ids;
+  config.begin_id = notes.begin_id;
+  return config;
+}
+
+// One file to write.
+struct Shard {
+  std::string name;
+  std::vector<FileTensor> tensors;
+  int64_t bytes = 0;
+};
+
+// A tensor to write: of part `part` of variable `variable`.
+struct PlannedTensor {
+  size_t variable = 0, part = 0;
+  size_t shard = 0, index = 0;
+};
+
+struct ExportPlan {
+  std::vector<MappedVariable> variables;
+  std::vector<Shard> shards;
+  std::vector<PlannedTensor> tensors;
+  int64_t bytes = 0;
+};
+
+// Tensors in the order of the graph; a shard ends before it has more than `shard_bytes`.
+absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFaceConfig& config,
+                                      FileType type, int64_t shard_bytes) {
+  const FamilyFiles& files = FindFiles(config);
+  ExportPlan plan;
+  for (const WantedVariable& wanted : ListVariables(graph)) {
+    int64_t block = -1;
+    const VariableParts* const row = FindParts(files, wanted.name, &block);
+    if (row == nullptr) {
+      return InputError("variable " + wanted.name, "has no tensors in files of this family");
+    }
+    MappedVariable variable = {.name = wanted.name, .dims = wanted.dims, .vocab = config.vocab};
+    for (const FilePart& part : ListParts(*row, wanted.dims)) {
+      FileTensor tensor = {.name = FileName(files, TensorName(part, block)),
+                           .type = type,
+                           .dims = TensorDims(part, wanted.dims, config.vocab)};
+      const int64_t bytes = Product(tensor.dims) * ElementBytes(type);
+      if (plan.shards.empty() || plan.shards.back().bytes + bytes > shard_bytes) {
+        if (plan.shards.empty() || !plan.shards.back().tensors.empty()) plan.shards.emplace_back();
+      }
+      Shard& shard = plan.shards.back();
+      plan.tensors.push_back({plan.variables.size(), variable.parts.size(), plan.shards.size() - 1,
+                              shard.tensors.size()});
+      shard.tensors.push_back(std::move(tensor));
+      shard.bytes += bytes;
+      plan.bytes += bytes;
+      variable.parts.push_back({.part = part});
+    }
+    plan.variables.push_back(std::move(variable));
+  }
+  for (size_t i = 0; i < plan.shards.size(); ++i) {
+    plan.shards[i].name =
+        plan.shards.size() == 1
+            ? "model.safetensors"
+            : absl::StrFormat("model-%05d-of-%05d.safetensors", i + 1, plan.shards.size());
+  }
+  return plan;
+}
+
+absl::Status WriteIndex(const std::string& dir, const ExportPlan& plan) {
+  nlohmann::ordered_json map = nlohmann::ordered_json::object();
+  for (const Shard& shard : plan.shards) {
+    for (const FileTensor& tensor : shard.tensors) map[tensor.name] = shard.name;
+  }
+  const nlohmann::ordered_json index = {{"metadata", {{"total_size", plan.bytes}}},
+                                        {"weight_map", std::move(map)}};
+  return WriteDurably(dir + "/model.safetensors.index.json", JsonText(index, 2) + "\n");
+}
+
+absl::Status CopyVariable(const MappedVariable& variable, const CheckpointReader& reader,
+                          std::vector<float>& values) {
+  for (const Slice& slice : SplitTensor(variable.dims, kSliceElements)) {
+    values.resize(slice.elements());
+    Piece piece;
+    piece.name = &variable.name;
+    piece.dims = &variable.dims;
+    piece.slice = &slice;
+    piece.data = reinterpret_cast<std::byte*>(values.data());
+    RETURN_IF_ERROR(reader.Load(piece));
+    RETURN_IF_ERROR(Annotate(WriteSlice(variable, slice, values), "variable " + variable.name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteModel(const std::string& dir, const CheckpointReader& reader,
+                        const HuggingFaceConfig& config, ExportPlan& plan) {
+  std::deque<SafetensorsWriter> writers;  // parts point to them
+  for (const Shard& shard : plan.shards) {
+    ASSIGN_OR_RETURN(
+        SafetensorsWriter writer,
+        SafetensorsWriter::Create(dir + "/" + shard.name, {{"format", "pt"}}, shard.tensors));
+    writers.push_back(std::move(writer));
+  }
+  for (const PlannedTensor& planned : plan.tensors) {
+    MappedPart& part = plan.variables[planned.variable].parts[planned.part];
+    part.writer = &writers[planned.shard];
+    part.index = planned.index;
+  }
+  std::vector<float> values;
+  for (const MappedVariable& variable : plan.variables) {
+    RETURN_IF_ERROR(CopyVariable(variable, reader, values));
+  }
+  for (SafetensorsWriter& writer : writers) RETURN_IF_ERROR(writer.Finish());
+  if (plan.shards.size() > 1) RETURN_IF_ERROR(WriteIndex(dir, plan));
+  if (reader.tokenizer_files() != nullptr) {
+    RETURN_IF_ERROR(WriteTokenizerFiles(*reader.tokenizer_files(), dir));
+  }
+  RETURN_IF_ERROR(WriteDurably(dir + "/config.json", ConfigText(config)));
+  return WriteDurably(dir + "/generation_config.json", GenerationConfigText(config));
+}
+
+// A folder to write to, which becomes `dir` when it is complete, and is removed otherwise.
+class NewFolder {
+ public:
+  static absl::StatusOr<NewFolder> Make(const std::string& dir) {
+    std::error_code error;
+    if (fs::exists(dir, error) && !(fs::is_directory(dir, error) && fs::is_empty(dir, error))) {
+      return InputError("--out=" + dir, "exists already", "name a new folder");
+    }
+    const std::string temporary = dir + ".tmp";
+    fs::remove_all(temporary, error);
+    RETURN_IF_ERROR(CreateFolders(temporary));
+    return NewFolder(dir, temporary);
+  }
+  NewFolder(NewFolder&& other) noexcept
+      : dir_(std::move(other.dir_)), temporary_(std::exchange(other.temporary_, "")) {}
+  NewFolder& operator=(NewFolder&&) = delete;
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  }
+
+  const std::string& path() const { return temporary_; }
+  absl::Status Finish() {
+    RETURN_IF_ERROR(SyncFolder(temporary_));
+    return ReplaceFolder(temporary_, dir_);
+  }
+
+ private:
+  NewFolder(std::string dir, std::string temporary)
+      : dir_(std::move(dir)), temporary_(std::move(temporary)) {}
+  std::string dir_, temporary_;
+};
+
+// --dtype, or that of the imported files, or f32.
+absl::StatusOr<FileType> TypeFromFlags(const ModelNotes& notes) {
+  if (!FLAGS_dtype.empty()) return ParseFileType("--dtype=" + FLAGS_dtype, FLAGS_dtype);
+  if (notes.dtype.empty()) return FileType::kF32;
+  return ParseFileType("the checkpoint's notes, dtype " + notes.dtype, notes.dtype);
+}
+
+std::string WithoutSlash(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+absl::Status Export(const Arguments& args) {
+  const std::string& format = FLAGS_format;
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=models/tuned");
+  const std::string out = WithoutSlash(FLAGS_out);
+  ASSIGN_OR_RETURN(const int64_t shard_bytes, ParseBytes("--shard_bytes", FLAGS_shard_bytes));
+  ASSIGN_OR_RETURN(const std::string checkpoint,
+                   FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
+  ASSIGN_OR_RETURN(HuggingFaceConfig config, DescribeCheckpoint(*reader, checkpoint));
+  ASSIGN_OR_RETURN(const FileType type, TypeFromFlags(reader->notes()));
+  config.dtype = std::string(Name(type));
+  RETURN_IF_ERROR(reader->CheckVariables(MakeModelPlan(reader->graph())));
+  ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader->graph(), config, type, shard_bytes));
+  ASSIGN_OR_RETURN(NewFolder folder, NewFolder::Make(out));
+  RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, plan));
+  RETURN_IF_ERROR(folder.Finish());
+  if (format == "json") {
+    const nlohmann::ordered_json json = {
+        {"folder", out},       {"model_type", config.model_type}, {"tensors", plan.tensors.size()},
+        {"bytes", plan.bytes}, {"dtype", config.dtype},           {"files", plan.shards.size()}};
+    std::printf("%s\n", JsonText(json).c_str());
+    return absl::OkStatus();
+  }
+  std::printf("%s: %s, %zu tensors of %s, %lld bytes in %zu %s\n", out.c_str(),
+              config.model_type.c_str(), plan.tensors.size(), config.dtype.c_str(),
+              static_cast<long long>(plan.bytes), plan.shards.size(),
+              plan.shards.size() == 1 ? "file" : "files");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb ExportVerb() {
+  return {verbs::kExport, "make a Hugging Face folder of a checkpoint",
+          "oneflow export --checkpoint=run/tuned --out=models/tuned\n"
+          "oneflow export --checkpoint=run/tuned/step-00000100 --dtype=bf16 --out=models/tuned\n",
+          Export};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,239 @@
+// oneflow generate: continues a prompt with the model of a checkpoint.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+#include "actor_runtime/trainer/plan_facts.h"
+#include "actor_runtime/trainer/resume.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/backend_flags.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/model/language_model.h"
+#include "tools/oneflow/model/sampler.h"
+#include "tools/oneflow/model/text_stream.h"
+
+namespace oneflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+absl::StatusOr<SamplingOptions> SamplingFromFlags() {
+  const SamplingOptions options{FLAGS_temperature, FLAGS_top_k, FLAGS_top_p, FLAGS_seed};
+  RETURN_IF_ERROR(CheckSampling(options));
+  return options;
+}
+
+// Every id of a file's vocabulary must be one of the model's. Bytes may be more than it has: ASCII
+// text needs but 128.
+absl::Status CheckVocabulary(const Tokenizer& tokenizer, const std::string& where, int64_t vocab) {
+  if (tokenizer.vocab <= vocab || tokenizer.id == BytesTokenizerId()) return absl::OkStatus();
+  return InputError(where,
+                    "has " + std::to_string(tokenizer.vocab) + " tokens, the model's vocabulary " +
+                        std::to_string(vocab),
+                    "use the tokenizer that the model was trained with");
+}
+
+// The prompt's ids, after those that begin a text; without either the token that ends a text, as
+// one begins after it.
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, int64_t vocab) {
+  std::vector<int32_t> tokens = tokenizer.begin;
+  tokenizer.encode(FLAGS_prompt, &tokens);
+  if (tokens.empty() && tokenizer.end_of_text) tokens.push_back(*tokenizer.end_of_text);
+  if (tokens.empty()) {
+    return InputError("--prompt", "is empty, and the tokenizer has no token that begins a text",
+                      "write --prompt=\"The \"");
+  }
+  for (const int32_t token : tokens) {
+    if (token < vocab) continue;
+    return InputError("--prompt",
+                      "token " + std::to_string(token) + " is not in the model's vocabulary of " +
+                          std::to_string(vocab),
+                      "use other text, or the tokenizer that the model was trained with");
+  }
+  return tokens;
+}
+
+// A tokenizer, and what named it.
+struct NamedTokenizer {
+  Tokenizer tokenizer;
+  std::string where;
+};
+
+// --tokenizer, or the one that the checkpoint contains, or bytes.
+absl::StatusOr<NamedTokenizer> TokenizerToUse(const Arguments& args,
+                                              const CheckpointReader& checkpoint,
+                                              const std::string& folder) {
+  const auto& files = checkpoint.tokenizer_files();
+  const bool contained = !args.Given("tokenizer") && files != nullptr;
+  const std::string spec = contained ? TokenizerSpecIn(folder) : FLAGS_tokenizer;
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  const std::string where = contained ? spec : "--tokenizer=" + spec;
+  RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id, PrintNotice));
+  // The checkpoint may know of more ends than the tokenizer's files tell.
+  if (files != nullptr) tokenizer.stops = files->stops;
+  return NamedTokenizer{std::move(tokenizer), where};
+}
+
+// Prints the generated text and its speed.
+struct Generated {
+  std::vector<int32_t> tokens;
+  std::string text;
+  const char* end = "length";  // or "end_of_text", "stop"
+  double prompt_seconds = 0, seconds = 0;
+
+  double tokens_per_second() const {
+    return seconds > 0 ? static_cast<double>(tokens.size()) / seconds : 0;
+  }
+};
+
+// The token's bytes; ids that the tokenizer has not got (a vocabulary padded to a round size) are
+// shown as numbers.
+std::string TokenBytes(const Tokenizer& tokenizer, int32_t token) {
+  if (token < tokenizer.vocab) return std::string(tokenizer.bytes(token));
+  return "<" + std::to_string(token) + ">";
+}
+
+absl::Status CheckFinite(std::span<const float> logits) {
+  if (std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
+    return absl::OkStatus();
+  }
+  return InputError("--checkpoint=" + FLAGS_checkpoint,
+                    "its weights give logits that are not finite",
+                    "use an earlier checkpoint, or train again with a lower --learning_rate");
+}
+
+// The ids that a text may have, and those after which it ends.
+struct Ends {
+  int64_t vocab;  // ids from it on are padding
+  std::vector<int32_t> stops;
+};
+
+// Shows text as it comes, if `show`.
+absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> tokens,
+                                   const Tokenizer& tokenizer, const Ends& ends,
+                                   const SamplingOptions& sampling, TextStream stream, bool show) {
+  Generated result;
+  const auto take = [&](const std::string& text) {
+    result.text += text;
+    if (!show) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  };
+  Clock::time_point start = Clock::now();
+  ASSIGN_OR_RETURN(auto logits, model.Next(tokens));
+  result.prompt_seconds = SecondsSince(start);
+  start = Clock::now();
+  while (true) {
+    RETURN_IF_ERROR(CheckFinite(logits));
+    const int32_t token =
+        SampleToken(logits.first(ends.vocab), sampling, static_cast<int64_t>(tokens.size()));
+    tokens.push_back(token);
+    result.tokens.push_back(token);
+    const auto& stops = ends.stops;
+    if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
+      result.end = "end_of_text";
+      break;
+    }
+    take(stream.Push(TokenBytes(tokenizer, token)));
+    if (stream.stopped()) result.end = "stop";
+    if (stream.stopped() || static_cast<int64_t>(result.tokens.size()) == FLAGS_tokens) break;
+    ASSIGN_OR_RETURN(logits, model.Next(tokens));
+  }
+  take(stream.Finish());
+  result.seconds = SecondsSince(start);
+  return result;
+}
+
+void PrintJson(const std::string& checkpoint, const Generated& result) {
+  const nlohmann::ordered_json json = {{"checkpoint", checkpoint},
+                                       {"tokens", result.tokens},
+                                       {"text", result.text},
+                                       {"end", result.end},
+                                       {"prompt_seconds", result.prompt_seconds},
+                                       {"seconds", result.seconds},
+                                       {"tokens_per_second", result.tokens_per_second()}};
+  std::printf("%s\n", JsonText(json).c_str());
+}
+
+absl::Status Generate(const Arguments& args) {
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("generate"));
+  if (!works) return absl::OkStatus();
+  const std::string& format = FLAGS_format;
+  if (FLAGS_tokens < 1)
+    return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
+  ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags());
+  ASSIGN_OR_RETURN(const std::string folder,
+                   FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  ASSIGN_OR_RETURN(const NamedTokenizer named, TokenizerToUse(args, *reader, folder));
+  const Tokenizer& tokenizer = named.tokenizer;
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
+  RETURN_IF_ERROR(WriteLayouts(plan));
+  ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
+  // Rows behind the vocabulary are padding.
+  const int64_t noted = reader->notes().vocab;
+  const int64_t vocab = noted > 0 ? std::min(noted, facts.vocab) : facts.vocab;
+  RETURN_IF_ERROR(CheckVocabulary(tokenizer, named.where, vocab));
+  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, vocab));
+  RETURN_IF_ERROR(reader->CheckVariables(plan));
+
+  RuntimeOptions options;
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  SoleProcess alone;
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
+  if (gpus) options.backend = &gpus->devices;
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
+  RunContext context;
+  context.load = [&](const Piece& piece) { return reader->Load(piece); };
+  RETURN_IF_ERROR(runtime->Run("load", context, 1));
+
+  LanguageModel model(*runtime, facts);
+  const bool show = format == "text";
+  const size_t prompt = tokens.size();
+  if (show) std::fputs(FLAGS_prompt.c_str(), stdout);
+  Ends ends = {vocab, tokenizer.stops};
+  const std::vector<int64_t>& noted_ends = reader->notes().end_ids;
+  ends.stops.insert(ends.stops.end(), noted_ends.begin(), noted_ends.end());
+  ASSIGN_OR_RETURN(const Generated result,
+                   Continue(model, std::move(tokens), tokenizer, ends, sampling,
+                            TextStream(args.Repeated("stop")), show));
+  if (show) {
+    std::printf("\n");
+    std::fflush(stdout);
+    std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
+                 result.tokens.size(), result.seconds, result.tokens_per_second(), prompt,
+                 result.prompt_seconds);
+  } else {
+    PrintJson(folder, result);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb GenerateVerb() {
+  return {verbs::kGenerate, "continue a prompt with the model of a checkpoint",
+          "oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
+          "--temperature=0.8 --seed=1\n"
+          "oneflow generate --checkpoint=run/ckpt --prompt=\"The\" "
+          "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
+          Generate};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,179 @@
+// oneflow import: makes a checkpoint of a Hugging Face folder.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/hugging_face/copy_slice.h"
+#include "actor_runtime/hugging_face/model_config.h"
+#include "actor_runtime/hugging_face/model_folder.h"
+#include "actor_runtime/hugging_face/model_graph.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+#include "actor_runtime/tokenizer/tokenizer_files.h"
+#include "actor_runtime/trainer/folder_lock.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/model/model_plan.h"
+
+namespace oneflow {
+namespace {
+
+// Weights are copied in slices of at most this many elements: 32 MiB.
+constexpr int64_t kSliceElements = int64_t{1} << 23;
+
+// Rows of the embedding: --pad_vocab, where it is given.
+absl::StatusOr<int64_t> PaddedVocab(const Arguments& args, int64_t vocab) {
+  if (!args.Given("pad_vocab")) return vocab;
+  if (FLAGS_pad_vocab >= vocab) return FLAGS_pad_vocab;
+  return InputError(absl::StrCat("--pad_vocab=", FLAGS_pad_vocab),
+                    absl::StrCat("is less than the ", vocab, " tokens of the model"),
+                    "use more, e.g. the next multiple of 128, or leave it out");
+}
+
+absl::Status CheckNew(const std::string& dir) {
+  if (!LatestCheckpoint(dir).ok()) return absl::OkStatus();
+  return InputError("--out=" + dir, "holds checkpoints already", "name a new folder");
+}
+
+// The element type of the files: that of most elements.
+std::string FindType(const std::vector<MappedVariable>& variables) {
+  int64_t elements[3] = {};
+  for (const MappedVariable& variable : variables) {
+    for (const MappedPart& part : variable.parts) {
+      elements[static_cast<size_t>(*part.tensor->type)] += Product(part.tensor->dims);
+    }
+  }
+  const auto* const most = std::max_element(std::begin(elements), std::end(elements));
+  return std::string(Name(static_cast<FileType>(most - elements)));
+}
+
+ModelNotes MakeNotes(const HuggingFaceConfig& config,
+                     const std::vector<MappedVariable>& variables) {
+  return {.model_type = config.model_type,
+          .dtype = FindType(variables),
+          .vocab = config.vocab,
+          .positions = config.positions,
+          .end_ids = config.end_ids,
+          .begin_id = config.begin_id};
+}
+
+absl::StatusOr<TokenizerFiles> ReadTokenizer(const std::string& spec) {
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
+  return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops);
+}
+
+// The tokenizer of the folder, after whose stops or `ends` a text ends; null if there is none. One
+// that cannot be used is reported, because the weights are of use without it.
+std::shared_ptr<const TokenizerFiles> FindTokenizer(const std::string& dir,
+                                                    const std::vector<int64_t>& ends) {
+  const std::string spec = TokenizerSpecIn(dir);
+  if (spec.empty()) return nullptr;
+  absl::StatusOr<TokenizerFiles> files = ReadTokenizer(spec);
+  if (!files.ok()) {
+    std::fprintf(stderr, "oneflow: warning: the checkpoint has no tokenizer: %s\n",
+                 std::string(files.status().message()).c_str());
+    return nullptr;
+  }
+  for (const int64_t end : ends) {
+    const auto id = static_cast<int32_t>(end);
+    std::vector<int32_t>& stops = files->stops;
+    if (std::find(stops.begin(), stops.end(), id) == stops.end()) stops.push_back(id);
+  }
+  return std::make_shared<const TokenizerFiles>(*std::move(files));
+}
+
+absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writer,
+                          std::vector<float>& values) {
+  for (const Slice& slice : SplitTensor(variable.dims, kSliceElements)) {
+    values.resize(slice.elements());
+    RETURN_IF_ERROR(ReadSlice(variable, slice, values));
+    Piece piece;
+    piece.name = &variable.name;
+    piece.dims = &variable.dims;
+    piece.slice = &slice;
+    piece.data = reinterpret_cast<std::byte*>(values.data());
+    RETURN_IF_ERROR(writer.Write(piece));
+  }
+  return absl::OkStatus();
+}
+
+// Writes the checkpoint; returns its folder.
+absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto::Graph& graph,
+                                            const std::vector<MappedVariable>& variables,
+                                            const CheckpointInfo& info) {
+  ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(dir, PrintNotice));
+  const proto::Plan plan = MakeModelPlan(graph);
+  RETURN_IF_ERROR(BeginAttempt(dir, /*attempt=*/0));
+  ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan, info, {}));
+  std::vector<float> values;
+  for (const MappedVariable& variable : variables) {
+    RETURN_IF_ERROR(CopyVariable(variable, *writer, values));
+  }
+  ASSIGN_OR_RETURN(const std::string part, writer->Finish());
+  ASSIGN_OR_RETURN(std::string folder, CommitParts(dir, plan, info, {}, {&part, 1}));
+  EndAttempt(dir, /*attempt=*/0);
+  return folder;
+}
+
+absl::Status Import(const Arguments& args) {
+  const std::string& format = FLAGS_format;
+  if (FLAGS_from.empty()) return InputError("--from", "is missing", "write --from=models/gpt2");
+  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/gpt2");
+  RETURN_IF_ERROR(CheckNew(FLAGS_out));
+  ASSIGN_OR_RETURN(const HuggingFaceConfig config, ReadHuggingFaceConfig(FLAGS_from));
+  ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.vocab));
+  ModelGraphOptions options = {.vocab = vocab};
+  if (args.Given("sequence")) {
+    if (FLAGS_sequence < 1) {
+      return InputError(absl::StrCat("--sequence=", FLAGS_sequence), "is out of range",
+                        "use 1 or more");
+    }
+    options.sequence = FLAGS_sequence;
+  }
+  ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
+  ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open(FLAGS_from));
+  ASSIGN_OR_RETURN(
+      const std::vector<MappedVariable> variables,
+      MapVariables(folder, FindFiles(config), ListVariables(graph), config.vocab, config.tied));
+  const ModelNotes notes = MakeNotes(config, variables);
+  CheckpointInfo info;
+  info.notes = notes;
+  info.tokenizer_files = FindTokenizer(FLAGS_from, config.end_ids);
+  if (info.tokenizer_files != nullptr) info.tokenizer = info.tokenizer_files->id;
+  ASSIGN_OR_RETURN(const std::string checkpoint,
+                   WriteCheckpoint(FLAGS_out, graph, variables, info));
+  int64_t parameters = 0;
+  for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
+  if (format == "json") {
+    const nlohmann::ordered_json json = {
+        {"checkpoint", checkpoint}, {"model_type", config.model_type}, {"parameters", parameters},
+        {"dtype", notes.dtype},     {"vocab", config.vocab},           {"rows", vocab}};
+    std::printf("%s\n", JsonText(json).c_str());
+    return absl::OkStatus();
+  }
+  const std::string padded = vocab > config.vocab ? absl::StrCat(", padded to ", vocab) : "";
+  std::printf("%s: %s, %lld parameters, from %s; vocabulary %lld%s\n", checkpoint.c_str(),
+              config.model_type.c_str(), static_cast<long long>(parameters), notes.dtype.c_str(),
+              static_cast<long long>(config.vocab), padded.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb ImportVerb() {
+  return {verbs::kImport, "make a checkpoint of a Hugging Face folder",
+          "oneflow import --from=models/gpt2 --out=run/gpt2\n"
+          "oneflow import --from=models/llama --sequence=4096 --pad_vocab=128512 --out=run/llama\n",
+          Import};
+}
+
+}  // namespace oneflow

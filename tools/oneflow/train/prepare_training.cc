@@ -1,0 +1,78 @@
+#include "tools/oneflow/train/prepare_training.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/trainer/plan_facts.h"
+#include "actor_runtime/trainer/resume.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/check_decay.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/train/train_flags.h"
+#include "tools/oneflow/train/training_data.h"
+
+namespace oneflow {
+namespace {
+
+// A plan whose updates wait for no norm cannot clip by it.
+absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
+  if (!plan.train().no_global_norm() || optimizer.clip() == 0) return absl::OkStatus();
+  return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
+                    "leave it out, or compile with --global_norm and a synchronous schedule");
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::Plan given) {
+  ASSIGN_OR_RETURN(ModelFacts model, FactsOfModel(given));
+  std::string init_from;
+  if (!FLAGS_init_from.empty()) {
+    ASSIGN_OR_RETURN(init_from, FindStepFolder("--init_from", FLAGS_init_from, PrintNotice));
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
+    // Ids behind the vocabulary are padding: data must not have them.
+    if (reader->notes().vocab > 0) model.vocab = std::min(model.vocab, reader->notes().vocab);
+  }
+  const std::string resumed = CheckpointOfResume();
+  ASSIGN_OR_RETURN(TrainingData data,
+                   OpenTrainingData(args, model,
+                                    {.checkpoint = resumed.empty() ? init_from : resumed,
+                                     .documents = given.train().documents()}));
+  if (!init_from.empty()) {
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
+    RETURN_IF_ERROR(
+        CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer, PrintNotice));
+  }
+  PreparedTraining prepared{std::move(given), std::move(data), {}};
+  const proto::Plan& plan = prepared.plan;
+
+  TrainerOptions& options = prepared.options;
+  options.seed = FLAGS_seed;
+  options.steps = FLAGS_steps;
+  options.eval_every = FLAGS_eval_every;
+  options.eval_batches = FLAGS_eval_batches;
+  options.checkpoint_every = FLAGS_checkpoint_every;
+  options.checkpoint_dir = FLAGS_checkpoint_dir;
+  options.keep = FLAGS_keep;
+  options.init_from = init_from;
+  ASSIGN_OR_RETURN(
+      options.optimizer,
+      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
+  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
+  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
+
+  ASSIGN_OR_RETURN(options.resume, ResumeFromFlags());
+  options.metrics = FLAGS_metrics;
+  options.trace = FLAGS_trace;
+  options.stall_seconds = FLAGS_stall_seconds;
+  options.runtime.threads = FLAGS_threads;
+  ASSIGN_OR_RETURN(options.runtime.isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(options.runtime.host_link, HostLinkFromFlags());
+  options.runtime.synchronous = FLAGS_synchronous;
+  return prepared;
+}
+
+}  // namespace oneflow

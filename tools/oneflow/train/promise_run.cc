@@ -1,0 +1,81 @@
+#include "tools/oneflow/train/promise_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "actor_runtime/exec/trace_facts.h"
+#include "actor_runtime/simulate/simulate_on.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/print/compared_text.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kStepsWatched = 10, kMostWatched = int64_t{1} << 18;
+
+absl::StatusOr<Promise> PromiseHere(const Runtime& runtime, const KernelSetups& setups,
+                                    int processes, double machine_flops) {
+  const proto::Plan& plan = runtime.plan();
+  const MeasurePlanOptions options{.threads = runtime.kernel_threads(),
+                                   .devices = runtime.ranks(),
+                                   .matrix_flops = machine_flops / runtime.ranks() / processes};
+  ASSIGN_OR_RETURN(proto::Cluster cluster, MeasurePlan(plan, setups, options));
+  std::string basis = "by times of the plan's kernels, just measured here";
+  if (processes > 1) {
+    cluster.clear_level();
+    ASSIGN_OR_RETURN(cluster, WithProcesses(std::move(cluster), plan, processes));
+    basis += "; links between processes assumed, 10 GB/s";
+  }
+  return MakePromise(plan, cluster, std::move(basis), FLAGS_predict);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const Runtime& runtime,
+                                                    const KernelSetups& setups, int processes,
+                                                    double machine_flops) {
+  const proto::Plan& plan = runtime.plan();
+  if (!FLAGS_cluster.empty()) {
+    ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
+    ASSIGN_OR_RETURN(Promise promise,
+                     MakePromise(plan, cluster, "simulated on " + cluster.name(), FLAGS_predict));
+    promise.compared = FindCompared(cluster);
+    promise.band = ComparedText(promise.compared);
+    return promise;
+  }
+  if (plan.device_kind() != proto::CPU) {
+    if (!FLAGS_predict) return std::nullopt;
+    return InputError("--predict", "the plan is for GPUs, and says nothing of their rates",
+                      "give --cluster=FILE, which `oneflow calibrate --device=cuda` measures");
+  }
+  absl::StatusOr<Promise> promise = PromiseHere(runtime, setups, processes, machine_flops);
+  if (promise.ok()) return *std::move(promise);
+  if (FLAGS_predict) return promise.status();
+  std::fprintf(stderr, "oneflow: warning: no time is promised: %s\n",
+               std::string(promise.status().message()).c_str());
+  return std::nullopt;
+}
+
+void WatchFirstSteps(const proto::Plan& plan, TrainerOptions* options) {
+  if (!options->trace.empty() || options->runtime.backend != nullptr) return;
+  options->runtime.trace = true;
+  options->runtime.trace_events_per_stream =
+      std::min(kMostWatched, kStepsWatched * MostFiringsOfStream(plan));
+}
+
+Took TookOfRun(const Runtime& runtime, const StepTimes& times) {
+  Took took;
+  times.Sum(&took);
+  took.use = MeasureUse(runtime.TraceEvents(), MakeTraceFacts(runtime.plan()));
+  took.devices = runtime.ranks();
+  // Process 0, which alone asks, has the first ranks.
+  for (int rank = 0; rank < runtime.ranks(); ++rank) {
+    took.device_bytes = std::max(took.device_bytes, runtime.ArenaBytes(rank));
+  }
+  return took;
+}
+
+}  // namespace oneflow

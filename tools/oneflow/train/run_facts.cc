@@ -1,0 +1,122 @@
+#include "tools/oneflow/train/run_facts.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include <xxhash.h>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/data/data_file.h"
+#include "gflags/gflags.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/data_list.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+
+namespace oneflow {
+namespace {
+
+// Beside the flags that a plan has fixed, which the plan's fingerprint stands for.
+constexpr std::string_view kMayDiffer[] = {
+    "plan",          "cluster", "memory",      "data",          "eval_data",   "cuda_libs",
+    "process_index", "metrics", "format",      "stall_seconds", "coordinator", "interface",
+    "trust_network", "job_dir", "trace",       "make_job_keys", "threads",     "instruction_set",
+    "processes",     "predict", "join_seconds"};
+
+template <typename List>
+bool Has(const List& list, std::string_view flag) {
+  return std::find(std::begin(list), std::end(list), flag) != std::end(list);
+}
+
+std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
+
+// With the index and the facts of each .bin that has them beside it (docs/data.md): they are read,
+// too.
+std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    all.push_back(path);
+    std::filesystem::path index(path);
+    std::error_code error;
+    if (index.extension() != ".bin") continue;
+    for (const char* extension : {".idx", ".meta.json"}) {
+      if (std::filesystem::exists(index.replace_extension(extension), error)) all.push_back(index);
+      index = path;
+    }
+  }
+  return all;
+}
+
+// Name's end, head, tail and length of each file, in their order.
+absl::StatusOr<std::string> ComputeDigest(const std::string& flag, const std::string& list) {
+  constexpr int64_t kEnd = 1 << 16;
+  ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
+  const std::vector<std::string>& paths = data.files;
+  std::string all;
+  for (const double weight : data.weights) absl::StrAppend(&all, "weight ", weight, "\n");
+  int64_t total = 0;
+  for (const std::string& path : WithCompanions(paths)) {
+    RETURN_IF_ERROR(CheckRegularFile(path));  // opening a pipe would wait for its writer
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    const int64_t size = file ? static_cast<int64_t>(file.tellg()) : -1;
+    const int64_t n = std::min(size, kEnd);
+    std::string ends(static_cast<size_t>(std::max<int64_t>(0, 2 * n)), '\0');
+    file.seekg(0);
+    file.read(ends.data(), n);
+    file.seekg(size - n);
+    file.read(ends.data() + n, n);
+    if (size < 0 || !file) {
+      return InputError(path, "cannot be read", absl::StrCat("--", flag, " wants a file"));
+    }
+    total += size;
+    absl::StrAppend(&all, std::filesystem::path(path).extension().string(), " ", size, " ",
+                    Hex(XXH3_64bits(ends.data(), ends.size())), "\n");
+  }
+  return absl::StrCat(paths.size(), paths.size() == 1 ? " file, " : " files, ", total, " bytes, ",
+                      Hex(XXH3_64bits(all.data(), all.size())));
+}
+
+// Never empty: an empty value would stand for any.
+std::string FlagValue(const Arguments& args, std::string_view flag) {
+  // Without the flag it is as the plan says.
+  if (HasProperty(flag, verbs::kOfOptimizer) && !args.Given(flag)) return "none";
+  std::string value;
+  gflags::GetCommandLineOption(std::string(flag).c_str(), &value);
+  return value.empty() ? "none" : value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
+                                                 std::span<const std::string_view> flags,
+                                                 const std::string& fingerprint) {
+  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(const std::string program, ReadFile("/proc/self/exe"));
+  std::vector<JoinFact> facts = {
+      {"build", Hex(XXH3_64bits(program.data(), program.size()))},
+      {"instruction set (--instruction_set=NAME lowers it for all)", std::string(Name(isa))},
+  };
+  for (const std::string_view flag : flags) {
+    if (HasProperty(flag, verbs::kFixedByPlan) || Has(kMayDiffer, flag)) continue;
+    facts.push_back({absl::StrCat("--", ToAbsl(flag)), FlagValue(args, flag)});
+  }
+  facts.push_back({"--trace", FLAGS_trace.empty() ? "none" : "given"});
+  for (const auto& [flag, list] :
+       {std::pair<std::string, std::string>{"data", FLAGS_data}, {"eval_data", FLAGS_eval_data}}) {
+    std::string digest = "none";
+    if (!list.empty()) {
+      ASSIGN_OR_RETURN(digest, ComputeDigest(flag, list));
+    }
+    facts.push_back({"--" + flag, std::move(digest)});
+  }
+  facts.push_back({"plan", fingerprint});
+  return facts;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,168 @@
+#include "tools/oneflow/train/train_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/device/cores.h"
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/trainer/trainer.h"
+#include "oneflow_core/base/status.h"
+#include "tools/measure/kernel_time.h"
+#include "tools/oneflow/cli/backend_flags.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/train/interrupt.h"
+#include "tools/oneflow/train/promise_run.h"
+#include "tools/oneflow/train/training_data.h"
+
+namespace oneflow {
+namespace {
+
+// Kernel threads that would run at once.
+int KernelThreads(const Runtime& runtime) { return runtime.ranks() * runtime.kernel_threads(); }
+
+void WarnOfCores(const Runtime& runtime) {
+  const int cores = Cores();
+  if (KernelThreads(runtime) <= cores) return;
+  const std::string hint = runtime.ranks() > cores
+                               ? absl::StrCat("a mesh of ", cores, " or fewer devices")
+                               : absl::StrCat("--threads=", cores);
+  PrintNotice(absl::StrCat("warning: ", runtime.ranks(), " devices of ", runtime.kernel_threads(),
+                           " kernel threads each take turns on the ", cores,
+                           " cores that this process may use; it would take no longer with ",
+                           hint));
+}
+
+// The rate of matrix products on the cores that the run may use, for the types that it multiplies.
+absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
+  const int threads = std::min(KernelThreads(runtime), Cores());
+  ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
+  if (runtime.plan().train().precision() != proto::BF16) return rate;
+  ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
+  return std::max(rate, bf16);
+}
+
+double NumberIn(const std::string& text) {
+  double number = 0;
+  return absl::SimpleAtod(text, &number) ? number : 0;
+}
+
+// The same of all processes: measured at one time, for they may share cores.
+absl::StatusOr<double> MachineFlops(const Runtime& runtime, ProcessGroup& group) {
+  ASSIGN_OR_RETURN(const double rate, FlopsHere(runtime));
+  const auto add = [](std::span<const std::string> rates) {
+    double sum = 0;
+    for (const std::string& text : rates) sum += NumberIn(text);
+    return ExactDouble(sum);
+  };
+  ASSIGN_OR_RETURN(const std::string all, group.Round("matrix rate", ExactDouble(rate), add));
+  return NumberIn(all);
+}
+
+// To stdout, where people read it.
+void Print(bool text, const std::string& lines) {
+  if (text) std::fputs(lines.c_str(), stdout);
+}
+
+// Ends the run on a signal, and says once what follows.
+void EndOnSignal(Trainer& trainer, ProgressPrinter& printer, bool* is_known) {
+  trainer.AskStop();
+  if (FLAGS_checkpoint_dir.empty() || std::exchange(*is_known, true)) return;
+  printer.Notify(
+      "interrupted: a checkpoint is written when the step that has begun is done; a second signal "
+      "ends at once");
+}
+
+}  // namespace
+
+absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared, int64_t attempt,
+                         ProcessGroup& group, JobReport& report, JobWatch& watch,
+                         ProgressPrinter& printer) {
+  const proto::Plan& plan = prepared.plan;
+  const TrainingData& data = prepared.data;
+  const bool first = group.IsFirst(), text = first && FLAGS_format == "text";
+
+  TrainerOptions options = prepared.options;
+  options.attempt = attempt;
+  // A job's own attempts differ in their numbers, and an older one cannot commit (checkpoint.h).
+  options.locks_folder = FLAGS_job_dir.empty() || attempt == 0;
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, group));
+  if (gpus) options.runtime.backend = &gpus->devices;
+  KernelSetups setups;
+  if (first) {
+    WatchFirstSteps(plan, &options);
+    options.runtime.on_kernel = [&](const KernelSetup& setup) { setups.Add(setup); };
+  }
+
+  StepTimes times;
+  TrainerObserver observer;
+  observer.notice = [&](const std::string& sentence) { printer.Notify(sentence); };
+  observer.on_step = [&](const TrainedStep& step) {
+    times.Add(step.seconds, ProcessSeconds());
+    report.Trained(step.step + 1, step.loss, step.tokens_per_second, FLAGS_checkpoint_dir);
+    printer.Show(step);
+  };
+  observer.on_evaluated = [&](int64_t steps, double loss) { printer.ShowEvaluation(steps, loss); };
+  observer.on_look = [&] { watch.Look(); };
+  observer.wants_report = TakeReportRequest;
+
+  const auto train = data.train.Source(FLAGS_seed);
+  const auto eval = data.validation.size() > 0 ? data.validation.Source(FLAGS_seed) : nullptr;
+  ASSIGN_OR_RETURN(const auto trainer,
+                   Trainer::Create(plan, DataOfTrainer(data, train.get(), eval.get()), options,
+                                   &group, observer));
+
+  RunPrediction prediction;
+  if (!gpus) {
+    if (first) WarnOfCores(trainer->runtime());
+    ASSIGN_OR_RETURN(prediction.machine_flops, MachineFlops(trainer->runtime(), group));
+  }
+  std::optional<Promise> promise;
+  if (first) {
+    ASSIGN_OR_RETURN(promise, PromiseOfRun(args, trainer->runtime(), setups, group.count(),
+                                           prediction.machine_flops));
+  }
+  if (promise) {
+    prediction.step_seconds = promise->step_seconds;
+    if (FLAGS_predict) prediction.run = &promise->run;
+  }
+  if (gpus && text) {
+    ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
+    Print(text, memory);
+  }
+  if (!gpus) Print(text, PrecisionText(plan, options.runtime.isa));
+  if (promise) Print(text, PromiseText(*promise));
+  const bool mixed = !data.train.parts().empty();
+  if (mixed) Print(text, MixtureText(data.train));
+
+  {
+    bool is_known = false;
+    const Interrupt interrupt([&] { EndOnSignal(*trainer, printer, &is_known); });
+    const absl::Status trained = trainer->Run(prediction);
+    printer.EndLine();
+    RETURN_IF_ERROR(trained);
+  }
+  if (promise) {
+    const Took took = TookOfRun(trainer->runtime(), times);
+    Print(text, TookText(*promise, took));
+    report.AddToOutcome(TookJson(*promise, took));
+  }
+  if (mixed) {
+    Print(text, SharesText(data.train, FLAGS_seed, FLAGS_steps, plan.train().batch()));
+  }
+  if (!FLAGS_checkpoint_dir.empty()) {
+    Print(text, absl::StrCat("checkpoints: ", FLAGS_checkpoint_dir, "\n"));
+  }
+  if (group.count() > 1) Print(text, group.MemoryOfLinks() + "\n");
+  FlushProgress();
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow

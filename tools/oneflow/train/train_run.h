@@ -1,0 +1,20 @@
+// Runs a prepared training, and prints what people want to know of it: its devices and its promise
+// before the first step, the steps, and afterwards what it took.
+#pragma once
+
+#include "absl/status/status.h"
+#include "actor_runtime/trainer/job_report.h"
+#include "actor_runtime/trainer/job_watch.h"
+#include "actor_runtime/trainer/processes/process_group.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/train/prepare_training.h"
+
+namespace oneflow {
+
+// `attempt`: the number of this one at the job. `report` and `watch` are process 0's view of all.
+absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared, int64_t attempt,
+                         ProcessGroup& group, JobReport& report, JobWatch& watch,
+                         ProgressPrinter& printer);
+
+}  // namespace oneflow

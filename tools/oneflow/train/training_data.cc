@@ -1,0 +1,276 @@
+#include "tools/oneflow/train/training_data.h"
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/data/token_file_meta.h"
+#include "actor_runtime/tokenizer/tokenizer.h"
+#include "actor_runtime/trainer/resume.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/data_list.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/model/encode_text_file.h"
+
+namespace oneflow {
+namespace {
+
+using FilesPointer = std::shared_ptr<const TokenizerFiles>;
+
+// A loaded tokenizer with its files.
+struct LoadedTokenizer {
+  Tokenizer tokenizer;
+  FilesPointer files;
+};
+
+absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(TokenizerFiles files, ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops));
+  return LoadedTokenizer{std::move(tokenizer), std::make_shared<TokenizerFiles>(std::move(files))};
+}
+
+// The tokenizer that the user gives, or that a checkpoint contains. It is loaded where text needs
+// it.
+class TextTokenizer {
+ public:
+  static absl::StatusOr<TextTokenizer> Make(const Arguments& args, const DataOptions& options) {
+    const std::string& checkpoint = options.checkpoint;
+    TextTokenizer made;
+    made.documents_ = options.documents;
+    if (args.Given("tokenizer")) {
+      RETURN_IF_ERROR(made.Load(FLAGS_tokenizer));
+      made.files_ = made.loaded_->files;
+      made.given_ = true;
+    } else if (!checkpoint.empty()) {
+      ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
+      made.files_ = reader->tokenizer_files();
+      made.folder_ = checkpoint;
+    }
+    return made;
+  }
+
+  // Null: text is bytes.
+  const FilesPointer& files() const { return files_; }
+  bool given() const { return given_; }  // by --tokenizer
+
+  // Opens a file of data; text is encoded.
+  absl::StatusOr<TokenFile> Open(const std::string& path) {
+    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path));
+    const bool text = file.tokenizer == BytesTokenizerId() && file.token_bytes == 1;
+    if (!text || files_ == nullptr || files_->files.empty()) return file;
+    RETURN_IF_ERROR(LoadFromCheckpoint());
+    return EncodeTextFile(path, loaded_->tokenizer, documents_);
+  }
+
+  // Requires files().
+  absl::StatusOr<std::optional<int32_t>> EndOfText() {
+    if (files_->files.empty()) return std::nullopt;
+    RETURN_IF_ERROR(LoadFromCheckpoint());
+    return loaded_->tokenizer.end_of_text;
+  }
+
+ private:
+  absl::Status Load(const std::string& spec) {
+    ASSIGN_OR_RETURN(loaded_, LoadWithFiles(spec));
+    if (FLAGS_end_of_text_id >= 0) loaded_->tokenizer.end_of_text = FLAGS_end_of_text_id;
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadFromCheckpoint() {
+    if (loaded_) return absl::OkStatus();
+    RETURN_IF_ERROR(Load(TokenizerSpecIn(folder_)));
+    loaded_->tokenizer.id = files_->id;  // the checkpoint verified the files, and has its name
+    return absl::OkStatus();
+  }
+
+  FilesPointer files_;
+  std::string folder_;  // of the checkpoint
+  std::optional<LoadedTokenizer> loaded_;
+  bool given_ = false;
+  bool documents_ = false;
+};
+
+absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList& list,
+                                         const ModelFacts& model, TextTokenizer* tokenizer) {
+  std::vector<TokenDataset> datasets;
+  std::vector<TokenFile> files;
+  for (const std::string& path : list.files) {
+    ASSIGN_OR_RETURN(TokenFile file, tokenizer->Open(path));
+    files.push_back(std::move(file));
+    if (list.weights.empty() && files.size() < list.files.size()) continue;
+    ASSIGN_OR_RETURN(TokenDataset data,
+                     TokenDataset::Make(std::exchange(files, {}), model.vocab, model.sequence));
+    datasets.push_back(std::move(data));
+  }
+  for (const TokenDataset& data : datasets) {
+    for (const std::string& empty : data.EmptyFiles()) {
+      std::fprintf(stderr, "oneflow: warning: --%s: %s is empty\n", flag.c_str(), empty.c_str());
+    }
+  }
+  if (list.weights.empty()) return TokenMixture(datasets[0]);
+  return TokenMixture::Make(std::move(datasets), list.weights);
+}
+
+absl::StatusOr<DataList> ListOfFlag(const std::string& flag, const std::string& text) {
+  if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
+  return ParseDataList(flag, text);
+}
+
+absl::StatusOr<MixtureSplit> OpenSplit(const DataList& list, const ModelFacts& model,
+                                       TextTokenizer* tokenizer) {
+  ASSIGN_OR_RETURN(const TokenMixture data, OpenMixture("data", list, model, tokenizer));
+  if (FLAGS_eval_data.empty()) return data.Split(FLAGS_eval_fraction, model.sequence);
+  ASSIGN_OR_RETURN(const DataList eval_list, ListOfFlag("eval_data", FLAGS_eval_data));
+  ASSIGN_OR_RETURN(const TokenMixture eval, OpenMixture("eval_data", eval_list, model, tokenizer));
+  const TokenizerId trained = data.tokenizer(), evaluated = eval.tokenizer();
+  if (trained.known() && evaluated.known() && !trained.SameAs(evaluated)) {
+    return InputError(
+        "--eval_data=" + FLAGS_eval_data,
+        "was made with tokenizer " + evaluated.Text() + ", but --data with " + trained.Text(),
+        "make both with one tokenizer");
+  }
+  return MixtureSplit{data, eval};
+}
+
+// The files of the data's tokenizer, null where there are none, and its end of text.
+struct FoundTokenizer {
+  FilesPointer files;
+  std::optional<int32_t> end_of_text;
+};
+
+// The files that `oneflow data` put beside a token file of tokenizer `id`.
+absl::StatusOr<FoundTokenizer> FindBesideData(const DataList& list, const TokenizerId& id) {
+  for (const std::string& path : list.files) {
+    if (!path.ends_with(".bin")) continue;
+    ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
+    const std::string folder = TokenizerFolder(path), spec = TokenizerSpecIn(folder);
+    if (!meta || !meta->tokenizer.known() || spec.empty()) continue;
+    ASSIGN_OR_RETURN(LoadedTokenizer loaded, LoadWithFiles(spec));
+    if (!loaded.tokenizer.id.SameAs(id)) {
+      return InputError(folder,
+                        "holds tokenizer " + loaded.tokenizer.id.Text() + ", but " + path +
+                            " was made with " + id.Text(),
+                        "make both again with `oneflow data`");
+    }
+    auto files = std::make_shared<TokenizerFiles>(*loaded.files);
+    files->id = id;  // with the name that the data give it
+    return FoundTokenizer{files, loaded.tokenizer.end_of_text};
+  }
+  return FoundTokenizer();
+}
+
+absl::StatusOr<FoundTokenizer> FindTokenizer(const DataList& list, const TokenizerId& id,
+                                             bool documents, TextTokenizer& tokenizer) {
+  const FilesPointer& files = tokenizer.files();
+  if (tokenizer.given() && id.known() && !id.SameAs(files->id)) {
+    return InputError(
+        "--tokenizer=" + FLAGS_tokenizer,
+        "is tokenizer " + files->id.Text() + ", but --data was made with " + id.Text(),
+        "leave it out, or make the data again with it");
+  }
+  if (files == nullptr || !(tokenizer.given() || (id.known() && id.SameAs(files->id)))) {
+    return FindBesideData(list, id);
+  }
+  FoundTokenizer found{files, std::nullopt};
+  if (documents) {
+    ASSIGN_OR_RETURN(found.end_of_text, tokenizer.EndOfText());
+  }
+  return found;
+}
+
+// The token that ends a document.
+absl::StatusOr<int32_t> FindEndOfText(const Arguments& args, const FoundTokenizer& found,
+                                      int64_t vocab) {
+  const bool given = args.Given("end_of_text_id");
+  if (!given && !found.end_of_text) {
+    return InputError("--documents", "it is not known which token of --data ends a document",
+                      "name it with --end_of_text_id=ID, or give the --tokenizer of the data");
+  }
+  const int64_t id = given ? FLAGS_end_of_text_id : *found.end_of_text;
+  if (id >= 0 && id < vocab) return static_cast<int32_t>(id);
+  return InputError(absl::StrCat(given ? "--end_of_text_id=" : "--documents: end of text ", id),
+                    absl::StrCat("is no token of a vocabulary of ", vocab),
+                    "name the token that ends a document with --end_of_text_id=ID");
+}
+
+std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
+
+}  // namespace
+
+std::string CheckpointOfResume() {
+  const absl::StatusOr<Resume> resume = ParseResume(FLAGS_resume);
+  if (!resume.ok() || *resume == Resume::kNever) return "";
+  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(FLAGS_checkpoint_dir);
+  if (!all.ok()) return "";  // the run reports it
+  for (const ListedCheckpoint& listed : *all) {
+    if (listed.complete && CheckpointReader::Open(listed.folder).ok()) return listed.folder;
+  }
+  return "";
+}
+
+absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
+                                              const DataOptions& options) {
+  if (!options.documents && args.Given("end_of_text_id")) {
+    return InputError("--end_of_text_id", "acts on nothing: the plan keeps no documents apart",
+                      "compile with --documents, or leave it out");
+  }
+  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", FLAGS_data));
+  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, options));
+  ASSIGN_OR_RETURN(MixtureSplit split, OpenSplit(list, model, &tokenizer));
+  const TokenizerId id = split.train.tokenizer();
+  ASSIGN_OR_RETURN(FoundTokenizer found, FindTokenizer(list, id, options.documents, tokenizer));
+  int32_t end_of_text = -1;
+  if (options.documents) {
+    ASSIGN_OR_RETURN(end_of_text, FindEndOfText(args, found, model.vocab));
+  }
+  FilesPointer& files = found.files;
+  // A tokenizer of bytes has none.
+  const bool has_files = files != nullptr && !files->files.empty();
+  if (!has_files && id.known() && !id.SameAs(BytesTokenizerId()) && !FLAGS_checkpoint_dir.empty()) {
+    std::fprintf(stderr,
+                 "oneflow: checkpoints will not contain the tokenizer %s: there are no files of it "
+                 "beside the data; --tokenizer names them\n",
+                 id.Text().c_str());
+  }
+  return TrainingData{std::move(split.train), std::move(split.validation),
+                      id.known() || files == nullptr ? id : files->id,
+                      has_files ? std::move(files) : nullptr, end_of_text};
+}
+
+TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
+                          const TokenSource* validation) {
+  return {.train = train,
+          .validation = validation,
+          .tokens = data.train.size(),
+          .tokenizer = data.tokenizer,
+          .tokenizer_files = data.tokenizer_files,
+          .mixture = data.train.parts(),
+          .end_of_text = data.end_of_text};
+}
+
+std::string MixtureText(const TokenMixture& data) {
+  std::string text = "data:";
+  const char* separator = " ";
+  for (const MixturePart& part : data.parts()) {
+    absl::StrAppend(&text, std::exchange(separator, ", "), part.file, " ", Percent(part.weight));
+  }
+  return text + "\n";
+}
+
+std::string SharesText(const TokenMixture& data, uint64_t seed, int64_t steps, int64_t batch) {
+  const std::vector<int64_t> counts = data.CountSamples(seed, steps, batch);
+  const auto all = static_cast<double>(steps) * static_cast<double>(batch);
+  std::string text = absl::StrCat("data of ", steps, " steps:");
+  const char* separator = " ";
+  for (size_t i = 0; i < counts.size(); ++i) {
+    absl::StrAppend(&text, std::exchange(separator, ", "), data.parts()[i].file, " ", counts[i],
+                    " sequences, ", Percent(all > 0 ? static_cast<double>(counts[i]) / all : 0));
+  }
+  return text + "\n";
+}
+
+}  // namespace oneflow

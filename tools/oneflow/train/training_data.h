@@ -1,0 +1,52 @@
+// Opens the data of `oneflow train`, according to the flags: token files as they are, and text,
+// which it encodes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/data/token_mixture.h"
+#include "actor_runtime/tokenizer/tokenizer_files.h"
+#include "actor_runtime/trainer/plan_facts.h"
+#include "actor_runtime/trainer/training.h"
+#include "tools/oneflow/cli/verb.h"
+
+namespace oneflow {
+
+struct DataOptions {
+  // The folder of the checkpoint that the run goes on from or begins with; empty: none.
+  std::string checkpoint;
+  // Documents are kept apart: each text ends with the token --end_of_text_id, or else that of its
+  // tokenizer, which is an error where it is not known.
+  bool documents = false;
+};
+
+struct TrainingData {
+  TokenMixture train, validation;  // size() of the latter is 0 where nothing is validated
+  TokenizerId tokenizer;           // that made the tokens, where it is known
+  std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known, or bytes
+  int32_t end_of_text = -1;  // the token that ends a document, of a plan that keeps them apart
+};
+
+// Opens --data, and --eval_data or the last --eval_fraction of --data. Text is encoded by
+// --tokenizer, or else by the tokenizer that the checkpoint contains, or else its bytes are the
+// tokens. Errors: those of TokenMixture and TokenDataset; a tokenizer other than that of the
+// tokens.
+absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
+                                              const DataOptions& options);
+
+// The same for the trainer. The sources outlive it; `validation` may be null.
+TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
+                          const TokenSource* validation);
+
+// The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
+// empty otherwise.
+std::string CheckpointOfResume();
+
+// "data: a.bin 70.0 %, b.bin 30.0 %": the weights. Requires data.parts() that are not empty.
+std::string MixtureText(const TokenMixture& data);
+// The shares of the samples of `steps` steps, counted by the function that draws them.
+std::string SharesText(const TokenMixture& data, uint64_t seed, int64_t steps, int64_t batch);
+
+}  // namespace oneflow
