@@ -15,7 +15,6 @@
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 #include "actor_runtime/cuda/library/libraries.h"
 #include "actor_runtime/cuda/library/nccl.h"
-#include "actor_runtime/cuda/profiler_range.h"
 #include "actor_runtime/cuda/status.h"
 #include "oneflow_core/base/status.h"
 
@@ -135,14 +134,10 @@ absl::StatusOr<DeviceBackend> OpenBackend(const BackendOptions& options) {
   backend.make_device = [gpu_of](int rank) { return MakeCudaDevice(gpu_of(rank)); };
   backend.facts_of = [gpu_of](int rank) { return ReadFacts(gpu_of(rank)); };
   backend.make_kernel = [gpus](Device& device, const KernelSetup& setup) -> absl::StatusOr<Kernel> {
-    if (IsCopy(setup)) {
-      ASSIGN_OR_RETURN(Kernel copy, MakeCopy(setup));
-      return InRange(std::move(copy), setup.name);
-    }
+    if (IsCopy(setup)) return MakeCopy(setup);
     RETURN_IF_ERROR(device.Attach());
     ASSIGN_OR_RETURN(const Libraries libraries, gpus->LibrariesOfCurrent());
-    ASSIGN_OR_RETURN(Kernel kernel, MakeCudaKernel(setup, libraries));
-    return InRange(std::move(kernel), setup.name);
+    return MakeCudaKernel(setup, libraries);
   };
   if (options.ranks > 1 && !options.logical_devices) {
     ASSIGN_OR_RETURN(Nccl nccl, OpenNccl(options.paths));

@@ -30,13 +30,6 @@ cc_library(
     includes = ["include"],
 )
 
-# Headers only.
-cc_library(
-    name = "nvtx",
-    hdrs = glob(["include/nvtx3/**"]),
-    includes = ["include"],
-)
-
 [
     cc_library(
         name = name,

@@ -30,7 +30,6 @@ def gpu_library(
         deps = [],
         gpu_deps = [],
         emulated_deps = [],
-        toolkit_deps = [],
         testonly = False,
         visibility = None):
     """A library of GPU code.
@@ -42,7 +41,6 @@ def gpu_library(
       deps: ordinary libraries.
       gpu_deps: other gpu_library targets: each flavour takes them in its own.
       emulated_deps: testonly libraries for the emulated flavour alone: twins of foreign libraries.
-      toolkit_deps: parts of the toolkit for the real flavour alone.
       testonly: whether the real library, too, is for tests alone.
       visibility: by default, the rooms that may depend on this one.
     """
@@ -65,7 +63,7 @@ def gpu_library(
         target_compatible_with = if_cuda([], ["//bazel/cuda:unavailable"]),
         testonly = testonly,
         visibility = visibility,
-        deps = deps + gpu_deps + ["@local_cuda//:headers"] + toolkit_deps + ([":%s_kernels" % name] if kernels else []),
+        deps = deps + gpu_deps + ["@local_cuda//:headers"] + ([":%s_kernels" % name] if kernels else []),
     )
     oneflow_cc_library(
         name = name + "_emulated",

@@ -94,10 +94,6 @@ Value GraphBuilder::Linear(std::string name, Value x, Value w, Value bias, Linea
   return Op("linear", std::move(name), {x, w, bias}, std::move(attrs));
 }
 
-Value GraphBuilder::AddBias(std::string name, Value x, Value bias) {
-  return Op("add_bias", std::move(name), {x, bias});
-}
-
 Value GraphBuilder::Embedding(std::string name, Value table, Value ids) {
   return Op("embedding", std::move(name), {table, ids});
 }
@@ -176,22 +172,6 @@ Value GraphBuilder::Add(std::string name, Value a, Value b) {
 
 Value GraphBuilder::SoftmaxCrossEntropy(std::string name, Value logits, Value labels) {
   return Op("softmax_cross_entropy", std::move(name), {logits, labels});
-}
-
-Value GraphBuilder::RowMax(std::string name, Value x) {
-  return Op("row_max", std::move(name), {x});
-}
-
-Value GraphBuilder::RowSumExp(std::string name, Value x, Value max) {
-  return Op("row_sum_exp", std::move(name), {x, max});
-}
-
-Value GraphBuilder::Pick(std::string name, Value x, Value ids) {
-  return Op("pick", std::move(name), {x, ids});
-}
-
-Value GraphBuilder::MeanNll(std::string name, Value max, Value sum, Value picked, double scale) {
-  return Op("mean_nll", std::move(name), {max, sum, picked}, {{"scale", scale}});
 }
 
 void GraphBuilder::Loss(const Value& loss) { graph_.set_loss(loss.name); }

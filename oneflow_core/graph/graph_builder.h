@@ -84,7 +84,6 @@ class GraphBuilder {
   Value Matmul(std::string name, Value a, Value b, bool transpose_a = false,
                bool transpose_b = false);
   Value Linear(std::string name, Value x, Value w, Value bias = {}, LinearOptions options = {});
-  Value AddBias(std::string name, Value x, Value bias);
   Value Embedding(std::string name, Value table, Value ids);
   Value PositionalEmbedding(std::string name, Value x, Value table);
   Value LayerNorm(std::string name, Value x, Value gamma, Value beta = {}, double epsilon = 1e-5);
@@ -107,10 +106,6 @@ class GraphBuilder {
   Value SwapDims(std::string name, Value x);
   Value Add(std::string name, Value a, Value b);
   Value SoftmaxCrossEntropy(std::string name, Value logits, Value labels);
-  Value RowMax(std::string name, Value x);
-  Value RowSumExp(std::string name, Value x, Value max);
-  Value Pick(std::string name, Value x, Value ids);
-  Value MeanNll(std::string name, Value max, Value sum, Value picked, double scale);
   // Adds an op of any kind of the registry. Inputs that are "none" are left out.
   Value Op(std::string kind, std::string name, const std::vector<Value>& inputs,
            AttrMap attrs = {});
