@@ -40,19 +40,17 @@
 //     returns the destination: here the member's window, since there is a sum to make; the result
 //     itself, where nothing is summed and the packet is contiguous there. UCX writes the bytes to
 //     it, and the thread calls Arrived. At the source, the network thread calls Sent.
-//  7. When a piece has its packets of all sources, the workers of the members here are woken. One
-//  of
-//     them takes the piece in Poll, and sums the parts in rank order, those of members here from
-//     their gradients, the others from the window, without a lock. It writes the result once.
+//  7. When a piece has its packets of all sources, the workers of the members here are woken. The
+//     first takes the piece in Poll, and sums the parts in rank order, without a lock: those of
+//     members here from their gradients, the others from the window. It writes the result once.
 //  8. When a process has all packets that it wants, the thread that finds this out queues `done` to
 //     each other process, which now knows that nobody there reads its gradients any more.
 //  9. When the pieces here are done, all other processes have sent `done`, and all packets of ours
 //     have been sent, Poll returns kOver. The worker ends the firing, so actors of this process may
 //     overwrite the gradient and read the result.
 // In one process there are only steps 1, 7 and 9, and every part is read from its gradient
-// (LocalCommunicator). On GPUs, Enter and Poll give the exchange to the member's stream: our
-// kernels read all gradients of a shared GPU (StreamCommunicator), and NCCL moves them between
-// GPUs.
+// (LocalCommunicator). On GPUs, Enter and Poll give the exchange to the member's stream: there our
+// kernels read the gradients that share a GPU (StreamCommunicator), or NCCL moves them.
 //
 // It holds no pointer into another process. The simulator does not implement it: the simulator
 // moves no bytes and needs an end in virtual time, which Poll does not give.

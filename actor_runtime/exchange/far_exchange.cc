@@ -70,13 +70,7 @@ void FarExchange::EmitToAll(FarMessage::Kind kind, Emit emit) {
     const bool said =
         kind != FarMessage::kAbort || !policy_.abort_entered_only || process.entered > over_;
     if (!said) continue;
-    FarMessage message;
-    message.kind = kind;
-    message.communicator = group_.id;
-    message.number = Number();
-    message.from = first_near_;
-    message.to = process.member;
-    emit({message});
+    emit({MakeMessage(kind, first_near_, process.member)});
   }
 }
 
@@ -159,12 +153,7 @@ void FarExchange::Request(int member, Emit emit) {
         pull.packets[s] = packet;
         packet += PacketBytes(piece.chunk.elements(), piece.element_bytes);
       }
-      FarMessage message;
-      message.kind = FarMessage::kPull;
-      message.communicator = group_.id;
-      message.number = Number();
-      message.from = member;
-      message.to = source;
+      FarMessage message = MakeMessage(FarMessage::kPull, member, source);
       message.packet = work_->FindPacket(piece, source);
       emit({message});
     }

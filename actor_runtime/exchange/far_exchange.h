@@ -142,6 +142,9 @@ class FarExchange {
 
   // The number of the exchange in progress, as messages carry it.
   uint64_t Number() const { return first_ + over_; }
+  FarMessage MakeMessage(FarMessage::Kind kind, int from, int to) const {
+    return {FarMessage::kMagic, kind, group_.id, Number(), from, to};
+  }
   bool AllHereEntered() const { return entered_here_ == near_; }
   bool IsUnderWay() const { return started_ && status_.ok(); }
   uint64_t ExchangeNumber(const FarMessage& message) const;
