@@ -9,7 +9,8 @@
 6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
 7. No two headers define a type of one name in one namespace: linked together, one would get the functions of the other.
 8. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
-9. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
+9. Only the room tools reads flags; the trainer, which others than the command line drive, prints nothing either.
+10. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
    and names the ops that they are made of.)
 """
 
@@ -77,6 +78,8 @@ GPU_RULES = [
      set()),
     (re.compile(r"\b__(shfl|any|all|ballot)(_up|_down|_xor)?\("), "warp functions name their lanes (_sync)", set()),
 ]
+FLAG_READ = re.compile(r"\bFLAGS_\w+|#\s*include\s*[<\"]gflags/")
+PRINT = re.compile(r"\b(f?printf|f?puts|std::cout|std::cerr)\b")
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 KIND = re.compile(r'(?:\.kind = |Boxing\()"(\w+)"')
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*')
@@ -222,6 +225,11 @@ def file_problems(root, path, max_lines):
             for pattern, why, where in GPU_RULES:
                 if pattern.search(code) and path.name not in where:
                     yield f"{path}:{number}: {why}: {line.strip()}"
+        code = line.split("//")[0]
+        if path.parts[0] in ROOMS["tools"] and FLAG_READ.search(code):
+            yield f"{path}:{number}: only tools reads flags: take the value as an option"
+        if path.parts[:2] == ("actor_runtime", "trainer") and not is_test(path) and PRINT.search(code):
+            yield f"{path}:{number}: the trainer prints nothing: notify its observer (notice.h)"
         if MARKER.search(line):
             yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
 

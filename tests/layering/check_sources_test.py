@@ -161,6 +161,15 @@ class CheckSourcesTest(unittest.TestCase):
         self.assert_one(find_problems({"tests/e2e/a_test.py": text}), "tests/e2e/a_test.py:2")
         self.assertEqual([], find_problems({"tools/a.py": text}))
 
+    def test_flags_and_prints(self):
+        text = "// FLAGS_a\nint b = FLAGS_b;\n"
+        self.assert_one(find_problems({"actor_runtime/a.cc": text}), "actor_runtime/a.cc:2")
+        self.assert_one(find_problems({"compiler/a.h": "#include <gflags/gflags.h>\n"}), "compiler/a.h:1")
+        self.assertEqual([], find_problems({"tools/a.cc": text}))
+        text = 'std::fputs("done", stdout);\n'
+        self.assert_one(find_problems({"actor_runtime/trainer/a.cc": text}), "actor_runtime/trainer/a.cc:1")
+        self.assertEqual([], find_problems({"actor_runtime/exec/a.cc": text, "actor_runtime/trainer/a_test.cc": text}))
+
     def test_markers(self):
         self.assert_one(find_problems({"compiler/a.cc": "\n// TODO: more\n"}), "compiler/a.cc:2")
 

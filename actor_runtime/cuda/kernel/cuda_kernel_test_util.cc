@@ -247,13 +247,13 @@ bool CudaHarness::IsTidy() const {
 
 #ifdef ONEFLOW_EMULATED_GPU
 
-void ForKernelOrders(const std::function<void()>& body) {
+void ForKernelOrders(const std::function<void()>& body, uint64_t drawn) {
   using emulated::KernelOrder;
   for (const auto order : {KernelOrder::kAscending, KernelOrder::kDescending}) {
     emulated::Reset({.order = order});
     body();
   }
-  for (const uint64_t seed : {1, 2}) {
+  for (uint64_t seed = 1; seed <= drawn; ++seed) {
     emulated::Reset({.seed = seed, .order = KernelOrder::kDrawn});
     body();
   }
@@ -268,7 +268,7 @@ void WithGuardedMemory(const std::function<void()>& body) {
 
 #else
 
-void ForKernelOrders(const std::function<void()>& body) { body(); }
+void ForKernelOrders(const std::function<void()>& body, uint64_t) { body(); }
 void WithGuardedMemory(const std::function<void()>& body) { body(); }
 
 #endif

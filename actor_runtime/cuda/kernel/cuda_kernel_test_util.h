@@ -85,8 +85,9 @@ std::vector<KernelSample> CudaSamples();
 bool RunsOnCuda(const KernelSample& sample);
 
 // Calls body(), which makes its own harnesses, for several orders in which the emulated GPU runs
-// blocks, warps and lanes; once on a real GPU, which has its own.
-void ForKernelOrders(const std::function<void()>& body);
+// blocks, warps and lanes: ascending, descending, and `drawn` others; once on a real GPU, which has
+// its own.
+void ForKernelOrders(const std::function<void()>& body, uint64_t drawn = 2);
 // Runs body() so that the host process dies if it touches device memory.
 void WithGuardedMemory(const std::function<void()>& body);
 
