@@ -31,7 +31,7 @@ struct PlannedExchange {
     Device* device = nullptr;  // null: a CPU, or in another process
   };
   std::vector<Member> members;  // in the group's order
-  FarMembers far;               // `most`: empty if all members are near
+  FarMembers far;               // `most`: empty if all members are near, or on GPUs
 
   bool AreAllNear() const;
   // The setups that ExchangeWork::Make gets, by tensor, then by member. For members with 0 in

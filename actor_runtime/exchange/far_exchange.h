@@ -5,9 +5,9 @@
 //
 // The protocol of one exchange:
 //   entered   sent to each other process when all members of a process have entered
-//   pull      once all processes have entered: a member requests a packet (ExchangeWork) of a
-//   source piece     the source's process answers with the packet, straight from the entered
-//   register done      sent to each other process when a process has all packets that it wants
+//   pull      once all processes have entered: a member requests a packet of a source
+//   piece     the source's process answers with the packet, straight from the entered register
+//   done      sent to each other process when a process has all packets that it wants
 //   abort     ends all exchanges of the group, including later ones
 // An exchange is over in a process when its pieces are done, all other processes have sent done,
 // and all its own payloads have been sent.

@@ -190,7 +190,8 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
     exchange.far.near.push_back(near ? 1 : 0);
     exchange.far.adds |= adds;
   }
-  if (!exchange.AreAllNear()) {
+  // Devices that launch their exchanges plan the pieces themselves.
+  if (!exchange.AreAllNear() && context.devices.empty()) {
     ASSIGN_OR_RETURN(exchange.far.most, CountMostPieces(binders, context.mesh.mesh));
   }
   return carrier.Bind(exchange);

@@ -70,7 +70,7 @@ std::string MetricsLine(const TrainedStep& step) {
                      ", \"grad_norm\": " + JsonNumber(step.norm) +
                      ", \"tokens_per_second\": " + JsonNumber(step.tokens_per_second) +
                      ", \"step_seconds\": " + JsonNumber(step.seconds);
-  if (step.mfu > 0) line += ", \"mfu\": " + JsonNumber(step.mfu);
+  if (step.mfu) line += ", \"mfu\": " + JsonNumber(*step.mfu);
   if (step.promised_step_seconds > 0) {
     line += ", \"promised_step_seconds\": " + JsonNumber(step.promised_step_seconds);
   }

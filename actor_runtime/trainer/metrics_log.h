@@ -34,10 +34,9 @@ struct TrainedStep {
   double loss = 0, learning_rate = 0, norm = 0;
   double tokens_per_second = 0, seconds = 0;
   double left_seconds = 0;           // of the run, at the rate of the last steps
-  double mfu = 0;                    // 0: not known
   double promised_step_seconds = 0;  // 0: nothing was promised
   std::span<const double> counts;    // of choices of experts (expert_load.h), while it is handed on
-  std::optional<double> host_seconds, eval_loss;
+  std::optional<double> mfu, host_seconds, eval_loss;  // where they are known
 
   bool is_last() const { return step + 1 == last_step; }
 };

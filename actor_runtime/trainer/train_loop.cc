@@ -385,6 +385,7 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
     if (save_due && step > saved && !options.checkpoint_dir.empty()) {
       RETURN_IF_ERROR(loop.Save(step));
       saved = step;
+      stopped = stopped || training.group.stopped();
     }
     RETURN_IF_ERROR(logged);  // after the checkpoint: a full disk elsewhere costs no training
     if (!stopped) RETURN_IF_ERROR(evaluated);

@@ -81,7 +81,7 @@ absl::StatusOr<bool> Trainer::GoesOn() {
 
 void Trainer::AskStop() {
   if (group_.count() == 1 && options_.checkpoint_dir.empty()) return runtime_->Cancel();
-  group_.AskStop();
+  if (!stop_asked_.exchange(true)) group_.AskStop();  // all processes hear of each call
 }
 
 MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
@@ -173,6 +173,7 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   std::optional<MetricsLog> log;
   if (group_.IsFirst()) log.emplace(OptionsOfLog(prediction));
   absl::Status trained = RunWatched(log ? &*log : nullptr, *goes_on);
+  if (observer_.on_trained) observer_.on_trained();
   if (traces) {
     // An interruption that all have agreed upon is a good end.
     const bool together = trained.ok() || absl::IsCancelled(trained);

@@ -10,6 +10,7 @@
 // It reads no data (TokenSource does), compiles nothing and restarts nothing.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -38,12 +39,12 @@ class Trainer {
   // the optimizer's states at zero) or from the newest checkpoint that verifies (program load).
   // Then writes the trace, even if the training failed. CANCELLED, with the latest checkpoint,
   // where it was stopped: all processes then stop after the same step, with a checkpoint. ABORTED
-  // where the last loss is not finite. After a stop it may be called again, with a group that has
-  // not stopped: it goes on from the newest checkpoint.
+  // where the last loss is not finite. May be called again if the group has forgotten the stop, as
+  // that of the simulated cluster does; whether it goes on is decided anew.
   absl::Status Run(const RunPrediction& prediction = {});
 
-  // The run ends after complete steps, in all processes; at once where this is the only one and has
-  // no folder for a checkpoint. Any thread, repeatedly.
+  // The training ends after complete steps, in all processes; at once where this is the only one
+  // and has no folder for a checkpoint. Any thread, repeatedly, since a run may begin meanwhile.
   void AskStop();
 
   const Runtime& runtime() const { return *runtime_; }
@@ -66,6 +67,7 @@ class Trainer {
   std::unique_ptr<Runtime> runtime_;
   std::optional<FolderLock> lock_;
   std::optional<bool> goes_on_;  // as decided, until the run begins
+  std::atomic<bool> stop_asked_{false};
 };
 
 }  // namespace oneflow

@@ -64,7 +64,9 @@ struct TrainerObserver {
   std::function<void(int64_t steps_done, double loss)> on_evaluated;
   // In process 0: called ten times a second, on the watchdog's thread, while files may be written.
   std::function<void()> on_look;
-  // Asked as often: true once a report of the workers is wanted.
+  // Called when the last step is done, or the training has failed: AskStop has no effect any more.
+  std::function<void()> on_trained;
+  // Asked as often as on_look is called: true once a report of the workers is wanted.
   std::function<bool()> wants_report;
 };
 

@@ -5,7 +5,6 @@
 //
 //   const Watchdog watchdog(*runtime, {.stall_seconds = 60});
 //   absl::Status status = runtime->Run(...);
-//
 #pragma once
 
 #include <functional>

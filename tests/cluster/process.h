@@ -122,10 +122,6 @@ class Process final : public ProcessGroup {
                                     const Merge& merge) override;
   // The watchdog, which notes, is off.
   void Note(const std::string&, const std::string&) override {}
-  void Post(const std::string&, std::string) override {}
-  absl::StatusOr<std::string> Fetch(const std::string& key) override {
-    return absl::UnimplementedError(key);
-  }
   bool MayWrite() const override { return !killed_; }
   bool AwaitMayWrite() override;
   int64_t steps_done() const override { return runs_->steps_done(); }

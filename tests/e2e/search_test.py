@@ -69,7 +69,7 @@ class SearchTest(unittest.TestCase):
                       " families of plans", "plans of one letter of bits give the same bits",
                       "(no run of this kind was compared)"]:
             self.assertIn(words, text)
-        self.assertRegex(text, r"no plan of the space is more than [0-9.]+ % faster, by the simulator's prices")
+        self.assertRegex(text, r"no plan of the space is more than [0-9.]+ % faster, by the simulator's times")
         self.assertEqual(len(re.findall(r"^ *[1-9] ", text, re.MULTILINE)), 3)
 
     def test_json_has_the_same(self):

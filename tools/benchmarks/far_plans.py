@@ -87,12 +87,12 @@ class SlowLink:
     """Processes of two namespaces."""
     name = f"TCP of {RATE}"
 
-    def __init__(self, names, transport=None):
-        self.names, self.transport = names, transport
+    def __init__(self, names, link_rate=None):
+        self.names, self.link_rate = names, link_rate
 
     def measure(self, *flags):
-        out = subprocess.run([self.transport, "--interface=" + DEVICE, "--namespaces=" + ",".join(self.names),
-                              "--both_ways", *flags, "tcp,self", "262144", "4"], check=True, capture_output=True, text=True)
+        out = subprocess.run([self.link_rate, "--interface=" + DEVICE, "--namespaces=" + ",".join(self.names), *flags,
+                              "tcp,self", "4"], check=True, capture_output=True, text=True)
         return [float(x) for x in out.stdout.split()]
 
     def cluster(self, measured):

@@ -19,7 +19,7 @@ import time
 from benchmarks import far_plans
 from benchmarks.sides import ROOT, Oneflow
 
-TARGETS = ["//tools/benchmarks:transport"]
+TARGETS = ["//tools/benchmarks:link_rate"]
 MIDDLE = dict(layers=4, heads=4, hidden=256, sequence=128, vocab=1024, batch=8)
 LARGE = dict(layers=4, heads=8, hidden=512, sequence=256, vocab=4096, batch=4)
 RECIPE = dict(layers=4, heads=4, hidden=128, sequence=64, vocab=256, batch=48, bias=0)
@@ -95,7 +95,7 @@ def run_far(args, binaries):
         if "shared" in args.links:
             links.append(far_plans.SharedMemory())
         if "slow" in args.links:
-            links.append(far_plans.SlowLink(names, os.path.join(binaries, "tools/benchmarks/transport")))
+            links.append(far_plans.SlowLink(names, os.path.join(binaries, "tools/benchmarks/link_rate")))
         measured = os.path.join(args.clusters or folder, "processes2.textproto")
         if not os.path.exists(measured):
             oneflow = os.path.join(binaries, "tools/oneflow/oneflow")

@@ -186,6 +186,7 @@ absl::StatusOr<double> TimeTogether(std::vector<Side>& sides, Waiting* waiting, 
 }
 
 absl::StatusOr<LinkRate> Measure(int self, int socket, const FarPairOptions& o) {
+  if (o.prepare) o.prepare(self);
   UcxOptions options{.process = self, .processes = 2, .job = 1};
   options.interface = o.interface;
   options.transports = o.transports;

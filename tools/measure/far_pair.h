@@ -7,6 +7,7 @@
 // Requires that the caller has no other thread: what is forked has none but its own.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,7 @@ struct FarPairOptions {
   std::string interface = "lo";  // UcxOptions
   bool spin = true;              // who waits looks for some microseconds before it sleeps
   double seconds = 1;            // to spend, about
+  std::function<void(int)> prepare = nullptr;  // called in each process before all else
 };
 
 struct LinkRate {

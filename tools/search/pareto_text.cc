@@ -74,7 +74,7 @@ std::string ParetoText(const ResultFrame& frame, const ParetoResult& result) {
   text += "\nunder each plan stand the flags of `oneflow compile` that make it\n";
   if (priced) text += "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n";
   absl::StrAppend(&text, "predicted: times of a step", ComparedText(result.compared),
-                  "\nby the simulator's prices, on\n");
+                  "\nby the simulator's times, on\n");
   for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
   return text;
 }

@@ -40,7 +40,7 @@ std::string GapText(const SearchResult& result) {
     return "nothing is known of the plans that were not tried: give a larger --budget_seconds\n";
   }
   return absl::StrCat(
-      "no plan of the space is more than ", PercentText(gap), " faster, by the simulator's prices",
+      "no plan of the space is more than ", PercentText(gap), " faster, by the simulator's times",
       result.complete ? "" : "; the time of --budget_seconds ended the search", "\n");
 }
 

@@ -11,7 +11,6 @@
 #include "actor_runtime/cuda/exchange/nccl_communicator.h"
 #include "actor_runtime/cuda/exchange/nccl_launch.h"
 #include "actor_runtime/cuda/exchange/nccl_layout.h"
-#include "actor_runtime/cuda/profiler_range.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow::cuda {
@@ -48,7 +47,6 @@ class NcclCarrier final : public Carrier {
       absl::StatusOr<MemberLaunch> launch =
           MakeNcclLaunch(layout, m, member.adds, member.setup.workspace_bytes, make, *nccl_);
       if (!launch.ok()) return Annotate(launch.status(), absl::StrCat("actor ", name));
-      launch->launch = InRange(std::move(launch->launch), name);
       work.SetLaunch(m, *std::move(launch));
     }
     return work;

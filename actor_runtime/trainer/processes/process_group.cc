@@ -24,9 +24,7 @@ void SoleProcess::Configure(RuntimeOptions* options) {
   if (options->threads == 0) options->threads = Cores();
 }
 
-absl::StatusOr<std::string> SoleProcess::Fetch(const std::string& key) {
-  const auto posted = posted_.find(key);
-  if (posted != posted_.end()) return posted->second;
+absl::StatusOr<std::string> ProcessGroup::Fetch(const std::string& key) {
   return absl::FailedPreconditionError(absl::StrCat("nobody posts ", key));
 }
 

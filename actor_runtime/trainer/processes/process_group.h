@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -69,8 +68,8 @@ class ProcessGroup {
   // Tells process 0, whose function of notes hears it. Any thread.
   virtual void Note(const std::string& name, const std::string& value) = 0;
   // Publishes a value for all, once a key, and waits for one that another process publishes.
-  virtual void Post(const std::string& key, std::string value) = 0;
-  virtual absl::StatusOr<std::string> Fetch(const std::string& key) = 0;
+  virtual void Post(const std::string& /*key*/, std::string /*value*/) {}
+  virtual absl::StatusOr<std::string> Fetch(const std::string& key);
 
   // True while shared files may be written to: false once the others go on without this process, or
   // have ended. Any thread. AwaitMayWrite waits where that is not known.
@@ -134,15 +133,12 @@ class SoleProcess final : public ProcessGroup {
   void Note(const std::string& name, const std::string& value) override {
     if (on_note_) on_note_(0, name, value);
   }
-  void Post(const std::string& key, std::string value) override { posted_[key] = std::move(value); }
-  absl::StatusOr<std::string> Fetch(const std::string& key) override;
   bool MayWrite() const override { return true; }
   bool AwaitMayWrite() override { return true; }
   int64_t steps_done() const override { return runs_.steps_done(); }
 
  private:
   const NoteTaker on_note_;
-  std::map<std::string, std::string> posted_;
   RunsInStep runs_;
 };
 

@@ -6,7 +6,7 @@
 //   processes->Configure(&runtime_options);
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, runtime_options));
 //   processes->Attach(runtime.get());
-//   RETURN_IF_ERROR(processes->Run("train", context, steps));      the same runs in all processes
+//   RETURN_IF_ERROR(processes->Run("train", context, steps, 1));   the same runs in all processes
 //   RETURN_IF_ERROR(processes->Leave());
 //
 // If an exchange fails because another process is gone, all statuses say what happened there:

@@ -42,7 +42,7 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
   link_.begins(run, program, context.first_step, steps);
   // A run that has not begun cannot be ended.
   RETURN_IF_ERROR(Ended());
-  if (context.report) {
+  if (context.report && link_.report) {
     if (is_first_) {
       reports_.Take(run, std::move(context.report));
       context.report = [this, run](int64_t step, std::span<const double> values) {
@@ -71,7 +71,7 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
   }
   stopped_ = stop_.StopHere();
   RETURN_IF_ERROR(Ended());
-  if (is_first_) RETURN_IF_ERROR(reports_.Await(runtime_->steps_done() * reports));
+  if (is_first_ && link_.report) RETURN_IF_ERROR(reports_.Await(runtime_->steps_done() * reports));
   return absl::OkStatus();
 }
 

@@ -36,7 +36,7 @@ class RunsInStep {
     // It begins run number `run`.
     std::function<void(uint64_t run, std::string_view program, int64_t first_step, int64_t steps)>
         begins = [](uint64_t, std::string_view, int64_t, int64_t) {};
-    // To process 0's Deliver; process 0 itself does not call it.
+    // To process 0's Deliver; process 0 itself does not call it. Null where there are no others.
     std::function<void(uint64_t run, int64_t step, std::span<const double> values)> report;
     // It cannot go on.
     std::function<void(const absl::Status& why)> fails = [](const absl::Status&) {};

@@ -8,7 +8,7 @@ StepGate* StopPoint::StartRun() {
   ++number_;
   running_ = true;
   gate_.Open();
-  if (abandoned_) {
+  if (abandoned_ || (end_ && end_->run < number_)) {
     gate_.EndAt(0);
   } else if (end_ && end_->run == number_) {
     gate_.EndAt(end_->steps);
@@ -25,6 +25,9 @@ bool StopPoint::StopHere() {
 
 StepPosition StopPoint::Hold() {
   const std::lock_guard lock(mutex_);
+  // Once the end is known nobody would let go of what is held here.
+  if (end_ || abandoned_)
+    return running_ ? StepPosition{number_, gate_.begun()} : StepPosition{number_ + 1, 0};
   held_ = true;
   return running_ ? StepPosition{number_, gate_.Hold()} : StepPosition{number_ + 1, 0};
 }

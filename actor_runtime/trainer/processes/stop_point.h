@@ -11,7 +11,8 @@
 //  2. From Hold to EndAt the control thread passes no boundary of runs and begins no step, so what
 //     Hold said stays true. It waits at most until the processes have agreed.
 //  3. Between two runs a process is at the begin of the next one: it has looked whether to stop.
-//  4. Every process stops at the same boundary: after the run that end_ names.
+//  4. Once end_ is set nothing is held any more: Hold only says where the process is.
+//  5. Every process stops at the same boundary: after the run that end_ names.
 #pragma once
 
 #include <condition_variable>
@@ -31,7 +32,8 @@ class StopPoint {
  public:
   explicit StopPoint(WaitUntil wait = WaitOnThread) : wait_(std::move(wait)) {}
 
-  // Control thread. The next run begins; returns its gate.
+  // Control thread. The next run begins; returns its gate, which lets no step begin if the sequence
+  // has ended: a run that goes on all the same, as that of a checkpoint, has no gate.
   StepGate* StartRun();
   // Control thread, once after each run: whether the sequence ends after it.
   bool StopHere();

@@ -82,7 +82,7 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   return cluster;
 }
 
-// "f32", which is left unspecified, or "bf16".
+// f32 is left unspecified.
 proto::DataType Precision(const std::string& name) {
   return name == "bf16" ? proto::BF16 : proto::DATA_TYPE_UNSPECIFIED;
 }

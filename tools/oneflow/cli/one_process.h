@@ -1,4 +1,4 @@
-// Verbs that one process runs alone, for any number of processes that a launcher has started.
+// Finds which process of how many this is, and whether a verb of one process alone runs in it.
 #pragma once
 
 #include <optional>

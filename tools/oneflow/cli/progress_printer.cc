@@ -24,7 +24,7 @@ std::string Duration(double seconds) {
 std::string ProgressText(const TrainedStep& step) {
   std::string text = absl::StrFormat("step %d/%d  loss %s  %.0f tokens/s", step.step + 1,
                                      step.last_step, NumberText(step.loss), step.tokens_per_second);
-  if (step.mfu > 0) absl::StrAppendFormat(&text, "  MFU %.0f%%", 100 * step.mfu);
+  if (step.mfu) absl::StrAppendFormat(&text, "  MFU %.0f%%", 100 * *step.mfu);
   absl::StrAppend(&text, ExpertLoadText(step.counts));
   if (step.host_seconds) {
     absl::StrAppendFormat(&text, "  host %.0f%%", 100 * *step.host_seconds / step.seconds);

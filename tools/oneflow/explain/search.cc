@@ -114,7 +114,7 @@ absl::StatusOr<SearchOptions> ReadSearchOptions() {
 }
 
 // A line on stderr about once a second if that is a terminal, else at most every five.
-class ProgressPrinter {
+class ProgressLine {
  public:
   void Print(const SearchProgress& progress) {
     const auto now = std::chrono::steady_clock::now();
@@ -153,11 +153,15 @@ absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
 }
 
 absl::Status SearchPlans(const Arguments& args) {
+  if (FLAGS_format == "html" && !FLAGS_pareto) {
+    return InputError("--format=html", "is a page of --pareto alone",
+                      "use text, json, or add --pareto");
+  }
   ASSIGN_OR_RETURN(const std::vector<int64_t> devices, DevicesFromFlags());
   ASSIGN_OR_RETURN(const SearchSpec spec, SpecFromFlags(args, devices.back()));
   ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions());
-  ProgressPrinter printer;
-  options.observe = [&](const SearchProgress& progress) { printer.Print(progress); };
+  ProgressLine line;
+  options.observe = [&](const SearchProgress& progress) { line.Print(progress); };
   const ResultFrame frame{.model = spec.source.graph.name(),
                           .cluster = spec.given.cluster.name(),
                           .devices = spec.devices,

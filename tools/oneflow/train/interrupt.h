@@ -26,9 +26,9 @@ class Interrupt {
   std::jthread watcher_;
 };
 
-// From now on SIGUSR1 ends nothing: it asks for a report of the workers. True once after each time
-// that it has come.
+// From now on SIGUSR1 ends nothing: it asks for a report of the workers.
 void ListenToSigusr1();
+// True once after SIGUSR1 has come.
 bool TakeReportRequest();
 
 }  // namespace oneflow

@@ -155,16 +155,6 @@ absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, Memb
   std::_Exit(ExitCode(outcome));
 }
 
-}  // namespace
-
-bool PlanIsElsewhere(const JobPlacement& placement) {
-  std::error_code error;
-  return placement.process > 0 && !FLAGS_plan.empty() &&
-         !std::filesystem::exists(FLAGS_plan, error);
-}
-
-namespace {
-
 absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* plan,
                               std::vector<JoinFact> facts, JobWatch* watch) {
   Together together;
@@ -217,6 +207,12 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
 }
 
 }  // namespace
+
+bool PlanIsElsewhere(const JobPlacement& placement) {
+  std::error_code error;
+  return placement.process > 0 && !FLAGS_plan.empty() &&
+         !std::filesystem::exists(FLAGS_plan, error);
+}
 
 absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,

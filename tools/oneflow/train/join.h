@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/placement.h"
-#include "actor_runtime/kernel/simd/isa.h"
 #include "actor_runtime/trainer/job_report.h"
 #include "actor_runtime/trainer/job_watch.h"
 #include "actor_runtime/trainer/processes/launch.h"

@@ -42,7 +42,8 @@ absl::Status TrainTogether(const Arguments& args, std::optional<PreparedTraining
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
     ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
   }
-  const LastResort last_resort(together, report);
+  std::optional<LastResort> last_resort;
+  if (together.group->count() > 1) last_resort.emplace(together, report);
   return RunTraining(args, *prepared, attempt, *together.group, report, watch, printer);
 }
 

@@ -33,6 +33,18 @@ bool HasCopies(const proto::Program& program) {
   });
 }
 
+// The outcome goes there at the end, and a run must not find out then.
+absl::Status CheckJobDir() {
+  std::error_code error;
+  if (FLAGS_job_dir.empty()) return absl::OkStatus();
+  if (std::filesystem::is_directory(FLAGS_job_dir, error) &&
+      access(FLAGS_job_dir.c_str(), W_OK | X_OK) == 0) {
+    return absl::OkStatus();
+  }
+  return InputError("--job_dir=" + FLAGS_job_dir, "is no folder that can be written to",
+                    "make it, on a file system that all processes see");
+}
+
 }  // namespace
 
 absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir) {
@@ -100,22 +112,6 @@ absl::Status CheckHostLink(const proto::Plan& plan) {
       FLAGS_host_link.c_str());
   return absl::OkStatus();
 }
-
-namespace {
-
-// The outcome goes there at the end, and a run must not find out then.
-absl::Status CheckJobDir() {
-  std::error_code error;
-  if (FLAGS_job_dir.empty()) return absl::OkStatus();
-  if (std::filesystem::is_directory(FLAGS_job_dir, error) &&
-      access(FLAGS_job_dir.c_str(), W_OK | X_OK) == 0) {
-    return absl::OkStatus();
-  }
-  return InputError("--job_dir=" + FLAGS_job_dir, "is no folder that can be written to",
-                    "make it, on a file system that all processes see");
-}
-
-}  // namespace
 
 absl::Status CheckTrainFlags(const Arguments& args, int processes) {
   RETURN_IF_ERROR(CheckTrainNumbers(args, !FLAGS_checkpoint_dir.empty()));

@@ -112,6 +112,8 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   observer.on_evaluated = [&](int64_t steps, double loss) { printer.ShowEvaluation(steps, loss); };
   observer.on_look = [&] { watch.Look(); };
   observer.wants_report = TakeReportRequest;
+  std::optional<Interrupt> interrupt;
+  observer.on_trained = [&] { interrupt.reset(); };
 
   const auto train = data.train.Source(FLAGS_seed);
   const auto eval = data.validation.size() > 0 ? data.validation.Source(FLAGS_seed) : nullptr;
@@ -142,13 +144,12 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   const bool mixed = !data.train.parts().empty();
   if (mixed) Print(text, MixtureText(data.train));
 
-  {
-    bool is_known = false;
-    const Interrupt interrupt([&] { EndOnSignal(*trainer, printer, &is_known); });
-    const absl::Status trained = trainer->Run(prediction);
-    printer.EndLine();
-    RETURN_IF_ERROR(trained);
-  }
+  bool is_known = false;
+  interrupt.emplace([&] { EndOnSignal(*trainer, printer, &is_known); });
+  const absl::Status trained = trainer->Run(prediction);
+  interrupt.reset();
+  printer.EndLine();
+  RETURN_IF_ERROR(trained);
   if (promise) {
     const Took took = TookOfRun(trainer->runtime(), times);
     Print(text, TookText(*promise, took));
