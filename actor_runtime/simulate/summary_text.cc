@@ -136,7 +136,7 @@ std::string RatesText(const ModelRates& rates) {
 
 std::string ExpertsText(double imbalance) {
   if (imbalance == 1) {
-    return "experts: every one has as many tokens; --imbalance=1.3 prices a hot one\n";
+    return "experts: every one has as many tokens; --imbalance=1.3 says what a hot one costs\n";
   }
   return absl::StrFormat("experts: the busiest device multiplies %.4g times its even share\n",
                          imbalance);

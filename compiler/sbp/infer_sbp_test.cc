@@ -82,7 +82,7 @@ ChoiceNetwork MakeNetwork(Graph* graph, const SbpOptions& options) {
   return SbpNetwork({*graph, replicated, options, *space, FindObserved(*graph)}).network;
 }
 
-// "... by the cluster's prices: 0.012 ms a step", in seconds.
+// "... by the cluster's costs: 0.012 ms a step", in seconds.
 double ReadSeconds(const std::string& note) {
   return 1e-3 * std::stod(note.substr(note.rfind(": ") + 2));
 }
@@ -204,7 +204,7 @@ TEST_CASE("infer_sbp: what the note says is proved is so by the model that it na
     INFO(note);
     CHECK_THAT(note, Catch::StartsWith("axis x: of all layouts none has a smaller sum of the "
                                        "seconds of kernels and exchanges, one after another, by "
-                                       "the cluster's prices: "));
+                                       "the cluster's costs: "));
     const double reported = ReadSeconds(note);
     // Costs are integer picoseconds.
     const double margin = 1e-12 * static_cast<double>(4 * graph.ops.size());

@@ -114,11 +114,11 @@ std::string ProofText(const SbpCosts& costs, const Choices& best, const SbpOptio
   std::snprintf(seconds, sizeof(seconds), "%.9g",
                 1e3 * static_cast<double>(sum) / costs.costs_a_second);
   const std::string among = options.mirrors.empty() ? "" : " whose gradients mirror their tensors";
-  const std::string prices = options.cluster.level_size() > 0
-                                 ? "the cluster's prices"
-                                 : "prices that stand in for an unknown cluster's";
+  const std::string basis = options.cluster.level_size() > 0
+                                ? "the cluster's costs"
+                                : "costs that stand in for an unknown cluster's";
   return "of all layouts" + among + " " + least +
-         " a smaller sum of the seconds of kernels and exchanges, one after another, by " + prices +
+         " a smaller sum of the seconds of kernels and exchanges, one after another, by " + basis +
          ": " + seconds + " ms a step";
 }
 

@@ -117,7 +117,7 @@ class ExpertsCliTest(unittest.TestCase):
             out.write("device { kind: CUDA peak_flops: 1e12 memory_bandwidth: 1e11 }\n")
         cluster = "--cluster=slow.textproto"
         text = run("simulate", "--plan=moe.plan", cluster, cwd=self.dir)[0]
-        self.assertIn("experts: every one has as many tokens; --imbalance=1.3 prices a hot one\n", text)
+        self.assertIn("experts: every one has as many tokens; --imbalance=1.3 says what a hot one costs\n", text)
         steps = []
         for imbalance in (1, 100):
             summary = json.loads(run("simulate", "--plan=moe.plan", cluster, f"--imbalance={imbalance}", "--format=json",
