@@ -30,6 +30,17 @@ TEST_CASE("100 interleavings of each plan end drained, with the same bits") {
   }
 }
 
+TEST_CASE("a kernel's failure is returned, in any interleaving") {
+  proto::Plan plan = ChainPlan();
+  SetFailure(&plan, "train", "w", 1);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto runtime = Runtime::Create(plan, Interleaved(seed, {.make_kernel = MakeTestKernel}));
+    REQUIRE(runtime.ok());
+    const absl::Status status = (*runtime)->Run("train", {}, 3);
+    CHECK(std::string(status.message()) == "actor w at rank 0: as asked");
+  }
+}
+
 TEST_CASE("a plan that sticks says who waits for whom") {
   proto::Plan plan = TwoRanksPlan();
   // Update first, then compute: the update waits for a sum that nobody can begin.
