@@ -37,7 +37,8 @@ TEST_CASE("a kernel's failure is returned, in any interleaving") {
     const auto runtime = Runtime::Create(plan, Interleaved(seed, {.make_kernel = MakeTestKernel}));
     REQUIRE(runtime.ok());
     const absl::Status status = (*runtime)->Run("train", {}, 3);
-    CHECK(std::string(status.message()) == "actor w at rank 0: as asked");
+    CHECK(std::string(status.message()) ==
+          "program train, step 1, actor w at rank 0, firing 1: as asked");
   }
 }
 
