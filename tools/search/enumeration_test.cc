@@ -1,5 +1,5 @@
 // The search finds the fastest plan of spaces that are small enough to compile every plan of them.
-// ONEFLOW_SEARCH_CASES=all takes each model on each cluster with each memory.
+// ONEFLOW_TEST_FULL takes each model on each cluster with each memory.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -88,7 +88,7 @@ void Compare(const SearchSpec& spec, const std::vector<FoundPlan>& all) {
 }
 
 TEST_CASE("the search finds the best of all plans of a space") {
-  const bool every_case = std::getenv("ONEFLOW_SEARCH_CASES") != nullptr;
+  const bool every_case = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   struct Case {
     GraphSource source;
     std::string cluster;
