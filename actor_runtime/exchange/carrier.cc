@@ -43,7 +43,9 @@ class HostCarrier final : public Carrier {
   absl::StatusOr<ExchangeWork> Bind(const PlannedExchange& exchange) override {
     const auto setups = exchange.MakeSetups(exchange.far.near);
     if (exchange.AreAllNear()) return ExchangeWork::Make(setups);
-    ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &exchange.far));
+    FarMembers far = exchange.far;
+    ASSIGN_OR_RETURN(far.most, exchange.count_most());
+    ASSIGN_OR_RETURN(ExchangeWork work, ExchangeWork::Make(setups, &far));
     RETURN_IF_ERROR(CheckWindows(exchange, work));
     return work;
   }

@@ -31,7 +31,10 @@ struct PlannedExchange {
     Device* device = nullptr;  // null: a CPU, or in another process
   };
   std::vector<Member> members;  // in the group's order
-  FarMembers far;               // `most`: empty if all members are near, or on GPUs
+  FarMembers far;               // but for `most`
+  // By tensor, the most elements of a piece for members elsewhere: FarMembers::most, for carriers
+  // that send pieces. While Bind runs.
+  std::function<absl::StatusOr<std::vector<int64_t>>()> count_most;
 
   bool AreAllNear() const;
   // The setups that ExchangeWork::Make gets, by tensor, then by member. For members with 0 in

@@ -190,10 +190,7 @@ absl::StatusOr<ExchangeWork> BindExchange(const BindContext& context,
     exchange.far.near.push_back(near ? 1 : 0);
     exchange.far.adds |= adds;
   }
-  // Devices that launch their exchanges plan the pieces themselves.
-  if (!exchange.AreAllNear() && context.devices.empty()) {
-    ASSIGN_OR_RETURN(exchange.far.most, CountMostPieces(binders, context.mesh.mesh));
-  }
+  exchange.count_most = [&] { return CountMostPieces(binders, context.mesh.mesh); };
   return carrier.Bind(exchange);
 }
 
