@@ -68,7 +68,7 @@ class ProcessGroup {
   // Tells process 0, whose function of notes hears it. Any thread.
   virtual void Note(const std::string& name, const std::string& value) = 0;
   // Publishes a value for all, once a key, and waits for one that another process publishes.
-  virtual void Post(const std::string& /*key*/, std::string /*value*/) {}
+  virtual void Post(const std::string& /*key*/, const std::string& /*value*/) {}
   virtual absl::StatusOr<std::string> Fetch(const std::string& key);
 
   // True while shared files may be written to: false once the others go on without this process, or

@@ -20,7 +20,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -74,8 +73,8 @@ class Processes final : public ProcessGroup {
   void Note(const std::string& name, const std::string& value) override {
     member_->Note(name, value);
   }
-  void Post(const std::string& key, std::string value) override {
-    member_->Post(key, std::move(value));
+  void Post(const std::string& key, const std::string& value) override {
+    member_->Post(key, value);
   }
   absl::StatusOr<std::string> Fetch(const std::string& key) override { return member_->Fetch(key); }
   bool MayWrite() const override { return member_->MayWrite(); }

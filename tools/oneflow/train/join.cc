@@ -227,12 +227,12 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(ProcessGroup& group, const 
   constexpr char kKey[] = "plan", kNeeded[] = "needed";
   const auto post = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
     if (std::find(parts.begin(), parts.end(), kNeeded) == parts.end()) return std::string();
-    std::string bytes = SerializePlan(*plan);
+    const std::string bytes = SerializePlan(*plan);
     if (bytes.size() > kMostJobBytes) {
       return InputError(FLAGS_plan, "is too large to be sent to processes that do not have it",
                         "copy it to all hosts");
     }
-    group.Post(kKey, std::move(bytes));
+    group.Post(kKey, bytes);
     return std::string();
   };
   RETURN_IF_ERROR(group.Round("plan", plan == nullptr ? kNeeded : "", post).status());
@@ -264,7 +264,7 @@ absl::Status LeaveTogether(Together together, const absl::Status& status, JobRep
   // An interruption that all have agreed upon is a good end of theirs.
   const bool good = status.ok() || (absl::IsCancelled(status) && group.stopped());
   const absl::Status left = good ? group.Leave() : group.Fail(status);
-  const absl::Status outcome = Conclude(left.ok() ? status : left, together, report);
+  absl::Status outcome = Conclude(left.ok() ? status : left, together, report);
   if (group.count() > 1 && !outcome.ok() && !absl::IsCancelled(outcome)) {
     EndAtOnce(together, outcome);
   }
