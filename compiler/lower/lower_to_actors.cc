@@ -333,7 +333,7 @@ class Lowering {
   }
 
   Lane FindLane(const Op& op) const {
-    if (op.kind == "input") return Lane::kHostIn;
+    if (op.kind == "input" || op.kind == "count_ahead") return Lane::kHostIn;
     if (op.on_host) return Lane::kHostUpdate;
     return exchange_lanes_.empty() ? Lane::kCompute : exchange_lanes_[&op - graph_.ops.data()];
   }
