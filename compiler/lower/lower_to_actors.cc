@@ -339,6 +339,7 @@ class Lowering {
   }
 
   std::string KernelName(const Op& op) const {
+    if (op.kind == "count_ahead") return "load_counts";
     if (op.kind != "input") return op.kind;
     return options_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed"
                                                                               : "load_tokens";

@@ -140,7 +140,8 @@ class Splitter {
     for (const int axis : layout.gradients) {
       if (to[axis].partial() || to[axis].broadcast()) to[axis] = layout.split;
     }
-    if (to != graph_.tensors[grad].sbp) AddUp(grad, to);
+    // One that is no sum adds up as the others do, and not within the kernel of its op.
+    if (!layout.reduced.empty() || !layout.gradients.empty()) AddUp(grad, to);
   }
 
   // Several gradients that one op gives add up alike: those whose layout does not change, too.

@@ -117,13 +117,14 @@ struct Sums {
     const std::set<int> states = SplitAxes(v.states), gradients = SplitAxes(v.gradients);
     split = !DataAxes(plan, states).empty() || !DataAxes(plan, gradients).empty();
     each_micro_batch = DataAxes(plan, v.reduced_each_micro_batch);
+    each_micro_batch.merge(DataAxes(plan, v.sliced_each_micro_batch));
     for (const std::set<int>& axes : {v.reduced_once, v.reduced_each_micro_batch}) {
       int64_t group = 1;
       for (const int axis : axes) group *= plan.mesh().axis(axis).size();
       largest = std::max(largest, group);
       if (axes.size() > 1 && split) by_factors.insert(axes.begin(), axes.end());
     }
-    apart = !each_micro_batch.empty() && !v.reduced_once.empty();
+    apart = !DataAxes(plan, v.reduced_each_micro_batch).empty() && !v.reduced_once.empty();
   }
 
   void Join(const Sums& other) {

@@ -14,7 +14,7 @@ const std::vector<OpDef>& HostKernels() {
         {.kind = "load_tokens",
          .usage = "-> ids",
          .attrs = {name, input, {"source", AttrType::kString, true}, {"mirrored", AttrType::kInt}}},
-        {.kind = "count_ahead",
+        {.kind = "load_counts",
          .usage = "-> counts",
          .attrs = {{"parts", AttrType::kInt, true},
                    {"sequence", AttrType::kInt, true},

@@ -356,7 +356,7 @@ class ActorOp {
       RETURN_IF_ERROR(CheckInferred(*FindOpDef("input")));
       return CheckMirrored();
     }
-    if (kind == "count_ahead") return CheckInferred(*FindOpDef(kind));
+    if (kind == "load_counts") return CheckInferred(*FindOpDef("count_ahead"));
     if (kind == "fetch") return CheckFetch();
     if (kind == "init_variable") RETURN_IF_ERROR(CheckInferred(*FindOpDef("variable")));
     return CheckVariable();

@@ -152,10 +152,11 @@ TEST_CASE("gradients that are partial over tensor axes, too, are summed axis by 
   CheckRounding(run, ShardStates());
   // As a micro-batch ends over data, and once a step over tensor: one axis each.
   CheckBits(run, {ShardGradients(), ShardWeights()});
-  run.micro_batches = 1;
-  CheckBits(run, {ShardGradients()});
   run.mesh = "tensor=2,data=2x2";
   CheckRounding(run, Parse("states:data.1,gradients:data.1"));
+  run.mesh = "tensor=2,data=2";
+  run.micro_batches = 1;
+  CheckBits(run, {ShardGradients()});
 }
 
 TEST_CASE("with one micro-batch, what is reduced as it ends comes before what is reduced once") {

@@ -164,16 +164,16 @@ absl::StatusOr<std::vector<int32_t>> FindPositions(const KernelSetup& setup, con
   return std::vector<int32_t>(first, first + port.slice.size[1]);
 }
 
-// The state of count_ahead: of which parts of a step's samples it counts labels.
+// The state of load_counts: of which parts of a step's samples it counts labels.
 struct LabelCounter {
   int64_t first = 0, size = 0, parts = 1;
   bool documents = false;
   std::vector<int32_t> row;  // as TokenRows has it
 
   absl::Status Count(const RunContext& run, int64_t step, double* counts) {
-    if (run.tokens == nullptr) return InputError("count_ahead", "this run was given no data");
+    if (run.tokens == nullptr) return InputError("load_counts", "this run was given no data");
     if (documents && run.end_of_text < 0) {
-      return InputError("count_ahead", "this run knows no token that ends a document");
+      return InputError("load_counts", "this run knows no token that ends a document");
     }
     const int64_t samples = run.micro_batches * run.micro_batch_size;
     for (int64_t part = first; part < first + size; ++part) {
@@ -218,7 +218,7 @@ absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
   });
 }
 
-absl::StatusOr<Kernel> MakeCountAhead(const KernelSetup& setup) {
+absl::StatusOr<Kernel> MakeLoadCounts(const KernelSetup& setup) {
   const int64_t sequence = IntAttr(setup, "sequence");
   if (setup.out.size() != 1 || setup.out[0].dtype != DType::kF64 || setup.out[0].dims.size() != 1 ||
       sequence < 1) {
@@ -275,7 +275,7 @@ absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
 
 KernelTable HostTable() {
   static constexpr KernelEntry kTable[] = {
-      {"count_ahead", MakeCountAhead},
+      {"load_counts", MakeLoadCounts},
       {"feed", MakeFeed},
       {"fetch", MakeFetch},
       {"load_slice", MakeLoadSlice},

@@ -4,7 +4,7 @@
 //
 //   load_tokens             -> ids[rows, seq]; attribute `source`, one of those below. Row r of the
 //                          logical tensor is sample micro_batch * micro_batch_size + r.
-//   count_ahead             -> f64[parts], once a step: the labels that count in each of as many
+//   load_counts             -> f64[parts], once a step: the labels that count in each of as many
 //   parts
 //                          of the step's samples; attributes `sequence`, `documents` (bool: those
 //                          of document_labels below)
@@ -40,7 +40,7 @@
 namespace oneflow {
 
 absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup);
-absl::StatusOr<Kernel> MakeCountAhead(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeLoadCounts(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeFeed(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeFetch(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup);

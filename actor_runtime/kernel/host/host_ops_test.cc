@@ -126,7 +126,7 @@ class EndsBySample : public TokenSource {
   }
 };
 
-TEST_CASE("count_ahead: the labels of a step that count, by parts of its samples") {
+TEST_CASE("load_counts: the labels of a step that count, by parts of its samples") {
   const EndsBySample ends;
   const auto count = [&](int64_t begin, int64_t size, bool documents, int64_t firing) {
     const RunContext run = {.first_step = 1,
@@ -135,11 +135,11 @@ TEST_CASE("count_ahead: the labels of a step that count, by parts of its samples
                             .tokens = &ends,
                             .end_of_text = 9};
     const KernelSetup setup = {
-        .kind = "count_ahead",
+        .kind = "load_counts",
         .name = "count",
         .attrs = {{"parts", int64_t{4}}, {"sequence", int64_t{10}}, {"documents", documents}},
         .out = {{.dtype = DType::kF64, .dims = {4}, .slice = {{begin}, {size}}}}};
-    return CallSource<double>(*MakeCountAhead(setup), run, firing, size);
+    return CallSource<double>(*MakeLoadCounts(setup), run, firing, size);
   };
   using Counts = std::vector<double>;
   // Samples 0 | 1 2 | 3 | 4 5, of which step 1 ends s + 1 documents within the sample.
