@@ -261,7 +261,9 @@ absl::StatusOr<ExportTypes> TypesFromFlags(const ModelNotes& notes) {
   const auto parse = [](const std::string& dtype) {
     return ParseFileType("the checkpoint's notes, dtype " + dtype, dtype);
   };
-  if (!notes.dtype.empty()) ASSIGN_OR_RETURN(types.most, parse(notes.dtype));
+  if (!notes.dtype.empty()) {
+    ASSIGN_OR_RETURN(types.most, parse(notes.dtype));
+  }
   for (const auto& [tensor, dtype] : notes.dtypes) {
     ASSIGN_OR_RETURN(types.others[tensor], parse(dtype));
   }
