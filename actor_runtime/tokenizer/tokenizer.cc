@@ -1,5 +1,6 @@
 #include "actor_runtime/tokenizer/tokenizer.h"
 
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "actor_runtime/tokenizer/sentencepiece_encoder.h"
 #include "actor_runtime/tokenizer/sentencepiece_model.h"
 #include "actor_runtime/tokenizer/sentencepiece_normalizer.h"
+#include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -95,6 +97,14 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
     return BpeTokenizer(std::string(kGpt2) + FileName(spec.substr(kGpt2.size())),
                         std::move(vocabulary));
   }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(spec, ignored)) {
+    const std::string found = TokenizerSpecIn(spec);
+    if (!found.empty()) return LoadTokenizer(found);
+    return InputError("--tokenizer=" + spec, "has no files of a tokenizer",
+                      "give a folder with tokenizer.json, tokenizer.model, or vocab.json and "
+                      "merges.txt");
+  }
   if (spec.ends_with(".json")) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary, ReadTokenizerJson(spec));
     return BpeTokenizer(FileName(spec), std::move(vocabulary));
@@ -102,7 +112,8 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
   if (spec.ends_with(".model")) return SentencePieceTokenizer(spec);
   return InputError(
       "--tokenizer=" + spec, "is not known",
-      "use bytes, gpt2:FOLDER (with vocab.json and merges.txt), FILE.json or FILE.model");
+      "use bytes, gpt2:FOLDER (with vocab.json and merges.txt), FILE.json, FILE.model, or a folder "
+      "with one of these");
 }
 
 }  // namespace oneflow

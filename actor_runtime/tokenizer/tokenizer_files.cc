@@ -24,6 +24,8 @@ std::vector<std::pair<std::string, std::string>> ListFiles(const std::string& sp
     const std::string folder = spec.substr(kGpt2.size()) + "/";
     return {{folder + kVocab, kVocab}, {folder + kMerges, kMerges}};
   }
+  std::error_code ignored;
+  if (fs::is_directory(spec, ignored)) return ListFiles(TokenizerSpecIn(spec));
   if (spec.ends_with(".json")) return {{spec, kJson}};
   if (spec.ends_with(".model")) return {{spec, kModel}};
   return {};

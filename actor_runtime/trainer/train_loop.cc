@@ -171,8 +171,7 @@ class Loop {
     WarnOfChanges(folder, CollectFacts(*reader),
                   CollectFacts(plan_, OptimizerOfRun(options_), training_.data.tokens),
                   NoticeOfFirst());
-    notes_ = reader->notes();
-    tokenizer_files_ = reader->tokenizer_files();
+    TakeModel(*reader);
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(Run("load", context, 1));
     if (!group_.IsFirst()) return reader->step();
@@ -227,7 +226,8 @@ class Loop {
     info.mixture = training_.data.mixture;
     info.optimizer = OptimizerOfRun(options_);
     info.notes = notes_;
-    if (info.tokenizer_files == nullptr) HandTokenizerOn(&info);
+    info.model_files = model_files_;
+    HandTokenizerOn(&info);
     const std::string& dir = options_.checkpoint_dir;
     ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan_, info, writer_));
     RunContext context = Context("save");
@@ -254,8 +254,7 @@ class Loop {
     RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
                                    NoticeOfFirst()));
     WarnOfGraph(folder, *reader, plan_, NoticeOfFirst());
-    notes_ = reader->notes();
-    tokenizer_files_ = reader->tokenizer_files();
+    TakeModel(*reader);
     std::set<std::string_view> weights;
     for (const proto::Op& op : plan_.graph().op()) {
       if (op.kind() == "variable") weights.insert(op.name());
@@ -271,9 +270,18 @@ class Loop {
     return 0;
   }
 
-  // The tokenizer of the model, where that of the data has no files.
+  // What the checkpoints of the run are to keep of the one that it goes on from, or begins with.
+  void TakeModel(const CheckpointReader& reader) {
+    notes_ = reader.notes();
+    model_files_ = reader.model_files();
+    tokenizer_files_ = reader.tokenizer_files();
+  }
+
+  // The tokenizer of the model, where that of the data has no files, or has the ids of an imported
+  // one, whose files come out as they were.
   void HandTokenizerOn(CheckpointInfo* info) const {
     if (tokenizer_files_ == nullptr) return;
+    if (info->tokenizer_files != nullptr && model_files_ == nullptr) return;
     if (info->tokenizer.known() && !info->tokenizer.SameAs(tokenizer_files_->id)) return;
     info->tokenizer = tokenizer_files_->id;
     info->tokenizer_files = tokenizer_files_;
@@ -307,6 +315,7 @@ class Loop {
   bool begun_ = false;  // the attempt
   // Of the checkpoint that the run goes on from, or begins with.
   ModelNotes notes_;
+  std::shared_ptr<const ModelFiles> model_files_;
   std::shared_ptr<const TokenizerFiles> tokenizer_files_;
 };
 

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 
+#include "oneflow_core/base/stand_in.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -47,7 +48,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view h
     return InputError(path, std::string("cannot be read: ") + std::strerror(error), hint);
   };
   const File file(std::fopen(path.c_str(), "rb"));
-  if (!file) return failed(errno);
+  if (!file) {
+    const int error = errno;
+    RETURN_IF_ERROR(CheckLink(path));
+    return failed(error);
+  }
   std::string bytes;
   char part[1 << 16];
   while (const size_t n = std::fread(part, 1, sizeof part, file.get())) {
@@ -56,6 +61,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view h
   }
   // A directory opens like a file and says what it is when it is read.
   if (std::ferror(file.get())) return failed(errno);
+  RETURN_IF_ERROR(CheckNoPointer(path, bytes));
   return bytes;
 }
 
