@@ -104,7 +104,7 @@ absl::Status CheckFinite(const MappedPart& part) {
 
 absl::StatusOr<TokenizerFiles> ReadTokenizer(const std::string& spec) {
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
-  return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops);
+  return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config);
 }
 
 // The tokenizer of the folder, after whose stops or `ends` a text ends; null if there is none. One
