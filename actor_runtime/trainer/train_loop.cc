@@ -17,6 +17,7 @@
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/trainer/old_checkpoints.h"
 #include "actor_runtime/trainer/resume.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -142,19 +143,10 @@ class Loop {
   absl::StatusOr<int64_t> Start(bool goes_on) {
     RunContext context = Context("init");
     if (!goes_on) {
-      const std::string& dir = options_.checkpoint_dir;
-      if (!dir.empty() && group_.IsFirst()) {
-        RETURN_IF_ERROR(MayWrite());
-        ASSIGN_OR_RETURN(const std::string aside, SetCheckpointsAside(dir));
-        if (!aside.empty()) {
-          training_.Say("the checkpoints of an earlier run are moved to " + aside);
-        }
-      }
       if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
       RETURN_IF_ERROR(Run("init", context, 1));
       return 0;
     }
-    const std::string& dir = options_.checkpoint_dir;
     const auto verify = [this](const std::string& folder) {
       return VerifyCheckpoint(folder, plan_, writer_.ranks);
     };
@@ -174,12 +166,30 @@ class Loop {
     TakeModel(*reader);
     context.load = [&](const Piece& piece) { return reader->Load(piece); };
     RETURN_IF_ERROR(Run("load", context, 1));
-    if (!group_.IsFirst()) return reader->step();
     training_.Say("the run goes on from " + folder);
-    RETURN_IF_ERROR(MayWrite());
-    ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
-    if (!aside.empty()) training_.Say("checkpoints of later steps are moved to " + aside);
     return reader->step();
+  }
+
+  // Files of earlier runs make way for this one, which begins at `step`: only now that all
+  // processes have their variables, for a run that is refused moves and removes nothing.
+  absl::Status MakeRoom(bool goes_on, int64_t step) {
+    RETURN_IF_ERROR(group_.Meet("variables"));
+    if (!group_.IsFirst()) return absl::OkStatus();
+    RETURN_IF_ERROR(log_->Open(step));
+    if (!options_.trace.empty()) {
+      RETURN_IF_ERROR(Annotate(MakeWayForFile(options_.trace), "--trace"));
+    }
+    const std::string& dir = options_.checkpoint_dir;
+    if (dir.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(MayWrite());
+    ASSIGN_OR_RETURN(const std::string aside,
+                     goes_on ? SetLaterAside(dir, step) : SetCheckpointsAside(dir));
+    if (!aside.empty()) {
+      training_.Say(
+          absl::StrCat(goes_on ? "checkpoints of later steps" : "the checkpoints of an earlier run",
+                       " are moved to ", aside));
+    }
+    return absl::OkStatus();
   }
 
   // Returns the steps it has done: fewer where it was stopped.
@@ -342,9 +352,6 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
   Loop loop(training, log);
   RETURN_IF_ERROR(loop.BeginAttempt());
   RETURN_IF_ERROR(training.group.Meet("folder"));
-  // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
-  // step.
-  if (!goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(0));
   ASSIGN_OR_RETURN(int64_t step, loop.Start(goes_on));
   if (step % StepsARound(plan) != 0) {
     return InputError("--resume",
@@ -353,7 +360,7 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                           std::to_string(StepsARound(plan)) + " steps",
                       "go on with a plan of as many --steps_a_round as it was trained with");
   }
-  if (goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(step));
+  RETURN_IF_ERROR(loop.MakeRoom(goes_on, step));
   if (step >= options.steps) {
     training.Say(absl::StrCat("the checkpoint is of step ", step, ": --steps=", options.steps,
                               " leaves nothing to do"));
