@@ -413,7 +413,7 @@ TEST_CASE("A process whose beats are suspended is given up by name, and may not 
   for (int p = 0; p < 3; ++p) {
     const absl::Status end = heard[p]->End();
     CHECK(end.code() == absl::StatusCode::kUnavailable);
-    CHECK(absl::StrContains(end.message(), "host b (process 1) has been silent for 2."));
+    CHECK(absl::StrContains(end.message(), "host b (process 1) has been silent for "));
     CHECK_FALSE((*members[p])->MayWrite());
   }
 }

@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Plan& plan
       new Trainer(plan, std::move(data), std::move(options), group, std::move(observer)));
   RuntimeOptions& runtime = trainer->options_.runtime;
   runtime.trace = runtime.trace || !trainer->options_.trace.empty();
+  runtime.notice = trainer->observer_.notice;
   ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   RETURN_IF_ERROR(group->Divide(mesh.ranks()));
   group->Configure(&runtime);

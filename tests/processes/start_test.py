@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 from tests import namespaces
-from tests.e2e.cli import ONEFLOW
+from tests.e2e.cli import ONEFLOW, read_metrics
 from tests.processes.case import BROKE, HERE, ProcessesCase
 from tests.slurm.waiting import wait_for
 
@@ -110,6 +110,19 @@ class StartTest(ProcessesCase):
         self.at_once(*((self.killed_child_after, lost, seconds) for lost in (0, 3) for seconds in (0, 0.1, 0.4)))
         # Whenever they are killed, nothing stays in a folder in which nothing is made.
         self.assertEqual(os.stat("/dev/shm").st_mtime_ns, memory)
+
+    def test_no_segments(self):
+        """Where System V's shared memory is used up exchanges go over the network device; the bits are the same."""
+        losses = []
+        for most, said in [(4096, ""), (1, r"oneflow: warning: UCX gets no memory \(System V's shared memory: kernel.shmmni is 1, "
+                                           r".*\): .*; exchanges go over lo\n")]:
+            job = self.job(f"{most} segments", 2, steps=5)
+            done = subprocess.run(["unshare", "--ipc", "bash", "-c", f'echo {most} >/proc/sys/kernel/shmmni && exec "$@"', "bash",
+                                   ONEFLOW, *job.arguments("--processes=2")], cwd=job.dir, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, f"^{said}$")
+            losses.append([row["loss"] for row in read_metrics(job.dir + "/metrics.jsonl")])
+        self.assertEqual(*losses)
 
     def full_disk(self):
         job = self.job("full disk", 2)

@@ -13,8 +13,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/backend.h"
+#include "actor_runtime/device/host_limits.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "actor_runtime/job/job_token.h"
@@ -26,6 +28,7 @@
 #include "oneflow_core/verify/read_plan.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/progress_printer.h"
 
 namespace oneflow {
 namespace {
@@ -36,6 +39,8 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 // After the end of the attempt; with what passes before it, below the three seconds in which all
 // are to be gone.
 constexpr std::chrono::milliseconds kLastResort{1500};
+// Threads that the control channel, the network and the watches of a process take, at most.
+constexpr int kJobThreads = 24;
 // For the others to hear that this process cannot join.
 constexpr double kTellSeconds = 4;
 
@@ -61,6 +66,14 @@ bool IsPrintedHere(const Cause& cause, int process, bool has_joined) {
   return cause.process == 0 ? process == 1 : !has_joined || cause.process == process;
 }
 
+// A process that was killed cannot say why.
+absl::Status AddKernelKills(const absl::Status& outcome, const KernelKills& before) {
+  const bool killed = absl::StrContains(outcome.message(), "killed") ||
+                      absl::StrContains(outcome.message(), "ended by signal 9");
+  const std::string why = killed ? DescribeKernelKills(before) : "";
+  return why.empty() ? outcome : WithMessage(outcome, absl::StrCat(outcome.message(), "; ", why));
+}
+
 // Leaves the outcome with `report`. Returns what this process prints: no message where another one
 // prints it.
 absl::Status Conclude(absl::Status outcome, int process, const ProcessGroup* joined,
@@ -81,6 +94,7 @@ absl::Status Conclude(absl::Status outcome, int process, const ProcessGroup* joi
 }
 
 absl::Status Conclude(absl::Status outcome, Together& together, JobReport& report) {
+  outcome = AddKernelKills(outcome, together.kills_before);
   outcome = Conclude(outcome, together.group->index(), together.group.get(), report);
   // After a failure one of them may never end without a signal.
   if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
@@ -192,6 +206,8 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
   ASSIGN_OR_RETURN(options.member, MemberFromFlags(placement));
   ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(placement, &options.member));
   options.on_note = on_note;
+  options.notice = PrintNotice;
+  RETURN_IF_ERROR(CheckThreads(kJobThreads));
   if (plan != nullptr) {
     ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
     RETURN_IF_ERROR(CheckDivides(placement.processes, ranks));
@@ -244,8 +260,12 @@ bool PlanIsElsewhere(const JobPlacement& placement) {
 absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,
                                        JobWatch* watch) {
+  const KernelKills before = CountKernelKills();
   absl::StatusOr<Together> together = Join(placement, plan, std::move(facts), watch);
-  if (!together.ok()) return Conclude(together.status(), placement.process, nullptr, report);
+  if (!together.ok()) {
+    return Conclude(AddKernelKills(together.status(), before), placement.process, nullptr, report);
+  }
+  together->kills_before = before;
   if (placement.process == 0) report.Begin();
   return together;
 }
