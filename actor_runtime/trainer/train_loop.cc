@@ -1,6 +1,7 @@
 #include "actor_runtime/trainer/train_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,7 @@
 #include "actor_runtime/trainer/old_checkpoints.h"
 #include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/file.h"
+#include "actor_runtime/trainer/weight_check.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -27,6 +30,12 @@ namespace {
 
 // Some bytes are kept of each step of a chunk: memory must not grow with --steps.
 constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
 
@@ -141,10 +150,9 @@ class Loop {
 
   // Initialises or loads the variables; returns the first step to run.
   absl::StatusOr<int64_t> Start(bool goes_on) {
-    RunContext context = Context("init");
     if (!goes_on) {
       if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
-      RETURN_IF_ERROR(Run("init", context, 1));
+      RETURN_IF_ERROR(Run("init", Context("init"), 1));
       return 0;
     }
     const auto verify = [this](const std::string& folder) {
@@ -164,8 +172,7 @@ class Loop {
                   CollectFacts(plan_, OptimizerOfRun(options_), training_.data.tokens),
                   NoticeOfFirst());
     TakeModel(*reader);
-    context.load = [&](const Piece& piece) { return reader->Load(piece); };
-    RETURN_IF_ERROR(Run("load", context, 1));
+    RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) { return reader->Load(piece); }));
     training_.Say("the run goes on from " + folder);
     return reader->step();
   }
@@ -215,18 +222,28 @@ class Loop {
     return training_.runtime.steps_done() * StepsARound(plan_);
   }
 
-  // Mean loss over --eval_batches batches, the same ones every time.
-  absl::StatusOr<double> Evaluate(const TokenSource& tokens) {
+  // The loss over --eval_batches batches, the same ones every time.
+  absl::StatusOr<MeanLoss> Evaluate(const TokenSource& tokens) {
     RunContext context = Context("eval");
     context.tokens = &tokens;
-    double sum = 0;  // in the order of the batches
-    context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
+    MeanLoss mean;
+    context.report = [&](int64_t, std::span<const double> values) { mean.Add(values); };
+    const Clock::time_point start = Clock::now();
     RETURN_IF_ERROR(Run("eval", context, options_.eval_batches, 1));
+    paused_seconds_[kValidation] = SecondsSince(start);
     if (group_.stopped()) return Stopped();  // perhaps before the last batch
-    return sum / static_cast<double>(options_.eval_batches);
+    if (!mean.value() && log_ != nullptr && !std::exchange(warned_of_validation_, true)) {
+      training_.Say("warning: no label of the validation counts, so it has no loss: " +
+                    WhyNoLabels(training_.data.validation_name, training_.data.end_of_text));
+    }
+    return mean;
   }
 
+  // Of the last one.
+  double paused_seconds(Pause pause) const { return paused_seconds_[pause]; }
+
   absl::Status Save(int64_t step) {
+    const Clock::time_point start = Clock::now();
     CheckpointInfo info;
     info.step = step;
     info.seed = options_.seed;
@@ -248,6 +265,7 @@ class Loop {
       return CommitParts(dir, plan_, info, writer_, parts);
     };
     RETURN_IF_ERROR(group_.Round("checkpoint", part, commit).status());
+    paused_seconds_[kCheckpoint] = SecondsSince(start);
     if (options_.keep == 0 || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
     // The new one is on the disk. One too many costs no run.
@@ -269,13 +287,11 @@ class Loop {
     for (const proto::Op& op : plan_.graph().op()) {
       if (op.kind() == "variable") weights.insert(op.name());
     }
-    RunContext context = Context("load");
-    context.load = [&](const Piece& piece) {
+    RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) {
       if (weights.contains(*piece.name)) return reader->Load(piece);
       std::memset(piece.data, 0, piece.slice->elements() * ElementBytes(piece.dtype));
       return absl::OkStatus();
-    };
-    RETURN_IF_ERROR(Run("load", context, 1));
+    }));
     training_.Say("the run begins with the weights of " + folder);
     return 0;
   }
@@ -285,6 +301,24 @@ class Loop {
     notes_ = reader.notes();
     model_files_ = reader.model_files();
     tokenizer_files_ = reader.tokenizer_files();
+  }
+
+  // Each process warns of what it has loaded.
+  absl::Status Load(const std::string& folder, std::function<absl::Status(const Piece&)> load) {
+    WeightCheck check;
+    RunContext context = Context("load");
+    context.load = [&](const Piece& piece) -> absl::Status {
+      RETURN_IF_ERROR(load(piece));
+      check.Look(piece);
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(Run("load", context, 1));
+    if (const std::string found = check.Found(); !found.empty()) {
+      Notify(training_.observer.notice, "warning: " + folder + ": " + found +
+                                            ": begin with other weights, for training does not "
+                                            "mend them");
+    }
+    return absl::OkStatus();
   }
 
   // The tokenizer of the model, where that of the data has no files, or has the ids of an imported
@@ -323,6 +357,8 @@ class Loop {
   MetricsLog* const log_;  // null: of another process
   const WriterOptions writer_;
   bool begun_ = false;  // the attempt
+  bool warned_of_validation_ = false;
+  double paused_seconds_[kPauses] = {};
   // Of the checkpoint that the run goes on from, or begins with.
   ModelNotes notes_;
   std::shared_ptr<const ModelFiles> model_files_;
@@ -365,7 +401,7 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
     training.Say(absl::StrCat("the checkpoint is of step ", step, ": --steps=", options.steps,
                               " leaves nothing to do"));
     if (eval != nullptr) {
-      ASSIGN_OR_RETURN(const double loss, loop.Evaluate(*eval));
+      ASSIGN_OR_RETURN(const MeanLoss loss, loop.Evaluate(*eval));
       if (log != nullptr) log->Evaluated(step, loss);
     }
   }
@@ -379,20 +415,21 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                                    NextBoundary(step, most, options.steps)});
     const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, *training.data.train);
     stopped = training.group.stopped();
-    std::optional<double> eval_loss;
+    std::optional<MeanLoss> validation;
     const bool eval_due =
         next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
     absl::Status evaluated;
     if (trained.ok() && eval != nullptr && eval_due && !stopped) {
-      absl::StatusOr<double> loss = loop.Evaluate(*eval);
-      if (loss.ok()) eval_loss = *loss;
+      const absl::StatusOr<MeanLoss> loss = loop.Evaluate(*eval);
+      if (loss.ok()) validation = *loss;
       evaluated = loss.status();
       stopped = absl::IsCancelled(evaluated);  // the step is done all the same, and saved
     }
     absl::Status logged;
     if (log != nullptr) {
-      logged = log->FinishChunk(eval_loss,
+      logged = log->FinishChunk(validation,
                                 trained.ok() ? std::optional<int64_t>(*trained) : std::nullopt);
+      log->Paused(kValidation, loop.paused_seconds(kValidation));
     }
     RETURN_IF_ERROR(trained.status());
     step += *trained;
@@ -400,6 +437,7 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                           (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
     if (save_due && step > saved && !options.checkpoint_dir.empty()) {
       RETURN_IF_ERROR(loop.Save(step));
+      if (log != nullptr) log->Paused(kCheckpoint, loop.paused_seconds(kCheckpoint));
       saved = step;
       stopped = stopped || training.group.stopped();
     }

@@ -389,9 +389,10 @@ class ActorOp {
     if (firings != steps) {
       return Bad(where_, absl::StrCat("reports ", firings, " times in ", steps, " steps"));
     }
+    size_t scalars = 0;
     for (const TensorId t : op().inputs) {
       const Tensor& x = graph_.tensors[t];
-      // Counts, behind the scalars.
+      // Choices of experts, behind the scalars.
       const bool counts = x.shape.rank() == 1 && x.dtype == DType::kF64 &&
                           t == op().inputs.back() && op().inputs.size() > 1 &&
                           layouts_[t].splits.empty();
@@ -399,8 +400,11 @@ class ActorOp {
       if (x.shape.rank() != 0 || (x.dtype != DType::kF32 && x.dtype != DType::kF64)) {
         return Bad(where_, absl::StrCat("reports ", x.name, ", which is no floating point scalar"));
       }
+      ++scalars;
     }
-    return absl::OkStatus();
+    const size_t least = AttrBool(op(), "counted") ? 2 : 1;
+    if (scalars >= least && scalars <= least + 1) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("reports ", scalars, " scalars"));
   }
 
   // Tensors that leave a plan must have a type that files support.

@@ -1,8 +1,12 @@
 """`oneflow import` and `export`, against what transformers computed with small models (tests/e2e/hugging_face, which
 tools/check_hf writes), and what they refuse."""
+import array
 import json
+import math
 import os
 import shutil
+import struct
+import tempfile
 import unittest
 
 from tests.e2e.hugging_face_case import FIXTURES, TOKENIZER, Case
@@ -23,6 +27,37 @@ class FamiliesTest(Case):
                 self.setUp()
                 line = oneflow_runs.check_model(self.oneflow, f"{FIXTURES}/{family}", expected(family))
                 self.assertIn("64 greedy tokens", line)
+
+    def evaluate(self, code=0):
+        return run("eval", "--checkpoint=imported", "--data=tokens.bin", "--format=json", "--tokenizer=bytes", cwd=self.dir, code=code)
+
+    def test_evaluations_are_those_of_transformers(self):
+        for family in FAMILIES:
+            with self.subTest(family):
+                self.setUp()
+                with open(self.dir + "/tokens.bin", "wb") as file:
+                    file.write(array.array("H", expected(family)["batch"]).tobytes())
+                self.run_here("import", f"--from={FIXTURES}/{family}", "--out=imported")
+                result = json.loads(self.evaluate()[0])
+                self.assertEqual(result["labels"], len(expected(family)["batch"]) - 1)
+                self.assertAlmostEqual(result["loss"], expected(family)["loss"], delta=2e-5)
+
+    def test_weights_that_are_not_finite_are_to_blame(self):
+        def spoil(tensors):
+            name = next(name for name in tensors if name.endswith("ln_1.weight"))
+            dtype, dims, data = tensors[name]
+            tensors[name] = (dtype, dims, struct.pack("<f", math.nan) + data[4:])
+
+        self.copy("gpt2", change=spoil)
+        with open(self.dir + "/tokens.bin", "wb") as file:
+            file.write(array.array("H", expected("gpt2")["batch"]).tobytes())
+        self.run_here("import", "--from=model", "--out=imported")
+        found = "h.0.ln_1.weight has values that are not finite, NaN or infinity"
+        self.assertIn(found, self.evaluate(code=2)[1])
+        error = run("train", "--init_from=imported", "--data=tokens.bin", "--batch=1", "--steps=2", cwd=self.dir, code=1)[1]
+        self.assertIn(f"step-00000000: {found}: begin with other weights", error)
+        self.assertIn("2 steps were skipped, for their loss or gradient was not finite; the first is step 1, before any update", error)
+        self.assertNotIn("lower --learning_rate", error)
 
     def test_names_with_prefix_and_without(self):
         for family in FAMILIES:

@@ -136,12 +136,11 @@ struct TokenRows {
 
   // The tokens of `row`, but the last, become what is asked for.
   void ReplaceTokens(int32_t end_of_text) {
-    if (field == TokenField::kTokens) return;
     int32_t position = 0, document = 0;
     for (size_t j = 0; j + 1 < row.size(); ++j) {
       const bool ends = row[j] == end_of_text;
       switch (field) {
-        case TokenField::kTokens: break;
+        case TokenField::kTokens: row[j] = std::max(row[j], 0); break;
         case TokenField::kLabels: row[j] = row[j + 1]; break;
         case TokenField::kPositions: row[j] = position; break;
         case TokenField::kDocuments: row[j] = document; break;
@@ -188,9 +187,6 @@ struct LabelCounter {
     return absl::OkStatus();
   }
 };
-
-// Counts are behind the loss and the norm, which is 0 if there is none.
-constexpr size_t kReportedScalars = 2;
 
 // A scalar, or whole counts.
 bool IsReported(const Port& port) {
@@ -243,30 +239,37 @@ absl::StatusOr<Kernel> MakeSaveSlice(const KernelSetup& setup) { return MakeSend
 
 absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
   std::vector<DType> types;
-  int64_t counts = 0;  // of the last input, if that is no scalar
+  int64_t choices = 0;  // counts of the last input, if that is no scalar
   for (const std::vector<Port>& sources : setup.in) {
-    if (sources.size() != 1 || counts > 0 || !IsReported(sources[0])) {
+    if (sources.size() != 1 || choices > 0 || !IsReported(sources[0])) {
       return absl::InternalError(setup.name +
                                  ": report takes scalars, f32 or f64, and last whole f64[n]");
     }
     if (sources[0].dims.empty()) {
       types.push_back(sources[0].dtype);
     } else {
-      counts = sources[0].dims[0];
+      choices = sources[0].dims[0];
     }
   }
+  // The values that the scalars are.
+  std::vector<size_t> values_of = {kReportedLoss, kReportedNorm};
+  const bool counted = BoolAttr(setup, "counted");
+  if (types.size() < (counted ? 2 : 1) || types.size() > (counted ? 3 : 2)) {
+    return absl::InternalError(setup.name + ": report takes the loss, (the norm), (the labels)");
+  }
+  values_of.resize(types.size());
+  if (counted) values_of.back() = kReportedLabels;
   if (!IsFirstAlong(setup, AllButStageAxis(setup.mesh))) return Kernel(Nothing);
-  const size_t first = std::max(types.size(), kReportedScalars);
-  const size_t reported = counts > 0 ? first + counts : types.size();
-  auto values = std::make_shared<std::vector<double>>(reported);
-  return Kernel([types, counts, first, values](const KernelCall& call) {
+  auto values = std::make_shared<std::vector<double>>(kReportedScalars + choices);
+  (*values)[kReportedLabels] = kNotCounted;
+  return Kernel([types, choices, values_of, values](const KernelCall& call) {
     if (!call.run->report) return absl::OkStatus();
     for (size_t i = 0; i < types.size(); ++i) {
-      (*values)[i] = types[i] == DType::kF64 ? *call.input<double>(i) : *call.input<float>(i);
+      (*values)[values_of[i]] =
+          types[i] == DType::kF64 ? *call.input<double>(i) : *call.input<float>(i);
     }
-    if (counts > 0) {
-      std::copy_n(call.input<double>(types.size()), counts,
-                  values->begin() + static_cast<int64_t>(first));
+    if (choices > 0) {
+      std::copy_n(call.input<double>(types.size()), choices, values->begin() + kReportedScalars);
     }
     call.run->report(call.run->first_step + call.firing, *values);
     return absl::OkStatus();

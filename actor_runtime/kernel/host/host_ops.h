@@ -11,8 +11,9 @@
 //   feed, load_slice        -> x; attribute `name`: run->load fills the local piece
 //   fetch, save_slice       x ->; attribute `name`: run->save takes the local piece; attribute
 //                          `raw` (bool): the piece is passed as produced
-//   report                  scalar, ..., (counts f64[n]) ->; scalars are f32 or f64; in order, to
-//                           run->report
+//   report                  loss, (norm), (labels), (choices f64[n]) ->; scalars are f32 or f64; to
+//                           run->report, as kReported... say; attribute `counted` (bool): labels
+//                           are there
 //
 // Several devices may hold the same piece. save_slice and fetch act only if the coordinate is 0 on
 // all axes of the attribute `replicated_axes` (none: everywhere); report acts only if it is 0 on
@@ -27,8 +28,9 @@
 //   document_labels    the id of the next token, or -1 where that begins another document
 //
 // A document ends with the token run->end_of_text; the first one of a sample may be the rest of a
-// document, and begins at position 0 all the same. Where that token is not known, a sample is one
-// document for its positions. All are functions of the sample alone.
+// document, and begins at position 0 all the same. Padding (TokenSource::kPadding) is token 0, and
+// no label. Where that token is not known, a sample is one document for its positions. All are
+// functions of the sample alone.
 //
 // With the attribute `mirrored` tokens come in the order of tensor/mirrored.h, for that many
 // slices.

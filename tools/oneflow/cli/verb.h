@@ -50,6 +50,7 @@ Verb RunVerb();
 Verb DataVerb();
 Verb TrainVerb();
 Verb GenerateVerb();
+Verb EvalVerb();
 Verb SimulateVerb();
 Verb DiffVerb();
 Verb CalibrateVerb();
