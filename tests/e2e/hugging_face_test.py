@@ -4,9 +4,7 @@ import array
 import json
 import math
 import os
-import shutil
 import struct
-import tempfile
 import unittest
 
 from tests.e2e.hugging_face_case import FIXTURES, TOKENIZER, Case
