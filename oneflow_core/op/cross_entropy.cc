@@ -355,7 +355,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .max_inputs = 2,
        .infer = InferDivide,
        .signatures = OnlyB,
-       .flops = PerElement(1),
+       .flops = PerElement(4),  // a division takes as long as some sums
        .overwrites = true,
        .samples = [](const SampleSizes&) -> Samples {
          const SampleTensor wide = SampleTensor::Wide({});

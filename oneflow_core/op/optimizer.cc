@@ -163,7 +163,7 @@ std::vector<OpDef> OptimizerOps() {
        .max_inputs = 1,
        .infer = InferSumInOrder,
        .signatures = OnlyB,
-       .flops = PerElement(1),
+       .flops = PerElement(4),  // a sum waits for the one before it
        .overwrites = true,
        .samples = [](const SampleSizes& s) -> Samples {
          return {{{SampleTensor::Wide({s.c * s.o})}}};

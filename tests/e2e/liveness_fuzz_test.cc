@@ -3,7 +3,7 @@
 // partners, control edges. Each mutant runs 4 steps under 5 interleavings. A live plan must finish;
 // a stuck one may, where only a device that keeps to the order of issue stands
 // (tests/cuda/liveness_fuzz_test.cc); an inconsistent one must not. 10,000 mutants with
-// ONEFLOW_TEST_FULL, else 500.
+// ONEFLOW_TEST_FULL, else 250.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
@@ -78,7 +78,7 @@ void RequireLive(const std::vector<Base>& bases) {
 
 TEST_CASE("The verdict on mutated plans is what then happens") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  const int mutants = full ? 10000 : 500;
+  const int mutants = full ? 10000 : 250;
   const std::vector<Base> bases = Bases(proto::CPU);
   RequireLive(bases);
   Counts counts;
@@ -101,7 +101,7 @@ TEST_CASE("The verdict on mutated plans is what then happens") {
 
 TEST_CASE("so it is where gathers run ahead of compute, and where a credit comes too late") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  const int mutants = full ? 2000 : 100;
+  const int mutants = full ? 2000 : 50;
   const std::vector<Base> bases = BasesWithGathersAhead(proto::CPU);
   RequireLive(bases);
   Counts counts;
@@ -126,7 +126,7 @@ TEST_CASE("so it is where gathers run ahead of compute, and where a credit comes
 
 TEST_CASE("so it is where registers rest in the host's memory") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  const int mutants = full ? 2000 : 60;
+  const int mutants = full ? 2000 : 40;
   const std::vector<Base> bases = BasesWithOffload(proto::CPU);
   RequireLive(bases);
   Counts counts;

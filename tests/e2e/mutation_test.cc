@@ -368,7 +368,8 @@ std::set<std::string> FindStandIns(proto::Plan plan) {
       if (kind == kernel) continue;
       actor.set_kernel(kind);
       const absl::StatusOr<PlanNet> net = MakePlanNet(plan, *train);
-      if (net.ok() && VerifyKernels(*net).ok() && VerifyWork(*net).ok()) {
+      const bool likely = net.ok() && VerifyKernels(*net).ok() && VerifyWork(*net).ok();
+      if (likely && VerifyPlan(plan, {.work = true}).ok()) {
         found.insert(absl::StrCat(kind, " for ", kernel));
       }
     }
