@@ -124,6 +124,8 @@ std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<Tab
   std::string text = lines[0];
   for (size_t i = 0; i < found.size(); ++i) {
     absl::StrAppend(&text, lines[i + 1], "    ", flags[i], "\n");
+    const std::string& why = found[i].why_above_all;
+    if (!why.empty()) absl::StrAppend(&text, "    MFU ", why, "\n");
   }
   return text;
 }
