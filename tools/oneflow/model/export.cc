@@ -169,10 +169,9 @@ absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& 
     const std::string path = dir + "/" + file.name;
     RETURN_IF_ERROR(CreateFolders(fs::path(path).parent_path()));
     const bool is_config = file.name == kConfig;
-    const bool other_dtype = config.dtype != reader.notes().dtype;
     has_config = has_config || is_config;
     RETURN_IF_ERROR(WriteDurably(
-        path, is_config ? UpdateConfigText(file.bytes, config, other_dtype) : file.bytes));
+        path, is_config ? UpdateConfigText(file.bytes, config, !FLAGS_dtype.empty()) : file.bytes));
   }
   // The run may have had another tokenizer than the imported folder.
   const bool is_known =
