@@ -53,10 +53,13 @@ absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& rea
   }
   if (notes.vocab > 0) config.vocab = notes.vocab;
   if (notes.positions > 0) config.positions = notes.positions;
-  // The two compute the same without a window.
-  const bool plain = config.model_type == "llama" || config.model_type == "mistral";
-  const bool noted = notes.model_type == "llama" || notes.model_type == "mistral";
-  if (plain && noted && config.window == 0) config.model_type = notes.model_type;
+  // A mistral without a window computes the same as a llama, and any heads may be its own: releases
+  // 5 of transformers refuse a llama whose heads do not divide its width.
+  const bool divides = config.hidden % config.heads == 0;
+  if (config.model_type == "llama" &&
+      (notes.model_type == "mistral" || (notes.model_type != "llama" && !divides))) {
+    config.model_type = "mistral";
+  }
   config.end_ids = notes.end_ids;
   config.begin_id = notes.begin_id;
   return config;
