@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSliceElements = int64_t{1} << 23;
-constexpr char kConfig[] = "config.json";
+constexpr char kConfig[] = "config.json", kTokenizerConfig[] = "tokenizer_config.json";
 
 // The configuration of the graph, with what the notes of an imported model add.
 absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& reader,
@@ -176,14 +176,17 @@ absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& 
     RETURN_IF_ERROR(WriteDurably(
         path, is_config ? UpdateConfigText(file.bytes, config, !FLAGS_dtype.empty()) : file.bytes));
   }
-  // The run may have had another tokenizer than the imported folder.
-  const bool is_known =
-      tokenizer == nullptr || std::ranges::all_of(tokenizer->files, [&](const auto& of_run) {
-        return std::ranges::any_of(files, [&](const ModelFile& file) {
-          return file.name == of_run.name && file.bytes == of_run.bytes;
-        });
-      });
-  if (!is_known) RETURN_IF_ERROR(WriteTokenizerFiles(*tokenizer, dir));
+  // The run may have had another tokenizer than the imported folder. The checkpoint's configuration
+  // of one may say more than the folder's, which has it in other files.
+  const auto is_of_model = [&](const TokenizerFiles::File& of_run) {
+    return of_run.name == kTokenizerConfig ||
+           std::ranges::any_of(files, [&](const ModelFile& file) {
+             return file.name == of_run.name && file.bytes == of_run.bytes;
+           });
+  };
+  if (tokenizer != nullptr && !std::ranges::all_of(tokenizer->files, is_of_model)) {
+    RETURN_IF_ERROR(WriteTokenizerFiles(*tokenizer, dir));
+  }
   if (has_config) return absl::OkStatus();
   RETURN_IF_ERROR(WriteDurably(dir + "/" + kConfig, ConfigText(config)));
   return WriteDurably(dir + "/generation_config.json", GenerationConfigText(config));
