@@ -56,7 +56,8 @@ std::string Replace(std::string_view text, Values values) {
 
 }  // namespace
 
-std::string UpdateConfigText(std::string_view original, HuggingFaceConfig config, bool new_dtype) {
+std::string UpdateConfigText(std::string_view original, const HuggingFaceConfig& config,
+                             bool new_dtype) {
   absl::StatusOr<HuggingFaceConfig> was = ParseHuggingFaceConfig(original, "config.json");
   if (!was.ok() || was->model_type != config.model_type) return ConfigText(config);
   const std::string described = ConfigText(config);

@@ -16,6 +16,7 @@ namespace oneflow {
 // models have none. `new_dtype`: the weights are exported as config.dtype, whatever they were. If
 // anything that describes the model has changed, all keys that do are replaced; other keys stay. A
 // model of another type, or a text that cannot be read, gives ConfigText(config).
-std::string UpdateConfigText(std::string_view original, HuggingFaceConfig config, bool new_dtype);
+std::string UpdateConfigText(std::string_view original, const HuggingFaceConfig& config,
+                             bool new_dtype);
 
 }  // namespace oneflow
