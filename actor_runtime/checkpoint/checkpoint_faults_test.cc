@@ -260,7 +260,7 @@ TEST_CASE("Checkpoint faults: a newer attempt begins and commits before any call
       const auto parts = WriteParts(dir.path(), 7, placement, 2, {.attempt = 1});
       absl::Status older = parts.status();
       if (parts.ok()) {
-        const CheckpointInfo info = {.step = 7, .seed = kSeed};
+        const CheckpointInfo info = {.step = 7, .seed = kSeed, .model_files = TestModelFiles()};
         older = CommitParts(dir.path(), TestPlan(), info, {.attempt = 1}, *parts).status();
       }
       OnSystemCall(nullptr);
@@ -278,7 +278,7 @@ TEST_CASE("Checkpoint faults: a newer attempt begins and commits before any call
 }
 
 TEST_CASE("Checkpoint faults: an older attempt commits while a newer one begins, or never") {
-  const CheckpointInfo info = {.step = 7, .seed = kSeed};
+  const CheckpointInfo info = {.step = 7, .seed = kSeed, .model_files = TestModelFiles()};
   int n = 0, committed = 0, aborted = 0;
   for (bool reached = true; reached; ++n) {
     const TemporaryDirectory dir;

@@ -113,13 +113,18 @@ absl::StatusOr<std::vector<std::string>> WriteParts(const std::string& dir, int6
   return parts;
 }
 
+std::shared_ptr<const ModelFiles> TestModelFiles() {
+  return std::make_shared<ModelFiles>(
+      ModelFiles{{"additional_chat_templates/a.jinja", "{{ a }}"}, {"config.json", "{}"}});
+}
+
 absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
                                     const Placement& placement, int processes,
                                     const WriterOptions& options) {
   RETURN_IF_ERROR(BeginAttempt(dir, options.attempt));
   ASSIGN_OR_RETURN(const auto parts, WriteParts(dir, step, placement, processes, options));
-  ASSIGN_OR_RETURN(std::string folder,
-                   CommitParts(dir, TestPlan(), {.step = step, .seed = kSeed}, options, parts));
+  const CheckpointInfo info = {.step = step, .seed = kSeed, .model_files = TestModelFiles()};
+  ASSIGN_OR_RETURN(std::string folder, CommitParts(dir, TestPlan(), info, options, parts));
   EndAttempt(dir, options.attempt);
   return folder;
 }

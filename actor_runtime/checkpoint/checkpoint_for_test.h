@@ -2,6 +2,7 @@
 // values that identify elements.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ constexpr uint64_t kSeed = 5;
 absl::StatusOr<std::vector<std::string>> WriteParts(const std::string& dir, int64_t step,
                                                     const Placement& placement, int processes,
                                                     const WriterOptions& options = {});
+// A file, and one in a folder.
+std::shared_ptr<const ModelFiles> TestModelFiles();
 // Saves by that many processes, as a separate attempt; returns the folder.
 absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
                                     const Placement& placement, int processes,

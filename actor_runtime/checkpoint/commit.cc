@@ -102,6 +102,13 @@ absl::StatusOr<StoredRun> WriteRun(const std::string& folder, const std::string&
   return DescribeRun(name, text);
 }
 
+// Not its parents, which are missing where the attempt is over.
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directory(path, error);
+  return error ? WriteError(path, "cannot be made", error.value()) : absl::OkStatus();
+}
+
 // The folder holds the tokenizer's files already, which may be of the model, too.
 absl::StatusOr<std::vector<StoredRun>> WriteModelFiles(const std::string& folder,
                                                        const CheckpointInfo& info,
@@ -118,10 +125,11 @@ absl::StatusOr<std::vector<StoredRun>> WriteModelFiles(const std::string& folder
       continue;
     }
     const std::string name = kModelFolder + file.name;
-    const std::string parent = fs::path(folder + "/" + name).parent_path();
-    if (folders.insert(parent).second) {
+    for (size_t end = name.find('/'); end != name.npos; end = name.find('/', end + 1)) {
+      const std::string made = folder + "/" + name.substr(0, end);
+      if (!folders.insert(made).second) continue;
       RETURN_IF_ERROR(MayWrite(options));
-      RETURN_IF_ERROR(CreateFolders(parent));
+      RETURN_IF_ERROR(MakeFolder(made));
     }
     ASSIGN_OR_RETURN(StoredRun run, WriteRun(folder, name, file.bytes, options));
     runs.push_back(std::move(run));

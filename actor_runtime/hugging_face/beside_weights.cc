@@ -40,14 +40,15 @@ bool IsForPeople(std::string_view name) {
 }
 
 // Fails for a link that leads nowhere, where a program would miss the file.
-absl::StatusOr<bool> IsCarried(const fs::directory_entry& entry, const std::string& name) {
+absl::StatusOr<bool> IsCarried(const fs::directory_entry& entry, const std::string& name,
+                               int64_t room) {
   const bool for_programs = EndsWithAny(name, kEnds);
   if (Utf8(name) != name || EndsWithAny(name, kNotCarried)) return false;
   if (!for_programs && (!IsForPeople(name) || name.ends_with(".py"))) return false;
   if (for_programs) RETURN_IF_ERROR(CheckLink(entry.path()));
   std::error_code error;
   const bool large = std::ranges::find(kVocabularies, name) != std::end(kVocabularies);
-  const int64_t most = large ? kMostVocabularyBytes : kMostFileBytes;
+  const int64_t most = std::min(room, large ? kMostVocabularyBytes : kMostFileBytes);
   return entry.is_regular_file(error) && entry.file_size(error) <= static_cast<uintmax_t>(most);
 }
 
@@ -70,7 +71,9 @@ absl::Status Read(const fs::path& folder, const std::string& prefix,
       RETURN_IF_ERROR(Read(entry.path(), name + "/", imported, beside));
       continue;
     }
-    ASSIGN_OR_RETURN(const bool carried, IsCarried(entry, file));
+    int64_t room = kMostBytes;
+    for (const ModelFile& read : beside.files) room -= static_cast<int64_t>(read.bytes.size());
+    ASSIGN_OR_RETURN(const bool carried, IsCarried(entry, file, room));
     if (!carried) {
       beside.left.push_back(name + (is_folder ? "/" : ""));
       continue;

@@ -17,6 +17,7 @@ namespace oneflow {
 
 inline constexpr int64_t kMostFileBytes = int64_t{16} << 20;
 inline constexpr int64_t kMostVocabularyBytes = int64_t{256} << 20;
+inline constexpr int64_t kMostBytes = int64_t{512} << 20;  // of all files
 
 struct BesideWeights {
   ModelFiles files;               // by name
@@ -25,8 +26,9 @@ struct BesideWeights {
 
 // Carried are files *.json, *.jinja, *.txt, *.md, *.model, README*, LICENSE* and NOTICE* of at most
 // kMostFileBytes (those of the tokenizer's vocabulary: kMostVocabularyBytes) in the folder, and
-// those in additional_chat_templates. Not carried are weights, their indices, adapters and code.
-// Hidden files are not looked at. An input error if a file cannot be read.
+// those in additional_chat_templates, as long as all have at most kMostBytes. Not carried are
+// weights, their indices, adapters and code. Hidden files are not looked at. An input error if a
+// file cannot be read.
 absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder);
 
 }  // namespace oneflow

@@ -283,8 +283,9 @@ TEST_CASE("HuggingFaceConfig: windows") {
 
 TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
   const auto unsupported = [](const Json& json, const std::string& key, const Json& value) {
-    CHECK(Error(json, {{key, value}}) ==
-          "config.json: \"" + key + "\": " + value.dump() + " is not supported");
+    CHECK_THAT(
+        Error(json, {{key, value}}),
+        Catch::StartsWith("config.json: \"" + key + "\": " + value.dump() + " is not supported"));
   };
   CHECK(Error(Gpt2(), {{"model_type", "opt"}}) ==
         "config.json: \"model_type\": \"opt\" is not supported; use a model of one of gpt2, llama, "

@@ -28,7 +28,7 @@ constexpr std::string_view kOther[] = {"layer_types", "num_local_experts", "part
 constexpr std::string_view kTypes[] = {"dtype", "torch_dtype"};
 
 template <size_t n>
-bool IsAnyOf(const std::string_view (&keys)[n], std::string_view key) {
+bool Contains(const std::string_view (&keys)[n], std::string_view key) {
   return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
 }
 
@@ -44,32 +44,33 @@ std::string Replace(std::string_view text, Values values) {
     if (it != values.end()) {
       add(member.key, it->second);
       values.erase(it);
-    } else if (!describes || !IsAnyOf(kOther, member.key)) {
+    } else if (!describes || !Contains(kOther, member.key)) {
       add(member.key, member.value);
     }
   }
   for (const auto& [key, value] : values) {
-    if (!IsAnyOf(kTypes, key)) add(key, value);
+    if (!Contains(kTypes, key)) add(key, value);
   }
   return absl::StrCat("{\n", absl::StrJoin(lines, ",\n"), "\n}\n");
 }
 
 }  // namespace
 
-std::string UpdateConfigText(std::string_view original, HuggingFaceConfig config,
-                             bool other_dtype) {
+std::string UpdateConfigText(std::string_view original, const HuggingFaceConfig& config,
+                             bool new_dtype) {
   absl::StatusOr<HuggingFaceConfig> was = ParseHuggingFaceConfig(original, "config.json");
   if (!was.ok() || was->model_type != config.model_type) return ConfigText(config);
   const std::string described = ConfigText(config);
   was->end_ids = config.end_ids;
   was->begin_id = config.begin_id;
+  const bool other_dtype = new_dtype && was->dtype != config.dtype;
   was->dtype = config.dtype;
   if (config.dropout == 0) was->dropout = 0;
   Values values;
   for (const JsonMember& member : ListMembers(described)) {
     if (member.key == "torch_dtype") {
       if (other_dtype) values["torch_dtype"] = values["dtype"] = member.value;
-    } else if (config != *was && !IsAnyOf(kKept, member.key)) {
+    } else if (config != *was && !Contains(kKept, member.key)) {
       values[std::string(member.key)] = member.value;
     }
   }

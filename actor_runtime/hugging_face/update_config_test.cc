@@ -18,7 +18,7 @@ constexpr char kText[] = R"({
   "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2,
   "num_key_value_heads": 2, "max_position_embeddings": 96, "rms_norm_eps": 1e-05,
   "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
-  "odd": [Infinity, "a,\\"}"],
+  "odd": [Infinity, "a,\"}"],
   "vocab_size": 128, "transformers_version": "5.1.0"
 })";
 

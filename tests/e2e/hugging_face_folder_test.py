@@ -288,6 +288,15 @@ class BesideWeightsTest(Case):
             file.write(b"?")
         self.refuse(["model/chat_template.jinja: is damaged"], "export", "--checkpoint=again", "--out=x")
 
+    def test_a_tokenizer_whose_ends_are_in_other_files(self):
+        os.remove(self.dir + "/model/tokenizer_config.json")
+        os.remove(self.dir + "/model/special_tokens_map.json")
+        self.carried = [name for name in self.carried if os.path.exists(f"{self.dir}/model/{name}")]
+        self.write("model/generation_config.json", '{"eos_token_id": [5, 6]}')
+        self.run_here("import", "--from=model", "--out=imported")
+        self.run_here("export", "--checkpoint=imported", "--out=same")
+        self.check("same")
+
     def test_a_tokenizer_of_the_run_replaces_one_that_could_not_be_read(self):
         os.remove(self.dir + "/model/vocab.json")
         os.remove(self.dir + "/model/merges.txt")

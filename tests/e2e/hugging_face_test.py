@@ -7,6 +7,7 @@ import os
 import struct
 import unittest
 
+from tests.e2e.cli import run
 from tests.e2e.hugging_face_case import FIXTURES, TOKENIZER, Case
 from tools.hf_checks import files, oneflow_runs
 

@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSliceElements = int64_t{1} << 23;
-constexpr char kConfig[] = "config.json";
+constexpr char kConfig[] = "config.json", kTokenizerConfig[] = "tokenizer_config.json";
 
 // The configuration of the graph, with what the notes of an imported model add.
 absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& reader,
@@ -53,10 +53,13 @@ absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& rea
   }
   if (notes.vocab > 0) config.vocab = notes.vocab;
   if (notes.positions > 0) config.positions = notes.positions;
-  // The two compute the same without a window.
-  const bool plain = config.model_type == "llama" || config.model_type == "mistral";
-  const bool noted = notes.model_type == "llama" || notes.model_type == "mistral";
-  if (plain && noted && config.window == 0) config.model_type = notes.model_type;
+  // A mistral without a window computes the same as a llama, and any heads may be its own: releases
+  // 5 of transformers refuse a llama whose heads do not divide its width.
+  const bool divides = config.hidden % config.heads == 0;
+  if (config.model_type == "llama" &&
+      (notes.model_type == "mistral" || (notes.model_type != "llama" && !divides))) {
+    config.model_type = "mistral";
+  }
   config.end_ids = notes.end_ids;
   config.begin_id = notes.begin_id;
   return config;
@@ -169,19 +172,21 @@ absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& 
     const std::string path = dir + "/" + file.name;
     RETURN_IF_ERROR(CreateFolders(fs::path(path).parent_path()));
     const bool is_config = file.name == kConfig;
-    const bool other_dtype = config.dtype != reader.notes().dtype;
     has_config = has_config || is_config;
     RETURN_IF_ERROR(WriteDurably(
-        path, is_config ? UpdateConfigText(file.bytes, config, other_dtype) : file.bytes));
+        path, is_config ? UpdateConfigText(file.bytes, config, !FLAGS_dtype.empty()) : file.bytes));
   }
-  // The run may have had another tokenizer than the imported folder.
-  const bool is_known =
-      tokenizer == nullptr || std::ranges::all_of(tokenizer->files, [&](const auto& of_run) {
-        return std::ranges::any_of(files, [&](const ModelFile& file) {
-          return file.name == of_run.name && file.bytes == of_run.bytes;
-        });
-      });
-  if (!is_known) RETURN_IF_ERROR(WriteTokenizerFiles(*tokenizer, dir));
+  // The run may have had another tokenizer than the imported folder. The checkpoint's configuration
+  // of one may say more than the folder's, which has it in other files.
+  const auto is_of_model = [&](const TokenizerFiles::File& of_run) {
+    return of_run.name == kTokenizerConfig ||
+           std::ranges::any_of(files, [&](const ModelFile& file) {
+             return file.name == of_run.name && file.bytes == of_run.bytes;
+           });
+  };
+  if (tokenizer != nullptr && !std::ranges::all_of(tokenizer->files, is_of_model)) {
+    RETURN_IF_ERROR(WriteTokenizerFiles(*tokenizer, dir));
+  }
   if (has_config) return absl::OkStatus();
   RETURN_IF_ERROR(WriteDurably(dir + "/" + kConfig, ConfigText(config)));
   return WriteDurably(dir + "/generation_config.json", GenerationConfigText(config));
