@@ -52,14 +52,14 @@ struct Contents {
   }
 };
 
-// `cut`: a character at the end may go on.
-bool IsUtf8(std::string_view text, bool cut) {
+// `truncated`: a character at the end may go on.
+bool IsUtf8(std::string_view text, bool truncated) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
   for (utf8proc_ssize_t at = 0; at < size;) {
     utf8proc_int32_t character;
     const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, size - at, &character);
-    if (length <= 0 && !(cut && size - at < 4)) return false;
+    if (length <= 0 && !(truncated && size - at < 4)) return false;
     at += std::max<utf8proc_ssize_t>(length, 1);
   }
   return true;
@@ -198,7 +198,7 @@ bool IsUtf32Big(const Contents& c) { return IsUtf32(c, true); }
 
 struct Kind {
   const char* what;
-  const char* mend;
+  const char* hint;
   std::string_view names;                 // with which no text ends, each after a space
   std::string_view magic;                 // at the begin
   bool (*is)(const Contents&) = nullptr;  // what else must hold
@@ -332,7 +332,7 @@ absl::StatusOr<bool> IsJsonLines(const DataFile& file, const Contents& contents)
 }
 
 absl::Status Refuse(const DataFile& file, const Kind& kind, std::string_view how = "") {
-  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)), kind.mend);
+  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)), kind.hint);
 }
 
 }  // namespace

@@ -56,22 +56,23 @@ void AddIds(const Json& json, const char* key, std::vector<int64_t>* ids) {
   }
 }
 
-// The class that transformers takes for a type of model, among the types that are imported.
-bool IsOneOf(const std::string& text, std::initializer_list<const char*> list) {
+bool Contains(std::initializer_list<const char*> list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
 }  // namespace
 
+// Without a class it is the one that transformers takes for the type of model.
 bool TokenizerSettings::IsLlama() const {
-  return class_name.empty() ? IsOneOf(model_type, {"llama", "mistral", "mixtral"})
-                            : IsOneOf(class_name, {"LlamaTokenizer", "LlamaTokenizerFast",
-                                                   "CodeLlamaTokenizer", "CodeLlamaTokenizerFast"});
+  return class_name.empty() ? Contains({"llama", "mistral", "mixtral"}, model_type)
+                            : Contains({"LlamaTokenizer", "LlamaTokenizerFast",
+                                        "CodeLlamaTokenizer", "CodeLlamaTokenizerFast"},
+                                       class_name);
 }
 
 bool TokenizerSettings::IsQwen() const {
-  return class_name.empty() ? IsOneOf(model_type, {"qwen2", "qwen3", "qwen3_moe"})
-                            : IsOneOf(class_name, {"Qwen2Tokenizer", "Qwen2TokenizerFast"});
+  return class_name.empty() ? Contains({"qwen2", "qwen3", "qwen3_moe"}, model_type)
+                            : Contains({"Qwen2Tokenizer", "Qwen2TokenizerFast"}, class_name);
 }
 
 std::string TokenizerSettings::TextToKeep(bool needs_class, const std::string& end_of_text) const {

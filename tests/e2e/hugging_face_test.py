@@ -100,7 +100,8 @@ class PaddedTest(Case):
     def test_a_run_hands_the_vocabulary_on(self):
         with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
             text.write("some words to learn from. " * 50)
-        train = ["train", "--graph=" + self.oneflow.graph("padded"), "--data=text.txt", "--batch=2", "--checkpoint_dir=tuned"]
+        train = ["train", "--graph=" + self.oneflow.graph("padded"), "--data=text.txt", "--tokenizer=bytes", "--batch=2",
+                 "--checkpoint_dir=tuned"]
         # The graph of the checkpoint is that of the run.
         error = self.run_here(train[0], *train[2:], "--init_from=padded", "--steps=1")[1]
         self.assertIn("the run begins with the weights of padded/step-00000000", error)
@@ -120,8 +121,8 @@ class TrainTest(Case):
         self.run_here("import", f"--from={FIXTURES}/gpt2", "--out=imported")
         with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
             text.write("some words to learn from. " * 50)
-        self.train = ["train", "--graph=" + self.oneflow.graph("imported"), "--data=text.txt", "--batch=4", "--micro_batches=2",
-                      "--steps=2", "--metrics=metrics.jsonl"]
+        self.train = ["train", "--graph=" + self.oneflow.graph("imported"), "--data=text.txt", "--tokenizer=bytes",
+                      "--batch=4", "--micro_batches=2", "--steps=2", "--metrics=metrics.jsonl"]
 
     def losses(self, *flags):
         self.run_here(*self.train, *flags)
@@ -188,7 +189,8 @@ class LlamaTest(Case):
             text.write("some words to learn from. " * 50)
         losses = []
         for mesh in ["data=1", "data=2", "tensor=2", "tensor=2x2", "pipe=2"]:
-            self.run_here("train", "--init_from=short", "--mesh=" + mesh, "--data=text.txt", "--batch=4", "--micro_batches=2",
+            self.run_here("train", "--init_from=short", "--mesh=" + mesh, "--data=text.txt", "--tokenizer=bytes",
+                          "--batch=4", "--micro_batches=2",
                           "--steps=2", "--metrics=metrics.jsonl", "--checkpoint_dir=tuned")
             with open(self.dir + "/metrics.jsonl", encoding="utf-8") as file:
                 losses.append([json.loads(line)["loss"] for line in file if '"loss"' in line])
