@@ -30,7 +30,7 @@ FOLDERS = [
     ({**LLAMA, "add_prefix_space": False}, None),
     ({**LLAMA, "add_prefix_space": False, "legacy": False}, None),
     ({**LLAMA, "eos_token": "<|im_end|>", "added_tokens_decoder": {
-        **added(TOKENS, "<|im_start|>"), **added(TOKENS + 1, "<|im_end|>", special=True), **added(TOKENS + 2, "a b", normalized=True)}}, None),
+        **added(TOKENS, "<|im_start|>"), **added(TOKENS + 1, "<|im_end|>"), **added(TOKENS + 2, "a b", normalized=True)}}, None),
     ({**LLAMA, "legacy": False, "bos_token": "<d>", "added_tokens_decoder": {
         **added(TOKENS, "<|im_start|>"), **added(TOKENS + 1, "<|im_end|>")}}, None),
 ]
