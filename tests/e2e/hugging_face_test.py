@@ -242,11 +242,20 @@ class TokenizerTest(Case):
         self.assertTrue(os.path.exists(self.dir + "/tuned_model/model.safetensors"))
 
     def test_a_tokenizer_that_cannot_be_used_is_a_warning(self):
-        self.copy("gpt2")
+        self.copy("gpt2", eos_token_id=5)
         with open(self.dir + "/model/tokenizer.json", "w", encoding="utf-8") as file:
             file.write("{}")
         error = self.run_here("import", "--from=model", "--out=imported")[1]
         self.assertIn("warning: the checkpoint has no tokenizer: model/tokenizer.json", error)
+        self.refuse(["imported/step-00000000: contains no tokenizer", "give it with --tokenizer"],
+                    "generate", "--checkpoint=imported", "--prompt=the", "--tokens=1")
+        with open(self.dir + "/ids.bin", "wb") as file:
+            file.write(bytes([1, 0, 2, 0, 5, 0, 7, 0]) * 100)
+        # The ids are those of the model, and so is the end of a document.
+        train = ["train", "--init_from=imported", "--data=ids.bin", "--documents", "--steps=1", "--batch=2", "--checkpoint_dir=tuned"]
+        known = self.run_here(*train, "--end_of_text_id=5", "--format=json")[0].splitlines()[0]
+        shutil.rmtree(self.dir + "/tuned")
+        self.assertEqual(json.loads(self.run_here(*train, "--format=json")[0].splitlines()[0])["loss"], json.loads(known)["loss"])
 
 
 class FolderTest(Case):
