@@ -18,6 +18,7 @@
 //   prefill, decode    forward to the first output for the next kPrefillPositions positions of a
 //                      sequence, or the next one: inputs are the tokens of these and "position",
 //                      that of the first; keys and values of earlier positions are in caches
+// With options.evaluate it has, besides init, save and load, only eval, and no memory for a training.
 #pragma once
 
 #include <memory>
@@ -66,6 +67,7 @@ struct CompileOptions {
   // Holds as many micro-batches as fit a device, where that shortens the bubble (fill_memory.h).
   bool fill_memory = false;
   bool generate = false;  // prefill and decode instead of train, eval, generate and run
+  bool evaluate = false;  // eval alone instead of these; the graph has a loss
   // True: infer_sbp may split positions of a sequence where no constraint says so, and the residual
   // stream of a GPT is free on tensor axes. So there is sequence parallelism where it costs no
   // more.

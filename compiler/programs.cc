@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compiler/passes/count_choices.h"
+#include "compiler/passes/divide_by_count.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -202,10 +203,17 @@ TensorId NormOn(const Graph& graph, int stage) {
   return norm;
 }
 
+// The loss, a mean over the labels that count where they are counted, and then their number, too:
+// means of micro-batches may be joined only if each weighs as much as it has labels.
 void ReportLoss(ProgramDraft* draft) {
+  const Op& mean = draft->graph.Producer(draft->graph.loss);
   HostOutput report{"report", "report", {draft->graph.loss}, {}};
-  const TensorId norm = NormOn(draft->graph, draft->graph.Producer(draft->graph.loss).stage);
+  const TensorId norm = NormOn(draft->graph, mean.stage);
   if (norm >= 0) report.tensors.push_back(norm);
+  if (mean.kind == "divide" && FindLabelCount(draft->graph) >= 0) {
+    report.tensors.push_back(mean.inputs[1]);
+    report.attrs["counted"] = true;
+  }
   const TensorId choices = FindChoices(draft->graph);
   if (choices >= 0) report.tensors.push_back(choices);
   draft->lower.outputs.push_back(std::move(report));
@@ -266,15 +274,22 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
   const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;
   const bool batch = HasBatch(graph), loss = graph.loss >= 0, outputs = !graph.outputs.empty();
   std::vector<ProgramDraft> drafts;
-  if (loss) {
+  if (options.evaluate && !loss) {
+    return InputError("graph " + graph.name, "has no loss, so it cannot be evaluated",
+                      "set `loss`");
+  }
+  if (loss && !options.evaluate) {
     drafts.push_back(Draft("train", m, size, options));
     drafts.back().train = drafts.back().loss = true;
     drafts.back().lower.steps_a_round = rule.steps_a_round;
     ASSIGN_OR_RETURN(drafts.back().optimizer,
                      OptimizerFor(options.train, rule, options.mesh.stages()));
+  }
+  if (loss) {
     drafts.push_back(Draft("eval", 1, size, options));
     drafts.back().loss = true;
   }
+  if (options.evaluate) return drafts;
   if (loss && batch && outputs) {
     drafts.push_back(Draft("generate", 1, DataDegree(graph), options));
     drafts.back().outputs = 1;

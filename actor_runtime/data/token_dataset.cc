@@ -83,6 +83,22 @@ absl::Status TokenDataset::Read(int64_t position, std::span<int32_t> tokens) con
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> TokenDataset::Contains(int32_t token, int64_t* looked_at) const {
+  constexpr int64_t kParts = 256;
+  std::vector<int32_t> part(1 << 16);
+  const int64_t parts = std::min((size() + std::ssize(part) - 1) / std::ssize(part), kParts);
+  *looked_at = 0;
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t last = size() - std::ssize(part);
+    const int64_t at = parts < kParts ? i * std::ssize(part) : last * i / (kParts - 1);
+    const std::span<int32_t> read(part.data(), std::min(std::ssize(part), size() - at));
+    RETURN_IF_ERROR(Read(at, read));
+    *looked_at += std::ssize(read);
+    if (std::find(read.begin(), read.end(), token) != read.end()) return true;
+  }
+  return false;
+}
+
 TokenDataset TokenDataset::Part(int64_t begin, int64_t end) const {
   CHECK(0 <= begin && begin <= end && end <= size());
   return TokenDataset(files_, vocab_, begin_ + begin, begin_ + end);

@@ -171,6 +171,46 @@ TEST_CASE("Source: a dataset of exactly one sequence") {
   CHECK(tokens == std::vector<int32_t>{'a', 'b', 'c'});
 }
 
+TEST_CASE("Pass: each token but the first is a label once, whatever the batch") {
+  const TemporaryDirectory dir;
+  constexpr int64_t kLength = 3;
+  constexpr int32_t kNone = TokenSource::kPadding;
+  for (const std::string text : {"ab", "abc", "abcd", "abcde", "abcdefghij"}) {
+    const TokenDataset data = *TokenDataset::Open({dir.Write("a", text)}, 256, 1);
+    for (const int64_t batch : {1, 2, 5}) {
+      std::string labels;
+      const int64_t steps = (data.Windows(kLength) + batch - 1) / batch;
+      for (int64_t s = 0; s < steps * batch; ++s) {
+        std::vector<int32_t> row(kLength + 1);
+        REQUIRE(data.Pass(batch)->Sample(s / batch, s % batch, row).ok());
+        for (size_t j = 1; j < row.size(); ++j) {
+          if (row[j] == kNone) continue;
+          CHECK(row[j - 1] == row[j] - 1);  // the token before it
+          labels += static_cast<char>(row[j]);
+        }
+      }
+      CHECK(labels == text.substr(1));
+    }
+  }
+}
+
+TEST_CASE("Contains: all of a small dataset is looked at, and both ends of a large one") {
+  const TemporaryDirectory dir;
+  int64_t looked_at = 0;
+  const TokenDataset small = *TokenDataset::Open({dir.Write("a", "abcd")}, 256, 1);
+  CHECK(*small.Contains('d', &looked_at));
+  CHECK_FALSE(*small.Contains('e', &looked_at));
+  CHECK(looked_at == 4);
+  std::string text(size_t{1} << 25, 'a');
+  text.front() = 'b';
+  text.back() = 'c';
+  const TokenDataset large = *TokenDataset::Open({dir.Write("a", text)}, 256, 1);
+  CHECK(*large.Contains('b', &looked_at));
+  CHECK(*large.Contains('c', &looked_at));
+  CHECK_FALSE(*large.Contains('d', &looked_at));
+  CHECK(looked_at == int64_t{1} << 24);
+}
+
 TEST_CASE("A file that is written to after it was opened is an error, or is read as it is") {
   const TemporaryDirectory dir;
   const std::string a = dir.Write("a.bin", "\x01\x02"), path = dir.Write("b.bin", "abcdefgh");

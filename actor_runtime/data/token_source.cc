@@ -1,10 +1,13 @@
-// TokenDataset::Source: which sequences a step reads.
+// TokenDataset::Source and Pass: which sequences a step reads.
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "actor_runtime/data/token_dataset.h"
 #include "actor_runtime/random/random.h"
 #include "glog/logging.h"
+#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
@@ -28,7 +31,34 @@ class TokenSampler : public TokenSource {
   RandomStream starts_;
 };
 
+class TokenPass : public TokenSource {
+ public:
+  TokenPass(TokenDataset data, int64_t batch) : data_(std::move(data)), batch_(batch) {}
+
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    CHECK(step >= 0 && step < kMost && sample >= 0 && sample < batch_);
+    const auto length = std::ssize(tokens) - 1;
+    const int64_t window = step * batch_ + sample;
+    int64_t read = 0;
+    if (window < data_.Windows(length)) {
+      const int64_t begin = window * length;
+      read = std::min<int64_t>(length + 1, data_.size() - begin);
+      RETURN_IF_ERROR(data_.Read(begin, tokens.first(read)));
+    }
+    std::fill(tokens.begin() + read, tokens.end(), kPadding);
+    return absl::OkStatus();
+  }
+
+ private:
+  TokenDataset data_;
+  int64_t batch_;
+};
+
 }  // namespace
+
+std::unique_ptr<TokenSource> TokenDataset::Pass(int64_t batch) const {
+  return std::make_unique<TokenPass>(*this, batch);
+}
 
 std::unique_ptr<TokenSource> TokenDataset::Source(uint64_t seed) const {
   return std::make_unique<TokenSampler>(*this, seed);

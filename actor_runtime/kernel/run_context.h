@@ -17,6 +17,9 @@ namespace oneflow {
 class TokenSource {
  public:
   static constexpr int64_t kMost = int64_t{1} << 32;  // steps, and samples of a step
+  // Stands for tokens that a sample lacks, at its end. No label of it counts, so only plans that
+  // count labels may read it.
+  static constexpr int32_t kPadding = -1;
 
   virtual ~TokenSource() = default;
   // Tokens [row][0, length] (length + 1 of them: inputs and shifted labels) of global sample
@@ -43,6 +46,14 @@ struct StepNumbers {
   int64_t step;  // 0-based
 };
 
+// The values of a report: the loss; the norm of the gradient, 0 where there is none; the number of
+// labels over which that loss is a mean, kNotCounted where a plan does not count them, for all
+// losses are of as many then. Behind them, of a mixture of experts, the choices of each expert in
+// the step, and of those the ones that were dropped.
+inline constexpr size_t kReportedLoss = 0, kReportedNorm = 1, kReportedLabels = 2,
+                        kReportedScalars = 3;
+inline constexpr double kNotCounted = -1;
+
 struct RunContext {
   uint64_t seed = 0;
   int64_t first_step = 0;     // step of firing 0
@@ -53,9 +64,7 @@ struct RunContext {
   std::function<StepNumbers(int64_t step)> optimizer;  // for adamw
   std::function<absl::Status(const Piece&)> load;      // load_slice, feed: fill piece.data
   std::function<absl::Status(const Piece&)> save;      // save_slice, fetch: take piece.data
-  // Loss; norm of the gradient (0 where there is none and more follows); of a mixture of experts
-  // the choices of each expert in the step, and of those the ones that were dropped.
-  std::function<void(int64_t step, std::span<const double> values)> report;
+  std::function<void(int64_t step, std::span<const double> values)> report;  // kReported...
 };
 
 // The position in the run of firing `firing` of an actor that fires once a micro-batch.

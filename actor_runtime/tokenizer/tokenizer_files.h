@@ -47,8 +47,9 @@ absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& spec, const
 // kind of tokenizer there, and no others. An empty folder that it leaves is removed.
 absl::Status WriteTokenizerFiles(const TokenizerFiles& files, const std::string& folder);
 
-// The spec of the tokenizer whose files are in `folder`, for LoadTokenizer: "FOLDER/tokenizer.json"
-// before "FOLDER/tokenizer.model" and "gpt2:FOLDER". Empty if there is none.
+// The spec of the tokenizer, for LoadTokenizer, whose files are in `folder`:
+// "FOLDER/tokenizer.json" before "FOLDER/tokenizer.model" and "gpt2:FOLDER". Empty if there is
+// none.
 std::string TokenizerSpecIn(const std::string& folder);
 
 }  // namespace oneflow

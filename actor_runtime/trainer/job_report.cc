@@ -41,7 +41,7 @@ void JobReport::Begin() {
   Write();
 }
 
-void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_second,
+void JobReport::Trained(int64_t steps_done, std::optional<double> loss, double tokens_per_second,
                         const std::string& checkpoint_dir) {
   steps_done_ = steps_done;
   const auto now = std::chrono::steady_clock::now();
@@ -49,9 +49,9 @@ void JobReport::Trained(int64_t steps_done, double loss, double tokens_per_secon
   written_ = now;
   Json json = {{"attempt", attempt_},
                {"step", steps_done},
-               {"loss", loss},
+               {"loss", nullptr},
                {"tokens_per_second", tokens_per_second}};
-  if (!std::isfinite(loss)) json["loss"] = nullptr;
+  if (loss && std::isfinite(*loss)) json["loss"] = *loss;
   const absl::StatusOr<std::string> checkpoint =
       checkpoint_dir.empty() ? absl::NotFoundError("none") : LatestCheckpoint(checkpoint_dir);
   if (checkpoint.ok()) json["checkpoint"] = *checkpoint;

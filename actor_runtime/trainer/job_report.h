@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -44,8 +45,9 @@ class JobReport {
   void Begin();
 
   // One thread. A folder that cannot be written to is no failure of the training.
-  // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty.
-  void Trained(int64_t steps_done, double loss, double tokens_per_second,
+  // `checkpoint_dir`: where the newest checkpoint is looked for; may be empty. `loss`: none where
+  // no label counts.
+  void Trained(int64_t steps_done, std::optional<double> loss, double tokens_per_second,
                const std::string& checkpoint_dir);
   // Any thread. Waiting times of ranks, for the next status; those of other ranks stay.
   void Waits(const proto::ProcessWaits& waits);

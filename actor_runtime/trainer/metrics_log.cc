@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/trainer/expert_load.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -50,7 +51,6 @@ absl::Status SetAside(const std::string& path, const Notice& notice) {
 }
 
 constexpr size_t kStepsOfMfu = 8;
-constexpr size_t kScalars = 2;  // of a report: loss and norm
 
 }  // namespace
 
@@ -61,7 +61,9 @@ std::string ExactDouble(double value) {
   return std::string(text, end);
 }
 
-std::string JsonNumber(double value) { return std::isfinite(value) ? ExactDouble(value) : "null"; }
+std::string JsonNumber(std::optional<double> value) {
+  return value && std::isfinite(*value) ? ExactDouble(*value) : "null";
+}
 
 std::string MetricsLine(const TrainedStep& step) {
   std::string line = "{\"step\": " + std::to_string(step.step) +
@@ -70,13 +72,14 @@ std::string MetricsLine(const TrainedStep& step) {
                      ", \"grad_norm\": " + JsonNumber(step.norm) +
                      ", \"tokens_per_second\": " + JsonNumber(step.tokens_per_second) +
                      ", \"step_seconds\": " + JsonNumber(step.seconds);
+  if (step.labels) line += ", \"labels\": " + JsonNumber(step.labels);
   if (step.mfu) line += ", \"mfu\": " + JsonNumber(*step.mfu);
   if (step.promised_step_seconds > 0) {
     line += ", \"promised_step_seconds\": " + JsonNumber(step.promised_step_seconds);
   }
   line += ExpertLoadJson(step.counts);
   if (step.host_seconds) line += ", \"host_seconds\": " + JsonNumber(*step.host_seconds);
-  if (step.eval_loss) line += ", \"eval_loss\": " + JsonNumber(*step.eval_loss);
+  if (step.evaluated) line += ", \"eval_loss\": " + JsonNumber(step.evaluated->value());
   return line + "}\n";
 }
 
@@ -128,13 +131,12 @@ void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> le
 
 void MetricsLog::Record(int64_t step, std::span<const double> values) {
   Entry& entry = entries_[static_cast<size_t>(step - first_)];
-  entry.loss = values[0];
-  entry.norm = values.size() > 1 ? values[1] : 0;
-  if (values.size() > kScalars) {
-    const std::span<double> counts = Counts(static_cast<size_t>(step - first_));
-    std::copy_n(values.begin() + kScalars, std::min(counts.size(), values.size() - kScalars),
-                counts.begin());
-  }
+  entry.loss = values[kReportedLoss];
+  entry.norm = values[kReportedNorm];
+  entry.labels = values[kReportedLabels];
+  const std::span<const double> choices = values.subspan(kReportedScalars);
+  const std::span<double> counts = Counts(static_cast<size_t>(step - first_));
+  std::copy_n(choices.begin(), std::min(counts.size(), choices.size()), counts.begin());
   entry.time = std::chrono::steady_clock::now();
   if (options_.worked) entry.host_seconds = HostSeconds(entry.time);
   recorded_.fetch_add(1, std::memory_order_release);
@@ -165,7 +167,7 @@ void MetricsLog::WriteLoop(const std::stop_token& stop) {
   }
 }
 
-absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
+absl::Status MetricsLog::FinishChunk(const std::optional<MeanLoss>& evaluated,
                                      std::optional<int64_t> steps) {
   const size_t recorded = recorded_.load();
   const bool all = recorded >= entries_.size();
@@ -177,7 +179,7 @@ absl::Status MetricsLog::FinishChunk(std::optional<double> eval_loss,
   if (writer_.joinable()) writer_.join();
   if (!all) entries_.resize(recorded);
   for (; written_ < entries_.size(); ++written_) {
-    Write(written_, written_ + 1 == entries_.size() ? eval_loss : std::nullopt);
+    Write(written_, written_ + 1 == entries_.size() ? evaluated : std::nullopt);
   }
   if (steps && recorded < static_cast<size_t>(*steps)) {
     return InputError("plan, program train",
@@ -198,19 +200,45 @@ double MetricsLog::Mfu(size_t index) {
   return rate / options_.machine_flops;
 }
 
-void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
+void MetricsLog::Count(int64_t step, const Entry& entry) {
+  if (!losses_.first_step) losses_.first_step = step;
+  if (!std::isfinite(entry.norm) || !std::isfinite(entry.loss)) {
+    if (++losses_.nonfinite == 1) losses_.first_nonfinite = step;
+  }
+  if (entry.labels != 0) {
+    losses_.last = entry.loss;
+  } else if (++losses_.without_labels == 1 && MayWrite()) {
+    Notify(options_.notice, absl::StrCat("warning: no label of step ", step + 1,
+                                         " counts, so it has no loss: ", options_.why_no_labels));
+  }
+}
+
+double MetricsLog::LeftSeconds(int64_t steps_done) const {
+  const int64_t last = options_.last_step;
+  double seconds = static_cast<double>(last - steps_done) * smoothed_seconds_;
+  for (const PauseTimes& pause : options_.pauses) {
+    if (!pause.is_made || steps_done >= last) continue;
+    const int64_t every = pause.every;
+    const int64_t before_last = every > 0 ? (last - 1) / every - steps_done / every : 0;
+    const double each = pause.seconds > 0 ? pause.seconds : pause.steps * smoothed_seconds_;
+    seconds += static_cast<double>(before_last + 1) * each;
+  }
+  return seconds;
+}
+
+void MetricsLog::Write(size_t index, const std::optional<MeanLoss>& evaluated) {
   const Entry& entry = entries_[index];
-  nonfinite_steps_ += std::isfinite(entry.norm) && std::isfinite(entry.loss) ? 0 : 1;
-  last_loss_ = entry.loss;
+  Count(first_ + static_cast<int64_t>(index), entry);
   if (!MayWrite()) return;
   TrainedStep step{.step = first_ + static_cast<int64_t>(index),
                    .last_step = options_.last_step,
-                   .loss = entry.loss,
                    .learning_rate = rates_[index],
                    .norm = entry.norm,
                    .promised_step_seconds = options_.promised_step_seconds,
                    .counts = Counts(index),
-                   .eval_loss = eval_loss};
+                   .evaluated = evaluated};
+  if (entry.labels != 0) step.loss = entry.loss;
+  if (entry.labels != kNotCounted) step.labels = entry.labels;
   if (DroppedShare(step.counts) > kMuchDropped && !warned_of_dropped_) {
     warned_of_dropped_ = true;
     Notify(options_.notice, DroppedWarning(step.step + 1, DroppedShare(step.counts)));
@@ -219,7 +247,7 @@ void MetricsLog::Write(size_t index, std::optional<double> eval_loss) {
   step.seconds = std::chrono::duration<double>(entry.time - before).count();
   smoothed_seconds_ =
       smoothed_seconds_ == 0 ? step.seconds : 0.8 * smoothed_seconds_ + 0.2 * step.seconds;
-  step.left_seconds = static_cast<double>(options_.last_step - step.step - 1) * smoothed_seconds_;
+  step.left_seconds = LeftSeconds(step.step + 1);
   step.tokens_per_second = options_.tokens_a_step / step.seconds;
   if (options_.machine_flops > 0) step.mfu = Mfu(index);
   if (options_.worked) step.host_seconds = entry.host_seconds;

@@ -23,27 +23,41 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "actor_runtime/trainer/mean_loss.h"
 #include "actor_runtime/trainer/notice.h"
 
 namespace oneflow {
 
 // A step of training that is done.
 struct TrainedStep {
-  int64_t step = 0;       // from 0 on
-  int64_t last_step = 0;  // of the run, exclusive
-  double loss = 0, learning_rate = 0, norm = 0;
+  int64_t step = 0;              // from 0 on
+  int64_t last_step = 0;         // of the run, exclusive
+  std::optional<double> loss;    // none: no label counts
+  std::optional<double> labels;  // that count, where the plan counts them
+  double learning_rate = 0, norm = 0;
   double tokens_per_second = 0, seconds = 0;
-  double left_seconds = 0;           // of the run, at the rate of the last steps
+  double left_seconds = 0;           // of the run, at the rate of the last steps, with its pauses
   double promised_step_seconds = 0;  // 0: nothing was promised
   std::span<const double> counts;    // of choices of experts (expert_load.h), while it is handed on
-  std::optional<double> mfu, host_seconds, eval_loss;  // where they are known
+  std::optional<double> mfu, host_seconds;  // where they are known
+  std::optional<MeanLoss> evaluated;        // where a validation follows the step
 
   bool is_last() const { return step + 1 == last_step; }
 };
 // Its line of the file, with the line's end.
 std::string MetricsLine(const TrainedStep& step);
-// JSON has no NaN and no infinity: null.
-std::string JsonNumber(double value);
+// JSON has no NaN and no infinity: null, as for a loss of no labels.
+std::string JsonNumber(std::optional<double> value);
+
+// What a run does between steps.
+enum Pause { kValidation, kCheckpoint, kPauses };
+// How often: after every so many steps and after the last; 0: after the last alone.
+struct PauseTimes {
+  bool is_made = false;
+  int64_t every = 0;
+  double steps = 0;    // that take as long as one, about, before the first one is measured
+  double seconds = 0;  // of the last one; 0: there was none yet
+};
 
 struct MetricsOptions {
   std::string path;       // JSON lines; empty: none
@@ -58,9 +72,13 @@ struct MetricsOptions {
   int ranks = 0;
   std::function<void(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds)>
       worked;
+  PauseTimes pauses[kPauses] = {};  // by Pause
+  // Of the warning that no label of a step counts: why, and what to do.
+  std::string why_no_labels;
   // Called for each step when its line is written, on one thread at a time; null: nobody listens.
   std::function<void(const TrainedStep& step)> on_step;
-  std::function<void(int64_t steps_done, double eval_loss)> on_evaluated;  // by Evaluated
+  // By Evaluated.
+  std::function<void(int64_t steps_done, const MeanLoss& loss)> on_evaluated;
   Notice notice;
   // Asked before each write; it may wait. Once it has said no, nothing is written any more, and
   // nobody is called; null: always yes.
@@ -84,29 +102,39 @@ class MetricsLog {
   // and steps that it did not report are not waited for. `steps`: those it has done, none if it
   // failed. Fails when a line could not be written to the file, or when one of them was not
   // reported.
-  absl::Status FinishChunk(std::optional<double> eval_loss, std::optional<int64_t> steps);
+  absl::Status FinishChunk(const std::optional<MeanLoss>& evaluated, std::optional<int64_t> steps);
+  // Between chunks: the time of a pause, for the time that is left.
+  void Paused(Pause pause, double seconds) { options_.pauses[pause].seconds = seconds; }
 
   // The validation loss of a checkpoint that nothing is left to train of: it is of no step that was
   // run, and not in the file.
-  void Evaluated(int64_t steps_done, double eval_loss) const {
-    if (options_.on_evaluated) options_.on_evaluated(steps_done, eval_loss);
+  void Evaluated(int64_t steps_done, const MeanLoss& loss) const {
+    if (options_.on_evaluated) options_.on_evaluated(steps_done, loss);
   }
 
-  // Steps so far whose loss or gradient was not finite: where updates wait for the norm, they left
-  // the weights as they were. Between chunks.
-  int64_t nonfinite_steps() const { return nonfinite_steps_; }
-  // The entry of the last step so far; none if there was none. Between chunks.
-  std::optional<double> last_loss() const { return last_loss_; }
+  // Of all steps so far. Between chunks.
+  struct Losses {
+    std::optional<int64_t> first_step;
+    // Steps whose loss or gradient was not finite: where updates wait for the norm, they left the
+    // weights as they were.
+    int64_t nonfinite = 0;
+    std::optional<int64_t> first_nonfinite;
+    int64_t without_labels = 0;
+    std::optional<double> last;  // of the last step that had one
+  };
+  const Losses& losses() const { return losses_; }
 
  private:
   struct Entry {
-    double loss = 0, norm = 0;
+    double loss = 0, norm = 0, labels = kNotCounted;
     double host_seconds = 0;  // that a rank's worker has worked since the step before: the most
     std::chrono::steady_clock::time_point time;
   };
   double HostSeconds(std::chrono::steady_clock::time_point now);
   void WriteLoop(const std::stop_token& stop);
-  void Write(size_t index, std::optional<double> eval_loss);
+  void Write(size_t index, const std::optional<MeanLoss>& evaluated);
+  void Count(int64_t step, const Entry& entry);  // in losses_
+  double LeftSeconds(int64_t steps_done) const;
   void Append(const std::string& line);  // to the file
   absl::Status FileStatus() const;
   bool MayWrite();
@@ -122,8 +150,7 @@ class MetricsLog {
   bool warned_of_dropped_ = false;
   double smoothed_seconds_ = 0;
   // As written_: the writer's, then the control thread's.
-  int64_t nonfinite_steps_ = 0;
-  std::optional<double> last_loss_;
+  Losses losses_;
 
   // Written by StartChunk while no run goes on.
   int64_t first_ = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actor_runtime/data/temporary_directory.h"
+#include "actor_runtime/trainer/weight_check.h"
 
 namespace oneflow {
 namespace {
@@ -26,7 +27,8 @@ std::vector<nlohmann::json> LogLines(int64_t steps, double flops_a_step, double 
   MetricsLog log(options);
   REQUIRE(log.Open(0).ok());
   log.StartChunk(0, steps, std::vector<double>(steps, 1e-3));
-  for (int64_t step = 0; step < steps; ++step) log.Record(step, std::vector<double>{2.5, 1.0});
+  for (int64_t step = 0; step < steps; ++step)
+    log.Record(step, std::vector<double>{2.5, 1.0, kNotCounted});
   REQUIRE(log.FinishChunk(std::nullopt, steps).ok());
   std::vector<nlohmann::json> lines;
   std::ifstream file(path);
@@ -86,6 +88,79 @@ TEST_CASE("a new run moves the metrics of an earlier one aside, through a link, 
   CHECK_THAT(ReadAll(path + ".old-2"), Catch::Contains(link));
   CHECK(std::filesystem::is_symlink(link));
   REQUIRE(open("/dev/null", 0).ok());
+}
+
+TEST_CASE("a loss of no labels is null, which is said once") {
+  const TemporaryDirectory dir;
+  MetricsOptions options;
+  options.path = dir.path() + "/m.jsonl";
+  options.last_step = 3;
+  options.why_no_labels = "the reason";
+  std::vector<std::string> notices;
+  options.notice = [&](const std::string& sentence) { notices.push_back(sentence); };
+  MetricsLog log(options);
+  REQUIRE(log.Open(0).ok());
+  log.StartChunk(0, 3, std::vector<double>(3, 1e-3));
+  log.Record(0, std::vector<double>{2.5, 1, 7});
+  log.Record(1, std::vector<double>{0, 0, 0});
+  log.Record(2, std::vector<double>{0, 0, 0});
+  REQUIRE(log.FinishChunk(MeanLoss(), 3).ok());
+  const std::string text = ReadAll(options.path);
+  CHECK_THAT(text, Catch::Contains("\"loss\": 2.5") && Catch::Contains("\"labels\": 7"));
+  CHECK_THAT(text, Catch::Contains("{\"step\": 2, \"loss\": null,"));
+  CHECK_THAT(text, Catch::EndsWith("\"labels\": 0, \"eval_loss\": null}\n"));
+  CHECK(notices == std::vector<std::string>{
+                       "warning: no label of step 2 counts, so it has no loss: the reason"});
+  CHECK(log.losses().without_labels == 2);
+  CHECK(log.losses().last == 2.5);
+}
+
+TEST_CASE("a mean of losses weighs each as much as it has labels") {
+  MeanLoss mean;
+  CHECK(mean.value() == std::nullopt);
+  mean.Add(std::vector<double>{4, 0, 3});
+  mean.Add(std::vector<double>{0, 0, 0});  // of a micro-batch without labels
+  mean.Add(std::vector<double>{2, 0, 1});
+  CHECK(mean.value() == 3.5);
+  MeanLoss not_counted;
+  for (const double loss : {4., 2.}) not_counted.Add(std::vector<double>{loss, 0, kNotCounted});
+  CHECK(not_counted.value() == 3);
+}
+
+TEST_CASE("the time that is left has the validations and checkpoints to come") {
+  MetricsOptions options;
+  options.last_step = 10;
+  options.pauses[kValidation] = {.is_made = true, .every = 4};  // after 4, 8, 10
+  options.pauses[kCheckpoint] = {.is_made = true};              // after 10
+  std::vector<double> left;
+  options.on_step = [&](const TrainedStep& step) { left.push_back(step.left_seconds); };
+  MetricsLog log(options);
+  log.Paused(kValidation, 1e6);
+  log.Paused(kCheckpoint, 1e7);
+  log.StartChunk(0, 10, std::vector<double>(10, 1e-3));
+  for (int64_t step = 0; step < 10; ++step) {
+    log.Record(step, std::vector<double>{2.5, 1, kNotCounted});
+  }
+  REQUIRE(log.FinishChunk(std::nullopt, 10).ok());
+  REQUIRE(left.size() == 10);
+  const double expected[] = {13, 13, 13, 12, 12, 12, 12, 11, 11, 0};  // in 1e6 s
+  for (size_t i = 0; i < left.size(); ++i) CHECK(left[i] == Approx(1e6 * expected[i]).margin(1e5));
+}
+
+TEST_CASE("variables whose values are not finite are named") {
+  WeightCheck check;
+  const auto look = [&](const std::string& name, float value) {
+    const Slice slice = {{0}, {2}};
+    float values[] = {1, value};
+    check.Look({.name = &name, .slice = &slice, .data = reinterpret_cast<std::byte*>(values)});
+  };
+  look("a", 2);
+  CHECK(check.Found().empty());
+  look("b", std::numeric_limits<float>::infinity());
+  CHECK(check.Found() == "b has values that are not finite, NaN or infinity");
+  look("c", std::numeric_limits<float>::quiet_NaN());
+  look("b", -std::numeric_limits<float>::infinity());
+  CHECK(check.Found() == "b and another variable have values that are not finite, NaN or infinity");
 }
 
 TEST_CASE("a number that is none has no sign") {

@@ -1,6 +1,7 @@
 #include "actor_runtime/trainer/train_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +19,8 @@
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/trainer/old_checkpoints.h"
 #include "actor_runtime/trainer/resume.h"
+#include "oneflow_core/base/file.h"
+#include "actor_runtime/trainer/weight_check.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -26,6 +30,12 @@ namespace {
 
 // Some bytes are kept of each step of a chunk: memory must not grow with --steps.
 constexpr int64_t kMostStepsOfChunk = int64_t{1} << 14;
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 absl::Status Stopped() { return absl::CancelledError("training was stopped"); }
 
@@ -140,21 +150,11 @@ class Loop {
 
   // Initialises or loads the variables; returns the first step to run.
   absl::StatusOr<int64_t> Start(bool goes_on) {
-    RunContext context = Context("init");
     if (!goes_on) {
-      const std::string& dir = options_.checkpoint_dir;
-      if (!dir.empty() && group_.IsFirst()) {
-        RETURN_IF_ERROR(MayWrite());
-        ASSIGN_OR_RETURN(const std::string aside, SetCheckpointsAside(dir));
-        if (!aside.empty()) {
-          training_.Say("the checkpoints of an earlier run are moved to " + aside);
-        }
-      }
       if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
-      RETURN_IF_ERROR(Run("init", context, 1));
+      RETURN_IF_ERROR(Run("init", Context("init"), 1));
       return 0;
     }
-    const std::string& dir = options_.checkpoint_dir;
     const auto verify = [this](const std::string& folder) {
       return VerifyCheckpoint(folder, plan_, writer_.ranks);
     };
@@ -171,16 +171,32 @@ class Loop {
     WarnOfChanges(folder, CollectFacts(*reader),
                   CollectFacts(plan_, OptimizerOfRun(options_), training_.data.tokens),
                   NoticeOfFirst());
-    notes_ = reader->notes();
-    tokenizer_files_ = reader->tokenizer_files();
-    context.load = [&](const Piece& piece) { return reader->Load(piece); };
-    RETURN_IF_ERROR(Run("load", context, 1));
-    if (!group_.IsFirst()) return reader->step();
+    TakeModel(*reader);
+    RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) { return reader->Load(piece); }));
     training_.Say("the run goes on from " + folder);
-    RETURN_IF_ERROR(MayWrite());
-    ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
-    if (!aside.empty()) training_.Say("checkpoints of later steps are moved to " + aside);
     return reader->step();
+  }
+
+  // Files of earlier runs make way for this one, which begins at `step`: only now that all
+  // processes have their variables, for a run that is refused moves and removes nothing.
+  absl::Status MakeRoom(bool goes_on, int64_t step) {
+    RETURN_IF_ERROR(group_.Meet("variables"));
+    if (!group_.IsFirst()) return absl::OkStatus();
+    RETURN_IF_ERROR(log_->Open(step));
+    if (!options_.trace.empty()) {
+      RETURN_IF_ERROR(Annotate(MakeWayForFile(options_.trace), "--trace"));
+    }
+    const std::string& dir = options_.checkpoint_dir;
+    if (dir.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(MayWrite());
+    ASSIGN_OR_RETURN(const std::string aside,
+                     goes_on ? SetLaterAside(dir, step) : SetCheckpointsAside(dir));
+    if (!aside.empty()) {
+      training_.Say(
+          absl::StrCat(goes_on ? "checkpoints of later steps" : "the checkpoints of an earlier run",
+                       " are moved to ", aside));
+    }
+    return absl::OkStatus();
   }
 
   // Returns the steps it has done: fewer where it was stopped.
@@ -206,18 +222,28 @@ class Loop {
     return training_.runtime.steps_done() * StepsARound(plan_);
   }
 
-  // Mean loss over --eval_batches batches, the same ones every time.
-  absl::StatusOr<double> Evaluate(const TokenSource& tokens) {
+  // The loss over --eval_batches batches, the same ones every time.
+  absl::StatusOr<MeanLoss> Evaluate(const TokenSource& tokens) {
     RunContext context = Context("eval");
     context.tokens = &tokens;
-    double sum = 0;  // in the order of the batches
-    context.report = [&](int64_t, std::span<const double> values) { sum += values[0]; };
+    MeanLoss mean;
+    context.report = [&](int64_t, std::span<const double> values) { mean.Add(values); };
+    const Clock::time_point start = Clock::now();
     RETURN_IF_ERROR(Run("eval", context, options_.eval_batches, 1));
+    paused_seconds_[kValidation] = SecondsSince(start);
     if (group_.stopped()) return Stopped();  // perhaps before the last batch
-    return sum / static_cast<double>(options_.eval_batches);
+    if (!mean.value() && log_ != nullptr && !std::exchange(warned_of_validation_, true)) {
+      training_.Say("warning: no label of the validation counts, so it has no loss: " +
+                    WhyNoLabels(training_.data.validation_name, training_.data.end_of_text));
+    }
+    return mean;
   }
 
+  // Of the last one.
+  double paused_seconds(Pause pause) const { return paused_seconds_[pause]; }
+
   absl::Status Save(int64_t step) {
+    const Clock::time_point start = Clock::now();
     CheckpointInfo info;
     info.step = step;
     info.seed = options_.seed;
@@ -227,7 +253,8 @@ class Loop {
     info.mixture = training_.data.mixture;
     info.optimizer = OptimizerOfRun(options_);
     info.notes = notes_;
-    if (info.tokenizer_files == nullptr) HandTokenizerOn(&info);
+    info.model_files = model_files_;
+    HandTokenizerOn(&info);
     const std::string& dir = options_.checkpoint_dir;
     ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan_, info, writer_));
     RunContext context = Context("save");
@@ -238,6 +265,7 @@ class Loop {
       return CommitParts(dir, plan_, info, writer_, parts);
     };
     RETURN_IF_ERROR(group_.Round("checkpoint", part, commit).status());
+    paused_seconds_[kCheckpoint] = SecondsSince(start);
     if (options_.keep == 0 || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
     // The new one is on the disk. One too many costs no run.
@@ -254,26 +282,50 @@ class Loop {
     RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
                                    NoticeOfFirst()));
     WarnOfGraph(folder, *reader, plan_, NoticeOfFirst());
-    notes_ = reader->notes();
-    tokenizer_files_ = reader->tokenizer_files();
+    TakeModel(*reader);
     std::set<std::string_view> weights;
     for (const proto::Op& op : plan_.graph().op()) {
       if (op.kind() == "variable") weights.insert(op.name());
     }
-    RunContext context = Context("load");
-    context.load = [&](const Piece& piece) {
+    RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) {
       if (weights.contains(*piece.name)) return reader->Load(piece);
       std::memset(piece.data, 0, piece.slice->elements() * ElementBytes(piece.dtype));
       return absl::OkStatus();
-    };
-    RETURN_IF_ERROR(Run("load", context, 1));
+    }));
     training_.Say("the run begins with the weights of " + folder);
     return 0;
   }
 
-  // The tokenizer of the model, where that of the data has no files.
+  // What the checkpoints of the run are to keep of the one that it goes on from, or begins with.
+  void TakeModel(const CheckpointReader& reader) {
+    notes_ = reader.notes();
+    model_files_ = reader.model_files();
+    tokenizer_files_ = reader.tokenizer_files();
+  }
+
+  // Each process warns of what it has loaded.
+  absl::Status Load(const std::string& folder, std::function<absl::Status(const Piece&)> load) {
+    WeightCheck check;
+    RunContext context = Context("load");
+    context.load = [&](const Piece& piece) -> absl::Status {
+      RETURN_IF_ERROR(load(piece));
+      check.Look(piece);
+      return absl::OkStatus();
+    };
+    RETURN_IF_ERROR(Run("load", context, 1));
+    if (const std::string found = check.Found(); !found.empty()) {
+      Notify(training_.observer.notice, "warning: " + folder + ": " + found +
+                                            ": begin with other weights, for training does not "
+                                            "mend them");
+    }
+    return absl::OkStatus();
+  }
+
+  // The tokenizer of the model, where that of the data has no files, or has the ids of an imported
+  // one, whose files come out as they were.
   void HandTokenizerOn(CheckpointInfo* info) const {
     if (tokenizer_files_ == nullptr) return;
+    if (info->tokenizer_files != nullptr && model_files_ == nullptr) return;
     if (info->tokenizer.known() && !info->tokenizer.SameAs(tokenizer_files_->id)) return;
     info->tokenizer = tokenizer_files_->id;
     info->tokenizer_files = tokenizer_files_;
@@ -305,8 +357,11 @@ class Loop {
   MetricsLog* const log_;  // null: of another process
   const WriterOptions writer_;
   bool begun_ = false;  // the attempt
+  bool warned_of_validation_ = false;
+  double paused_seconds_[kPauses] = {};
   // Of the checkpoint that the run goes on from, or begins with.
   ModelNotes notes_;
+  std::shared_ptr<const ModelFiles> model_files_;
   std::shared_ptr<const TokenizerFiles> tokenizer_files_;
 };
 
@@ -333,9 +388,6 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
   Loop loop(training, log);
   RETURN_IF_ERROR(loop.BeginAttempt());
   RETURN_IF_ERROR(training.group.Meet("folder"));
-  // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
-  // step.
-  if (!goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(0));
   ASSIGN_OR_RETURN(int64_t step, loop.Start(goes_on));
   if (step % StepsARound(plan) != 0) {
     return InputError("--resume",
@@ -344,12 +396,12 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                           std::to_string(StepsARound(plan)) + " steps",
                       "go on with a plan of as many --steps_a_round as it was trained with");
   }
-  if (goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(step));
+  RETURN_IF_ERROR(loop.MakeRoom(goes_on, step));
   if (step >= options.steps) {
     training.Say(absl::StrCat("the checkpoint is of step ", step, ": --steps=", options.steps,
                               " leaves nothing to do"));
     if (eval != nullptr) {
-      ASSIGN_OR_RETURN(const double loss, loop.Evaluate(*eval));
+      ASSIGN_OR_RETURN(const MeanLoss loss, loop.Evaluate(*eval));
       if (log != nullptr) log->Evaluated(step, loss);
     }
   }
@@ -363,20 +415,21 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                                    NextBoundary(step, most, options.steps)});
     const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, *training.data.train);
     stopped = training.group.stopped();
-    std::optional<double> eval_loss;
+    std::optional<MeanLoss> validation;
     const bool eval_due =
         next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
     absl::Status evaluated;
     if (trained.ok() && eval != nullptr && eval_due && !stopped) {
-      absl::StatusOr<double> loss = loop.Evaluate(*eval);
-      if (loss.ok()) eval_loss = *loss;
+      const absl::StatusOr<MeanLoss> loss = loop.Evaluate(*eval);
+      if (loss.ok()) validation = *loss;
       evaluated = loss.status();
       stopped = absl::IsCancelled(evaluated);  // the step is done all the same, and saved
     }
     absl::Status logged;
     if (log != nullptr) {
-      logged = log->FinishChunk(eval_loss,
+      logged = log->FinishChunk(validation,
                                 trained.ok() ? std::optional<int64_t>(*trained) : std::nullopt);
+      log->Paused(kValidation, loop.paused_seconds(kValidation));
     }
     RETURN_IF_ERROR(trained.status());
     step += *trained;
@@ -384,6 +437,7 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                           (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
     if (save_due && step > saved && !options.checkpoint_dir.empty()) {
       RETURN_IF_ERROR(loop.Save(step));
+      if (log != nullptr) log->Paused(kCheckpoint, loop.paused_seconds(kCheckpoint));
       saved = step;
       stopped = stopped || training.group.stopped();
     }

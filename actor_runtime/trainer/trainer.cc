@@ -22,6 +22,27 @@
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
+namespace {
+
+constexpr char kWeightsToBlame[] =
+    ", before any update, so that no --learning_rate is to blame: look at the weights with which "
+    "the run begins, which may be too large, and at the data";
+
+// A micro-batch of the forward alone takes a third of the time of one of a step.
+double StepsOfValidation(const proto::Plan& plan, int64_t batches) {
+  const auto micro_batches =
+      static_cast<double>(std::max<int64_t>(1, plan.train().micro_batches()));
+  return static_cast<double>(batches) / (3 * micro_batches);
+}
+
+}  // namespace
+
+std::string WhyNoLabels(const std::string& data_name, int32_t end_of_text) {
+  if (end_of_text < 0) return "all labels of " + data_name + " are masked; use other data";
+  return absl::StrCat("all tokens read of ", data_name, " are ", end_of_text,
+                      ", the end of a document; use data that has text, or name another token with "
+                      "--end_of_text_id");
+}
 
 Trainer::Trainer(const proto::Plan& plan, TrainerData data, TrainerOptions options,
                  ProcessGroup* group, TrainerObserver observer)
@@ -43,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Plan& plan
       new Trainer(plan, std::move(data), std::move(options), group, std::move(observer)));
   RuntimeOptions& runtime = trainer->options_.runtime;
   runtime.trace = runtime.trace || !trainer->options_.trace.empty();
+  runtime.notice = trainer->observer_.notice;
   ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   RETURN_IF_ERROR(group->Divide(mesh.ranks()));
   group->Configure(&runtime);
@@ -105,6 +127,12 @@ MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
   }
   log.on_step = observer_.on_step;
   log.on_evaluated = observer_.on_evaluated;
+  log.pauses[kValidation] = {.is_made = data_.validation != nullptr,
+                             .every = options_.eval_every,
+                             .steps = StepsOfValidation(plan_, options_.eval_batches)};
+  log.pauses[kCheckpoint] = {.is_made = !options_.checkpoint_dir.empty(),
+                             .every = options_.checkpoint_every};
+  log.why_no_labels = WhyNoLabels(data_.train_name, data_.end_of_text);
   log.notice = observer_.notice;
   log.may_write = [this] { return group_.AwaitMayWrite(); };
   return log;
@@ -146,9 +174,14 @@ absl::Status Trainer::Interrupted() const {
           : "interrupted before the first step was done; no checkpoint was written");
 }
 
+// A step that no update came before blames its weights or data.
+bool Trainer::BeganNotFinite(const MetricsLog::Losses& losses) {
+  return losses.first_nonfinite && losses.first_nonfinite == losses.first_step;
+}
+
 // If updates do not wait for a norm, nothing can skip a step; if weights lag, updates cannot wait
 // for it.
-void Trainer::WarnOfSteps(int64_t steps) const {
+void Trainer::WarnOfSteps(const MetricsLog::Losses& losses) const {
   const bool skipped = !plan_.train().no_global_norm();
   const char* what = skipped ? "were skipped, for their loss or gradient was not finite"
                              : "had a loss or gradient that was not finite and was applied";
@@ -156,8 +189,11 @@ void Trainer::WarnOfSteps(int64_t steps) const {
                      : StepsARound(plan_) > 1
                          ? ""
                          : ", or compile with --global_norm, which skips such steps";
-  Notify(observer_.notice,
-         absl::StrCat("warning: ", steps, " steps ", what, "; try a lower --learning_rate", hint));
+  Notify(observer_.notice, absl::StrCat("warning: ", losses.nonfinite, " steps ", what,
+                                        "; the first is step ", *losses.first_nonfinite + 1,
+                                        BeganNotFinite(losses)
+                                            ? kWeightsToBlame
+                                            : absl::StrCat("; try a lower --learning_rate", hint)));
 }
 
 absl::Status Trainer::Run(const RunPrediction& prediction) {
@@ -165,11 +201,8 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   if (!goes_on) {
     ASSIGN_OR_RETURN(goes_on, GoesOn());
   }
-  // Checks now, not after hours, that the trace can be written. A run that is killed leaves none.
   const bool traces = !options_.trace.empty();
-  if (traces && group_.IsFirst()) {
-    RETURN_IF_ERROR(Annotate(MakeWayForFile(options_.trace), "--trace"));
-  }
+  if (traces && group_.IsFirst()) RETURN_IF_ERROR(CheckTrace(options_.trace));
   std::optional<MetricsLog> log;
   if (group_.IsFirst()) log.emplace(OptionsOfLog(prediction));
   absl::Status trained = RunWatched(log ? &*log : nullptr, *goes_on);
@@ -181,13 +214,21 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
         WriteTrace(options_.trace, *runtime_, group_, together, prediction.run, observer_.notice);
     if (trained.ok()) trained = traced;
   }
-  if (log && log->nonfinite_steps() > 0) WarnOfSteps(log->nonfinite_steps());
+  const MetricsLog::Losses losses = log ? log->losses() : MetricsLog::Losses();
+  if (losses.nonfinite > 0) WarnOfSteps(losses);
+  if (losses.without_labels > 1) {
+    Notify(observer_.notice,
+           absl::StrCat("warning: no label of ", losses.without_labels,
+                        " steps counts: they have no loss, and nothing was learned in them"));
+  }
   if (absl::IsCancelled(trained)) return Interrupted();
   RETURN_IF_ERROR(trained);
-  if (log && log->last_loss() && !std::isfinite(*log->last_loss())) {
+  if (losses.last && !std::isfinite(*losses.last)) {
     return absl::AbortedError(
-        "the loss of the last step is not finite: what was trained is of no use; go back to an "
-        "earlier checkpoint, or begin again, with a lower --learning_rate");
+        absl::StrCat("the loss of the last step is not finite: what was trained is of no use",
+                     BeganNotFinite(losses) ? kWeightsToBlame
+                                            : "; go back to an earlier checkpoint, or begin again, "
+                                              "with a lower --learning_rate"));
   }
   return absl::OkStatus();
 }

@@ -57,7 +57,8 @@ class Trainer {
   absl::Status RunWatched(MetricsLog* log, bool goes_on);
   MetricsOptions OptionsOfLog(const RunPrediction& prediction);
   absl::Status Interrupted() const;
-  void WarnOfSteps(int64_t steps) const;
+  static bool BeganNotFinite(const MetricsLog::Losses& losses);
+  void WarnOfSteps(const MetricsLog::Losses& losses) const;
 
   const proto::Plan& plan_;
   const TrainerData data_;

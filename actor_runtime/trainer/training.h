@@ -52,7 +52,11 @@ struct TrainerData {
   std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known
   MixtureParts mixture;                                   // of this data; empty: no mixture
   int32_t end_of_text = -1;  // the token that ends a document of the data; -1: not known
+  std::string train_name = "the data", validation_name = "the data";  // for messages
 };
+
+// For a message that no label of some data counts: why, and what to do. `end_of_text`: as above.
+std::string WhyNoLabels(const std::string& data_name, int32_t end_of_text);
 
 // Each may be null.
 struct TrainerObserver {
@@ -61,7 +65,7 @@ struct TrainerObserver {
   // thread of the log.
   std::function<void(const TrainedStep& step)> on_step;
   // In process 0: the loss of the validation of a checkpoint that nothing is left to train of.
-  std::function<void(int64_t steps_done, double loss)> on_evaluated;
+  std::function<void(int64_t steps_done, const MeanLoss& loss)> on_evaluated;
   // In process 0: called ten times a second, on the watchdog's thread, while files may be written.
   std::function<void()> on_look;
   // Called when the last step is done, or the training has failed: AskStop has no effect any more.

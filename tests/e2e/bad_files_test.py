@@ -117,7 +117,8 @@ class BadFilesTest(BadInputCase):
         self.assertNotIn("--clip=1", error)
         _, error = run("train", "--graph=gpt.textproto", "--schedule=2bw", "--clip=0", "--mesh=pipe=2", "--batch=4", "--micro_batches=2",
                        "--data=text.txt", "--steps=8", "--learning_rate=1e30", cwd=self.dir, code=1)
-        self.assertRegex(error, r"[1-8] steps had a loss or gradient that was not finite and was applied; try a lower --learning_rate\n")
+        self.assertRegex(error, r"[1-8] steps had a loss or gradient that was not finite and was applied; the first is step [1-8]; "
+                                r"try a lower --learning_rate\n")
 
     def test_outputs_are_tried_before_the_first_step(self):
         data = "--data=text.txt"

@@ -19,7 +19,7 @@ import threading
 
 from tests.e2e.cli import ONEFLOW, run
 
-VOLATILE = ["train", "generate", "calibrate", "devices"]
+VOLATILE = ["train", "eval", "generate", "calibrate", "devices"]
 
 
 class Command:

@@ -1,4 +1,6 @@
 """--documents on the command line: which token ends a document, with every source of tokenizers; meshes agree; what is refused."""
+import json
+import math
 import os
 import struct
 import tempfile
@@ -71,6 +73,68 @@ class PackedDocumentsTest(unittest.TestCase):
         self.assertEqual([len(line) for line in lines], [1, 1])
         self.assertNotEqual(*lines)
 
+    def evaluate(self, *flags, checkpoint="evaluated", data="lines.txt"):
+        out, error = run("eval", "--checkpoint=" + checkpoint, "--data=" + data, "--threads=1", "--format=json", *flags, cwd=self.dir)
+        return json.loads(out), error
+
+    def test_an_evaluation_reads_each_label_once(self):
+        self.train("--documents", END, "--checkpoint_dir=evaluated")
+        with open(self.dir + "/lines.txt", "rb") as file:
+            tokens = file.read()
+        with open(self.dir + "/short.txt", "wb") as file:
+            file.write(tokens[:7])  # less than a sequence
+        # The checkpoint was trained with documents apart.
+        for documents, labels in [([END], len(tokens) - 1 - tokens[:-1].count(b"\n")), (["--documents=false"], len(tokens) - 1)]:
+            one, error = self.evaluate(*documents)
+            self.assertEqual((one["labels"], one["step"], error), (labels, 3, ""))
+            self.assertAlmostEqual(one["perplexity"], math.exp(one["loss"]), delta=1e-9)
+            for flags in [["--batch=1"], ["--batch=7"], ["--batch=12", "--micro_batches=4"], ["--mesh=data=2"], ["--mesh=tensor=2"],
+                          ["--mesh=pipe=2"], ["--loss_pieces=4"]]:
+                with self.subTest(flags=flags):
+                    other = self.evaluate(*documents, *flags)[0]
+                    self.assertEqual(other["labels"], labels)
+                    self.assertAlmostEqual(other["loss"], one["loss"], delta=1e-6)
+            # Files of different sizes: each its own, and all by their labels.
+            both = self.evaluate(*documents, data="lines.txt,short.txt")[0]
+            self.assertEqual([file["file"] for file in both["files"]], ["lines.txt", "short.txt"])
+            self.assertEqual(both["files"][0]["loss"], one["loss"])
+            self.assertEqual(both["files"][1], {"file": "short.txt", **both["files"][1], "labels": 6})
+            self.assertEqual(both["labels"], labels + 6)
+            self.assertAlmostEqual(both["loss"] * both["labels"], sum(file["loss"] * file["labels"] for file in both["files"]), delta=1e-6)
+        part = self.evaluate("--documents=false", "--batch=2", "--eval_batches=3")[0]
+        self.assertEqual(part["labels"], 2 * 3 * 16)
+        out, error = run("eval", "--checkpoint=evaluated", "--data=lines.txt:1,short.txt:3", "--documents=false", cwd=self.dir)
+        self.assertEqual([line.split(":")[0] for line in out.splitlines()], ["lines.txt", "short.txt", "all 2 files"])
+        self.assertRegex(out, r"^lines.txt: loss \d\.\d+, perplexity [\d.]+, \d+ labels\n")
+        self.assertEqual(error, "oneflow: warning: the weights of --data act on nothing: each file is evaluated alone\n")
+
+    def test_no_label_counts(self):
+        with open(self.dir + "/ends.txt", "w", encoding="utf-8") as file:
+            file.write("\n" * 400)
+        out, error = self.train("--documents", END, "--eval_fraction=0.3", "--checkpoint_dir=ends", "--metrics=ends.jsonl", data="ends.txt")
+        self.assertIn("  loss none  ", out)
+        self.assertIn("  validation loss none  ", out)
+        why = "counts, so it has no loss: all tokens read of --data=ends.txt are 10, the end of a document; use data that has text"
+        for what in ["step 1", "the validation"]:
+            self.assertEqual(error.count(f"warning: no label of {what} {why}"), 1, error)
+        self.assertIn("warning: no label of 3 steps counts", error)
+        rows = read_metrics(self.dir + "/ends.jsonl")
+        self.assertEqual([(row["loss"], row["labels"]) for row in rows], [(None, 0)] * 3)
+        self.assertIn("eval_loss", rows[-1])
+        self.assertIsNone(rows[-1]["eval_loss"])
+        result, error = self.evaluate(END, checkpoint="ends", data="ends.txt")
+        self.assertEqual((result["loss"], result["perplexity"], result["labels"]), (None, None, 0))
+        self.assertIn(f"warning: no label of ends.txt {why}", error)
+
+    def test_an_end_that_occurs_nowhere_is_told(self):
+        told = "warning: --documents: token 7, the end of a document, is none of the "
+        error = self.train("--documents", "--end_of_text_id=7", "--eval_data=lines.txt", "--checkpoint_dir=nowhere")[1]
+        self.assertIn(told, error)
+        self.assertIn("tokens of --data=lines.txt, so all of it is one document", error)
+        self.assertIn("tokens of --eval_data=lines.txt, so", error)
+        self.assertIn(told, self.evaluate("--end_of_text_id=7", checkpoint="nowhere")[1])
+        self.assertNotIn("none of the", self.train("--documents", END)[1])
+
     def test_a_run_that_goes_on_otherwise_is_told(self):
         self.train("--documents", END, "--checkpoint_dir=run")
         error = self.train("--checkpoint_dir=run", "--resume", steps=4)[1]
@@ -80,7 +144,7 @@ class PackedDocumentsTest(unittest.TestCase):
         self.refuse(["--documents: it is not known which token of --data ends a document", "--end_of_text_id=ID"], "--documents")
         self.refuse(["--end_of_text_id=256: is no token of a vocabulary of 256"], "--documents", "--end_of_text_id=256")
         self.refuse(["--end_of_text_id=-7: is no token"], "--documents", "--end_of_text_id=-7")
-        self.refuse(["--end_of_text_id: acts on nothing: the plan keeps no documents apart", "--documents"], END)
+        self.refuse(["--end_of_text_id: acts on nothing: no documents are kept apart", "--documents"], END)
         self.refuse(["h.0.attn", "whatever document", "--attention=fused"], "--documents", END, graph="unfused")
         self.refuse(["--reset_position_ids", "write --documents"], "--reset_position_ids")
 

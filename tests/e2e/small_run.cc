@@ -113,9 +113,10 @@ RunContext ContextToTrain(const SmallRun& run, const proto::Plan& plan, const To
                        step};
   };
   context.report = [&run, result](int64_t step, std::span<const double> values) {
-    result->losses[step] = values[0];
-    if (values.size() > 1) result->norms[step] = values[1];
-    if (values.size() > 2) result->choices.emplace_back(values.begin() + 2, values.end());
+    result->losses[step] = values[kReportedLoss];
+    result->norms[step] = values[kReportedNorm];
+    const auto choices = values.subspan(kReportedScalars);
+    if (!choices.empty()) result->choices.emplace_back(choices.begin(), choices.end());
     if (run.on_report) run.on_report(step);
   };
   return context;

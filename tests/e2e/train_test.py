@@ -182,6 +182,14 @@ class TrainTest(unittest.TestCase):
                                 f"--eval_batches={batches}", cwd=self.dir)[0])["eval_loss"] for batches in (1, 4)]
         self.assertEqual(means[0], means[1])
 
+    def test_resume_takes_the_graph_of_the_checkpoint(self):
+        whole = self.train("--graph=gpt.textproto", "--steps=4")
+        self.train("--graph=gpt.textproto", "--steps=2", "--checkpoint_dir=graph")
+        resumed = self.train("--steps=4", "--checkpoint_dir=graph", "--resume")
+        self.assertEqual([row["loss"] for row in resumed][-2:], [row["loss"] for row in whole][2:])
+        error = run("train", "--data=text.txt", "--steps=4", "--checkpoint_dir=none", "--resume=auto", cwd=self.dir, code=2)[1]
+        self.assertIn("--graph: is missing, and --checkpoint_dir=none has no checkpoint to take it from", error)
+
     def test_resume_with_dropout_gives_the_bits_of_an_uninterrupted_run(self):
         run("model", "gpt", *MODEL, "--dropout=0.2", "--out=drop.textproto", cwd=self.dir)
         train = lambda steps, *flags: self.train("--graph=drop.textproto", "--batch=8", "--micro_batches=2",

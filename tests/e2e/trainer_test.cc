@@ -2,6 +2,7 @@
 // goes on to the losses of one that was not stopped.
 #include "actor_runtime/trainer/trainer.h"
 
+#include <cmath>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -117,6 +118,101 @@ TEST_CASE("without a folder for checkpoints a training that is stopped ends at o
   const absl::Status stopped = TrainIn(PlanToTrain(), folder.path(), "train", false);
   CHECK(absl::IsCancelled(stopped));
   CHECK_THAT(std::string(stopped.message()), Catch::Contains("give --checkpoint_dir=DIR"));
+}
+
+// Sample i has text for half of itself where i divides by 3, for 2 tokens where it divides by 5,
+// and nothing else but ends of documents; `none`: nothing else at all.
+class Padded final : public TokenSource {
+ public:
+  Padded(int64_t batch, bool none) : batch_(batch), none_(none) {}
+
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    const int64_t index = step * batch_ + sample;
+    const size_t text = none_ ? 0 : index % 3 == 0 ? tokens.size() / 2 : index % 5 == 0 ? 2 : 0;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = i < text ? static_cast<int32_t>(1 + (7 * index + 5 * i) % 20) : 0;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t batch_;
+  const bool none_;
+};
+
+struct Outcome {
+  std::vector<nlohmann::json> lines;
+  std::vector<std::string> notices;
+};
+
+// A step, and a validation of 24 samples in micro-batches of `size`.
+Outcome TrainOnDocuments(int64_t size, bool none) {
+  const TemporaryDirectory folder;
+  SmallRun run;
+  run.model.layers = 1;
+  run.documents = true;
+  run.batch = 12;
+  run.micro_batches = run.batch / size;
+  const proto::Plan plan = CompileSmall(run);
+  const Padded train(run.batch, none), validation(size, none);
+  TrainerOptions options;
+  options.steps = 1;
+  options.optimizer = plan.train().optimizer();
+  options.optimizer.set_learning_rate(1e-30);
+  options.eval_batches = 24 / size;
+  options.metrics = folder.path() + "/metrics";
+  options.runtime.threads = 1;
+  Outcome outcome;
+  TrainerObserver observer;
+  observer.notice = [&](const std::string& sentence) { outcome.notices.push_back(sentence); };
+  SoleProcess alone;
+  const auto trainer = Trainer::Create(plan,
+                                       {.train = &train,
+                                        .validation = &validation,
+                                        .end_of_text = 0,
+                                        .train_name = "--data=a",
+                                        .validation_name = "--eval_data=b"},
+                                       options, &alone, observer);
+  REQUIRE(trainer.ok());
+  REQUIRE((*trainer)->Run() == absl::OkStatus());
+  std::ifstream file(options.metrics);
+  for (std::string line; std::getline(file, line);) {
+    outcome.lines.push_back(nlohmann::json::parse(line));
+  }
+  return outcome;
+}
+
+TEST_CASE("a validation is a mean over labels, whatever the micro-batches") {
+  const Outcome one = TrainOnDocuments(1, false);
+  REQUIRE(one.lines.size() == 1);
+  CHECK(one.notices.empty());
+  const double loss = one.lines[0]["eval_loss"].get<double>();
+  CHECK(loss == Approx(std::log(21)).epsilon(0.05));  // random weights; most samples have no label
+  for (const int64_t size : {2, 4, 12}) {
+    const Outcome other = TrainOnDocuments(size, false);
+    CHECK(other.lines[0]["eval_loss"].get<double>() == Approx(loss).epsilon(1e-6));
+    CHECK(other.lines[0]["loss"].get<double>() ==
+          Approx(one.lines[0]["loss"].get<double>()).epsilon(1e-6));
+    CHECK(other.lines[0]["labels"] == one.lines[0]["labels"]);
+  }
+}
+
+TEST_CASE("no label counts: there is no loss, and a warning names the data") {
+  const Outcome none = TrainOnDocuments(4, true);
+  REQUIRE(none.lines.size() == 1);
+  CHECK(none.lines[0]["loss"].is_null());
+  CHECK(none.lines[0]["eval_loss"].is_null());
+  CHECK(none.lines[0]["labels"] == 0);
+  const std::string why =
+      " are 0, the end of a document; use data that has text, or name another token with "
+      "--end_of_text_id";
+  CHECK(none.notices ==
+        std::vector<std::string>{
+            "warning: no label of the validation counts, so it has no loss: all tokens read of "
+            "--eval_data=b" +
+                why,
+            "warning: no label of step 1 counts, so it has no loss: all tokens read of --data=a" +
+                why});
 }
 
 }  // namespace

@@ -136,12 +136,11 @@ struct TokenRows {
 
   // The tokens of `row`, but the last, become what is asked for.
   void ReplaceTokens(int32_t end_of_text) {
-    if (field == TokenField::kTokens) return;
     int32_t position = 0, document = 0;
     for (size_t j = 0; j + 1 < row.size(); ++j) {
       const bool ends = row[j] == end_of_text;
       switch (field) {
-        case TokenField::kTokens: break;
+        case TokenField::kTokens: row[j] = std::max(row[j], 0); break;
         case TokenField::kLabels: row[j] = row[j + 1]; break;
         case TokenField::kPositions: row[j] = position; break;
         case TokenField::kDocuments: row[j] = document; break;
@@ -164,8 +163,30 @@ absl::StatusOr<std::vector<int32_t>> FindPositions(const KernelSetup& setup, con
   return std::vector<int32_t>(first, first + port.slice.size[1]);
 }
 
-// Counts are behind the loss and the norm, which is 0 if there is none.
-constexpr size_t kReportedScalars = 2;
+// The state of load_counts: of which parts of a step's samples it counts labels.
+struct LabelCounter {
+  int64_t first = 0, size = 0, parts = 1;
+  bool documents = false;
+  std::vector<int32_t> row;  // as TokenRows has it
+
+  absl::Status Count(const RunContext& run, int64_t step, double* counts) {
+    if (run.tokens == nullptr) return InputError("load_counts", "this run was given no data");
+    if (documents && run.end_of_text < 0) {
+      return InputError("load_counts", "this run knows no token that ends a document");
+    }
+    const int64_t samples = run.micro_batches * run.micro_batch_size;
+    for (int64_t part = first; part < first + size; ++part) {
+      int64_t labels = 0;
+      for (int64_t s = samples * part / parts; s < samples * (part + 1) / parts; ++s) {
+        RETURN_IF_ERROR(run.tokens->Sample(run.first_step + step, s, row));
+        labels += std::ssize(row) - 1;
+        if (documents) labels -= std::count(row.begin(), row.end() - 1, run.end_of_text);
+      }
+      *counts++ = static_cast<double>(labels);
+    }
+    return absl::OkStatus();
+  }
+};
 
 // A scalar, or whole counts.
 bool IsReported(const Port& port) {
@@ -193,6 +214,24 @@ absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
   });
 }
 
+absl::StatusOr<Kernel> MakeLoadCounts(const KernelSetup& setup) {
+  const int64_t sequence = IntAttr(setup, "sequence");
+  if (setup.out.size() != 1 || setup.out[0].dtype != DType::kF64 || setup.out[0].dims.size() != 1 ||
+      sequence < 1) {
+    return absl::InternalError(setup.name + ": counts labels of sequences as f64[parts]");
+  }
+  const Port& port = setup.out[0];
+  auto counter = std::make_shared<LabelCounter>();
+  counter->first = port.slice.begin[0];
+  counter->size = port.slice.size[0];
+  counter->parts = port.dims[0];
+  counter->documents = BoolAttr(setup, "documents");
+  counter->row.resize(sequence + 1);
+  return Kernel([counter](const KernelCall& call) {
+    return counter->Count(*call.run, call.firing, call.output<double>(0));
+  });
+}
+
 absl::StatusOr<Kernel> MakeFeed(const KernelSetup& setup) { return MakeReceiver(setup); }
 absl::StatusOr<Kernel> MakeLoadSlice(const KernelSetup& setup) { return MakeReceiver(setup); }
 absl::StatusOr<Kernel> MakeFetch(const KernelSetup& setup) { return MakeSender(setup); }
@@ -200,30 +239,37 @@ absl::StatusOr<Kernel> MakeSaveSlice(const KernelSetup& setup) { return MakeSend
 
 absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
   std::vector<DType> types;
-  int64_t counts = 0;  // of the last input, if that is no scalar
+  int64_t choices = 0;  // counts of the last input, if that is no scalar
   for (const std::vector<Port>& sources : setup.in) {
-    if (sources.size() != 1 || counts > 0 || !IsReported(sources[0])) {
+    if (sources.size() != 1 || choices > 0 || !IsReported(sources[0])) {
       return absl::InternalError(setup.name +
                                  ": report takes scalars, f32 or f64, and last whole f64[n]");
     }
     if (sources[0].dims.empty()) {
       types.push_back(sources[0].dtype);
     } else {
-      counts = sources[0].dims[0];
+      choices = sources[0].dims[0];
     }
   }
+  // The values that the scalars are.
+  std::vector<size_t> values_of = {kReportedLoss, kReportedNorm};
+  const bool counted = BoolAttr(setup, "counted");
+  if (types.size() < (counted ? 2 : 1) || types.size() > (counted ? 3 : 2)) {
+    return absl::InternalError(setup.name + ": report takes the loss, (the norm), (the labels)");
+  }
+  values_of.resize(types.size());
+  if (counted) values_of.back() = kReportedLabels;
   if (!IsFirstAlong(setup, AllButStageAxis(setup.mesh))) return Kernel(Nothing);
-  const size_t first = std::max(types.size(), kReportedScalars);
-  const size_t reported = counts > 0 ? first + counts : types.size();
-  auto values = std::make_shared<std::vector<double>>(reported);
-  return Kernel([types, counts, first, values](const KernelCall& call) {
+  auto values = std::make_shared<std::vector<double>>(kReportedScalars + choices);
+  (*values)[kReportedLabels] = kNotCounted;
+  return Kernel([types, choices, values_of, values](const KernelCall& call) {
     if (!call.run->report) return absl::OkStatus();
     for (size_t i = 0; i < types.size(); ++i) {
-      (*values)[i] = types[i] == DType::kF64 ? *call.input<double>(i) : *call.input<float>(i);
+      (*values)[values_of[i]] =
+          types[i] == DType::kF64 ? *call.input<double>(i) : *call.input<float>(i);
     }
-    if (counts > 0) {
-      std::copy_n(call.input<double>(types.size()), counts,
-                  values->begin() + static_cast<int64_t>(first));
+    if (choices > 0) {
+      std::copy_n(call.input<double>(types.size()), choices, values->begin() + kReportedScalars);
     }
     call.run->report(call.run->first_step + call.firing, *values);
     return absl::OkStatus();
@@ -232,6 +278,7 @@ absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
 
 KernelTable HostTable() {
   static constexpr KernelEntry kTable[] = {
+      {"load_counts", MakeLoadCounts},
       {"feed", MakeFeed},
       {"fetch", MakeFetch},
       {"load_slice", MakeLoadSlice},

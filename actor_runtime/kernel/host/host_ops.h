@@ -4,11 +4,16 @@
 //
 //   load_tokens             -> ids[rows, seq]; attribute `source`, one of those below. Row r of the
 //                          logical tensor is sample micro_batch * micro_batch_size + r.
+//   load_counts             -> f64[parts], once a step: the labels that count in each of as many
+//   parts
+//                          of the step's samples; attributes `sequence`, `documents` (bool: those
+//                          of document_labels below)
 //   feed, load_slice        -> x; attribute `name`: run->load fills the local piece
 //   fetch, save_slice       x ->; attribute `name`: run->save takes the local piece; attribute
 //                          `raw` (bool): the piece is passed as produced
-//   report                  scalar, ..., (counts f64[n]) ->; scalars are f32 or f64; in order, to
-//                           run->report
+//   report                  loss, (norm), (labels), (choices f64[n]) ->; scalars are f32 or f64; to
+//                           run->report, as kReported... say; attribute `counted` (bool): labels
+//                           are there
 //
 // Several devices may hold the same piece. save_slice and fetch act only if the coordinate is 0 on
 // all axes of the attribute `replicated_axes` (none: everywhere); report acts only if it is 0 on
@@ -23,8 +28,9 @@
 //   document_labels    the id of the next token, or -1 where that begins another document
 //
 // A document ends with the token run->end_of_text; the first one of a sample may be the rest of a
-// document, and begins at position 0 all the same. Where that token is not known, a sample is one
-// document for its positions. All are functions of the sample alone.
+// document, and begins at position 0 all the same. Padding (TokenSource::kPadding) is token 0, and
+// no label. Where that token is not known, a sample is one document for its positions. All are
+// functions of the sample alone.
 //
 // With the attribute `mirrored` tokens come in the order of tensor/mirrored.h, for that many
 // slices.
@@ -36,6 +42,7 @@
 namespace oneflow {
 
 absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup);
+absl::StatusOr<Kernel> MakeLoadCounts(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeFeed(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeFetch(const KernelSetup& setup);
 absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actor_runtime/kernel/run_context.h"
@@ -108,11 +109,68 @@ TEST_CASE("load_tokens: mirrored slices are equal pieces of the front and of the
   CHECK(MakeLoadTokens(setup).status().code() == absl::StatusCode::kInternal);
 }
 
+// Two tokens, then padding.
+class Short : public TokenSource {
+ public:
+  absl::Status Sample(int64_t, int64_t, std::span<int32_t> tokens) const override {
+    std::fill(tokens.begin(), tokens.end(), kPadding);
+    tokens[0] = 4, tokens[1] = 9;
+    return absl::OkStatus();
+  }
+};
+
+TEST_CASE("load_tokens: padding is a token and no label") {
+  const Short source;
+  for (const int32_t end_of_text : {-1, 8}) {
+    const RunContext run = {.micro_batch_size = 4, .tokens = &source, .end_of_text = end_of_text};
+    const auto load = [&](const std::string& field) {
+      return CallSource<int32_t>(*MakeLoadTokens(Tokens(field, {{0, 0}, {1, 5}})), run, 0, 5);
+    };
+    CHECK(load("tokens") == std::vector<int32_t>{4, 9, 0, 0, 0});
+    CHECK(load("labels") == std::vector<int32_t>{9, -1, -1, -1, -1});
+    if (end_of_text < 0) continue;
+    CHECK(load("document_labels") == std::vector<int32_t>{9, -1, -1, -1, -1});
+  }
+}
+
 TEST_CASE("load_tokens: without a known end of text a sample is one document") {
   const Ends ends;
   const RunContext run = {.micro_batch_size = 4, .tokens = &ends};
   const Kernel positions = *MakeLoadTokens(Tokens("positions", {{0, 0}, {1, 5}}));
   CHECK(CallSource<int32_t>(positions, run, 0, 5) == std::vector<int32_t>{0, 1, 2, 3, 4});
+}
+
+// The end is as often in a sample as its number says: sample s of step t has s + t of them.
+class EndsBySample : public TokenSource {
+ public:
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    for (size_t j = 0; j < tokens.size(); ++j) tokens[j] = std::cmp_less(j, sample + step) ? 9 : 1;
+    tokens.back() = 9;  // a label alone, which ends no document of the sample
+    return absl::OkStatus();
+  }
+};
+
+TEST_CASE("load_counts: the labels of a step that count, by parts of its samples") {
+  const EndsBySample ends;
+  const auto count = [&](int64_t begin, int64_t size, bool documents, int64_t firing) {
+    const RunContext run = {.first_step = 1,
+                            .micro_batches = 3,
+                            .micro_batch_size = 2,
+                            .tokens = &ends,
+                            .end_of_text = 9};
+    const KernelSetup setup = {
+        .kind = "load_counts",
+        .name = "count",
+        .attrs = {{"parts", int64_t{4}}, {"sequence", int64_t{10}}, {"documents", documents}},
+        .out = {{.dtype = DType::kF64, .dims = {4}, .slice = {{begin}, {size}}}}};
+    return CallSource<double>(*MakeLoadCounts(setup), run, firing, size);
+  };
+  using Counts = std::vector<double>;
+  // Samples 0 | 1 2 | 3 | 4 5, of which step 1 ends s + 1 documents within the sample.
+  CHECK(count(0, 4, true, 0) == Counts{9, 8 + 7, 6, 5 + 4});
+  CHECK(count(1, 2, true, 0) == Counts{15, 6});
+  CHECK(count(0, 4, true, 1) == Counts{8, 7 + 6, 5, 4 + 3});  // firings are steps
+  CHECK(count(0, 4, false, 0) == Counts{10, 20, 10, 20});
 }
 
 TEST_CASE("load_tokens: mistakes") {
@@ -214,14 +272,24 @@ TEST_CASE("report: scalars in order, once a stage") {
   }
   REQUIRE(seen.size() == 1);
   CHECK(seen[0].first == 14);
-  CHECK(seen[0].second == std::vector<double>{2.5, 0.125});
+  CHECK(seen[0].second == std::vector<double>{2.5, 0.125, kNotCounted});
 
-  // Counts come third, also where there is no norm.
+  // The number of labels comes third, also where there is no norm.
+  const double seven = 7;
+  const AttrMap with_labels = {{"counted", true}};
+  CHECK(CallSink(*MakeReport({.name = "report", .attrs = with_labels, .in = {{loss}, {norm}}}), run,
+                 0, &loss_value, &seven)
+            .ok());
+  CHECK(seen.back().second == std::vector<double>{2.5, 0, 7});
+  CHECK_FALSE(MakeReport({.name = "report", .attrs = with_labels, .in = {{loss}}}).ok());
+  CHECK_FALSE(MakeReport({.name = "report", .in = {{loss}, {norm}, {norm}}}).ok());
+
+  // Choices of experts come last.
   const Port counts = {.dtype = DType::kF64, .dims = {2}, .slice = {{0}, {2}}};
   const double two[] = {7, 5};
   const KernelSetup counted = {.name = "report", .in = {{loss}, {counts}}};
   CHECK(CallSink(*MakeReport(counted), run, 0, &loss_value, two).ok());
-  CHECK(seen.back().second == std::vector<double>{2.5, 0, 7, 5});
+  CHECK(seen.back().second == std::vector<double>{2.5, 0, kNotCounted, 7, 5});
   const Port part = {.dtype = DType::kF64, .dims = {4}, .slice = {{0}, {2}}};
   CHECK_FALSE(MakeReport({.name = "report", .in = {{loss}, {part}}}).ok());
   CHECK_FALSE(MakeReport({.name = "report", .in = {{loss}, {counts}, {norm}}}).ok());

@@ -56,7 +56,7 @@ constexpr OfVerb kOfVerbs[] = {
 constexpr std::string_view kVerbNames[] = {"model",     "compile", "explain",  "verify",   "run",
                                            "data",      "train",   "generate", "simulate", "diff",
                                            "calibrate", "devices", "submit",   "status",   "logs",
-                                           "cancel",    "import",  "export",   "search"};
+                                           "cancel",    "import",  "export",   "search",   "eval"};
 
 // By verb and name, with what differs for the verb.
 const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {

@@ -359,10 +359,26 @@ absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mes
   return options;
 }
 
+std::string CheckpointOfResume() {
+  if (FLAGS_resume == "false" || FLAGS_checkpoint_dir.empty()) return "";
+  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(FLAGS_checkpoint_dir);
+  if (!all.ok()) return "";  // the run reports it
+  for (const ListedCheckpoint& listed : *all) {
+    if (listed.complete && CheckpointReader::Open(listed.folder).ok()) return listed.folder;
+  }
+  return "";
+}
+
 absl::StatusOr<std::string> GraphFileFromFlags() {
   if (!FLAGS_graph.empty()) return FLAGS_graph;
   if (FLAGS_init_from.empty()) {
-    return InputError("--graph", "is missing",
+    const std::string resumed = CheckpointOfResume();
+    if (!resumed.empty()) return resumed + "/graph.textproto";
+    return InputError("--graph",
+                      FLAGS_resume == "false" || FLAGS_checkpoint_dir.empty()
+                          ? "is missing"
+                          : "is missing, and --checkpoint_dir=" + FLAGS_checkpoint_dir +
+                                " has no checkpoint to take it from",
                       "write one with `oneflow model gpt --out=gpt.textproto`");
   }
   std::error_code ignored;  // the reader of the file reports an error
@@ -433,8 +449,19 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
   return Compile(graph, graph.name(), options);
 }
 
+absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
+                                              bool documents) {
+  ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
+  WarnOfAxes(graph, mesh);
+  ASSIGN_OR_RETURN(CompileOptions options, OptionsFromFlags(args, mesh));
+  options.evaluate = true;
+  options.train.set_documents(documents);
+  return Compile(graph, graph.name(), options);
+}
+
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReader& read) {
-  if (FLAGS_plan.empty() && FLAGS_graph.empty() && FLAGS_init_from.empty()) {
+  if (FLAGS_plan.empty() && FLAGS_graph.empty() && FLAGS_init_from.empty() &&
+      FLAGS_resume == "false") {
     return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
   }
   if (FLAGS_plan.empty()) return CompileFromFlags(args);

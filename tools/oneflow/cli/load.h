@@ -35,7 +35,12 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 // defaults.
 absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh);
 
-// The file of --graph, or the graph of the checkpoint of --init_from, where only that is given.
+// The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
+// empty otherwise.
+std::string CheckpointOfResume();
+
+// The file of --graph; without it, the graph of the checkpoint of --init_from, or of
+// CheckpointOfResume.
 absl::StatusOr<std::string> GraphFileFromFlags();
 
 // The text of --program after a pass of compile: TextAfter in compile.h.
@@ -59,6 +64,10 @@ absl::Status WriteLayouts(const proto::Plan& plan);
 
 // `graph` compiled for --mesh and one sequence a device: what `generate` runs.
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
+
+// `graph` compiled for --mesh, --batch, --micro_batches, --precision, ...: what `eval` runs.
+absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
+                                              bool documents);
 
 // `given`, overridden by every optimizer flag that the user gave; null: all flags, defaults
 // included.

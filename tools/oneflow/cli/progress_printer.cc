@@ -21,15 +21,20 @@ std::string Duration(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60);
 }
 
+// A loss of no labels is none.
+std::string LossText(std::optional<double> loss) { return loss ? NumberText(*loss) : "none"; }
+
 std::string ProgressText(const TrainedStep& step) {
   std::string text = absl::StrFormat("step %d/%d  loss %s  %.0f tokens/s", step.step + 1,
-                                     step.last_step, NumberText(step.loss), step.tokens_per_second);
+                                     step.last_step, LossText(step.loss), step.tokens_per_second);
   if (step.mfu) absl::StrAppendFormat(&text, "  MFU %.0f%%", 100 * *step.mfu);
   absl::StrAppend(&text, ExpertLoadText(step.counts));
   if (step.host_seconds) {
     absl::StrAppendFormat(&text, "  host %.0f%%", 100 * *step.host_seconds / step.seconds);
   }
-  if (step.eval_loss) absl::StrAppend(&text, "  validation loss ", NumberText(*step.eval_loss));
+  if (step.evaluated) {
+    absl::StrAppend(&text, "  validation loss ", LossText(step.evaluated->value()));
+  }
   return absl::StrCat(text, "  left ", Duration(step.left_seconds));
 }
 
@@ -46,7 +51,7 @@ void ProgressPrinter::Show(const TrainedStep& step) {
   if (json_) {
     std::fputs(MetricsLine(step).c_str(), stdout);
   } else {
-    const bool ends = step.is_last() || step.eval_loss.has_value();
+    const bool ends = step.is_last() || step.evaluated.has_value();
     if (!terminal_ && !ends && step.step % 10 != 0) return;  // a log file wants fewer lines
     line_open_ = terminal_ && !ends;
     std::printf("%s%s%s", terminal_ ? "\r\033[K" : "", ProgressText(step).c_str(),
@@ -55,13 +60,14 @@ void ProgressPrinter::Show(const TrainedStep& step) {
   FlushProgress();
 }
 
-void ProgressPrinter::ShowEvaluation(int64_t steps_done, double loss) {
+void ProgressPrinter::ShowEvaluation(int64_t steps_done, const MeanLoss& mean) {
+  const std::optional<double> loss = mean.value();
   const std::lock_guard lock(mutex_);
   CloseLine();
   const std::string text =
       json_ ? absl::StrCat("{\"steps_done\": ", steps_done, ", \"eval_loss\": ", JsonNumber(loss),
                            "}\n")
-            : absl::StrCat("after step ", steps_done, ": validation loss ", NumberText(loss), "\n");
+            : absl::StrCat("after step ", steps_done, ": validation loss ", LossText(loss), "\n");
   std::fputs(text.c_str(), stdout);
 }
 

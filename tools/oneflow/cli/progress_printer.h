@@ -26,7 +26,7 @@ class ProgressPrinter {
 
   void Show(const TrainedStep& step);
   // The validation loss of a checkpoint that nothing is left to train of.
-  void ShowEvaluation(int64_t steps_done, double loss);
+  void ShowEvaluation(int64_t steps_done, const MeanLoss& mean);
   void Notify(const std::string& sentence);
   // The next text of others begins on a line of its own.
   void EndLine();

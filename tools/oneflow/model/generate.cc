@@ -190,6 +190,7 @@ absl::Status Generate(const Arguments& args) {
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  options.notice = PrintNotice;
   SoleProcess alone;
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
   if (gpus) options.backend = &gpus->devices;

@@ -109,7 +109,9 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
     report.Trained(step.step + 1, step.loss, step.tokens_per_second, FLAGS_checkpoint_dir);
     printer.Show(step);
   };
-  observer.on_evaluated = [&](int64_t steps, double loss) { printer.ShowEvaluation(steps, loss); };
+  observer.on_evaluated = [&](int64_t steps, const MeanLoss& loss) {
+    printer.ShowEvaluation(steps, loss);
+  };
   observer.on_look = [&] { watch.Look(); };
   observer.wants_report = TakeReportRequest;
   std::optional<Interrupt> interrupt;
@@ -141,6 +143,9 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   }
   if (!gpus) Print(text, PrecisionText(plan, options.runtime.isa));
   if (promise) Print(text, PromiseText(*promise));
+  if (first) {
+    for (const std::string& warning : data.warnings) printer.Notify(warning);
+  }
   const bool mixed = !data.train.parts().empty();
   if (mixed) Print(text, MixtureText(data.train));
 

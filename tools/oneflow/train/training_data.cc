@@ -14,6 +14,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
 #include "tools/oneflow/model/warn_of_text.h"
 
@@ -215,27 +216,42 @@ absl::StatusOr<int32_t> FindEndOfText(const Arguments& args, const FoundTokenize
                     "name the token that ends a document with --end_of_text_id=ID");
 }
 
+std::string ValidationName() {
+  return FLAGS_eval_data.empty() ? "--data=" + FLAGS_data : "--eval_data=" + FLAGS_eval_data;
+}
+
+absl::Status CheckEndOfTextActs(const Arguments& args, bool documents) {
+  if (documents || !args.Given("end_of_text_id")) return absl::OkStatus();
+  return InputError("--end_of_text_id", "acts on nothing: no documents are kept apart",
+                    "add --documents (with --plan: compile with it), or leave it out");
+}
+
+// A warning where an end of documents that was asked for occurs in none of the data.
+absl::StatusOr<std::string> CheckEndOfText(const std::string& name,
+                                           const std::vector<TokenDataset>& data,
+                                           int32_t end_of_text) {
+  int64_t looked_at = 0, size = 0;
+  for (const TokenDataset& part : data) {
+    int64_t of_part = 0;
+    ASSIGN_OR_RETURN(const bool found, part.Contains(end_of_text, &of_part));
+    if (found) return std::string();
+    looked_at += of_part;
+    size += part.size();
+  }
+  return absl::StrCat("warning: --documents: token ", end_of_text, ", the end of a document, is ",
+                      "none of the ", looked_at,
+                      looked_at < size ? " tokens looked at of " : " tokens of ", name,
+                      ", so all of it is one document; name the token that ends a document with "
+                      "--end_of_text_id, or leave --documents out");
+}
+
 std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
 
 }  // namespace
 
-std::string CheckpointOfResume() {
-  const absl::StatusOr<Resume> resume = ParseResume(FLAGS_resume);
-  if (!resume.ok() || *resume == Resume::kNever) return "";
-  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(FLAGS_checkpoint_dir);
-  if (!all.ok()) return "";  // the run reports it
-  for (const ListedCheckpoint& listed : *all) {
-    if (listed.complete && CheckpointReader::Open(listed.folder).ok()) return listed.folder;
-  }
-  return "";
-}
-
 absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
                                               const DataOptions& options) {
-  if (!options.documents && args.Given("end_of_text_id")) {
-    return InputError("--end_of_text_id", "acts on nothing: the plan keeps no documents apart",
-                      "compile with --documents, or leave it out");
-  }
+  RETURN_IF_ERROR(CheckEndOfTextActs(args, options.documents));
   ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", FLAGS_data));
   ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, options));
   ASSIGN_OR_RETURN(MixtureSplit split, OpenSplit(list, model, &tokenizer));
@@ -244,6 +260,13 @@ absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const Model
   int32_t end_of_text = -1;
   if (options.documents) {
     ASSIGN_OR_RETURN(end_of_text, FindEndOfText(args, found, model.vocab));
+  }
+  std::vector<std::string> warnings;
+  for (const auto& [name, data] : {std::pair("--data=" + FLAGS_data, &split.train),
+                                   std::pair(ValidationName(), &split.validation)}) {
+    if (!options.documents || data->size() == 0) continue;
+    ASSIGN_OR_RETURN(std::string warning, CheckEndOfText(name, data->datasets(), end_of_text));
+    if (!warning.empty()) warnings.push_back(std::move(warning));
   }
   FilesPointer& files = found.files;
   // A tokenizer of bytes has none.
@@ -254,9 +277,44 @@ absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const Model
                  "beside the data; --tokenizer names them\n",
                  id.Text().c_str());
   }
-  return TrainingData{std::move(split.train), std::move(split.validation),
+  return TrainingData{std::move(split.train),
+                      std::move(split.validation),
                       id.known() || files == nullptr ? id : files->id,
-                      has_files ? std::move(files) : nullptr, end_of_text};
+                      has_files ? std::move(files) : nullptr,
+                      end_of_text,
+                      std::move(warnings)};
+}
+
+absl::StatusOr<EvaluationData> OpenEvaluationData(const Arguments& args, const ModelFacts& model,
+                                                  const DataOptions& options) {
+  RETURN_IF_ERROR(CheckEndOfTextActs(args, options.documents));
+  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", FLAGS_data));
+  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, options));
+  if (!list.weights.empty()) {
+    PrintNotice("warning: the weights of --data act on nothing: each file is evaluated alone");
+  }
+  EvaluationData opened{.names = list.files};
+  for (const std::string& path : list.files) {
+    ASSIGN_OR_RETURN(TokenFile file, tokenizer.Open(path));
+    std::vector<TokenFile> files;
+    files.push_back(std::move(file));
+    ASSIGN_OR_RETURN(TokenDataset data,
+                     TokenDataset::Make(std::move(files), model.vocab, /*sequence=*/1));
+    opened.files.push_back(std::move(data));
+    RETURN_IF_ERROR(CheckOneTokenizer(opened.files[0], opened.files.back()));
+  }
+  for (const TokenDataset& file : opened.files) {
+    if (!opened.tokenizer.known()) opened.tokenizer = file.tokenizer();
+  }
+  ASSIGN_OR_RETURN(const FoundTokenizer found,
+                   FindTokenizer(list, opened.tokenizer, options.documents, tokenizer));
+  if (!opened.tokenizer.known() && found.files != nullptr) opened.tokenizer = found.files->id;
+  if (!options.documents) return opened;
+  ASSIGN_OR_RETURN(opened.end_of_text, FindEndOfText(args, found, model.vocab));
+  ASSIGN_OR_RETURN(const std::string warning,
+                   CheckEndOfText("--data=" + FLAGS_data, opened.files, opened.end_of_text));
+  if (!warning.empty()) PrintNotice(warning);
+  return opened;
 }
 
 TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
@@ -267,7 +325,9 @@ TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
           .tokenizer = data.tokenizer,
           .tokenizer_files = data.tokenizer_files,
           .mixture = data.train.parts(),
-          .end_of_text = data.end_of_text};
+          .end_of_text = data.end_of_text,
+          .train_name = "--data=" + FLAGS_data,
+          .validation_name = ValidationName()};
 }
 
 std::string MixtureText(const TokenMixture& data) {

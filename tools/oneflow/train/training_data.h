@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/data/token_mixture.h"
@@ -27,6 +28,7 @@ struct TrainingData {
   TokenizerId tokenizer;           // that made the tokens, where it is known
   std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known, or bytes
   int32_t end_of_text = -1;  // the token that ends a document, of a plan that keeps them apart
+  std::vector<std::string> warnings;  // for process 0 to print
 };
 
 // Opens --data, and --eval_data or the last --eval_fraction of --data. Text is encoded by
@@ -36,13 +38,20 @@ struct TrainingData {
 absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
                                               const DataOptions& options);
 
-// The same for the trainer. The sources outlive it; `validation` may be null.
+// --data of `oneflow eval`: each file alone, of two tokens or more, whatever its weight.
+struct EvaluationData {
+  std::vector<TokenDataset> files;
+  std::vector<std::string> names;  // of the files, as given
+  TokenizerId tokenizer;           // that made the tokens, where it is known
+  int32_t end_of_text = -1;        // as of TrainingData
+};
+// Prints the warnings. Errors are those of OpenTrainingData.
+absl::StatusOr<EvaluationData> OpenEvaluationData(const Arguments& args, const ModelFacts& model,
+                                                  const DataOptions& options);
+
+// The training data for the trainer. The sources outlive it; `validation` may be null.
 TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
                           const TokenSource* validation);
-
-// The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
-// empty otherwise.
-std::string CheckpointOfResume();
 
 // "data: a.bin 70.0 %, b.bin 30.0 %": the weights. Requires data.parts() that are not empty.
 std::string MixtureText(const TokenMixture& data);

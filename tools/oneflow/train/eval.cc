@@ -1,0 +1,211 @@
+// oneflow eval: the loss of a checkpoint's model over files, each label once.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/trainer/mean_loss.h"
+#include "actor_runtime/trainer/resume.h"
+#include "actor_runtime/trainer/training.h"
+#include "actor_runtime/trainer/weight_check.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/time_text.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/op/check_graph.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "tools/oneflow/cli/backend_flags.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/train/training_data.h"
+
+namespace oneflow {
+namespace {
+
+constexpr char kLoss[] = "softmax_cross_entropy";
+
+// Has the loss count its labels, so that padding is none. Returns the facts of the model.
+absl::StatusOr<ModelFacts> CountLabels(proto::Graph* graph) {
+  int losses = 0;
+  for (proto::Op& op : *graph->mutable_op()) {
+    if (op.kind() != kLoss) continue;
+    ++losses;
+    (*op.mutable_attr())["ignore_negative"].set_b(true);
+  }
+  if (losses != 1 || graph->loss().empty()) {
+    return InputError("graph " + graph->name(), "has not one loss over labels",
+                      "only models written by `oneflow model` (or alike) can be evaluated on text");
+  }
+  ASSIGN_OR_RETURN(Graph inferred, GraphFromProto(*graph, graph->name()));
+  RETURN_IF_ERROR(CheckGraph(inferred));
+  ModelFacts facts;
+  for (const Op& op : inferred.ops) {
+    Shape& shape = inferred.tensors[op.outputs[0]].shape;
+    if (op.kind != "input") continue;
+    std::replace(shape.dims.begin(), shape.dims.end(), int64_t{0}, int64_t{1});  // the batch
+    if (AttrString(op, "source") == "tokens" && shape.rank() == 2) facts.sequence = shape.dims[1];
+  }
+  RETURN_IF_ERROR(InferShapes(&inferred));
+  for (const Op& op : inferred.ops) {
+    if (op.kind == kLoss) facts.vocab = inferred.tensors[op.inputs[0]].shape.dims.back();
+  }
+  if (facts.sequence > 0) return facts;
+  return InputError("graph " + graph->name(), "reads no tokens",
+                    "only models written by `oneflow model` (or alike) can be evaluated on text");
+}
+
+struct Result {
+  std::string file;
+  MeanLoss loss;
+};
+
+std::optional<double> Perplexity(const MeanLoss& loss) {
+  return loss.value() ? std::optional<double>(std::exp(*loss.value())) : std::nullopt;
+}
+
+nlohmann::ordered_json Json(const MeanLoss& loss) {
+  const auto number = [](std::optional<double> value) {
+    return value && std::isfinite(*value) ? nlohmann::ordered_json(*value) : nullptr;
+  };
+  return {{"loss", number(loss.value())},
+          {"perplexity", number(Perplexity(loss))},
+          {"labels", static_cast<int64_t>(loss.labels())}};
+}
+
+std::string Line(const std::string& name, const MeanLoss& loss) {
+  const auto number = [](std::optional<double> value) {
+    return value ? NumberText(*value) : "none";
+  };
+  return absl::StrCat(name, ": loss ", number(loss.value()), ", perplexity ",
+                      number(Perplexity(loss)), ", ", static_cast<int64_t>(loss.labels()),
+                      " labels\n");
+}
+
+MeanLoss Total(const std::vector<Result>& results) {
+  MeanLoss total;
+  for (const Result& result : results) total.Add(result.loss);
+  return total;
+}
+
+void Print(const std::string& checkpoint, int64_t step, const std::vector<Result>& results) {
+  const MeanLoss total = Total(results);
+  if (FLAGS_format == "json") {
+    nlohmann::ordered_json json = {{"checkpoint", checkpoint}, {"step", step}};
+    json.update(Json(total));
+    for (const Result& result : results) {
+      nlohmann::ordered_json file = {{"file", result.file}};
+      file.update(Json(result.loss));
+      json["files"].push_back(std::move(file));
+    }
+    std::printf("%s\n", JsonText(json).c_str());
+    return;
+  }
+  for (const Result& result : results) std::fputs(Line(result.file, result.loss).c_str(), stdout);
+  if (results.size() > 1) {
+    std::fputs(Line(absl::StrCat("all ", results.size(), " files"), total).c_str(), stdout);
+  }
+}
+
+// The loss over the first --eval_batches micro-batches of a file, or all of it.
+absl::StatusOr<MeanLoss> EvaluateFile(Runtime& runtime, const ModelFacts& facts,
+                                      const TokenDataset& file, int32_t end_of_text,
+                                      std::optional<int64_t> most) {
+  const int64_t size = FindProgram(runtime.plan(), "eval")->micro_batch_size();
+  const auto tokens = file.Pass(size);
+  MeanLoss loss;
+  RunContext context;
+  context.micro_batch_size = size;
+  context.tokens = tokens.get();
+  context.end_of_text = end_of_text;
+  context.report = [&](int64_t, std::span<const double> values) { loss.Add(values); };
+  const int64_t all = (file.Windows(facts.sequence) + size - 1) / size;
+  RETURN_IF_ERROR(runtime.Run("eval", context, most ? std::min(*most, all) : all));
+  return loss;
+}
+
+absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
+  if (!loss.value() || std::isfinite(*loss.value())) return absl::OkStatus();
+  const std::string found = weights.Found();
+  return InputError(
+      "--checkpoint=" + FLAGS_checkpoint,
+      "its weights give a loss that is not finite" + (found.empty() ? "" : ": " + found),
+      "use another checkpoint");
+}
+
+absl::Status Evaluate(const Arguments& args) {
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("eval"));
+  if (!works) return absl::OkStatus();
+  if (args.Given("eval_batches") && FLAGS_eval_batches < 1) {
+    return InputError(absl::StrCat("--eval_batches=", FLAGS_eval_batches), "must be at least 1");
+  }
+  ASSIGN_OR_RETURN(const std::string folder,
+                   FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  proto::Graph graph = reader->graph();
+  ASSIGN_OR_RETURN(ModelFacts facts, CountLabels(&graph));
+  // Ids behind the vocabulary are padding: data must not have them.
+  if (reader->notes().vocab > 0) facts.vocab = std::min(facts.vocab, reader->notes().vocab);
+  const bool documents = args.Given("documents") ? FLAGS_documents : reader->train().documents();
+  ASSIGN_OR_RETURN(const EvaluationData data,
+                   OpenEvaluationData(args, facts, {.checkpoint = folder, .documents = documents}));
+  RETURN_IF_ERROR(
+      CheckTokenizer(folder, reader->tokenizer(), "--data", data.tokenizer, PrintNotice));
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToEvaluate(args, graph, documents));
+  RETURN_IF_ERROR(reader->CheckVariables(plan));
+
+  RuntimeOptions options;
+  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  SoleProcess alone;
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
+  if (gpus) options.backend = &gpus->devices;
+  ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
+  WeightCheck weights;
+  RunContext context;
+  context.load = [&](const Piece& piece) -> absl::Status {
+    RETURN_IF_ERROR(reader->Load(piece));
+    weights.Look(piece);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(runtime->Run("load", context, 1));
+
+  std::optional<int64_t> most;
+  if (args.Given("eval_batches")) most = FLAGS_eval_batches;
+  std::vector<Result> results;
+  for (size_t i = 0; i < data.files.size(); ++i) {
+    ASSIGN_OR_RETURN(const MeanLoss loss,
+                     EvaluateFile(*runtime, facts, data.files[i], data.end_of_text, most));
+    RETURN_IF_ERROR(CheckLoss(loss, weights));
+    if (!loss.value()) {
+      PrintNotice(absl::StrCat("warning: no label of ", data.names[i],
+                               " counts, so it has no loss: ",
+                               WhyNoLabels("--data=" + data.names[i], data.end_of_text)));
+    }
+    results.push_back({data.names[i], loss});
+  }
+  Print(folder, reader->step(), results);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Verb EvalVerb() {
+  return {verbs::kEval, "the loss and the perplexity of a checkpoint's model on files",
+          "oneflow eval --checkpoint=run/ckpt --data=text.txt\n"
+          "oneflow eval --checkpoint=run/ckpt --data=text.txt --batch=16 --eval_batches=4 "
+          "--format=json\n",
+          Evaluate};
+}
+
+}  // namespace oneflow
