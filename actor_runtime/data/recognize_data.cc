@@ -52,14 +52,14 @@ struct Contents {
   }
 };
 
-// `cut`: a character at the end may go on.
-bool IsUtf8(std::string_view text, bool cut) {
+// `truncated`: a character at the end may go on.
+bool IsUtf8(std::string_view text, bool truncated) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
   for (utf8proc_ssize_t at = 0; at < size;) {
     utf8proc_int32_t character;
     const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, size - at, &character);
-    if (length <= 0 && !(cut && size - at < 4)) return false;
+    if (length <= 0 && !(truncated && size - at < 4)) return false;
     at += std::max<utf8proc_ssize_t>(length, 1);
   }
   return true;
@@ -99,6 +99,9 @@ bool IsGzip(const Contents& c) {
   return c.head.size() >= 10 && byte(3) < 32 && (byte(8) == 0 || byte(8) == 2 || byte(8) == 4) &&
          (byte(9) < 14 || byte(9) == 255);
 }
+
+// A frame of both formats that holds no data, which may be the first.
+bool IsSkippableFrame(const Contents& c) { return At<uint32_t>(c.head, 0) >> 4 == 0x184d2a5; }
 
 // Letters may also begin a text.
 bool IsBinary(const Contents& c) { return !c.text; }
@@ -198,7 +201,7 @@ bool IsUtf32Big(const Contents& c) { return IsUtf32(c, true); }
 
 struct Kind {
   const char* what;
-  const char* mend;
+  const char* hint;
   std::string_view names;                 // with which no text ends, each after a space
   std::string_view magic;                 // at the begin
   bool (*is)(const Contents&) = nullptr;  // what else must hold
@@ -209,8 +212,7 @@ constexpr char kUnpack[] = "unpack it first, and give the text";
 constexpr char kTable[] = "write the text of its rows to a file, and give that";
 constexpr char kModel[] = "give text, or token ids that `oneflow data` writes";
 constexpr char kConvert[] = "write its text to a file in UTF-8, and give that";
-constexpr char kUtf16[] = "convert it: iconv -f UTF-16LE -t UTF-8 FILE > text.txt";
-constexpr char kUtf16Big[] = "convert it: iconv -f UTF-16BE -t UTF-8 FILE > text.txt";
+constexpr char kUtf16[] = "convert it: iconv -f UTF-16 -t UTF-8 FILE > text.txt";
 constexpr char kUtf32[] = "convert it: iconv -f UTF-32 -t UTF-8 FILE > text.txt";
 
 // The first row that fits counts.
@@ -227,6 +229,7 @@ constexpr Kind kKinds[] = {
     {"is compressed with bzip2", "unpack it first: bzip2 -dk FILE", " .bz2 .tbz", "BZh"sv,
      [](const Contents& c) { return c.Has("1AY&SY", 4); }},
     {"is compressed with lz4", "unpack it first: lz4 -d FILE", " .lz4", "\x04\x22\x4d\x18"sv},
+    {"is compressed with zstd or lz4", kUnpack, "", "", IsSkippableFrame},
     {"is compressed with lzip", "unpack it first: lzip -dk FILE", " .lz", "LZIP\x01"sv},
     {"is compressed with compress", "unpack it first: gzip -dk FILE", " .Z", "\x1f\x9d\x90"sv,
      nullptr, true},
@@ -275,7 +278,7 @@ constexpr Kind kKinds[] = {
     {"is text in UTF-32", kUtf32, "", "\xff\xfe\0\0"sv},
     {"is text in UTF-32", kUtf32, "", "\0\0\xfe\xff"sv},
     {"is text in UTF-16", kUtf16, "", "\xff\xfe"sv, nullptr, true},
-    {"is text in UTF-16", kUtf16Big, "", "\xfe\xff"sv, nullptr, true},
+    {"is text in UTF-16", kUtf16, "", "\xfe\xff"sv, nullptr, true},
 };
 
 // They are told by no magic: what is left is looked at in this order.
@@ -284,8 +287,10 @@ constexpr Kind kEncodings[] = {
      IsUtf32Little},
     {"is text in UTF-32", "convert it: iconv -f UTF-32BE -t UTF-8 FILE > text.txt", "", "",
      IsUtf32Big},
-    {"is text in UTF-16", kUtf16, "", "", IsUtf16Little},
-    {"is text in UTF-16", kUtf16Big, "", "", IsUtf16Big},
+    {"is text in UTF-16", "convert it: iconv -f UTF-16LE -t UTF-8 FILE > text.txt", "", "",
+     IsUtf16Little},
+    {"is text in UTF-16", "convert it: iconv -f UTF-16BE -t UTF-8 FILE > text.txt", "", "",
+     IsUtf16Big},
 };
 
 bool Fits(const Kind& kind, const Contents& contents) {
@@ -302,8 +307,8 @@ bool HasName(const Kind& kind, const Contents& contents) {
   return false;
 }
 
-// The first lines are JSON objects, two at least: one is a document. A name that says so needs but
-// the beginning of one.
+// The first two lines are JSON objects, and more begin alike: one is a document. A name that says
+// so needs but the beginning of one.
 absl::StatusOr<bool> IsJsonLines(const DataFile& file, const Contents& contents) {
   constexpr int kLines = 8;
   const auto skip_space = [](std::string_view text) {
@@ -322,17 +327,16 @@ absl::StatusOr<bool> IsJsonLines(const DataFile& file, const Contents& contents)
   int lines = 0;
   for (rest = text; !rest.empty() && lines < kLines; ++lines) {
     const size_t end = rest.find('\n');
-    const bool complete = end != rest.npos || std::ssize(text) < kLongestLines;
     const std::string_view line = rest.substr(0, end);
-    if (!complete) break;
-    if (!line.starts_with('{') || !nlohmann::json::accept(line)) return false;
+    const bool parsed = lines == 0 || (lines == 1 && end != rest.npos);  // else it may be truncated
+    if (!line.starts_with('{') || (parsed && !nlohmann::json::accept(line))) return false;
     rest = skip_space(rest.substr(line.size()));
   }
   return lines >= 2;
 }
 
 absl::Status Refuse(const DataFile& file, const Kind& kind, std::string_view how = "") {
-  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)), kind.mend);
+  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)), kind.hint);
 }
 
 }  // namespace

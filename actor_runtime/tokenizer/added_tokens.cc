@@ -3,7 +3,20 @@
 #include <string>
 #include <utility>
 
+#include "actor_runtime/tokenizer/word_split.h"
+
 namespace oneflow {
+
+namespace {
+
+// Whether a token that was found at `at` is one there.
+bool Counts(const AddedToken& token, std::string_view text, size_t at, size_t length) {
+  if (token.special) return false;
+  return !token.single_word ||
+         (!EndsWithWord(text.substr(0, at)) && !BeginsWithWord(text.substr(at + length)));
+}
+
+}  // namespace
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, Normalizer normalize)
     : normalize_(std::move(normalize)) {
@@ -16,8 +29,9 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, Normalizer norma
     const std::string text = normalize_ && token.normalized ? normalize_(token.text) : token.text;
     passes_[pass].Add(text, id);
     empty_[pass] = false;
-    special_.resize(std::max(special_.size(), static_cast<size_t>(id) + 1));
-    special_[id] = token.special;
+    tokens_.resize(std::max(tokens_.size(), static_cast<size_t>(id) + 1));
+    tokens_[id] = token;
+    tokens_[id].text.clear();
     longest_ = std::max(longest_, text.size());
   }
 }
@@ -38,10 +52,13 @@ void AddedTokens::SplitBy(size_t pass, std::string_view text, const OnPart& on_p
       length = size;
       id = found;
     });
-    if (id >= 0 && !special_[id]) {
-      if (at > begin) on_part(text.substr(begin, at - begin), std::nullopt);
-      on_part(text.substr(at, length), id);
-      begin = at + length;
+    if (id >= 0 && Counts(tokens_[id], text, at, length)) {
+      size_t first = at, end = at + length;
+      if (tokens_[id].lstrip) first = std::max(at - SpaceAtEnd(text.substr(0, at)), begin);
+      if (tokens_[id].rstrip) end += SpaceAtBegin(text.substr(end));
+      if (first > begin) on_part(text.substr(begin, first - begin), std::nullopt);
+      on_part(text.substr(first, end - first), id);
+      begin = end;
     }
     at += length;
   }
@@ -54,11 +71,18 @@ bool AddedTokens::MaySpan(std::string_view text, size_t at) const {
   const size_t near = at - std::min(at, longest_);
   const std::string_view around = text.substr(near, at - near + longest_);
   if (normalize_ && !empty_[1] && !std::all_of(around.begin(), around.end(), ascii)) return true;
-  for (size_t begin = at - std::min(at, longest_); begin < at; ++begin) {
+  // White space around `at` may belong to a token at its other end.
+  const size_t left = at - SpaceAtEnd(text.substr(0, at));
+  const size_t right = at + SpaceAtBegin(text.substr(at));
+  for (size_t begin = left - std::min(left, longest_); begin <= right; ++begin) {
     bool spans = false;
     for (const PieceTrie& pass : passes_) {
-      pass.Prefixes(text.substr(begin),
-                    [&](size_t size, int32_t) { spans = spans || begin + size > at; });
+      pass.Prefixes(text.substr(begin), [&](size_t size, int32_t id) {
+        const AddedToken& token = tokens_[id];
+        const size_t end = begin + size;
+        spans = spans || (begin < at && end > at) || (token.rstrip && end <= at && end >= left) ||
+                (token.lstrip && begin >= at) || (token.single_word && (begin == at || end == at));
+      });
     }
     if (spans) return true;
   }

@@ -44,8 +44,8 @@ class AddedTokens {
   Normalizer normalize_;
   std::array<PieceTrie, 2> passes_;  // not normalized, normalized
   std::array<bool, 2> empty_ = {true, true};
-  std::vector<bool> special_;  // by id
-  size_t longest_ = 0;         // bytes of a token
+  std::vector<AddedToken> tokens_;  // by id, without their texts
+  size_t longest_ = 0;              // bytes of a token
 };
 
 }  // namespace oneflow

@@ -206,13 +206,10 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const std::string& path
       return InputError(path, "added token " + JsonText(token) + " has no id and content",
                         "download it again");
     }
-    AddedToken made{content.get<std::string>(), id.get<int64_t>(),
-                    FindField(token, "special") == true, FindField(token, "normalized") == true};
-    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-      if (made.special || FindField(token, key) != true) continue;
-      return UnsupportedTokenizer(path, "its added token \"" + made.text + "\" sets " + key);
-    }
-    tokens.push_back(std::move(made));
+    const auto is_set = [&](const char* key) { return FindField(token, key) == true; };
+    tokens.push_back({content.get<std::string>(), id.get<int64_t>(), is_set("special"),
+                      is_set("normalized"), is_set("single_word"), is_set("lstrip"),
+                      is_set("rstrip")});
   }
   return tokens;
 }

@@ -142,7 +142,11 @@ class Builder {
     for (const std::string& token : made_.tokens) add(token);
     for (const auto& [left, right] : listing.merges) add(left), add(right);
     for (const AddedToken& token : made_.added) {
-      if (!token.special) absl::StrAppend(&all, " added ", token.id, " ", token.normalized);
+      if (token.special) continue;
+      absl::StrAppend(&all, " added ", token.id, " ", token.normalized);
+      if (token.single_word) absl::StrAppend(&all, " single word");
+      if (token.lstrip) absl::StrAppend(&all, " lstrip");
+      if (token.rstrip) absl::StrAppend(&all, " rstrip");
     }
     for (const int32_t id : made_.begin) absl::StrAppend(&all, " begin ", id);
     for (const int32_t id : made_.end) absl::StrAppend(&all, " end ", id);

@@ -23,8 +23,10 @@ namespace oneflow {
 struct AddedToken {
   std::string text;
   int64_t id = 0;
-  bool special = false;     // never found in a text, which is only text
-  bool normalized = false;  // searched after the tokens that are not
+  bool special = false;                 // never found in a text, which is only text
+  bool normalized = false;              // searched after the tokens that are not
+  bool single_word = false;             // only where no character of a word is beside it
+  bool lstrip = false, rstrip = false;  // takes the white space before it, and after it
   bool operator==(const AddedToken&) const = default;
 };
 

@@ -45,9 +45,9 @@ std::string ExpectedPath(const std::string& name) {
 }  // namespace
 
 TEST_CASE("the ids of texts are those of the library, under the rules of each model") {
-  for (const char* name :
-       {"llama3", "qwen2", "llama2", "mistral", "no_space", "chatml", "chatml_first",
-        "chatml_always", "chatml_no_space", "space_in_front", "wrapped", "wrapped_pieces"}) {
+  for (const char* name : {"llama3", "qwen2", "llama2", "mistral", "no_space", "chatml",
+                           "chatml_first", "chatml_always", "chatml_no_space", "strips",
+                           "strips_pieces", "space_in_front", "wrapped", "wrapped_pieces"}) {
     const Json expected = ReadJson(ExpectedPath(name));
     CHECK(expected["library"] == "tokenizers 0.23.3");
     const TemporaryDirectory dir;
@@ -81,7 +81,7 @@ TEST_CASE("decoding gives the text back: as it was, composed, or with a space in
 }
 
 TEST_CASE("a text may be split where the tokenizer says") {
-  for (const char* name : {"llama3", "qwen2", "space_in_front"}) {
+  for (const char* name : {"llama3", "qwen2", "space_in_front", "strips"}) {
     const Json expected = ReadJson(ExpectedPath(name));
     const TemporaryDirectory dir;
     const Tokenizer tokenizer = LoadVariant(dir, expected);
@@ -98,7 +98,7 @@ TEST_CASE("a text may be split where the tokenizer says") {
         splits += at > 0 && at < text.size() ? 1 : 0;
       }
     }
-    CHECK(splits > 200);
+    CHECK(splits > 150);
   }
 }
 
@@ -163,6 +163,12 @@ TEST_CASE("the hash of a tokenizer covers its rules") {
   add(pieces, ReadJson(kData + "expected_chatml_first.json")["patch"]);
   add(pieces, ReadJson(kData + "expected_chatml_always.json")["patch"]);
   add(base, ReadJson(kData + "expected_space_in_front.json")["patch"]);
+  Json strips = ReadJson(kData + "expected_strips.json")["patch"];
+  for (const char* key : {"single_word", "lstrip", "rstrip"}) {
+    add(base, strips);
+    for (Json& token : strips["added_tokens"]) token.erase(key);
+  }
+  add(base, strips);
   const size_t count = hashes.size();
   std::sort(hashes.begin(), hashes.end());
   hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());

@@ -117,8 +117,9 @@ absl::StatusOr<Tokenizer> LoadSentencePieces(const std::string& path,
       names[token.id] = token.text;
       if (token.id >= std::ssize(model.pieces)) (*texts)[token.id] = token.text;
       if (token.special) continue;
-      absl::StrAppend(&rules, " added ", token.id, " ", static_cast<int>(token.normalized), " ",
-                      token.text);
+      absl::StrAppend(&rules, " added ", token.id, " ", static_cast<int>(token.normalized),
+                      static_cast<int>(token.single_word), static_cast<int>(token.lstrip),
+                      static_cast<int>(token.rstrip), " ", token.text);
     }
   }
   Tokenizer tokenizer{

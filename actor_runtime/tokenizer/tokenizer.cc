@@ -38,7 +38,7 @@ std::string FileName(const std::string& path) {
   return path.substr(begin, end > begin ? end - begin : 0);
 }
 
-std::string FolderOf(const std::string& path) {
+std::string ParentFolder(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
@@ -84,7 +84,7 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
   }
   const std::string path = gpt2 ? spec.substr(kGpt2.size()) : spec;
   ASSIGN_OR_RETURN(const TokenizerSettings settings,
-                   ReadTokenizerSettings(gpt2 ? path : FolderOf(path)));
+                   ReadTokenizerSettings(gpt2 ? path : ParentFolder(path)));
   Tokenizer tokenizer;
   if (gpt2 || json) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary,

@@ -56,22 +56,36 @@ void AddIds(const Json& json, const char* key, std::vector<int64_t>* ids) {
   }
 }
 
-// The class that transformers takes for a type of model, among the types that are imported.
-bool IsOneOf(const std::string& text, std::initializer_list<const char*> list) {
+bool Contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+// A token that has a name is special, whatever its own entry says.
+std::vector<std::string> ListSpecial(const Json& config) {
+  std::vector<std::string> special;
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token",
+                          "cls_token", "mask_token"}) {
+    special.push_back(FindToken(config, key));
+  }
+  for (const Json& token : FindField(config, "additional_special_tokens")) {
+    special.push_back(token.is_string() ? token.get<std::string>() : FindString(token, "content"));
+  }
+  return special;
 }
 
 }  // namespace
 
+// Without a class it is the one that transformers takes for the type of model.
 bool TokenizerSettings::IsLlama() const {
-  return class_name.empty() ? IsOneOf(model_type, {"llama", "mistral", "mixtral"})
-                            : IsOneOf(class_name, {"LlamaTokenizer", "LlamaTokenizerFast",
-                                                   "CodeLlamaTokenizer", "CodeLlamaTokenizerFast"});
+  return class_name.empty() ? Contains({"llama", "mistral", "mixtral"}, model_type)
+                            : Contains({"LlamaTokenizer", "LlamaTokenizerFast",
+                                        "CodeLlamaTokenizer", "CodeLlamaTokenizerFast"},
+                                       class_name);
 }
 
 bool TokenizerSettings::IsQwen() const {
-  return class_name.empty() ? IsOneOf(model_type, {"qwen2", "qwen3", "qwen3_moe"})
-                            : IsOneOf(class_name, {"Qwen2Tokenizer", "Qwen2TokenizerFast"});
+  return class_name.empty() ? Contains({"qwen2", "qwen3", "qwen3_moe"}, model_type)
+                            : Contains({"Qwen2Tokenizer", "Qwen2TokenizerFast"}, class_name);
 }
 
 std::string TokenizerSettings::TextToKeep(bool needs_class, const std::string& end_of_text) const {
@@ -119,11 +133,13 @@ absl::StatusOr<TokenizerSettings> ReadTokenizerSettings(const std::string& folde
   }
   const Json& added = FindField(config, "added_tokens_decoder");
   if (!added.is_object()) return made;
+  const std::vector<std::string> special = ListSpecial(config);
   for (const auto& [key, token] : added.items()) {
     int64_t id = 0;
     if (!token.is_object() || !absl::SimpleAtoi(key, &id)) continue;
     made.added.push_back(token);
     made.added.back()["id"] = id;
+    if (Contains(special, FindString(token, "content"))) made.added.back()["special"] = true;
   }
   return made;
 }

@@ -58,6 +58,36 @@ Character CharacterAt(std::string_view text, size_t at) {
   return {FindKind(c), static_cast<size_t>(length)};
 }
 
+// The position of the last character of `text`, which is not empty.
+size_t LastCharacter(std::string_view text) {
+  size_t at = text.size() - 1;
+  while (at > 0 && text.size() - at < 4 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80)
+    --at;
+  return at;
+}
+
+// The first character of `text`, which is not empty.
+bool IsWordCharacter(std::string_view text) {
+  int32_t c = 0;
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  const auto left = static_cast<utf8proc_ssize_t>(std::min<size_t>(text.size(), 4));
+  if (utf8proc_iterate(bytes, left, &c) <= 0) return false;
+  switch (utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC: return true;
+    default: return c == 0x200c || c == 0x200d;  // what joins words, and what keeps them apart
+  }
+}
+
 constexpr std::string_view kContractions[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
 
 char LowerCase(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -180,6 +210,32 @@ size_t WordSplitPoint(const WordPattern& pattern, std::string_view text, size_t 
     return at;
   }
   return 0;
+}
+
+size_t SpaceAtBegin(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const Character character = CharacterAt(text, at);
+    if (character.kind != Kind::kSpace) break;
+    at += character.bytes;
+  }
+  return at;
+}
+
+size_t SpaceAtEnd(std::string_view text) {
+  size_t at = text.size();
+  while (at > 0) {
+    const size_t last = LastCharacter(text.substr(0, at));
+    if (CharacterAt(text, last).kind != Kind::kSpace) break;
+    at = last;
+  }
+  return text.size() - at;
+}
+
+bool BeginsWithWord(std::string_view text) { return !text.empty() && IsWordCharacter(text); }
+
+bool EndsWithWord(std::string_view text) {
+  return !text.empty() && IsWordCharacter(text.substr(LastCharacter(text)));
 }
 
 }  // namespace oneflow

@@ -43,4 +43,11 @@ size_t WordEnd(const WordPattern& pattern, std::string_view text, size_t begin);
 // which are ASCII: both sides can be split separately. 0 if there is none.
 size_t WordSplitPoint(const WordPattern& pattern, std::string_view text, size_t limit);
 
+// The bytes of white space at the beginning and at the end of `text` (\s of regular expressions).
+size_t SpaceAtBegin(std::string_view text);
+size_t SpaceAtEnd(std::string_view text);
+// True if `text` begins, or ends, with a character of a word (\w of regular expressions).
+bool BeginsWithWord(std::string_view text);
+bool EndsWithWord(std::string_view text);
+
 }  // namespace oneflow

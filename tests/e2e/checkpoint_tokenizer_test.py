@@ -125,7 +125,7 @@ class CheckpointTokenizerTest(unittest.TestCase):
         self.assertIn("checkpoints will not contain the tokenizer gpt2:testdata", error)
         self.assertNotIn("files", self.manifest("without/step-00000002")["tokenizer"])
         error = self.generate("without", code=2)
-        self.assertIn("--tokenizer=bytes: the tokenizer is bytes", error)
+        self.assertIn("contains no tokenizer, and was not made with bytes: its tokenizer is gpt2:testdata", error)
         self.generate("without", GPT2)
 
     def test_a_damaged_tokenizer(self):

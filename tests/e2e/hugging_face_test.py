@@ -95,7 +95,8 @@ class PaddedTest(Case):
     def test_a_run_hands_the_vocabulary_on(self):
         with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
             text.write("some words to learn from. " * 50)
-        train = ["train", "--graph=" + self.oneflow.graph("padded"), "--data=text.txt", "--batch=2", "--checkpoint_dir=tuned"]
+        train = ["train", "--graph=" + self.oneflow.graph("padded"), "--data=text.txt", "--tokenizer=bytes", "--batch=2",
+                 "--checkpoint_dir=tuned"]
         # The graph of the checkpoint is that of the run.
         error = self.run_here(train[0], *train[2:], "--init_from=padded", "--steps=1")[1]
         self.assertIn("the run begins with the weights of padded/step-00000000", error)
@@ -115,8 +116,8 @@ class TrainTest(Case):
         self.run_here("import", f"--from={FIXTURES}/gpt2", "--out=imported")
         with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
             text.write("some words to learn from. " * 50)
-        self.train = ["train", "--graph=" + self.oneflow.graph("imported"), "--data=text.txt", "--batch=4", "--micro_batches=2",
-                      "--steps=2", "--metrics=metrics.jsonl"]
+        self.train = ["train", "--graph=" + self.oneflow.graph("imported"), "--data=text.txt", "--tokenizer=bytes",
+                      "--batch=4", "--micro_batches=2", "--steps=2", "--metrics=metrics.jsonl"]
 
     def losses(self, *flags):
         self.run_here(*self.train, *flags)
@@ -183,7 +184,8 @@ class LlamaTest(Case):
             text.write("some words to learn from. " * 50)
         losses = []
         for mesh in ["data=1", "data=2", "tensor=2", "tensor=2x2", "pipe=2"]:
-            self.run_here("train", "--init_from=short", "--mesh=" + mesh, "--data=text.txt", "--batch=4", "--micro_batches=2",
+            self.run_here("train", "--init_from=short", "--mesh=" + mesh, "--data=text.txt", "--tokenizer=bytes",
+                          "--batch=4", "--micro_batches=2",
                           "--steps=2", "--metrics=metrics.jsonl", "--checkpoint_dir=tuned")
             with open(self.dir + "/metrics.jsonl", encoding="utf-8") as file:
                 losses.append([json.loads(line)["loss"] for line in file if '"loss"' in line])
@@ -228,11 +230,20 @@ class TokenizerTest(Case):
         self.assertTrue(os.path.exists(self.dir + "/tuned_model/model.safetensors"))
 
     def test_a_tokenizer_that_cannot_be_used_is_a_warning(self):
-        self.copy("gpt2")
+        self.copy("gpt2", eos_token_id=5)
         with open(self.dir + "/model/tokenizer.json", "w", encoding="utf-8") as file:
             file.write("{}")
         error = self.run_here("import", "--from=model", "--out=imported")[1]
         self.assertIn("warning: the checkpoint has no tokenizer: model/tokenizer.json", error)
+        self.refuse(["imported/step-00000000: contains no tokenizer", "give it with --tokenizer"],
+                    "generate", "--checkpoint=imported", "--prompt=the", "--tokens=1")
+        with open(self.dir + "/ids.bin", "wb") as file:
+            file.write(bytes([1, 0, 2, 0, 5, 0, 7, 0]) * 100)
+        # The ids are those of the model, and so is the end of a document.
+        train = ["train", "--init_from=imported", "--data=ids.bin", "--documents", "--steps=1", "--batch=2", "--checkpoint_dir=tuned"]
+        known = self.run_here(*train, "--end_of_text_id=5", "--format=json")[0].splitlines()[0]
+        shutil.rmtree(self.dir + "/tuned")
+        self.assertEqual(json.loads(self.run_here(*train, "--format=json")[0].splitlines()[0])["loss"], json.loads(known)["loss"])
 
 
 class ExportTest(Case):

@@ -33,6 +33,8 @@ PARTS = ["the", "License", " ", " ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "'",
 # Of a talk, for variants with its tokens.
 TALK = PARTS + ["<|im_start|>", "<|im_end|>", "<|im_start|>user\n", "a b", " the"]
 
+STRIPPED = TALK + ["user", " user ", "users", "\u3000user\u00a0", "a b "]
+
 
 def cases(count, parts=PARTS, seed=7):
     generator = random.Random(seed)
@@ -130,6 +132,12 @@ def metaspace(scheme):
 CHATML = {"added_tokens": [added(0, "<unk>"), added(1, "<s>"), added(2, "</s>"), added(620, "<|im_start|>", special=False),
                            added(621, "<|im_end|>", special=False), added(622, "the", special=False, normalized=True),
                            added(623, "  ", special=False), added(624, "a b", special=False, normalized=True)]}
+# Tokens that take white space beside them, or stand only between words.
+STRIPS = {"added_tokens": [added(804, "<|endoftext|>"), {**added(805, "<|im_start|>", special=False), "lstrip": True},
+                           {**added(806, "<|im_end|>", special=False), "rstrip": True},
+                           {**added(807, "user", special=False), "single_word": True},
+                           {**added(808, "a b", special=False, normalized=True), "lstrip": True, "rstrip": True, "single_word": True}]}
+STRIPS_PIECES = {"added_tokens": CHATML["added_tokens"][:3] + [dict(token, id=token["id"] - 185) for token in STRIPS["added_tokens"][1:]]}
 SPACE_IN_FRONT = {"model": {"ignore_merges": False}, "added_tokens": QWEN2_PATCH["added_tokens"],
                   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}}
 
@@ -154,6 +162,8 @@ VARIANTS = {
     "chatml_first": ("llama2", {**CHATML, **metaspace("first")}),
     "chatml_always": ("llama2", {**CHATML, **metaspace("always")}),
     "chatml_no_space": ("llama2", {**CHATML, "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}}),
+    "strips": ("llama3", STRIPS),
+    "strips_pieces": ("llama2", STRIPS_PIECES),
     "space_in_front": ("llama3", SPACE_IN_FRONT),
     "wrapped": ("llama3", WRAPPED),
     "wrapped_pieces": ("llama2", WRAPPED_PIECES),
@@ -170,7 +180,7 @@ def write_expected(folder, name, count):
     tokenizer.encode_special_tokens = True  # text is ordinary
     head = json.dumps({"library": "tokenizers " + importlib.metadata.version("tokenizers"), "base": base + ".json", "patch": patch})[:-1]
     lines = [json.dumps({"text": text, "ids": tokenizer.encode(text, add_special_tokens=False).ids}, separators=(",", ":"))
-             for text in cases(count, TALK if "chatml" in name else PARTS)]
+             for text in cases(count, STRIPPED if "strips" in name else TALK if "chatml" in name else PARTS)]
     with open(f"{folder}/expected_{name}.json", "w", encoding="utf-8") as file:
         file.write(head + ', "cases": [\n' + ",\n".join(lines) + "\n]}\n")
 

@@ -73,7 +73,9 @@ absl::StatusOr<Tokenizer> TokenizerToUse(const Arguments& args, const Checkpoint
     return InputError(folder,
                       "contains no tokenizer, and was not made with bytes: its tokenizer is " +
                           checkpoint.tokenizer().Text(),
-                      "give it with --tokenizer; --tokenizer=bytes takes each byte as a token");
+                      checkpoint.tokenizer().known()
+                          ? "give it with --tokenizer"
+                          : "give it with --tokenizer; --tokenizer=bytes takes each byte as a token");
   }
   const std::string spec = contained ? TokenizerSpecIn(folder) : FLAGS_tokenizer;
   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));

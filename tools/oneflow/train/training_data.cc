@@ -53,6 +53,7 @@ class TextTokenizer {
       made.files_ = reader->tokenizer_files();
       made.folder_ = checkpoint;
       made.bytes_ = reader->tokenizer() == BytesTokenizerId();
+      made.end_ids_ = reader->notes().end_ids;
     }
     return made;
   }
@@ -77,11 +78,14 @@ class TextTokenizer {
     return EncodeTextFile(path, loaded_->tokenizer, documents_);
   }
 
-  // Requires files().
+  // The token that ends a document, by these files or else by the notes of the checkpoint.
   absl::StatusOr<std::optional<int32_t>> EndOfText() {
-    if (files_->files.empty()) return std::nullopt;
-    RETURN_IF_ERROR(LoadFromCheckpoint());
-    return loaded_->tokenizer.end_of_text;
+    if (files_ != nullptr && !files_->files.empty()) {
+      RETURN_IF_ERROR(LoadFromCheckpoint());
+      if (loaded_->tokenizer.end_of_text) return loaded_->tokenizer.end_of_text;
+    }
+    if (end_ids_.empty()) return std::nullopt;
+    return static_cast<int32_t>(end_ids_[0]);
   }
 
  private:
@@ -100,6 +104,7 @@ class TextTokenizer {
 
   FilesPointer files_;
   std::string folder_;  // of the checkpoint
+  std::vector<int64_t> end_ids_;
   std::optional<LoadedTokenizer> loaded_;
   bool given_ = false;
   bool bytes_ = true;  // without files, text is bytes: there is no model that was made otherwise
@@ -184,11 +189,13 @@ absl::StatusOr<FoundTokenizer> FindTokenizer(const DataList& list, const Tokeniz
         "is tokenizer " + files->id.Text() + ", but --data was made with " + id.Text(),
         "leave it out, or make the data again with it");
   }
-  if (files == nullptr || !(tokenizer.given() || (id.known() && id.SameAs(files->id)))) {
-    return FindBesideData(list, id);
-  }
   FoundTokenizer found{files, std::nullopt};
-  if (documents) {
+  if (files == nullptr || !(tokenizer.given() || (id.known() && id.SameAs(files->id)))) {
+    ASSIGN_OR_RETURN(found, FindBesideData(list, id));
+    // Ids of unknown origin are those of the model.
+    if (id.known()) return found;
+  }
+  if (documents && !found.end_of_text) {
     ASSIGN_OR_RETURN(found.end_of_text, tokenizer.EndOfText());
   }
   return found;
