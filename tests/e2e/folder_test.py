@@ -70,6 +70,36 @@ class FolderTest(unittest.TestCase):
         self.assertIn(f"oneflow: the run goes on from ckpt/step-{last:08}\n", self.train(f"--steps={last + 1}", "--resume=auto"))
         self.assertFalse(os.path.exists(self.dir + "/ckpt/lock"))
 
+    def test_a_run_that_is_refused_moves_and_removes_nothing(self):
+        self.train("--steps=2", "--metrics=metrics.jsonl", "--trace=trace.json")
+        run("model", "gpt", *MODEL, "--layers=2", "--out=gpt2.textproto", cwd=self.dir)
+        run("compile", "--graph=gpt2.textproto", "--batch=4", "--out=gpt2.plan", cwd=self.dir)
+        run(*TRAIN[:-1], "--plan=gpt2.plan", "--checkpoint_dir=other", "--steps=2", cwd=self.dir)
+
+        def files():
+            return {path: self.read(path) for path in (os.path.relpath(os.path.join(where, name), self.dir)
+                                                       for where, _, names in os.walk(self.dir) for name in names)}
+        before = files()
+        for flags, sentence in [
+                (["--init_from=ckpt"], "--checkpoint_dir=ckpt: holds the checkpoint of --init_from, and a new run moves those in its "
+                                       "folder aside; give another folder, or go on with that run by --resume"),
+                (["--init_from=ckpt/step-00000002", "--checkpoint_dir=./ckpt/"], "holds the checkpoint of --init_from"),
+                (["--init_from=other"], "other/step-00000002"), (["--resume", "--seed=7"], "was trained with --seed=1"),
+                (["--checkpoint_dir=ckpt/step-00000002"], "--checkpoint_dir=ckpt/step-00000002: is one checkpoint itself"),
+                (["--trace=absent/trace.json"], "--trace: absent/trace.json: cannot be written: No such file or directory"),
+                (["--trace=ckpt"], "--trace: ckpt: cannot be written"), (["--metrics=absent/m.jsonl"], "--metrics=absent/m.jsonl: ")]:
+            with self.subTest(flags):
+                error = self.train("--steps=3", "--metrics=metrics.jsonl", "--trace=trace.json", *flags, code=2)
+                self.assertIn(sentence, error)
+                self.assertEqual(files(), before)
+        # It goes on where there is something to go on from, and from a folder aside it may begin.
+        self.assertIn("the run goes on from ckpt/step-00000002", self.train("--steps=3", "--init_from=ckpt", "--resume=auto"))
+        self.train("--steps=1", "--init_from=other", "--plan=gpt2.plan", "--metrics=metrics.jsonl")
+        self.assertEqual(self.steps("ckpt/old-1"), [2, 3])
+        self.assertEqual(self.read("metrics.jsonl.old-1"), before["metrics.jsonl"])
+        self.train("--steps=2", "--init_from=ckpt/old-1")
+        self.assertEqual(self.steps("ckpt/old-2"), [1])
+
     def test_a_resumed_run_loses_no_line_of_the_metrics_before_its_first_step(self):
         process = self.start_without_end()
         process.kill()

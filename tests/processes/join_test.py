@@ -142,7 +142,7 @@ class JoinTest(unittest.TestCase):
         self.addCleanup(process.kill)
         return process
 
-    def check_ends(self, process, code, sentence=""):
+    def check_ends(self, process, code, sentence="^"):
         out, error = process.communicate(timeout=SECONDS)
         self.assertEqual(process.returncode, code, error)
         self.assertRegex(error, sentence)

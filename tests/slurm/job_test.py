@@ -256,7 +256,7 @@ class JobTest(unittest.TestCase):
         self.refuse(["--steps=-4", "at least 1"], "--steps=-4")
         self.refuse(["--checkpoint_every=-1", "use 1 or more"], "--checkpoint_every=-1", engine="slurm")
         self.refuse(["--eval_every", "nothing to validate on"], "--eval_every=1")
-        self.refuse(["--job_dir=", "a b", "characters"], "--job_dir=a b")
+        self.refuse(["--job_dir=", "a\\\\b", "characters"], "--job_dir=a\\b")
         self.refuse(["--checkpoint_dir", "no such flag"], "--checkpoint_dir=ckpt")
         self.refuse(["--nodes=0", "at least 1"], "--nodes=0", engine="slurm")
         self.refuse(["--max_jobs=0", "at least 1"], "--max_jobs=0", engine="slurm")

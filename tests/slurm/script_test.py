@@ -239,7 +239,7 @@ class ScriptTest(unittest.TestCase):
         import yaml  # pylint: disable=import-outside-toplevel
         out = self.submit("kubernetes", "--image=example/oneflow:1", "--volume_claim=scratch",
                           "--trust_network=10.0.0.0/8", *flags)
-        self.assertEqual(out, f"start it with: kubectl apply -f {shlex.quote(self.job + '/jobset.yaml')}\n")
+        self.assertEqual(shlex.split(out), ["start", "it", "with:", "kubectl", "apply", "-f", self.job + "/jobset.yaml"])
         with open(self.job + "/jobset.yaml", encoding="utf-8") as file:
             return yaml.safe_load(file)
 

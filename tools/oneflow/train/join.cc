@@ -122,9 +122,10 @@ NamedRun NameOfRun(const JobPlacement& placement) {
 void FindFolder(MemberOptions* member) {
   const std::string& named = FLAGS_job_dir.empty() ? FLAGS_checkpoint_dir : FLAGS_job_dir;
   std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::weakly_canonical(named.empty() ? "." : named, error);
-  member->folder = error ? named : folder.lexically_normal().string();
+  // It may not be there yet.
+  const auto absolute = std::filesystem::absolute(named.empty() ? "." : named, error);
+  const auto folder = std::filesystem::weakly_canonical(absolute, error);
+  member->folder = error ? named : folder.string();
   if (member->folder.size() > 1 && member->folder.ends_with('/')) member->folder.pop_back();
   member->names_folder = !named.empty();
 }
