@@ -79,8 +79,8 @@ class FamiliesTest(Case):
                 result = json.loads(self.evaluate()[0])
                 self.assertEqual(result["labels"], len(expected(family)["batch"]) - 1)
                 self.assertAlmostEqual(result["loss"], expected(family)["loss"], delta=2e-5)
-        self.run_here("import", f"--from={FIXTURES}/gpt2", "--pad_vocab=512", "--out=imported")
-        self.assertIn("is padded to 512, and the loss is one over all of these", self.evaluate()[1])
+        self.run_here("import", f"--from={FIXTURES}/{FAMILIES[-1]}", "--pad_vocab=4096", "--out=imported")
+        self.assertIn("is padded to 4096, and the loss is one over all of these", self.evaluate()[1])
 
     def test_weights_that_are_not_finite_are_to_blame(self):
         def spoil(tensors):
