@@ -165,6 +165,13 @@ constexpr FrontEndPass kPasses[] = {
      VerifyOps},
     // Layouts: each tensor has an SBP on each axis, and boxing ops join those that differ.
     {"infer_sbp", nullptr, ChooseSbp},
+    {"sum_choices_by_stage", Trains,
+     [](FrontEndState* s) {
+       SumChoicesByStage(&s->draft.graph, &s->choice);
+       return absl::OkStatus();
+     }},
+    {"scale_router_losses", Trains,
+     [](FrontEndState* s) { return ScaleRouterLosses(&s->draft.graph, &s->choice); }},
     {"piece_attention", [](const FrontEndState& s) { return s.draft.context_pieces > 1; },
      [](FrontEndState* s) {
        PieceAttention(&s->draft.graph, s->draft.context_pieces, &s->choice);

@@ -7,6 +7,7 @@
 //     graph.textproto    the logical graph          train.textproto   the facts of training
 //     tokenizer.json     the tokenizer of its data, if the run knows its files; or tokenizer.model,
 //                        or vocab.json and merges.txt
+//     model/             the files that were beside the weights of an imported model
 //
 // A checkpoint is complete or absent, whenever any process dies: it is written to a folder of the
 // attempt, DIR/attempt-3.tmp/step-00000020. There each process writes and syncs the files of its
@@ -44,6 +45,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/checkpoint/model_files.h"
 #include "actor_runtime/checkpoint/model_notes.h"
 #include "actor_runtime/data/mixture_part.h"
 #include "actor_runtime/exec/net.h"
@@ -67,6 +69,7 @@ struct CheckpointInfo {
   // Set if the run's numbers differ from the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;
   ModelNotes notes = {};  // of the model, where its weights were imported
+  std::shared_ptr<const ModelFiles> model_files = nullptr;  // of this model; null: none
 };
 
 // A fault that tests plant to see that it is found. The default, false, is the protocol.
@@ -141,10 +144,10 @@ absl::StatusOr<std::string> CommitParts(const std::string& dir, const proto::Pla
 class CheckpointReader {
  public:
   // Opens the folder of one step and verifies the manifest, the cover of all variables by its
-  // slices, the graph, the facts of training and the tokenizer. Files of slices are opened and
-  // verified when they are read: Verify, VerifyPieces and Load. Errors name the file, and the
-  // variable and its block. After DATA_LOSS or NOT_FOUND another checkpoint may work. Other errors
-  // are no damage.
+  // slices, the graph, the facts of training, the tokenizer and the model's files. Files of slices
+  // are opened and verified when they are read: Verify, VerifyPieces and Load. Errors name the
+  // file, and the variable and its block. After DATA_LOSS or NOT_FOUND another checkpoint may work.
+  // Other errors are no damage.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& folder);
   ~CheckpointReader();
 
@@ -157,6 +160,7 @@ class CheckpointReader {
   // The files of this tokenizer, which were verified; null: it contains none.
   const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const;
   const ModelNotes& notes() const;  // not known: the model was not imported
+  const std::shared_ptr<const ModelFiles>& model_files() const;  // null: it contains none
   const proto::Graph& graph() const;
   const proto::Train& train() const;
 

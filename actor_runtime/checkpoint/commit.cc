@@ -1,4 +1,5 @@
 // CommitParts.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -89,11 +90,47 @@ absl::Status WriteText(const std::string& path, std::string_view text,
   return file.Sync();
 }
 
+// A complete file.
+StoredRun DescribeRun(const std::string& name, std::string_view text) {
+  return {name, 0, static_cast<int64_t>(text.size()),
+          ChecksumsOfBlocks(std::as_bytes(std::span(text)))};
+}
+
 absl::StatusOr<StoredRun> WriteRun(const std::string& folder, const std::string& name,
                                    std::string_view text, const WriterOptions& options) {
   RETURN_IF_ERROR(WriteText(folder + "/" + name, text, options));
-  return StoredRun{name, 0, static_cast<int64_t>(text.size()),
-                   ChecksumsOfBlocks(std::as_bytes(std::span(text)))};
+  return DescribeRun(name, text);
+}
+
+// The folder holds the tokenizer's files already, which may be of the model, too.
+absl::StatusOr<std::vector<StoredRun>> WriteModelFiles(const std::string& folder,
+                                                       const CheckpointInfo& info,
+                                                       const WriterOptions& options) {
+  std::set<std::string> folders;  // that were made
+  std::vector<StoredRun> runs;
+  for (const ModelFile& file : *info.model_files) {
+    const auto is_same = [&](const auto& other) {
+      return other.name == file.name && other.bytes == file.bytes;
+    };
+    const TokenizerFiles* tokenizer = info.tokenizer_files.get();
+    if (tokenizer != nullptr && std::ranges::any_of(tokenizer->files, is_same)) {
+      runs.push_back(DescribeRun(file.name, file.bytes));
+      continue;
+    }
+    const std::string name = kModelFolder + file.name;
+    const std::string parent = fs::path(folder + "/" + name).parent_path();
+    if (folders.insert(parent).second) {
+      RETURN_IF_ERROR(MayWrite(options));
+      RETURN_IF_ERROR(CreateFolders(parent));
+    }
+    ASSIGN_OR_RETURN(StoredRun run, WriteRun(folder, name, file.bytes, options));
+    runs.push_back(std::move(run));
+  }
+  for (const std::string& made : folders) {
+    RETURN_IF_ERROR(MayWrite(options));
+    RETURN_IF_ERROR(SyncFolder(made));
+  }
+  return runs;
 }
 
 absl::Status Commit(const std::string& dir, const proto::Plan& plan, const CheckpointInfo& info,
@@ -113,6 +150,9 @@ absl::Status Commit(const std::string& dir, const proto::Plan& plan, const Check
       ASSIGN_OR_RETURN(StoredRun run, WriteRun(folder, file.name, file.bytes, options));
       manifest.tokenizer_files.push_back(std::move(run));
     }
+  }
+  if (info.model_files != nullptr) {
+    ASSIGN_OR_RETURN(manifest.model_files, WriteModelFiles(folder, info, options));
   }
   RETURN_IF_ERROR(WriteText(folder + "/manifest.json", ToJson(manifest), options));
   RETURN_IF_ERROR(MayWrite(options));

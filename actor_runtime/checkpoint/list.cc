@@ -54,6 +54,12 @@ absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir, std::string
         dir +
         ": is one checkpoint itself; give the folder that it is in, of which the latest is taken");
   }
+  if (fs::exists(fs::path(dir) / "config.json", ignored)) {
+    return absl::NotFoundError(dir +
+                               ": is a model's folder of Hugging Face, and no checkpoint; make one "
+                               "with `oneflow import --from=" +
+                               dir + " --out=FOLDER`, and give that");
+  }
   return absl::NotFoundError(dir + ": holds no complete checkpoint; train with --checkpoint_dir");
 }
 

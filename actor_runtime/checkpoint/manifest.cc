@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/manifest_json.h"
+#include "actor_runtime/checkpoint/model_files.h"
 #include "oneflow_core/base/status.h"
 #include "xxhash.h"
 
@@ -36,6 +37,7 @@ Json MakeHeader(const Manifest& m) {
         {{"file", part.file}, {"tokens", part.tokens}, {"weight", part.weight}});
   }
   if (m.notes.known()) header["notes"] = ToObject(m.notes);
+  for (const StoredRun& file : m.model_files) header["model_files"].push_back(ToObject(file));
   header["block"] = m.block;
   header["graph"] = ToObject(m.graph);
   header["train"] = ToObject(m.train);
@@ -133,6 +135,15 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
   ASSIGN_OR_RETURN(manifest.train, parser.File(train, "train"));
   if (fields.Has("tokenizer")) {
     RETURN_IF_ERROR(ReadTokenizer(fields.Object("tokenizer"), where, parser, &manifest));
+  }
+  if (fields.Has("model_files")) {
+    const std::string at = absl::StrCat(ToAbsl(where), ": model_files");
+    for (const Json& file : fields.List("model_files")) {
+      ASSIGN_OR_RETURN(StoredRun run, parser.Run(file, at, kModelFolder));
+      if (run.offset != 0) return Damaged(at, "a file begins behind its first byte");
+      manifest.model_files.push_back(std::move(run));
+    }
+    RETURN_IF_ERROR(fields.status());
   }
   for (const Json& variable : variables) {
     ASSIGN_OR_RETURN(StoredVariable stored, parser.Variable(variable));

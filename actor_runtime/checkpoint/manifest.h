@@ -11,7 +11,9 @@
 //                                                  stops and files only if they are there)
 //   "mixture": [{"file":"a.bin","tokens":600,"weight":0.7}, ...],     (if the data are one)
 //   "notes": {"model_type":"gpt2","dtype":"f32","vocab":50257,"positions":1024,"end_ids":[50256],
-//    "begin_id":50256},                                  (of an imported model, on one line)
+//    "begin_id":50256,"dtypes":{"ln_f.weight":"f32"}},    (of an imported model, on one line)
+//   "model_files": [{"file":"model/config.json","offset":0,"bytes":9,"xxh3":[...]}, ...],
+//                      (of an imported model; those that are the tokenizer's files are stored once)
 //   "block": 4194304,
 //   "graph": {"file":"graph.textproto","offset":0,"bytes":900,"xxh3":["0123456789abcdef"]},
 //   "train": {"file":"train.textproto","offset":0,"bytes":90,"xxh3":["0123456789abcdef"]},
@@ -83,6 +85,7 @@ struct Manifest {
   std::vector<StoredRun> tokenizer_files;  // complete files; none: bytes, or not given
   MixtureParts mixture;                    // of training data; empty: no mixture
   ModelNotes notes;                        // of an imported model; not known: not given
+  std::vector<StoredRun> model_files;      // of an imported model; complete files
   StoredRun graph, train;                  // complete files
   std::vector<StoredVariable> variables;
   bool operator==(const Manifest&) const = default;

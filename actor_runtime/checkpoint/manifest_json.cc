@@ -18,6 +18,15 @@ namespace {
 
 constexpr uint64_t kMaxSize = uint64_t{1} << 40;  // of one dimension
 
+// True for the name of a file, and with `folders` for one in a folder, too: never for a path that
+// leads out of where it begins.
+bool IsFileName(std::string_view path, bool folders) {
+  const size_t slash = path.find('/');
+  const std::string_view first = path.substr(0, slash);
+  if (first.empty() || first == "." || first == "..") return false;
+  return slash == path.npos || (folders && IsFileName(path.substr(slash + 1), false));
+}
+
 Json SliceObject(const StoredSlice& s) {
   Json object = {{"begin", s.slice.begin}, {"size", s.slice.size}};
   object.update(ToObject(s.run));
@@ -47,6 +56,7 @@ Json ToObject(const ModelNotes& notes) {
                  {"positions", notes.positions},
                  {"end_ids", notes.end_ids}};
   if (notes.begin_id) object["begin_id"] = *notes.begin_id;
+  if (!notes.dtypes.empty()) object["dtypes"] = notes.dtypes;
   return object;
 }
 
@@ -59,6 +69,13 @@ absl::StatusOr<ModelNotes> ParseNotes(const Json& json, std::string_view where) 
   notes.positions = fields.Bytes("positions");
   notes.end_ids = fields.Sizes("end_ids");
   if (fields.Has("begin_id")) notes.begin_id = fields.Bytes("begin_id");
+  if (fields.Has("dtypes")) {
+    Fields dtypes(fields.Object("dtypes"), where);
+    for (const auto& [name, dtype] : fields.Object("dtypes").items()) {
+      notes.dtypes[name] = dtypes.String(name.c_str());
+    }
+    RETURN_IF_ERROR(dtypes.status());
+  }
   RETURN_IF_ERROR(fields.status());
   return notes;
 }
@@ -177,7 +194,8 @@ void Fields::Refuse(const char* key) {
       absl::StrCat(where_, ": \"", key, "\" is missing or odd; the checkpoint is damaged"));
 }
 
-absl::StatusOr<StoredRun> RunParser::Run(const Json& json, const std::string& at) const {
+absl::StatusOr<StoredRun> RunParser::Run(const Json& json, const std::string& at,
+                                         std::string_view folder) const {
   Fields fields(json, at);
   StoredRun run;
   run.file = fields.String("file");
@@ -185,7 +203,10 @@ absl::StatusOr<StoredRun> RunParser::Run(const Json& json, const std::string& at
   run.bytes = fields.Bytes("bytes");
   run.checksums = fields.Strings("xxh3");
   RETURN_IF_ERROR(fields.status());
-  if (run.file.empty() || run.file.find('/') != std::string::npos) {
+  std::string_view name = run.file;
+  const bool below = !folder.empty() && name.starts_with(folder);
+  if (below) name.remove_prefix(folder.size());
+  if (!IsFileName(name, below)) {
     return absl::DataLossError(absl::StrCat(at, ": no file name: ", run.file));
   }
   if (run.bytes > 0 && static_cast<int64_t>(run.checksums.size()) != (run.bytes - 1) / block_ + 1) {

@@ -63,7 +63,9 @@ class RunParser {
  public:
   RunParser(int64_t block, std::string where) : block_(block), where_(std::move(where)) {}
 
-  absl::StatusOr<StoredRun> Run(const Json& json, const std::string& at) const;
+  // The name of the file may have `folder` before it, and then be one in a folder of that.
+  absl::StatusOr<StoredRun> Run(const Json& json, const std::string& at,
+                                std::string_view folder = "") const;
   // A file that is one run.
   absl::StatusOr<StoredRun> File(const Json& json, const char* key) const;
   // Does not check its slices: CheckCover, CheckSlice.

@@ -65,6 +65,26 @@ TEST_CASE("Manifest: notes of an imported model") {
              Catch::Contains("\"vocab\" is missing or odd"));
   CHECK_THAT(Error(Signed(Replace(text, "[5,6]", "5"))),
              Catch::Contains("\"end_ids\" is missing or odd"));
+  manifest.notes.dtypes = {{"ln_f.weight", "f32"}};
+  const std::string typed = ToJson(manifest);
+  CHECK_THAT(typed, Catch::Contains("\"begin_id\":0,\"dtypes\":{\"ln_f.weight\":\"f32\"}},\n"));
+  CHECK(*ParseManifest(typed, "manifest.json") == manifest);
+  CHECK_THAT(Error(Signed(Replace(typed, ":\"f32\"}}", ":4}}"))),
+             Catch::Contains("\"ln_f.weight\" is missing or odd"));
+}
+
+TEST_CASE("Manifest: files of an imported model, none outside of the checkpoint") {
+  Manifest manifest = Example();
+  manifest.model_files = {{"model/config.json", 0, 90, kSum},
+                          {"model/additional_chat_templates/a.jinja", 0, 0, {}},
+                          {"tokenizer.json", 0, 9, kSum}};
+  const std::string text = ToJson(manifest);
+  CHECK(*ParseManifest(text, "manifest.json") == manifest);
+  for (const char* name : {"model/../../x", "model/..", "model/", "/x", "../x", "other/x",
+                           "model/a/../x", "model/a/b/c", ".."}) {
+    CHECK_THAT(Error(Signed(Replace(text, "model/config.json", name))),
+               Catch::Contains(std::string("model_files: no file name: ") + name));
+  }
 }
 
 TEST_CASE("Manifest: of mesh and data, where they are known") {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@ namespace oneflow {
 
 struct ModelNotes {
   std::string model_type;  // of the imported model: "mistral"; empty: not imported
-  std::string dtype;       // of its files: "f32", "bf16", "f16"
+  std::string dtype;       // of most elements of its files: "f32", "bf16", "f16"
+  std::map<std::string, std::string> dtypes;  // of the tensors that have another, by name
   // Tokens of the vocabulary; 0: as many as the model has rows. Ids from `vocab` on are padding:
   // they are never generated and not exported.
   int64_t vocab = 0;

@@ -78,6 +78,7 @@ struct CheckpointReader::Impl {
   proto::Graph graph;
   proto::Train train;
   std::shared_ptr<const TokenizerFiles> tokenizer_files;
+  std::shared_ptr<const ModelFiles> model_files;
   std::map<std::string, const StoredVariable*, std::less<>> variables;
   std::map<std::string, int64_t> sizes;                                // of the files of slices
   mutable std::mutex mutex;                                            // a std one: see writer.cc
@@ -85,6 +86,7 @@ struct CheckpointReader::Impl {
 
   absl::Status ReadManifest();
   absl::Status ReadTokenizer();
+  absl::Status ReadModelFiles();
   // A complete file.
   absl::StatusOr<std::string> ReadRun(const std::string& path, const StoredRun& run,
                                       const std::string& holds) const;
@@ -122,7 +124,8 @@ absl::Status CheckpointReader::Impl::ReadManifest() {
   sizes = FileSizes(manifest);
   RETURN_IF_ERROR(ReadText("graph.textproto", manifest.graph, &graph));
   RETURN_IF_ERROR(ReadText("train.textproto", manifest.train, &train));
-  return ReadTokenizer();
+  RETURN_IF_ERROR(ReadTokenizer());
+  return ReadModelFiles();
 }
 
 absl::Status CheckpointReader::Impl::ReadTokenizer() {
@@ -136,6 +139,19 @@ absl::Status CheckpointReader::Impl::ReadTokenizer() {
     read->files.push_back({run.file, std::move(bytes)});
   }
   tokenizer_files = std::move(read);
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::Impl::ReadModelFiles() {
+  if (manifest.model_files.empty()) return absl::OkStatus();
+  auto read = std::make_shared<ModelFiles>();
+  for (const StoredRun& run : manifest.model_files) {
+    ASSIGN_OR_RETURN(std::string bytes,
+                     ReadRun(folder + "/" + run.file, run, "a file of the imported model"));
+    const size_t begin = run.file.starts_with(kModelFolder) ? sizeof(kModelFolder) - 1 : 0;
+    read->push_back({run.file.substr(begin), std::move(bytes)});
+  }
+  model_files = std::move(read);
   return absl::OkStatus();
 }
 
@@ -294,6 +310,9 @@ const std::shared_ptr<const TokenizerFiles>& CheckpointReader::tokenizer_files()
   return impl_->tokenizer_files;
 }
 const ModelNotes& CheckpointReader::notes() const { return impl_->manifest.notes; }
+const std::shared_ptr<const ModelFiles>& CheckpointReader::model_files() const {
+  return impl_->model_files;
+}
 const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
 const proto::Train& CheckpointReader::train() const { return impl_->train; }
 

@@ -17,7 +17,6 @@
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kAlignment = 64;  // of the data, as the format requires
 
 absl::Status NotNpy(std::string_view path, std::string_view what) {
@@ -80,7 +79,8 @@ struct FileParts {
 };
 
 absl::StatusOr<FileParts> SplitFile(std::string_view path, std::string_view file) {
-  if (file.substr(0, kMagic.size()) != kMagic) return NotNpy(path, "it does not start with NUMPY");
+  if (file.substr(0, kNpyMagic.size()) != kNpyMagic)
+    return NotNpy(path, "it does not start with NUMPY");
   if (file.size() < 12) return NotNpy(path, "it is truncated");
   auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(file[i])); };
   const size_t major = byte(6);
@@ -94,11 +94,8 @@ absl::StatusOr<FileParts> SplitFile(std::string_view path, std::string_view file
 
 }  // namespace
 
-absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
-  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
-  ASSIGN_OR_RETURN(const FileParts parts, SplitFile(path, text));
+absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view path, std::string_view head) {
+  ASSIGN_OR_RETURN(const FileParts parts, SplitFile(path, head));
   const auto descr = HeaderValue(parts.header, "descr");
   const auto order = HeaderValue(parts.header, "fortran_order");
   const auto shape = HeaderValue(parts.header, "shape");
@@ -106,17 +103,26 @@ absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   if (*order != "False") {
     return InputError(path, "the array is in Fortran order", "save numpy.ascontiguousarray(array)");
   }
-  NpyArray array;
-  ASSIGN_OR_RETURN(array.dtype, ParseDescr(path, *descr));
   const std::optional<Dims> dims = ParseShape(*shape);
   if (!dims) return NotNpy(path, absl::StrCat("its shape is ", ToAbsl(*shape)));
-  array.dims = *dims;
+  return NpyHeader{std::string(*descr), *dims, std::ssize(head) - std::ssize(parts.data)};
+}
+
+absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
+  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(path, text));
+  NpyArray array;
+  array.dims = std::move(header.dims);
+  ASSIGN_OR_RETURN(array.dtype, ParseDescr(path, header.descr));
   const size_t bytes = Product(array.dims) * ElementBytes(array.dtype);
-  if (parts.data.size() != bytes) {
+  const std::string_view data = text.substr(header.offset);
+  if (data.size() != bytes) {
     return NotNpy(path, absl::StrCat("its shape ", ToString(array.dims), " needs ", bytes,
-                                     " bytes, it has ", parts.data.size()));
+                                     " bytes, it has ", data.size()));
   }
-  const auto* begin = reinterpret_cast<const std::byte*>(parts.data.data());
+  const auto* begin = reinterpret_cast<const std::byte*>(data.data());
   array.bytes.assign(begin, begin + bytes);
   return array;
 }
@@ -136,7 +142,7 @@ absl::Status WriteNpy(const std::string& path, DType dtype, const Dims& dims,
   const size_t used = 10 + header.size() + 1;
   header.append((kAlignment - used % kAlignment) % kAlignment, ' ').push_back('\n');
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << kMagic << '\x01' << '\0' << static_cast<char>(header.size() & 0xff)
+  file << kNpyMagic << '\x01' << '\0' << static_cast<char>(header.size() & 0xff)
        << static_cast<char>(header.size() >> 8) << header;
   file.write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   file.close();

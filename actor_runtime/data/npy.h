@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +29,20 @@ struct NpyArray {
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
 };
+
+// What the head of such a file says of the array that follows it.
+struct NpyHeader {
+  std::string descr;  // the type of the elements as it is written: "'<u2'"
+  Dims dims;
+  int64_t offset = 0;  // of the first element, in bytes
+};
+
+// With these the file begins, whatever its name.
+inline constexpr std::string_view kNpyMagic("\x93NUMPY", 6);
+
+// `head`: the first bytes of the file `path`, the header among them. Errors: not an .npy file, one
+// in Fortran order.
+absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view path, std::string_view head);
 
 // Errors: no such file, not an .npy file, Fortran order, another element type, too few or too many
 // bytes.

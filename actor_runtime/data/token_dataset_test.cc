@@ -95,7 +95,7 @@ TEST_CASE("Open: each mistake is named") {
 
   const std::string odd = dir.Write("odd.bin", "abc");
   CHECK_THAT(Message(TokenDataset::Open({odd}, 65536, 1).status()),
-             Catch::StartsWith(odd + ": odd size of 3 bytes"));
+             Catch::StartsWith(odd + ": 3 bytes are no whole number of ids of 2 bytes"));
 
   CHECK(Message(TokenDataset::Open({tiny}, 100, 2).status()) ==
         tiny +

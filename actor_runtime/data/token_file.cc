@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/data/npy.h"
+#include "actor_runtime/data/recognize_data.h"
 #include "actor_runtime/data/token_file_meta.h"
 #include "glog/logging.h"
 #include "oneflow_core/base/file_kind.h"
@@ -40,31 +42,83 @@ void Widen(const std::byte* base, std::span<int32_t> out) {
   }
 }
 
-// True where two bytes of four hold what is left of ids below 2^18, for many ids: no text has such
-// ids of two bytes.
-bool LooksLikeFourBytes(std::span<const std::byte> bytes, int64_t file_bytes) {
-  constexpr int64_t kFewest = 64;
-  const auto pairs = static_cast<int64_t>(bytes.size()) / 4;
-  bool low = false;
-  for (int64_t i = 0; i < pairs; ++i) {
-    if (At<uint16_t>(bytes, 4 * i + 2) > 3) return false;
-    low = low || At<uint16_t>(bytes, 4 * i) > 3;
-  }
-  return low && pairs >= kFewest && file_bytes % 4 == 0;
+std::string_view Text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-absl::StatusOr<TokenFile> OpenRaw(DataFile file, std::span<const std::byte> head) {
+// The first bytes of the file, in `block`.
+absl::StatusOr<std::span<const std::byte>> ReadHead(const DataFile& file,
+                                                    std::span<std::byte> block) {
+  const auto head = block.first(std::min<int64_t>(std::ssize(block), file.size()));
+  RETURN_IF_ERROR(file.Read(0, head));
+  return head;
+}
+
+// The bytes of an id, as the ids of a file without a header look: 8 or 4 where every number of that
+// size is below 2^18, for many of them, as no text has such ids of two bytes; else 2.
+int GuessIdBytes(std::span<const std::byte> bytes, int64_t file_bytes) {
+  constexpr int64_t kFewest = 64;
+  constexpr uint64_t kAbove = 1 << 18;
+  const auto all_below = [&]<typename T>(T /*type*/) {
+    const int64_t count = std::ssize(bytes) / int64_t{sizeof(T)};
+    bool low = false;  // ids of two bytes that are all small look so, too
+    for (int64_t i = 0; i < count; ++i) {
+      const auto id = At<T>(bytes, i * int64_t{sizeof(T)});
+      if (id >= kAbove) return false;
+      low = low || id % (1 << 16) > 3;
+    }
+    return low && count >= kFewest && file_bytes % int64_t{sizeof(T)} == 0;
+  };
+  return all_below(uint64_t{}) ? 8 : all_below(uint32_t{}) ? 4 : 2;
+}
+
+absl::StatusOr<TokenFile> OpenHeaderless(DataFile file, std::span<const std::byte> head,
+                                         int id_bytes) {
   const int64_t bytes = file.size();
-  if (bytes % 2 != 0) {
-    return InputError(file.path(), absl::StrCat("odd size of ", bytes, " bytes: not uint16 tokens"),
-                      "a .bin file holds uint16 (docs/data.md); rename a text file");
+  RETURN_IF_ERROR(CheckIsIds(file));
+  if (id_bytes == 0) {
+    RETURN_IF_ERROR(CheckIsNoAscii(file));
+    id_bytes = GuessIdBytes(head, bytes);
+    if (id_bytes == 8) {
+      return InputError(file.path(), "looks like ids of eight bytes without a header",
+                        "write them as uint16 or int32; if they have two bytes, say so with "
+                        "--token_bytes=2");
+    }
+    if (id_bytes == 4) {
+      return InputError(
+          file.path(),
+          "looks like ids of four bytes without a header: every other uint16 is below 4",
+          "say how many bytes an id has: --token_bytes=4, or --token_bytes=2");
+    }
   }
-  if (LooksLikeFourBytes(head, bytes)) {
-    return InputError(
-        file.path(), "every other uint16 is below 4: these are ids of four bytes without a header",
-        "give Megatron's .bin with its .idx beside it, or a file of llm.c (docs/data.md)");
+  if (bytes % id_bytes != 0) {
+    return InputError(file.path(),
+                      absl::StrCat(bytes, " bytes are no whole number of ids of ", id_bytes,
+                                   " bytes without a header"),
+                      "a .bin file holds token ids (docs/data.md); rename a text file");
   }
-  return TokenFile{std::move(file), 0, bytes / 2, 2};
+  return TokenFile{std::move(file), 0, bytes / id_bytes, id_bytes};
+}
+
+absl::StatusOr<TokenFile> OpenNpy(DataFile file, std::string_view head) {
+  static constexpr std::pair<std::string_view, int> kTypes[] = {
+      {"'|u1'", 1}, {"'<u2'", 2}, {"'<u4'", 4}, {"'<i4'", 4}};
+  ASSIGN_OR_RETURN(const NpyHeader header, ParseNpyHeader(file.path(), head));
+  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const auto& one) { return one.first == header.descr; });
+  if (type == std::end(kTypes)) {
+    return InputError(file.path(),
+                      "is an array of " + header.descr + ", and token ids are uint16 or int32",
+                      "save it as one of these: ids.astype('int32')");
+  }
+  const int64_t tokens = Product(header.dims), held = file.size() - header.offset;
+  if (held != tokens * type->second) {
+    return InputError(file.path(),
+                      absl::StrCat("its header says ", tokens, " elements of ", type->second,
+                                   " bytes, it holds ", held, " bytes"),
+                      "it is truncated or damaged; make it again");
+  }
+  return TokenFile{std::move(file), header.offset, tokens, type->second};
 }
 
 // The header of a file of llm.c.
@@ -243,21 +297,29 @@ absl::StatusOr<TokenFile> OpenMegatron(DataFile file, const std::string& index_p
   ASSIGN_OR_RETURN(const DataFile index_file, DataFile::Open(index_path));
   const int64_t bytes = file.size();
   MegatronIndex index(index_file);
-  RETURN_IF_ERROR(index.Check(bytes));
+  if (absl::Status checked = index.Check(bytes); !checked.ok()) {
+    RETURN_IF_ERROR(CheckIsIds(index_file));
+    RETURN_IF_ERROR(CheckIsIds(file));
+    return checked;
+  }
   return TokenFile{std::move(file), 0, bytes / index.token_bytes(), index.token_bytes()};
 }
 
-absl::StatusOr<TokenFile> OpenBin(DataFile file, std::span<const std::byte> head) {
+absl::StatusOr<TokenFile> OpenBin(DataFile file, std::span<const std::byte> head, int id_bytes) {
   std::error_code ignored;
   const std::string index = file.path().substr(0, file.path().size() - 4) + ".idx";
   if (std::filesystem::exists(index, ignored)) return OpenMegatron(std::move(file), index);
   if (const LlmcKind* kind = FindLlmcKind(head)) return OpenLlmc(std::move(file), *kind, head);
-  return OpenRaw(std::move(file), head);
+  return OpenHeaderless(std::move(file), head, id_bytes);
 }
 
 absl::StatusOr<TokenFile> OpenText(DataFile file, std::span<const std::byte> head) {
-  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  const std::string_view text = Text(head);
   if (text.starts_with(kPlanMagic)) return RefuseOtherKind(text, file.path(), "training data");
+  if (text.starts_with(kNpyMagic)) {
+    return InputError(file.path(), "is an array of NumPy, and no text",
+                      "give an array of token ids as --data of `oneflow train`");
+  }
   if (IsMegatronIndex(head)) {
     return InputError(file.path(), "is an index of Megatron's, which holds no tokens",
                       "give the .bin beside it");
@@ -267,6 +329,7 @@ absl::StatusOr<TokenFile> OpenText(DataFile file, std::span<const std::byte> hea
                       absl::StrCat("is a file of llm.c that holds ", kind->name, ", not text"),
                       "give a token file a name that ends in .bin");
   }
+  RETURN_IF_ERROR(CheckIsText(file));
   const int64_t bytes = file.size();
   return TokenFile{std::move(file), 0, bytes, 1, BytesTokenizerId()};
 }
@@ -291,7 +354,14 @@ absl::Status TokenFile::Read(int64_t first, std::span<int32_t> out) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
+absl::StatusOr<TokenFile> OpenTextFile(const std::string& path) {
+  ASSIGN_OR_RETURN(DataFile file, DataFile::Open(path));
+  std::array<std::byte, kBlock> block;
+  ASSIGN_OR_RETURN(const std::span<const std::byte> head, ReadHead(file, block));
+  return OpenText(std::move(file), head);
+}
+
+absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, int id_bytes) {
   std::error_code ignored;
   // Megatron names a pair of files by what both names begin with.
   if (!std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".bin", ignored)) {
@@ -299,10 +369,11 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
   }
   ASSIGN_OR_RETURN(DataFile file, DataFile::Open(path));
   std::array<std::byte, kBlock> block;
-  const std::span<std::byte> head = std::span(block).first(std::min<int64_t>(kBlock, file.size()));
-  RETURN_IF_ERROR(file.Read(0, head));
+  ASSIGN_OR_RETURN(const std::span<const std::byte> head, ReadHead(file, block));
+  if (Text(head).starts_with(kNpyMagic)) return OpenNpy(std::move(file), Text(head));
+  if (path.ends_with(".npy")) return OpenHeaderless(std::move(file), head, id_bytes);
   if (!path.ends_with(".bin")) return OpenText(std::move(file), head);
-  ASSIGN_OR_RETURN(TokenFile tokens, OpenBin(std::move(file), head));
+  ASSIGN_OR_RETURN(TokenFile tokens, OpenBin(std::move(file), head, id_bytes));
   ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
   if (!meta) return tokens;
   if (meta->tokens != tokens.tokens) {

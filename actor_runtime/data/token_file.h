@@ -4,12 +4,13 @@
 //                                   other; its parts are described in the .idx
 //   *.bin that begins with          llm.c: a header of 256 int32 (magic, version, count), then
 //     20240520 or 20240801          uint16 (GPT-2) or uint32 (Llama 3)
-//   any other *.bin                 nanoGPT: raw uint16
+//   begins with "\x93NUMPY"          numpy.save: uint16, uint32 or int32, whatever its name
+//   any other *.bin, *.npy          ids without a header: nanoGPT's uint16, or of four bytes
 //   anything else                   text: each byte is a token
 //
-// All are little-endian; docs/data.md shows the bytes. Files of other kinds are refused, and named
-// if they can be recognized: llm.c's evaluation, model and tokenizer files, a .bin whose ids have
-// four bytes and no header, token files under another name than *.bin.
+// All are little-endian; docs/data.md shows the bytes. Files of other kinds are refused by name
+// (recognize_data.h), and so are llm.c's evaluation, model and tokenizer files, token files under
+// another name than *.bin, and ids without a header that look as if they had four bytes or eight.
 //
 // Beside a .bin that `oneflow data` wrote, FILE.meta.json names its tokenizer (token_file_meta.h).
 // Document boundaries are checked, not kept: training reads one long sequence. Files may have more
@@ -49,8 +50,13 @@ struct TokenFile {
   absl::Status Read(int64_t first, std::span<int32_t> out) const;
 };
 
-// Errors: no such file, a kind not listed above, a size that does not match its header, a broken or
-// foreign .idx, a FILE.meta.json of another .bin.
-absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path);
+// `id_bytes`: of an id in a file without a header, 2 or 4; 0: not said, and then two unless the ids
+// look wider, which is an error. Errors: no such file, a kind not listed above, a size that does
+// not match its header, a broken or foreign .idx, a FILE.meta.json of another .bin.
+absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, int id_bytes = 0);
+
+// A file of text, whatever its name: its bytes are the tokens. Errors: no such file, a file that is
+// recognised as no text.
+absl::StatusOr<TokenFile> OpenTextFile(const std::string& path);
 
 }  // namespace oneflow

@@ -192,10 +192,48 @@ TEST_CASE("ids of four bytes without a header are no nanoGPT tokens") {
     return bytes;
   };
   CHECK_THAT(Refused(dir.Write("r.bin", wide(64, 40, 1))),
-             Catch::Contains("these are ids of four bytes"));
+             Catch::Contains("looks like ids of four bytes"));
   CHECK(ReadAll(dir.Write("r.bin", wide(63, 40, 1)), 2).size() == 126);  // too few to tell
   CHECK(ReadAll(dir.Write("r.bin", wide(64, 40, 4)), 2).size() == 128);
   CHECK(ReadAll(dir.Write("r.bin", wide(64, 3, 0)), 2).size() == 128);  // all ids are small
+}
+
+TEST_CASE("who says how many bytes an id has is believed") {
+  const TemporaryDirectory dir;
+  std::string four, eight;
+  for (int i = 0; i < 64; ++i) {
+    four += Bytes({i + 40, 1, i % 4, 0});
+    eight += Bytes({i + 40, 1, 0, 0, 0, 0, 0, 0});
+  }
+  const std::string path = dir.Write("r.bin", four);
+  CHECK_THAT(Refused(path), Catch::Contains("--token_bytes=4, or --token_bytes=2"));
+  CHECK(OpenTokenFile(path, 2)->tokens == 128);
+  CHECK(OpenTokenFile(path, 4)->tokens == 64);
+  CHECK_THAT(Refused(dir.Write("e.bin", eight)), Catch::Contains("looks like ids of eight bytes"));
+  CHECK_THAT(std::string(OpenTokenFile(dir.Write("o.bin", "abcdef"), 4).status().message()),
+             Catch::Contains("6 bytes are no whole number of ids of 4 bytes"));
+}
+
+TEST_CASE("arrays of NumPy hold ids, whatever their name") {
+  const TemporaryDirectory dir;
+  const auto npy = [](const std::string& type, const std::string& shape, const std::string& data) {
+    std::string header =
+        "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + "}";
+    header.resize(117, ' ');
+    return std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n" + data;
+  };
+  const std::string two = Bytes({1, 0, 2, 0, 1, 2}), four = Bytes({1, 0, 0, 0, 0, 0, 1, 0});
+  for (const char* name : {"a.npy", "a.bin", "a", "a.txt"}) {
+    CHECK(ReadAll(dir.Write(name, npy("<u2", "(3,)", two)), 2) == Ids{1, 2, 513});
+  }
+  CHECK(ReadAll(dir.Write("a.npy", npy("<i4", "(1, 2)", four)), 4) == Ids{1, 65536});
+  CHECK(ReadAll(dir.Write("a.npy", npy("<u4", "(2,)", four)), 4) == Ids{1, 65536});
+  CHECK(ReadAll(dir.Write("a.npy", npy("|u1", "(3,)", "abc")), 1) == Ids{97, 98, 99});
+  CHECK_FALSE(OpenTokenFile(dir.path() + "/a.npy")->tokenizer.known());  // they are no text
+  CHECK_THAT(Refused(dir.Write("a.npy", npy("<i8", "(1,)", four))),
+             Catch::Contains("is an array of '<i8', and token ids are uint16 or int32"));
+  CHECK_THAT(Refused(dir.Write("a.npy", npy("<u2", "(4,)", two))),
+             Catch::Contains("its header says 4 elements of 2 bytes, it holds 6 bytes"));
 }
 
 TEST_CASE("facts beside a token file name its tokenizer") {

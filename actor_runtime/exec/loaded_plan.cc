@@ -8,6 +8,7 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/device/host_limits.h"
 #include "actor_runtime/exec/instantiate.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -15,6 +16,9 @@
 
 namespace oneflow {
 namespace {
+
+// The host is not asked about plans of fewer bytes, which is less than the program itself takes.
+constexpr int64_t kSmall = int64_t{16} << 20;
 
 std::shared_ptr<Carrier> ChooseCarrier(const LoadOptions& options) {
   const DeviceBackend* backend = options.make_kernel ? options.backend : nullptr;
@@ -54,6 +58,7 @@ absl::StatusOr<std::unique_ptr<LoadedPlan>> LoadedPlan::Load(proto::Plan plan,
   // The planner sized the workspaces for this many threads.
   loaded->kernel_threads_ =
       std::clamp(options.threads / own.size(), 1, std::max(1, p.kernel_threads()));
+  RETURN_IF_ERROR(loaded->CheckHost(options));
   RETURN_IF_ERROR(loaded->MakeDevices(options));
   for (int i = 0; i < p.program_size(); ++i) RETURN_IF_ERROR(loaded->BindProgram(i, options));
   return loaded;
@@ -67,6 +72,37 @@ absl::Status LoadedPlan::CheckKind(const LoadOptions& options) const {
       absl::StrCat("is for devices of kind ", proto::DeviceKind_Name(plan_.device_kind()),
                    ", this runtime has ", proto::DeviceKind_Name(has)),
       "compile it with the --device that it is to run on");
+}
+
+// Memory and threads are asked for before they are taken: later the kernel kills, or a library ends
+// the process.
+absl::Status LoadedPlan::CheckHost(const LoadOptions& options) const {
+  const auto bytes_of = [&](const RankRange& ranks) {
+    int64_t bytes = 0;
+    for (const proto::StageMemory& memory : plan_.memory()) {
+      if (options.backend != nullptr && memory.kind() == proto::DEVICE) continue;
+      for (int rank = ranks.begin; rank < ranks.end; ++rank) {
+        if (mesh_.RankToStage(rank) == memory.stage()) bytes += memory.arena_bytes();
+      }
+    }
+    return bytes;
+  };
+  const RankRange& of_host = options.ranks_of_host.size() > 0 ? options.ranks_of_host : ranks_;
+  const PlannedMemory planned{.of_process = bytes_of(ranks_), .of_host = bytes_of(of_host)};
+  if (planned.of_host >= kSmall) RETURN_IF_ERROR(CheckMemory(planned, options.notice));
+  if (!options.has_workers) return absl::OkStatus();
+  // The worker of a device is one of its kernel threads.
+  const int of_rank = options.backend == nullptr ? kernel_threads_ : 1;
+  int most_alone = 0;
+  for (const LoadedProgram& program : programs_) {
+    int alone = 0;
+    for (const StreamOrder& stream : program.net.streams) {
+      if (!stream.alone) continue;
+      alone += stream.kind == proto::Stream::HOST_COMPUTE ? kernel_threads_ : 1;
+    }
+    most_alone = std::max(most_alone, alone);
+  }
+  return CheckThreads(ranks_.size() * of_rank + most_alone + 1);
 }
 
 absl::Status LoadedPlan::MakeDevices(const LoadOptions& options) {

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -28,12 +30,15 @@
 namespace oneflow {
 
 struct LoadOptions {
-  int threads = 1;                      // kernel threads in all, shared out over the devices
-  RankRange ranks;                      // that this process owns; empty: all
-  CommunicatorMaker make_communicator;  // null: nobody can reach other processes
-  KernelFactory make_kernel;            // null: token flow only, no arenas and no kernels
+  int threads = 1;          // kernel threads in all, shared out over the devices
+  RankRange ranks;          // that this process owns; empty: all
+  RankRange ranks_of_host;  // whose processes share the host's memory; empty: `ranks`
+  std::function<void(const std::string& warning)> notice;  // of CheckMemory
+  CommunicatorMaker make_communicator;                     // null: nobody can reach other processes
+  KernelFactory make_kernel;  // null: token flow only, no arenas and no kernels
   // Null: the devices are CPUs. It outlives the plan.
   const DeviceBackend* backend = nullptr;
+  bool has_workers = true;  // each worker has a thread
   bool prove = true;        // VerifyPlan; only tests of broken plans go without
   bool timed = false;       // streams of devices have times
   bool own_kernels = true;  // the proof covers the kernels; false: make_kernel is a test's own
@@ -85,6 +90,7 @@ class LoadedPlan {
  private:
   LoadedPlan() = default;
   absl::Status CheckKind(const LoadOptions& options) const;
+  absl::Status CheckHost(const LoadOptions& options) const;
   absl::Status MakeDevices(const LoadOptions& options);
   absl::StatusOr<DeviceStream*> FindStream(int rank, size_t index);
   ThreadPool* FindLonePool(int rank, proto::Stream::Kind kind, int index);

@@ -288,8 +288,11 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const proto::Plan& plan
   }
   LoadOptions load{.threads = options.threads,
                    .ranks = options.ranks,
+                   .ranks_of_host = options.ranks_of_host,
+                   .notice = options.notice,
                    .make_communicator = options.make_communicator,
                    .backend = options.backend,
+                   .has_workers = !options.draw_worker,
                    .prove = options.prove,
                    .timed = options.trace,
                    .own_kernels = !options.make_kernel};

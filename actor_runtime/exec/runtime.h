@@ -43,6 +43,10 @@ struct RuntimeOptions {
   // Results do not depend on it.
   int threads = 1;
   RankRange ranks;  // the devices of this process; empty: all
+  // Those of all processes of the run on this host, which share its memory; empty: `ranks`.
+  RankRange ranks_of_host;
+  // Gets a warning where the plan's memory is not free at this time. May be empty.
+  std::function<void(const std::string& warning)> notice;
   // Makes communicators for groups with members in other processes. It makes new ones after an
   // interrupted run; all processes must run the same programs and steps. null: plans with such
   // groups are refused.

@@ -36,7 +36,10 @@ void ReadCommon(ConfigFields& fields, HuggingFaceConfig& config) {
   }
   for (const char* key : {"add_cross_attention", "is_encoder_decoder"}) fields.Require(key, false);
   for (const char* key : {"quantization_config", "auto_map"}) {
-    if (fields.Has(key)) fields.Refuse(key, "is not supported");
+    if (fields.Has(key)) {
+      fields.Refuse(key, "is not supported",
+                    "use a model of transformers itself, with weights that are not quantized");
+    }
   }
   if (const Json* pruned = fields.Find("pruned_heads"); pruned != nullptr && !pruned->empty()) {
     fields.Refuse("pruned_heads", "is not supported");
@@ -80,11 +83,10 @@ void ReadScaling(ConfigFields& rope, int64_t positions, HuggingFaceConfig& confi
   config.scaling = scaling;
 }
 
-// One of "rope_scaling" and "rope_parameters".
+// One of "rope_scaling" and "rope_parameters". Sets both theta and scaling of `config`.
 void ReadRotary(ConfigFields& fields, const std::string& where, const char* key,
                 HuggingFaceConfig& config) {
   const Json* object = fields.Find(key);
-  if (object == nullptr) return;
   if (!object->is_object()) return fields.Refuse(key, "is no object");
   ConfigFields rope(*object, where, std::string(key) + ".");
   const char* type_key = rope.Has("rope_type") ? "rope_type" : "type";
@@ -210,8 +212,18 @@ void ReadLlama(ConfigFields& fields, const std::string& where, HuggingFaceConfig
   config.tied = fields.Bool("tie_word_embeddings", false);
   config.rotary_theta =
       fields.Number("rope_theta", type == "mixtral" ? kMixtralTheta : kDefaultTheta);
-  ReadRotary(fields, where, "rope_scaling", config);
-  ReadRotary(fields, where, "rope_parameters", config);
+  // Releases of transformers read one or the other, so both must say the same.
+  constexpr const char *kScaling = "rope_scaling", *kParameters = "rope_parameters";
+  const auto has = [&](const char* key) { return fields.Has(key) && !fields.Find(key)->empty(); };
+  HuggingFaceConfig other = config;
+  if (has(kScaling)) ReadRotary(fields, where, kScaling, config);
+  if (has(kParameters)) ReadRotary(fields, where, kParameters, other);
+  if (has(kScaling) && has(kParameters) && other != config) {
+    fields.Refuse(kParameters,
+                  absl::StrCat("contradicts \"", kScaling, "\", with the theta of each"),
+                  "remove the one that the weights were not trained with");
+  }
+  if (!has(kScaling)) config = other;
   if (config.rotary_theta <= 0) fields.Refuse("rope_theta", "is not above 0");
   ReadWindow(fields, config);
   fields.Require("hidden_act", "silu");

@@ -4,10 +4,11 @@
 //   config.layers, config.groups, config.scaling, ...
 //
 // The families are gpt2, llama, mistral, mixtral, qwen2, qwen3 and qwen3_moe. Keys of older and
-// newer releases of transformers are understood: rope_theta with rope_scaling, or rope_parameters;
-// torch_dtype or dtype. A key that changes what the model computes, with a value that has no
-// equivalent here, is refused by name and value: a model is read right or not at all. Keys that
-// these families do not have are not read by transformers either, and are ignored.
+// newer releases of transformers are understood: rope_theta with rope_scaling, or rope_parameters,
+// or both where they say the same; torch_dtype or dtype. A key that changes what the model
+// computes, with a value that has no equivalent here, is refused by name and value: a model is read
+// right or not at all. Keys that these families do not have are not read by transformers either,
+// and are ignored.
 #pragma once
 
 #include <cstdint>

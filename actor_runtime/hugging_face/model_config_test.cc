@@ -164,6 +164,44 @@ Json Qwen3Moe() {
               {{"num_experts", 128}, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 768}});
 }
 
+TEST_CASE("HuggingFaceConfig: two entries of rotary frequencies must say the same") {
+  const Json scaling = Json::parse(R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,
+    "high_freq_factor":4.0,"original_max_position_embeddings":8192})");
+  const Json parameters = With(scaling, {{"rope_theta", 500000.0}});
+  const Json plain = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
+  const HuggingFaceConfig expected = Parse(With(Llama(), {{"rope_scaling", scaling}}));
+  REQUIRE(expected.scaling);
+  for (const Json& entry : {scaling, Json(nullptr), Json::object()}) {
+    CHECK(Parse(With(Llama(), {{"rope_scaling", entry}, {"rope_parameters", parameters}})) ==
+          expected);
+  }
+  const std::string words = "contradicts \"rope_scaling\", with the theta of each; remove the one";
+  // The scaling of one, and not of the other.
+  CHECK_THAT(Error(Llama(), {{"rope_scaling", scaling}, {"rope_parameters", plain}}),
+             Catch::Contains(words));
+  CHECK_THAT(Error(Llama(), {{"rope_scaling", plain}, {"rope_parameters", parameters}}),
+             Catch::Contains(words));
+  // The theta of "rope_scaling" is 10000 where nothing gives it another.
+  CHECK_THAT(Error(Without(Llama(), "rope_theta"),
+                   {{"rope_scaling", scaling}, {"rope_parameters", parameters}}),
+             Catch::Contains(words));
+}
+
+TEST_CASE("HuggingFaceConfig: numbers that are no JSON, as Python writes them") {
+  const auto parse = [](const std::string& members) {
+    std::string text = Llama().dump();
+    return ParseHuggingFaceConfig(text.insert(1, members), "config.json");
+  };
+  const auto read = parse(R"("a":NaN,"b":[0.0,Infinity,{"c":-Infinity}],"NaN":"a \" Infinity",)");
+  INFO(read.status());
+  REQUIRE(read.ok());
+  CHECK(*read == Parse(Llama()));
+  CHECK_THAT(std::string(parse(R"("rope_parameters":{"rope_theta":Infinity},)").status().message()),
+             Catch::Contains("\"rope_parameters.rope_theta\": \"Infinity\" is no number"));
+  CHECK_THAT(std::string(parse(R"("a":Infinite,)").status().message()),
+             Catch::Contains("is no JSON"));
+}
+
 TEST_CASE("HuggingFaceConfig: experts") {
   const HuggingFaceConfig mixtral = Parse(Mixtral());
   CHECK(mixtral.experts == 8);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/hugging_face/find_model.h"
 #include "actor_runtime/hugging_face/strict_json.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -20,18 +21,10 @@ namespace fs = std::filesystem;
 constexpr char kFile[] = "model.safetensors", kIndex[] = "model.safetensors.index.json";
 constexpr size_t kComparedElements = size_t{1} << 18;
 
+// Also a link that leads nowhere, whose reader says so.
 bool Exists(const std::string& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-absl::Status NoModel(const std::string& dir) {
-  const std::string found =
-      Exists(dir + "/pytorch_model.bin") || Exists(dir + "/pytorch_model.bin.index.json")
-          ? ", but weights of torch's own format"
-          : "";
-  return InputError(dir, absl::StrCat("has neither ", kFile, " nor ", kIndex, found),
-                    "save the model with save_pretrained of transformers");
+  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
@@ -41,7 +34,8 @@ std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
 // The tensors by their names without prefix.
 using Tensors = std::map<std::string, ModelFolder::Entry, std::less<>>;
 
-absl::StatusOr<Tensors> StripPrefix(const ModelFolder& folder, const FamilyFiles& files) {
+absl::StatusOr<Tensors> StripPrefix(const ModelFolder& folder, const FamilyFiles& files,
+                                    bool tied) {
   Tensors tensors;
   for (const auto& [name, entry] : folder.tensors()) {
     std::string_view stripped = name;
@@ -53,20 +47,41 @@ absl::StatusOr<Tensors> StripPrefix(const ModelFolder& folder, const FamilyFiles
                                    Quoted(it->second.tensor->name), " and ", Quoted(name)),
                       "remove one of them");
   }
+  // A tied model may have its table under the name of the head alone.
+  const auto head = tensors.find(files.head);
+  if (tied && head != tensors.end() && !tensors.contains(files.embedding)) {
+    tensors.emplace(files.embedding, head->second);
+    tensors.erase(head);
+  }
   return tensors;
+}
+
+constexpr char kQuantized[] =
+    "its weights are quantized: use the model with those before that, or save it as F32, BF16 or "
+    "F16";
+
+absl::Status BadType(const ModelFolder::Entry& entry) {
+  const std::string& type = entry.tensor->type_name;
+  return InputError(NameTensor(*entry.file, *entry.tensor), "has elements of type " + type,
+                    type == "F64" ? "save it as F32, BF16 or F16" : kQuantized);
 }
 
 absl::Status CheckTensor(const ModelFolder::Entry& entry, const Dims& expected) {
   const FileTensor& tensor = *entry.tensor;
+  if (tensor.bytes == 0 && Product(expected) > 0) {
+    return InputError(
+        NameTensor(*entry.file, tensor),
+        absl::StrCat("has the shape ", ToString(tensor.dims), ", no elements"),
+        "DeepSpeed ZeRO-3 saves such tensors where weights are not gathered: save the "
+        "model with stage3_gather_16bit_weights_on_model_save, or with "
+        "zero_to_fp32.py");
+  }
+  if (!tensor.type) return BadType(entry);
   if (tensor.dims != expected) {
     return InputError(NameTensor(*entry.file, tensor),
                       absl::StrCat("has the shape ", ToString(tensor.dims),
                                    ", and the model of config.json ", ToString(expected)),
                       "use the config.json of these weights");
-  }
-  if (!tensor.type) {
-    return InputError(NameTensor(*entry.file, tensor), "has elements of type " + tensor.type_name,
-                      "save it as F32, BF16 or F16");
   }
   return absl::OkStatus();
 }
@@ -116,6 +131,37 @@ absl::Status CheckKnown(const ModelFolder& folder, const FamilyFiles& files, con
                     "use the config.json of these weights");
 }
 
+absl::Status NoTensor(const ModelFolder& folder, const FamilyFiles& files, const Tensors& tensors,
+                      const std::string& name, const std::string& variable) {
+  std::string what =
+      "has no tensor " + Quoted(FileName(files, name)) + ", for variable " + variable;
+  const auto indexed = folder.indexed().find(FileName(files, name));
+  if (indexed != folder.indexed().end()) {
+    what += ": its index names it for " + indexed->second + ", which does not have it";
+  }
+  const char* hint = "use all files of the model, and the config.json of these weights";
+  // What a layer has instead of its weight: "q_proj.qweight".
+  const std::string layer = name.substr(0, name.rfind('.') + 1);
+  const auto instead = tensors.lower_bound(layer);
+  if (instead != tensors.end() && instead->first.starts_with(layer)) {
+    const FileTensor& tensor = *instead->second.tensor;
+    what += ", but " + Quoted(tensor.name) + " of " + tensor.type_name;
+    if (!tensor.type) hint = kQuantized;
+  }
+  return InputError(folder.dir(), what, hint);
+}
+
+// Some releases of transformers load what an index does not name, and some do not.
+absl::Status CheckIndexed(const ModelFolder& folder, const ModelFolder::Entry& entry) {
+  if (folder.indexed().empty() || folder.indexed().contains(entry.tensor->name)) {
+    return absl::OkStatus();
+  }
+  return InputError(folder.dir() + "/" + kIndex,
+                    "does not name tensor " + Quoted(entry.tensor->name) + ", which " +
+                        fs::path(entry.file->path()).filename().string() + " has",
+                    "save the model again");
+}
+
 }  // namespace
 
 absl::StatusOr<ModelFolder> ModelFolder::Open(const std::string& dir) {
@@ -130,7 +176,7 @@ absl::StatusOr<ModelFolder> ModelFolder::Open(const std::string& dir) {
   } else if (Exists(dir + "/" + kIndex)) {
     RETURN_IF_ERROR(folder.ReadIndex(dir + "/" + kIndex));
   } else {
-    return NoModel(dir);
+    return NoWeights(dir);
   }
   return folder;
 }
@@ -156,31 +202,26 @@ absl::Status ModelFolder::ReadIndex(const std::string& path) {
     return InputError(path, "\"weight_map\" is missing, or no object with tensors",
                       "save the model again");
   }
-  std::map<std::string, std::set<std::string>> names;  // by file
+  std::set<std::string> names, missing;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
       return InputError(path, "tensor " + Quoted(tensor) + " has no name of a file in the folder",
                         "save the model again");
     }
-    names[name].insert(tensor);
+    names.insert(name);
+    if (!Exists(dir_ + "/" + name)) missing.insert(name);
+    indexed_[tensor] = name;
   }
-  for (const auto& [file, expected] : names) {
-    RETURN_IF_ERROR(Annotate(Add(file), path));
-    for (const FileTensor& tensor : files_.back().header().tensors) {
-      if (expected.contains(tensor.name)) continue;
-      return InputError(
-          path, "does not name tensor " + Quoted(tensor.name) + " for " + file + ", which has it",
-          "save the model again");
-    }
-    for (const std::string& tensor : expected) {
-      const auto it = tensors_.find(tensor);
-      if (it != tensors_.end() && it->second.file == &files_.back()) continue;
-      return InputError(
-          path, "names tensor " + Quoted(tensor) + " for " + file + ", which does not have it",
-          "save the model again");
-    }
+  if (!missing.empty()) {
+    return InputError(
+        path,
+        absl::StrCat("names ", *missing.begin(), missing.size() > 1 ? " and other files" : "",
+                     ", and ", missing.size(), " of its ", names.size(), " files ",
+                     missing.size() > 1 ? "are" : "is", " missing"),
+        "get all files of the model");
   }
+  for (const std::string& file : names) RETURN_IF_ERROR(Annotate(Add(file), path));
   return absl::OkStatus();
 }
 
@@ -188,7 +229,7 @@ absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& fold
                                                          const FamilyFiles& files,
                                                          std::span<const WantedVariable> variables,
                                                          int64_t vocab, bool tied) {
-  ASSIGN_OR_RETURN(const Tensors tensors, StripPrefix(folder, files));
+  ASSIGN_OR_RETURN(const Tensors tensors, StripPrefix(folder, files, tied));
   std::set<std::string, std::less<>> used;
   std::vector<MappedVariable> mapped;
   for (const WantedVariable& wanted : variables) {
@@ -201,12 +242,8 @@ absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& fold
     for (const FilePart& part : ListParts(*row, wanted.dims)) {
       const std::string name = TensorName(part, block);
       const auto it = tensors.find(name);
-      if (it == tensors.end()) {
-        return InputError(
-            folder.dir(),
-            "has no tensor " + Quoted(FileName(files, name)) + ", for variable " + wanted.name,
-            "use all files of the model, and the config.json of these weights");
-      }
+      if (it == tensors.end()) return NoTensor(folder, files, tensors, name, wanted.name);
+      RETURN_IF_ERROR(CheckIndexed(folder, it->second));
       RETURN_IF_ERROR(CheckTensor(it->second, TensorDims(part, wanted.dims, vocab)));
       used.insert(name);
       variable.parts.push_back(

@@ -32,12 +32,14 @@ class ModelFolder {
     const FileTensor* tensor = nullptr;
   };
 
-  // An input error unless each tensor of the index is in the file that the index names for it, and
-  // no file has others.
+  // The files of an index are all read. Their headers say which tensors they have; where the index
+  // says something else of a tensor that is used, MapVariables does.
   static absl::StatusOr<ModelFolder> Open(const std::string& dir);
 
   const std::string& dir() const { return dir_; }
   const std::map<std::string, Entry>& tensors() const { return tensors_; }
+  // The file of each tensor that the index names; empty if there is no index.
+  const std::map<std::string, std::string>& indexed() const { return indexed_; }
 
  private:
   absl::Status Add(const std::string& name);
@@ -46,6 +48,7 @@ class ModelFolder {
   std::string dir_;
   std::deque<SafetensorsFile> files_;  // entries point to them
   std::map<std::string, Entry> tensors_;
+  std::map<std::string, std::string> indexed_;
 };
 
 struct WantedVariable {
@@ -55,8 +58,9 @@ struct WantedVariable {
 
 // Finds the parts of all variables. Names of files may have the family's prefix or not. An input
 // error names the first tensor that is missing, that is unknown, that has another shape or a type
-// that cannot be read, or that occurs with prefix and without. `vocab`: the tokens of the files.
-// `tied`: the head is the embedding; a folder that has the head, too, must have the same values.
+// that cannot be read, that occurs with prefix and without, or that an index leaves out. `vocab`:
+// the tokens of the files. `tied`: the head is the embedding; a folder that has both must have the
+// same values in them.
 absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
                                                          const FamilyFiles& files,
                                                          std::span<const WantedVariable> variables,

@@ -185,7 +185,9 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
                       "model of transformers that is known here has both",
                       kHint);
   }
-  config.model_type = norm ? "qwen3" : bias ? "qwen2" : config.window > 0 ? "mistral" : "llama";
+  // A llama's heads divide its width; without a window a mistral computes the same.
+  const bool mistral = config.window > 0 || config.hidden % config.heads != 0;
+  config.model_type = norm ? "qwen3" : bias ? "qwen2" : mistral ? "mistral" : "llama";
   if (config.experts > 0) RETURN_IF_ERROR(DescribeExperts(graph, facts, bias, norm, config));
   LlamaConfig llama = MakeLlamaConfig(config, {});
   llama.name = graph.name();

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/hugging_face/strict_json.h"
+#include "oneflow_core/base/stand_in.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -19,6 +21,7 @@ namespace {
 
 constexpr char kHint[] = "the file is damaged or of another format: get it again";
 constexpr int64_t kLengthBytes = 8;
+constexpr int64_t kStartBytes = 64;  // by which a file of another format is known
 constexpr size_t kChunkElements = size_t{1} << 18;
 
 absl::Status CannotRead(const std::string& path, int error) {
@@ -34,12 +37,24 @@ int64_t LittleEndian(std::span<const std::byte> bytes) {
   return static_cast<int64_t>(value);
 }
 
+// ", and begins with "<!DOCTYP"", of a length that is none: a page of an error, for instance.
+std::string DescribeText(std::string_view start) {
+  const bool text = std::all_of(start.begin(), start.end(), [](unsigned char c) {
+    return std::isprint(c) != 0 || std::isspace(c) != 0;
+  });
+  return text ? "; it begins with " + Quoted(start) : "";
+}
+
 }  // namespace
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   // Without O_NONBLOCK a pipe would be waited for.
   SafetensorsFile file(path, open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.fd_ < 0) return CannotRead(path, errno);
+  if (file.fd_ < 0) {
+    const int error = errno;
+    RETURN_IF_ERROR(CheckLink(path));
+    return CannotRead(path, error);
+  }
   RETURN_IF_ERROR(file.ReadHeader());
   return file;
 }
@@ -64,14 +79,16 @@ absl::Status SafetensorsFile::ReadHeader() {
     return InputError(path_, absl::StrCat("has ", size, " bytes, and a header's length has 8"),
                       kHint);
   }
-  std::byte length[kLengthBytes];
-  RETURN_IF_ERROR(ReadBytes(0, length));
-  const int64_t header_bytes = LittleEndian(length);
+  std::string start(std::min(size, kStartBytes), '\0');
+  RETURN_IF_ERROR(ReadBytes(0, std::as_writable_bytes(std::span(start))));
+  RETURN_IF_ERROR(CheckNoPointer(path_, start));
+  start.resize(kLengthBytes);
+  const int64_t header_bytes = LittleEndian(std::as_bytes(std::span(start)));
   // Negative: 2^63 or more.
   if (header_bytes < 0 || header_bytes > size - kLengthBytes) {
     return InputError(path_,
                       absl::StrCat("its header has ", static_cast<uint64_t>(header_bytes),
-                                   " bytes, and the file ", size),
+                                   " bytes, and the file ", size, DescribeText(start)),
                       kHint);
   }
   if (header_bytes > kMostHeaderBytes) {

@@ -1,5 +1,6 @@
 #include "actor_runtime/hugging_face/strict_json.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -42,6 +43,40 @@ class Strictness {
   std::string what_;
 };
 
+// The position behind the string that begins at `begin`.
+size_t EndOfString(std::string_view text, size_t begin) {
+  size_t end = begin + 1;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  return std::min(end + 1, text.size());
+}
+
+std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  text.remove_prefix(std::min(text.size(), text.find_first_not_of(kBlanks)));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+// Python writes numbers that are not finite as words, which are no JSON: here they become strings,
+// so that a value which is read is refused, and one which is not does no harm.
+std::string QuoteWords(std::string_view text) {
+  std::string quoted;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    if (text[i] == '"') {
+      end = EndOfString(text, i);
+    } else {
+      for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+        if (text.substr(i).starts_with(word)) end = i + word.size();
+      }
+    }
+    const std::string_view token = text.substr(i, end - i);
+    const bool is_word = token.size() > 1 && text[i] != '"';
+    absl::StrAppend(&quoted, is_word ? "\"" : "", ToAbsl(token), is_word ? "\"" : "");
+    i = end;
+  }
+  return quoted;
+}
+
 }  // namespace
 
 std::string Quoted(std::string_view name) {
@@ -50,7 +85,41 @@ std::string Quoted(std::string_view name) {
   return '"' + text + '"';
 }
 
+std::vector<JsonMember> ListMembers(std::string_view text) {
+  std::vector<JsonMember> members;
+  const auto add = [&](std::string_view member) {
+    const size_t begin = member.find('"');
+    if (begin == member.npos) return;  // of an empty object
+    const size_t end = EndOfString(member, begin);
+    const std::string_view value = member.substr(member.find(':', end) + 1);
+    members.push_back({member.substr(begin + 1, end - begin - 2), Trimmed(value)});
+  };
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '"') {
+      i = EndOfString(text, i);
+      continue;
+    }
+    const bool closes = c == '}' || c == ']';
+    if (depth == 1 && (c == ',' || closes)) {
+      add(text.substr(begin, i - begin));
+      begin = i + 1;
+    }
+    if (closes) --depth;
+    if ((c == '{' || c == '[') && ++depth == 1) begin = i + 1;
+    ++i;
+  }
+  return members;
+}
+
 absl::StatusOr<Json> ParseStrictJson(std::string_view text, const std::string& where) {
+  std::string quoted;
+  if (text.find("NaN") != text.npos || text.find("Infinity") != text.npos) {
+    quoted = QuoteWords(text);
+    text = quoted;
+  }
   Strictness strictness;
   Json json;
   try {

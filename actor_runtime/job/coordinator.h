@@ -23,12 +23,15 @@
 //     its own, or is lost. What processes notice of another one's (a consequence, cause.h) waits
 //     for that. It is the cause itself once all others have heard us since, and have reported
 //     nothing: a process reports its failure before anybody can notice it.
-//  4. Facts, programs, rounds and the end of a run are the same in all processes. Only this class
+//  4. A process of another job changes nothing, whatever its attempt: it hears how the jobs differ.
+//     Jobs differ by their facts and by the folder that they write to. One that differs by facts
+//     alone, within an attempt that gathers, is taken for one of this job that was started wrongly.
+//  5. Facts, programs, rounds and the end of a run are the same in all processes. Only this class
 //     compares or decides them; a process that differs is named.
-//  5. A process is silent if nothing has been heard of it for `silence` of the time in which this
+//  6. A process is silent if nothing has been heard of it for `silence` of the time in which this
 //     machine itself was listening: a gap between two ticks counts as two beats at most.
-//  6. While LeaseUntil() is ahead, every other process has said within `silence` that it hears us.
-//  7. A tick costs O(processes), every other event O(log processes) and its answers. Only messages
+//  7. While LeaseUntil() is ahead, every other process has said within `silence` that it hears us.
+//  8. A tick costs O(processes), every other event O(log processes) and its answers. Only messages
 //     that all need go to all: welcome, freeze, stop_at, a round's answer, the end.
 #pragma once
 
@@ -98,7 +101,7 @@ class Coordinator {
   // Queries:
   bool IsOver() const { return ending_; }                 // ended, or all have left
   const absl::Status& status() const { return status_; }  // the reason of the end; OK until then
-  JobTime LeaseUntil() const { return lease_; }           // invariant 6, by the clock of the events
+  JobTime LeaseUntil() const { return lease_; }           // invariant 7, by the clock of the events
   JobTime Beat() const { return BeatsEvery(options_.silence); }
   JobTime LongGap() const { return options_.silence - 2 * Beat(); }
 
@@ -136,8 +139,15 @@ class Coordinator {
   void Send(int process, proto::JobToMember message, Emit emit);
   void SendToAll(const proto::JobToMember& message, Emit emit);
   void Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit);
+  void Refuse(uint64_t connection, proto::JobRefusal refusal, Emit emit);
   void Present(uint64_t connection, const proto::JobPresent& present, Emit emit);
-  absl::Status CheckFacts(const proto::JobPresent& present) const;
+  // How a process differs from process 0; "": it does not, as far as it says.
+  struct Difference {
+    std::string what;
+    const char* hint = "";
+  };
+  Difference FindDifference(const proto::JobPresent& present) const;
+  bool HasOtherFolder(const proto::JobPresent& present) const;
   void WelcomeAll(Emit emit);
   std::string Missing() const;  // "processes 2 (host c), 3 (host d)"; requires that some are
   void SayWhoIsMissing(Emit emit);

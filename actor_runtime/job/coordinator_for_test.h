@@ -46,8 +46,10 @@ inline JobFromMember Presents(const JobIdentity& self) {
 class Table {
  public:
   explicit Table(int processes, std::vector<std::string> hosts = {})
+      : Table(processes, std::move(hosts), Identity(0, processes)) {}
+  Table(int processes, std::vector<std::string> hosts, JobIdentity self)
       : processes_(processes),
-        coordinator({.self = Identity(0, processes), .hosts = std::move(hosts)}, kStart) {}
+        coordinator({.self = std::move(self), .hosts = std::move(hosts)}, kStart) {}
 
   void Open(uint64_t connection) { coordinator.Open(connection, now); }
   void Say(uint64_t connection, const JobFromMember& message) {

@@ -34,49 +34,62 @@ absl::Status Refusal(const ProcessName& who, const std::string& what, const char
 }  // namespace
 
 void Coordinator::Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit) {
+  proto::JobRefusal refusal;
+  WriteError(why, refusal.mutable_error());
+  refusal.set_again(retry);
+  Refuse(connection, std::move(refusal), emit);
+}
+
+void Coordinator::Refuse(uint64_t connection, proto::JobRefusal refusal, Emit emit) {
   proto::JobToMember message;
-  WriteError(why, message.mutable_refused()->mutable_error());
-  message.mutable_refused()->set_again(retry);
+  *message.mutable_refused() = std::move(refusal);
   emit({.connection = connection, .message = std::move(message)});
   connections_[connection].closing = true;
   emit({.kind = CoordinatorAction::kClose, .connection = connection});
 }
 
-absl::Status Coordinator::CheckFacts(const proto::JobPresent& present) const {
+Coordinator::Difference Coordinator::FindDifference(const proto::JobPresent& present) const {
   const JobIdentity& self = options_.self;
-  const ProcessName who = NameIn(present);
   const std::string zero = absl::StrCat("process 0 on host ", self.host);
-  if (present.processes() != self.processes) {
-    return Refusal(who,
-                   absl::StrCat("was started as one of ", present.processes(), " processes, ", zero,
-                                " as one of ", self.processes),
-                   "start all with the same number");
+  if (present.has_failed()) return {};  // perhaps before it knew its facts
+  // Attempts of a job may have different numbers of processes.
+  if (present.processes() != self.processes && present.attempt() == self.attempt) {
+    return {absl::StrCat("was started as one of ", present.processes(), " processes, ", zero,
+                         " as one of ", self.processes),
+            "start all with the same number"};
   }
   const auto count = std::min<size_t>(self.facts.size(), present.fact_size());
   for (size_t i = 0; i < count; ++i) {
     const JoinFact& ours = self.facts[i];
     const proto::JobPresent::Fact& theirs = present.fact(i);
     if (theirs.name() != ours.name) {
-      return Refusal(who,
-                     absl::StrCat("presents ", CleanText(theirs.name()), " where ", zero,
-                                  " presents ", ours.name),
-                     "start the same build everywhere");
+      return {absl::StrCat("presents ", CleanText(theirs.name()), " where ", zero, " presents ",
+                           ours.name),
+              "start the same build everywhere"};
     }
     const bool open = theirs.value().empty() && present.process() != 0;
     if (!open && theirs.value() != ours.value) {
-      return Refusal(who,
-                     absl::StrCat(ours.name, " ", CleanText(theirs.value()), ", ", zero, " has ",
-                                  CleanText(ours.value)),
-                     "start all processes with the same build, files and flags");
+      return {absl::StrCat(ours.name, " ", CleanText(theirs.value()), ", ", zero, " has ",
+                           CleanText(ours.value)),
+              "start all processes with the same build, files and flags"};
     }
   }
   if (present.fact_size() != static_cast<int>(self.facts.size())) {
-    return Refusal(
-        who,
+    return {
         absl::StrCat("presents ", present.fact_size(), " facts, ", zero, " ", self.facts.size()),
-        "start the same build everywhere");
+        "start the same build everywhere"};
   }
-  return absl::OkStatus();
+  return {};
+}
+
+// Paths of another host may lead to the same folder. Processes of an attempt may be started in
+// different folders if they name none to write to; those of a later one start where these did, and
+// one that has no facts is known by its folder alone.
+bool Coordinator::HasOtherFolder(const proto::JobPresent& present) const {
+  const JobIdentity& self = options_.self;
+  const bool counts = (self.names_folder && present.names_folder()) ||
+                      present.attempt() != self.attempt || present.has_failed();
+  return counts && present.host() == self.host && present.folder() != self.folder;
 }
 
 void Coordinator::Present(uint64_t connection, const proto::JobPresent& present, Emit emit) {
@@ -85,6 +98,23 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   }
   const ProcessName who = NameIn(present);
   const int64_t attempt = options_.self.attempt;
+  // Whose it is comes before its attempt: a restart of another job must not end this one.
+  const Difference difference = FindDifference(present);
+  const bool other_folder = HasOtherFolder(present);
+  const int process = present.process();
+  const bool has_joined =
+      process >= 0 && process < processes() && processes_[process].connection.has_value();
+  if (other_folder ||
+      (!difference.what.empty() && (present.attempt() != attempt || AllJoined() || has_joined))) {
+    const std::string what =
+        other_folder ? absl::StrCat("folder ", CleanText(present.folder()), ", process 0 on host ",
+                                    options_.self.host, " has ", CleanText(options_.self.folder))
+                     : difference.what;
+    proto::JobRefusal refusal;
+    WriteError(absl::InvalidArgumentError(what), refusal.mutable_error());
+    refusal.set_other_job(true);
+    return Refuse(connection, std::move(refusal), emit);
+  }
   if (present.attempt() < attempt && !options_.policy.accept_older_attempts) {
     return Refuse(connection,
                   MakeFailure(who, absl::StatusCode::kAborted,
@@ -97,13 +127,14 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
         absl::AbortedError(absl::StrCat("attempt ", attempt, " is over: ", DescribeProcess(who),
                                         " is of attempt ", present.attempt()));
     Refuse(connection, why, true, emit);
-    return End(why, emit);
+    // One that cannot join replaces nobody.
+    if (!present.has_failed()) End(why, emit);
+    return;
   }
   if (ending_) {
     return Refuse(connection, status_.ok() ? absl::AbortedError("the job has ended") : status_,
                   false, emit);
   }
-  const int process = present.process();
   if (process < 0 || process >= std::max(processes(), present.processes())) {
     return Refuse(connection,
                   Refusal(who, absl::StrCat("there is no such process among ", present.processes()),
@@ -119,11 +150,10 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
     if (connection == kLocalConnection) local_until_ = now_ + 3 * kGrace;
     return;
   }
-  if (const absl::Status facts = CheckFacts(present); !facts.ok()) {
-    Refuse(connection, facts, false, emit);
-    // A running attempt ignores processes that come late; one that still gathers cannot succeed.
-    if (!AllJoined()) End(facts, emit);
-    return;
+  if (!difference.what.empty()) {
+    const absl::Status why = Refusal(who, difference.what, difference.hint);
+    Refuse(connection, why, false, emit);
+    return End(why, emit);  // the attempt gathers, and cannot succeed
   }
   Process& joins = processes_[process];
   if (joins.connection.has_value()) {

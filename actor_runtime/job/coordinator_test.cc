@@ -176,6 +176,7 @@ TEST_CASE("A process that comes late, twice or with a wrong index is refused and
   late.facts[0].value = "c082";
   table.Present(20, late);
   CHECK(absl::StrContains(table.Refusal(20), "plan c082"));
+  CHECK(table.Last(20).refused().other_job());
   table.Present(21, Identity(1, 2));
   CHECK(absl::StrContains(table.Refusal(21), "there is a process 1 already"));
   CHECK(table.coordinator.status().ok());
@@ -194,6 +195,96 @@ TEST_CASE("Attempts: the older is refused, the newer ends this one") {
   table.Present(6, other);
   CHECK(table.Last(6).refused().again());
   CHECK(table.End(1) == "attempt 3 is over: host h1 (process 1, rank 1) is of attempt 4");
+}
+
+TEST_CASE(
+    "A process of another job changes nothing, whatever its attempt, and hears how they differ") {
+  struct Case {
+    std::function<void(JobIdentity&)> change;
+    std::string sentence;
+  };
+  const auto newer = [](JobIdentity& self) { self.attempt = 4; };
+  const std::vector<Case> cases = {
+      {[&](JobIdentity& self) {
+         newer(self);
+         self.facts[0].value = "c082";
+       },
+       "plan c082, process 0 on host h has 41ad"},
+      {[](JobIdentity& self) {
+         self.attempt = 2;
+         self.facts[1].value = "8";
+       },
+       "build 8, process 0 on host h has 7"},
+      {[&](JobIdentity& self) {
+         newer(self);
+         self.folder = "/b";
+       },
+       "folder /b, process 0 on host h has /a"},
+      {[](JobIdentity& self) { self.folder = "/b"; }, "folder /b, process 0 on host h has /a"},
+      {[](JobIdentity& self) {
+         self.folder = "/b";
+         self.facts.clear();
+         self.failed = absl::NotFoundError("text.txt: no such file");
+       },
+       "folder /b, process 0 on host h has /a"},
+      {[&](JobIdentity& self) {
+         newer(self);
+         self.processes = 8;
+         self.facts[0].value = "c082";
+       },
+       "plan c082, process 0 on host h has 41ad"}};
+  const auto of_job = [](int process) {
+    JobIdentity self = Identity(process, 3);
+    self.host = "h";
+    self.folder = "/a";
+    self.names_folder = true;
+    return self;
+  };
+  for (const Case& one : cases) {
+    for (const bool gathers : {true, false}) {
+      Table table(3, {}, of_job(0));
+      for (int p = 0; p < (gathers ? 2 : 3); ++p) table.Present(p, of_job(p));
+      JobIdentity stranger = of_job(2);
+      one.change(stranger);
+      table.Present(7, stranger);
+      CHECK(table.Refusal(7) == one.sentence);
+      CHECK(table.Last(7).refused().other_job());
+      CHECK_FALSE(table.Last(7).refused().again());
+      CHECK_FALSE(table.coordinator.IsOver());
+      if (gathers) table.Present(2, of_job(2));
+      for (int p = 0; p < 3; ++p) CHECK(table.Last(p).has_welcome());
+    }
+  }
+  // Paths of another host may lead to the same folder, and a later attempt of the job to its end.
+  Table table(3, {}, of_job(0));
+  for (int p = 0; p < 2; ++p) table.Present(p, of_job(p));
+  JobIdentity elsewhere = of_job(2);
+  elsewhere.host = "i";
+  elsewhere.folder = "/b";
+  table.Present(2, elsewhere);
+  CHECK(table.Last(2).has_welcome());
+  JobIdentity later = of_job(1);
+  later.attempt = 4;
+  later.processes = 6;
+  later.failed = absl::NotFoundError("text.txt: no such file");
+  table.Present(8, later);  // replaces nobody
+  CHECK(table.Last(8).refused().again());
+  CHECK_FALSE(table.coordinator.IsOver());
+  later.failed = absl::OkStatus();
+  table.Present(9, later);
+  CHECK(table.Last(9).refused().again());
+  CHECK(table.coordinator.IsOver());
+}
+
+TEST_CASE("In an attempt that gathers, flags of a place that is taken are those of another job") {
+  Table table(3);
+  for (int p = 0; p < 2; ++p) table.Join(p);
+  JobIdentity stranger = Identity(1, 3);
+  stranger.facts[0].value = "c082";
+  table.Present(7, stranger);
+  CHECK(table.Last(7).refused().other_job());
+  table.Join(2);
+  CHECK(table.Last(2).has_welcome());
 }
 
 JobFromMember Begins(uint64_t run, const char* program, int64_t first, int64_t steps) {

@@ -35,6 +35,10 @@ absl::Status MakeFailure(const ProcessName& name, const absl::Status& why) {
   return MakeFailure(name, why.code(), absl::StrCat(": ", why.message()));
 }
 
+std::string WithPort(const std::string& address, int port) {
+  return absl::StrCat(address.substr(0, address.rfind(':') + 1), port);
+}
+
 std::string CleanText(const std::string& text) {
   constexpr size_t kLongest = 200;
   return absl::Utf8SafeCHexEscape(text.substr(0, kLongest));

@@ -43,6 +43,10 @@ struct JobIdentity {
   std::string token;  // the job's secret
   std::vector<JoinFact> facts;
   absl::Status failed;  // why it cannot join: it presents itself only to say so
+  // The folder that its run writes to, else the one in which it was started. Processes of one host
+  // that write to different folders are of different jobs.
+  std::string folder;
+  bool names_folder = false;
 };
 
 // Faults that tests plant in the state machines to see that they are found. The default, all false,
@@ -72,6 +76,9 @@ std::string DescribeProcess(const ProcessName& name);
 absl::Status MakeFailure(const ProcessName& name, absl::StatusCode code, std::string_view rest);
 // "host b (process 1): why". Stays as it is if its sentence names a process already.
 absl::Status MakeFailure(const ProcessName& name, const absl::Status& why);
+
+// `address`, HOST:PORT, with another port.
+std::string WithPort(const std::string& address, int port);
 
 // Cleans a text of another process for a message: without control characters, and truncated if
 // long.

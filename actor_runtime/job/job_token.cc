@@ -8,8 +8,11 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +21,8 @@
 
 namespace oneflow {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr size_t kTokenBytes = 32;
 constexpr char kHint[] = "remove it, or give all processes the same ONEFLOW_JOB_TOKEN";
@@ -47,6 +52,18 @@ std::string FileName(const std::string& run) {
   return name;
 }
 
+// Runs that were killed have left theirs. A file that cannot be looked at or removed stays.
+void RemoveUnused(const std::string& folder) {
+  const auto now = fs::file_time_type::clock::now();
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    const auto used = fs::last_write_time(it->path(), ignored);
+    if (ignored || !it->path().filename().string().starts_with("token-")) continue;
+    if (now - used > std::chrono::hours(24) * kTokenDays) fs::remove(it->path(), ignored);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> DrawToken() {
@@ -70,6 +87,7 @@ absl::StatusOr<std::string> TokenOfRun(const std::string& folder, const std::str
   RETURN_IF_ERROR(MakeFolder(folder));
   const std::string path = absl::StrCat(folder, "/", FileName(run));
   if (access(path.c_str(), F_OK) != 0) {
+    RemoveUnused(folder);
     ASSIGN_OR_RETURN(const std::string token, DrawToken());
     // It is written under a name of its own and then linked: whoever links first has made it.
     const std::string draft = absl::StrCat(path, ".", token.substr(0, 16));
@@ -81,9 +99,14 @@ absl::StatusOr<std::string> TokenOfRun(const std::string& folder, const std::str
       return InputError(path, absl::StrCat("cannot be made: ", std::strerror(error)), kHint);
     }
   }
+  utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // it is in use
   ASSIGN_OR_RETURN(std::string token, ReadSecret(path, kHint));
   if (token.size() != 2 * kTokenBytes) return InputError(path, "is no token", kHint);
   return token;
+}
+
+void ForgetToken(const std::string& folder, const std::string& run) {
+  unlink(absl::StrCat(folder, "/", FileName(run)).c_str());
 }
 
 }  // namespace oneflow

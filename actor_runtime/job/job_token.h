@@ -21,7 +21,12 @@ std::string TokenFolder();
 // The token in the folder's file for `run`, the same in all processes that ask. The folder (mode
 // 0700) and the file (0600) are made if they are missing; the file appears with its token in it.
 // Refuses a folder that is another user's or that others may write to, and a file that others may
-// read. Nobody removes the file: a later run of the same name has the same token.
+// read. A later run of the same name has the same token. Where a file is made, those of other runs
+// go that nobody has used for kTokenDays.
 absl::StatusOr<std::string> TokenOfRun(const std::string& folder, const std::string& run);
+inline constexpr int kTokenDays = 30;
+
+// Removes that file, of a run whose name does not come again, once all have read it.
+void ForgetToken(const std::string& folder, const std::string& run);
 
 }  // namespace oneflow

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <iterator>
@@ -70,6 +71,29 @@ TEST_CASE("A token that another user may have made or read is refused") {
   fs::remove_all(folder);
   fs::create_directory_symlink(dir.path(), folder);
   CHECK_THAT(refusal(), Contains("is no folder"));
+}
+
+TEST_CASE("Tokens of runs that do not come again go, and those that nobody uses") {
+  const TemporaryDirectory dir;
+  const std::string folder = dir.path() + "/tokens";
+  const auto age = [&](const std::string& name, int days) {
+    const auto now = fs::file_time_type::clock::now();
+    fs::last_write_time(folder + "/" + name, now - std::chrono::hours(24 * days));
+  };
+  for (const char* run : {"once", "old", "recent"}) REQUIRE(TokenOfRun(folder, run).ok());
+  ForgetToken(folder, "once");
+  CHECK_FALSE(fs::exists(folder + "/token-once"));
+  ForgetToken(folder, "once");  // is gone already
+  REQUIRE(WriteFile(folder + "/other", "not ours").ok());
+  age("token-old", kTokenDays + 1);
+  age("token-recent", kTokenDays + 1);
+  age("other", kTokenDays + 1);
+  REQUIRE(TokenOfRun(folder, "recent").ok());  // it is in use
+  REQUIRE(TokenOfRun(folder, "new").ok());
+  CHECK_FALSE(fs::exists(folder + "/token-old"));
+  for (const char* name : {"token-recent", "token-new", "other"}) {
+    CHECK(fs::exists(folder + "/" + name));
+  }
 }
 
 }  // namespace

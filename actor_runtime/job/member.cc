@@ -24,9 +24,6 @@
 namespace oneflow {
 namespace {
 
-// The time for which process 0 waits for another attempt to release its port.
-constexpr JobTime kPortWait = 10 * kJobSecond;
-
 JobTime FromSeconds(double seconds) { return static_cast<JobTime>(seconds * kJobSecond); }
 
 }  // namespace
@@ -40,6 +37,7 @@ class Member::Impl {
                                                : JobCredentials()),
         state_({.self = Identity(),
                 .coordinator = options_.coordinator,
+                .other_ports = options_.other_ports,
                 .join = FromSeconds(options_.join_seconds),
                 .policy = options_.policy},
                BootTime()) {}
@@ -93,14 +91,6 @@ class Member::Impl {
     return absl::OkStatus();
   }
 
-  int port() const {
-    if (server_ != nullptr) return server_->port();
-    int port = 0;
-    CHECK(
-        absl::SimpleAtoi(options_.coordinator.substr(options_.coordinator.rfind(':') + 1), &port));
-    return port;
-  }
-
   // As JobServer::Do: actions are performed in order, without the lock, because they may call Do.
   template <typename Wish>
   void Do(Wish wish) {
@@ -116,6 +106,14 @@ class Member::Impl {
   auto Read(Fact fact) const {
     std::lock_guard lock(mutex_);
     return fact(state_);
+  }
+
+  int port() const {
+    if (server_ != nullptr) return server_->port();
+    const std::string address = Read([](const MemberState& state) { return state.Address(); });
+    int port = 0;
+    CHECK(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    return port;
   }
 
   absl::StatusOr<std::string> Fetch(const std::string& key) {
@@ -210,7 +208,9 @@ class Member::Impl {
             .ranks = options_.ranks,
             .token = options_.token,
             .facts = options_.facts,
-            .failed = options_.failed};
+            .failed = options_.failed,
+            .folder = options_.folder,
+            .names_folder = options_.names_folder};
   }
 
   absl::Status Over() const {
@@ -253,16 +253,20 @@ class Member::Impl {
               parts_ = std::move(parts);
               changed_.notify_all();
             }};
-    const JobTime until = BootTime() + std::min(kPortWait, FromSeconds(options_.join_seconds));
+    // Another attempt, or another job, may be about to release its port.
+    const auto until = BootTime() + std::min(MemberState::kPatience, state_.join());
     for (;;) {
-      auto server = JobServer::Start(ListenAddress(options_), credentials_, coordinator, events);
-      if (server.ok()) {
+      absl::Status failed;
+      for (const std::string& address : ListenAddresses(options_)) {
+        auto server = JobServer::Start(address, credentials_, coordinator, events);
+        failed.Update(server.status());
+        if (!server.ok()) continue;
         server_ = *std::move(server);
         if (callbacks_.on_listen) callbacks_.on_listen(server_->port());
         return absl::OkStatus();
       }
       if (BootTime() >= until) {
-        return InputError("--coordinator", std::string(ToStd(server.status().message())),
+        return InputError("--coordinator", std::string(ToStd(failed.message())),
                           "give an address of this host and a port that is free");
       }
       std::unique_lock lock(mutex_);
@@ -309,7 +313,7 @@ class Member::Impl {
   // The stream starts when it is in streams_, where `done`, which may come at once, looks for it.
   // The stream before is cancelled last: the machine ignores its events by its number. The
   // destructor may have begun meanwhile, and has cancelled the stream before instead of this one.
-  void Connect(uint64_t number) {
+  void Connect(uint64_t number, const std::string& address) {
     if (options_.process == 0) {
       CHECK_EQ(number, 1u) << "the stream within process 0 does not break";
       return server_->OpenLocal();
@@ -320,7 +324,7 @@ class Member::Impl {
       streams_[number] = nullptr;  // The destructor waits for it from here on.
     }
     auto stream = JobStream::Open(
-        options_.coordinator, credentials_,
+        address, credentials_,
         {.message =
              [this, number](const proto::JobToMember& message) {
                Do([&](auto emit) { state_.Receive(number, message, BootTime(), emit); });
@@ -355,7 +359,7 @@ class Member::Impl {
       stream = stream_;
     }
     switch (action.kind) {
-      case MemberAction::kConnect: return Connect(action.stream);
+      case MemberAction::kConnect: return Connect(action.stream, action.value);
       case MemberAction::kSend:
         if (server_ != nullptr) return server_->FromLocal(action.message);
         if (stream != nullptr) stream->Send(std::move(action.message));

@@ -54,8 +54,7 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
     return InputError("--coordinator", absl::StrCat("\"", options.coordinator, "\" is no address"),
                       "give HOST:PORT");
   }
-  if (!options.keys.has_value() && !(IsLoopback(FindHost(options.coordinator)) &&
-                                     (options.listen.empty() || IsLoopback(options.listen)))) {
+  if (!options.keys.has_value() && !IsLoopback(FindHost(options.coordinator))) {
     return InputError(
         "--coordinator",
         absl::StrCat(options.coordinator, " is not on loopback, and there are no keys of the job"),
@@ -68,12 +67,13 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
   return absl::OkStatus();
 }
 
-std::string ListenAddress(const MemberOptions& options) {
+std::vector<std::string> ListenAddresses(const MemberOptions& options) {
   const std::string host = FindHost(options.coordinator);
-  const std::string port = options.coordinator.substr(host.size());
-  if (!options.listen.empty()) return options.listen + port;
   // On this host a name may resolve to another address than on other hosts.
-  return IsLoopback(host) || IsNumeric(host) ? options.coordinator : "[::]" + port;
+  const std::string at = IsLoopback(host) || IsNumeric(host) ? host : "[::]";
+  std::vector<std::string> addresses = {at + options.coordinator.substr(host.size())};
+  for (const int port : options.other_ports) addresses.push_back(WithPort(addresses[0], port));
+  return addresses;
 }
 
 }  // namespace oneflow

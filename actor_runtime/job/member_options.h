@@ -13,21 +13,25 @@
 namespace oneflow {
 
 struct MemberOptions {
-  std::string coordinator;  // HOST:PORT; process 0 listens there, port 0 means any
+  // HOST:PORT; process 0 listens there, port 0 means any; at all addresses of its host if HOST is a
+  // name other than localhost.
+  std::string coordinator;
+  // Ports of HOST that serve as well, in this order: process 0 listens at the first one that is
+  // free, and the others look for it at each.
+  std::vector<int> other_ports;
   int process = 0, processes = 1;
   int64_t attempt = 0;
   std::string token;            // not empty; the keys' if there are any
   std::vector<JoinFact> facts;  // process 0's are the measure
   std::string host;             // empty: this machine's name
-  JobRanks ranks;               // for sentences
+  std::string folder;           // as in JobIdentity
+  bool names_folder = false;
+  JobRanks ranks;  // for sentences
   // Process 0: the host of each process, as the launcher says; may be empty. For sentences about
   // those that have not joined.
   std::vector<std::string> hosts;
   // Required, and then used, for a coordinator that is not on loopback.
   std::optional<JobKeys> keys;
-  // Process 0: the address to listen at, HOST or [HOST], instead of the coordinator's. Empty: the
-  // coordinator's if that is loopback or numeric, else all addresses of this host.
-  std::string listen;
   absl::Status failed;  // the reason why this process cannot join: Join reports it to the others,
                         // and returns it
   double join_seconds = 60;
@@ -43,7 +47,7 @@ absl::Status CheckSilenceSeconds(double silence_seconds);
 // names the flag.
 absl::Status CheckMemberOptions(const MemberOptions& options);
 
-// HOST:PORT at which process 0 listens. Requires checked options.
-std::string ListenAddress(const MemberOptions& options);
+// HOST:PORT at which process 0 listens, at the first one that is free. Requires checked options.
+std::vector<std::string> ListenAddresses(const MemberOptions& options);
 
 }  // namespace oneflow

@@ -67,12 +67,32 @@ void MemberState::Start(JobTime now, Emit emit) {
   Connect(emit);
 }
 
+std::string MemberState::Address() const {
+  return at_ == 0 ? options_.coordinator
+                  : WithPort(options_.coordinator, options_.other_ports[at_ - 1]);
+}
+
+std::string MemberState::Addresses() const {
+  std::string text = options_.coordinator;
+  for (const int port : options_.other_ports) absl::StrAppend(&text, " or :", port);
+  return text;
+}
+
+// The others come at once, and the first one after a while.
+void MemberState::TryNext() {
+  connected_ = false;
+  phase_ = Phase::kConnecting;
+  at_ = (at_ + 1) % (1 + options_.other_ports.size());
+  connect_at_ = at_ == 0 ? now_ + kRetry : now_;
+}
+
 void MemberState::Connect(Emit emit) {
   ++stream_;
   connected_ = true;
   phase_ = Phase::kPresented;
   presented_ = now_;
-  emit({.kind = MemberAction::kConnect, .stream = stream_});
+  heard_ = listening_.time();
+  emit({.kind = MemberAction::kConnect, .stream = stream_, .value = Address()});
   const JobIdentity& self = options_.self;
   proto::JobFromMember message;
   proto::JobPresent* present = message.mutable_present();
@@ -88,6 +108,8 @@ void MemberState::Connect(Emit emit) {
     added->set_value(fact.value);
   }
   if (!self.failed.ok()) WriteError(self.failed, present->mutable_failed());
+  present->set_folder(self.folder);
+  present->set_names_folder(self.names_folder);
   Send(std::move(message), emit);
 }
 
@@ -114,9 +136,9 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
                                     Seconds(gap), std::string(ToStd(why.message())))),
         emit);
   }
-  last_break_ = why;
-  phase_ = Phase::kConnecting;
-  connect_at_ = now_ + kRetry;
+  if (at_ == 0 || last_break_.empty()) last_break_ = why;
+  others_since_.reset();
+  TryNext();
 }
 
 // Whoever ends here tells the coordinator before (Fail): the link may carry messages in one
@@ -159,8 +181,8 @@ void MemberState::Tick(JobTime now, Emit emit) {
   }
   if (now_ >= begun_ + options_.join) {
     return End(MakeFailure(Self(), absl::StatusCode::kDeadlineExceeded,
-                           absl::StrFormat(": no coordinator at %s within %.1f s: %s",
-                                           options_.coordinator, Seconds(options_.join),
+                           absl::StrFormat(": no coordinator at %s within %.1f s: %s", Addresses(),
+                                           Seconds(options_.join),
                                            last_break_.empty() ? "no answer" : last_break_)),
                emit);
   }
@@ -168,8 +190,13 @@ void MemberState::Tick(JobTime now, Emit emit) {
     say_at_ = now_ + say_next_;
     say_next_ *= 2;
     emit({.kind = MemberAction::kWaits,
-          .value = absl::StrCat("process 0 at ", options_.coordinator, " (",
+          .value = absl::StrCat("process 0 at ", Addresses(), " (",
                                 last_break_.empty() ? "no answer" : last_break_, ")")});
+  }
+  if (phase_ == Phase::kPresented && !options_.other_ports.empty() &&
+      listening_.time() - heard_ >= kPatience) {
+    others_since_.reset();
+    TryNext();  // some other program listens there, and says nothing
   }
   if (phase_ == Phase::kConnecting && now_ >= connect_at_) Connect(emit);
 }
@@ -243,22 +270,36 @@ void MemberState::Accept(const proto::JobAccepted& accepted, Emit emit) {
   lease_ = presented_ + silence_;
 }
 
-// Process 0 of an older attempt refuses this one until that has ended, and then frees the port. All
-// other refusals are final.
+// Process 0 of an older attempt refuses this one until that has ended, and then frees the port.
+// That of another job may be about to leave it, and ours may be at another address, where that of
+// another user has another token. All other refusals are final.
 void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
-  if (refusal.again()) {
-    last_break_ = refusal.error().message();
-    connected_ = false;
-    phase_ = Phase::kConnecting;
-    connect_at_ = now_ + kRetry;
-    return emit({.kind = MemberAction::kDisconnect, .stream = stream_});
-  }
   const absl::Status why = ReadError(refusal.error());
-  if (!absl::IsPermissionDenied(why)) return EndAsDecided(why, emit);
-  EndAsDecided(
-      MakeFailure(Self(), absl::StatusCode::kInvalidArgument,
-                  absl::StrCat(": the coordinator at ", options_.coordinator,
-                               " refuses it; give all processes of the job the same token")),
+  const bool denied = absl::IsPermissionDenied(why);
+  const bool other_job = refusal.other_job() || (denied && !options_.other_ports.empty());
+  if (!other_job) others_since_.reset();
+  if (other_job && !others_since_) others_since_ = now_;
+  if (refusal.again() || (other_job && now_ < *others_since_ + kPatience)) {
+    last_break_ = denied ? "it has another token"
+                  : other_job
+                      ? absl::StrCat("another job is there: ", CleanText(refusal.error().message()))
+                      : refusal.error().message();
+    emit({.kind = MemberAction::kDisconnect, .stream = stream_});
+    return TryNext();
+  }
+  if (!other_job && !denied) return EndAsDecided(why, emit);
+  if (denied) {
+    return EndAsDecided(
+        MakeFailure(Self(), absl::StatusCode::kInvalidArgument,
+                    absl::StrCat(": the coordinator at ", Addresses(),
+                                 " refuses it; give all processes of the job the same token")),
+        emit);
+  }
+  End(MakeFailure(Self(), absl::StatusCode::kInvalidArgument,
+                  absl::StrCat(": another job is at ", Addresses(), ": ",
+                               CleanText(refusal.error().message()),
+                               "; give each job a --coordinator of its own, and all processes of a "
+                               "job the same build, files and flags")),
       emit);
 }
 

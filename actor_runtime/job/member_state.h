@@ -13,6 +13,7 @@
 //  1. Streams are numbered from 1; one is in use at a time. Events of others change nothing.
 //  2. A broken stream is replaced until the coordinator has accepted the process, never after: from
 //     then on a break ends the attempt here.
+//     Addresses are tried in turn until then; one at which another job is, or nobody, is passed.
 //  3. kEnd or kLeft comes once, and nothing after it.
 //  4. LeaseUntil() is the time at which the newest beat that the coordinator is known to have heard
 //     was sent, plus `silence`: before that time the coordinator has not given this process up. An
@@ -36,14 +37,17 @@ namespace oneflow {
 
 struct MemberStateOptions {
   JobIdentity self;
-  std::string coordinator;  // its address, for sentences
+  std::string coordinator;  // HOST:PORT
+  // Ports of that host at which it may be instead: all are tried in turn, for the first one may be
+  // another job's, or another program's.
+  std::vector<int> other_ports;
   JobTime join = 60 * kJobSecond;
   JobPolicy policy;
 };
 
 struct MemberAction {
   enum Kind {
-    kConnect,     // stream number `stream`
+    kConnect,     // stream number `stream`, to the address `value`
     kSend,        // `message` on it
     kDisconnect,  // it, when what was sent is on its way
     kJoined,
@@ -71,6 +75,9 @@ class MemberState {
   // report of its own failure may take to come back as the end of the attempt.
   static constexpr JobTime kRetry = kJobSecond / 5;
   static constexpr JobTime kFailing = 5 * kJobSecond / 2;
+  // The time for which a process waits for other jobs to leave its addresses, and for an answer at
+  // one of several.
+  static constexpr JobTime kPatience = 10 * kJobSecond;
   // For whom it waits is said after this time, then after twice, four times it ...
   static constexpr JobTime kFirstWord = 10 * kJobSecond;
 
@@ -95,6 +102,8 @@ class MemberState {
   void Leave(Emit emit);
 
   // Queries:
+  std::string Address() const;  // of the last stream
+  JobTime join() const { return options_.join; }
   bool HasJoined() const { return phase_ >= Phase::kJoined; }
   bool IsOver() const { return phase_ >= Phase::kLeft; }
   const absl::Status& status() const { return status_; }  // OK unless it has ended
@@ -123,6 +132,8 @@ class MemberState {
   bool IsAccepted() const { return phase_ >= Phase::kAccepted && !IsOver(); }
   void Listen(JobTime now);
   void Connect(Emit emit);
+  void TryNext();
+  std::string Addresses() const;  // for sentences
   void Send(proto::JobFromMember message, Emit emit);
   void Accept(const proto::JobAccepted& accepted, Emit emit);
   void Refused(const proto::JobRefusal& refusal, Emit emit);
@@ -143,7 +154,9 @@ class MemberState {
   JobTime say_at_, say_next_ = 2 * kFirstWord;  // that there is no coordinator
   std::string missing_;  // who has not joined, by the coordinator's last word
   JobTime connect_at_ = 0, presented_ = 0;
-  std::string last_break_;  // why the last stream broke
+  std::string last_break_;               // why the last stream broke, or how another job differs
+  size_t at_ = 0;                        // 0: coordinator; i: other_ports[i - 1]
+  std::optional<JobTime> others_since_;  // since when other jobs alone have answered
 
   JobTime silence_ = 0, beat_ = 0;
   std::string zero_host_;

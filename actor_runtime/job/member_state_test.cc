@@ -2,6 +2,7 @@
 #include "actor_runtime/job/member_state.h"
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,97 @@ TEST_CASE("A process tries again until it is accepted, then never") {
         "host h0 (process 0): its connection broke: it was killed, or exited without a word");
   CHECK(FindCause(actions[0].status).process == 0);
   CHECK_FALSE(FindCause(actions[0].status).is_decided);
+}
+
+// A member that tries several addresses, and what it does.
+struct Seeker {
+  explicit Seeker(std::vector<int> other_ports)
+      : member(
+            {.self = Identity(1, 2), .coordinator = "c:1", .other_ports = std::move(other_ports)},
+            kStart) {
+    member.Start(now, Emit());
+  }
+  void Tick(JobTime later) {
+    now += later;
+    member.Tick(now, Emit());
+  }
+  void Lose() { member.Lose(tried.size(), "no route", now, Emit()); }
+  void Refuse(const absl::Status& why, bool other_job) {
+    JobToMember message;
+    WriteError(why, message.mutable_refused()->mutable_error());
+    message.mutable_refused()->set_other_job(other_job);
+    member.Receive(tried.size(), message, now, Emit());
+  }
+  void Accept() {
+    JobToMember accepted;
+    accepted.mutable_accepted()->set_silence(5 * kJobSecond);
+    accepted.mutable_accepted()->set_beat(kJobSecond / 2);
+    accepted.mutable_accepted()->set_host("h0");
+    member.Receive(tried.size(), accepted, now, Emit());
+  }
+  std::function<void(MemberAction)> Emit() {
+    return [this](const MemberAction& action) {
+      if (action.kind == MemberAction::kConnect) tried.push_back(action.value);
+      if (action.kind == MemberAction::kEnd) end = std::string(action.status.message());
+    };
+  }
+
+  JobTime now = kStart;
+  std::vector<std::string> tried;
+  std::string end;
+  MemberState member;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("A process tries each address in turn, and passes other jobs and other programs") {
+  Seeker seeker({2, 3});
+  seeker.Lose();
+  seeker.Tick(0);
+  CHECK(seeker.tried == Names{"c:1", "c:2"});
+  seeker.Refuse(absl::InvalidArgumentError("plan c082, process 0 on host h0 has 41ad"), true);
+  seeker.Tick(0);
+  CHECK(seeker.tried.back() == "c:3");
+  // A program that says nothing is left after a while.
+  seeker.Tick(MemberState::kPatience / 2);
+  for (int i = 0; i < 30; ++i) seeker.Tick(kJobSecond / 2);
+  CHECK(seeker.tried == Names{"c:1", "c:2", "c:3", "c:1"});
+  seeker.Refuse(absl::PermissionDeniedError("refused"), false);  // another user's
+  seeker.Tick(0);
+  CHECK(seeker.tried.back() == "c:2");
+  seeker.Accept();
+  CHECK(seeker.member.Address() == "c:2");
+  for (int i = 0; i < 8; ++i) seeker.Tick(kJobSecond / 2);
+  CHECK(seeker.tried.size() == 5);
+  CHECK(seeker.end.empty());
+}
+
+TEST_CASE("A process waits for another job to leave its address, and then says whose it is") {
+  Seeker seeker({});
+  for (int i = 0; i < 100 && seeker.end.empty(); ++i) {
+    seeker.Refuse(absl::InvalidArgumentError("plan c082, process 0 on host h0 has 41ad"), true);
+    seeker.Tick(MemberState::kRetry);
+  }
+  CHECK(seeker.now >= kStart + MemberState::kPatience);
+  CHECK(
+      seeker.end ==
+      "host h1 (process 1, rank 1): another job is at c:1: plan c082, process 0 on host h0 has "
+      "41ad; give each job a --coordinator of its own, and all processes of a job the same build, "
+      "files and flags");
+  // An address that is free for a moment may become ours.
+  Seeker hopes({});
+  for (int i = 0; i < 100; ++i) {
+    hopes.Refuse(absl::InvalidArgumentError("plan"), true);
+    hopes.Tick(MemberState::kRetry);
+    if (i % 10 == 9) hopes.Lose();
+    hopes.Tick(MemberState::kRetry);
+  }
+  CHECK(hopes.end.empty());
+  // At the only address another token is a mistake, and said at once.
+  Seeker denied({});
+  denied.Refuse(absl::PermissionDeniedError("refused"), false);
+  CHECK(denied.end.find("refuses it; give all processes of the job the same token") !=
+        std::string::npos);
 }
 
 TEST_CASE("A process says for whom it waits, until all have joined") {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <xxhash.h>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -13,8 +15,13 @@ namespace {
 
 constexpr int64_t kMostProcesses = 1 << 20;
 constexpr int kMostPort = 65535;
-// Below the ports that Linux assigns dynamically.
-constexpr int64_t kFirstPort = 20000, kPorts = 12000;
+// Ports of coordinators: below 29400 and 29500, near which torchrun's agents and stores listen, and
+// below those that Linux gives to clients (ip_local_port_range, from 32768 on; the file of each
+// host may differ, and all hosts must draw the same ports).
+constexpr int kFirstPort = 20000, kLastPort = 28999;
+constexpr size_t kDrawnPorts = 4;
+constexpr int64_t kFarFromLaunchers = 100;
+constexpr char kThisHost[] = "127.0.0.1";
 
 using Environment = absl::FunctionRef<std::optional<std::string>(const std::string&)>;
 
@@ -60,6 +67,21 @@ std::string Address(const std::string& host, int64_t port) {
   return is_ipv6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
 }
 
+// Ports for a run, the same in all its processes, and others for any other name. Ports made by
+// counting from a launcher's would be those of its neighbours.
+std::vector<int> DrawPorts(const std::string& run, int64_t port_of_launcher) {
+  std::vector<int> ports;
+  for (uint64_t seed = 0; ports.size() < kDrawnPorts; ++seed) {
+    const uint64_t hash = XXH3_64bits_withSeed(run.data(), run.size(), seed);
+    const int port = kFirstPort + static_cast<int>(hash % (kLastPort - kFirstPort + 1));
+    const bool is_near = std::abs(port - port_of_launcher) < kFarFromLaunchers;
+    if (!is_near && std::find(ports.begin(), ports.end(), port) == ports.end()) {
+      ports.push_back(port);
+    }
+  }
+  return ports;
+}
+
 absl::StatusOr<int64_t> FindAttempt(const Variables& variables) {
   constexpr int64_t kMost = 1'000'000'000;
   for (const char* name :
@@ -70,11 +92,12 @@ absl::StatusOr<int64_t> FindAttempt(const Variables& variables) {
   return 0;
 }
 
-// The facts that a launcher gives. The address is empty if it gives none.
+// The facts that a launcher gives. No host and no ports: it gives no address.
 struct Launched {
   std::string source, index_name, count_name;
   int64_t index = 0, count = 1;
-  std::string coordinator;
+  std::string host;
+  std::vector<int> ports;
   std::vector<std::string> hosts;  // by index; none: not known
 };
 
@@ -103,12 +126,21 @@ std::vector<std::string> HostsOfTasks(const Variables& variables, int64_t count)
   return hosts;
 }
 
+// Index and number of processes. A launcher of one process may name the number alone.
+absl::Status ReadNumbers(const Variables& variables, const std::string& because,
+                         Launched* launched) {
+  const std::string &index = launched->index_name, &count = launched->count_name;
+  ASSIGN_OR_RETURN(launched->count,
+                   variables.Needed(count, 1, kMostProcesses, because.empty() ? index : because));
+  if (launched->count == 1 && !variables.Text(index).has_value()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(launched->index,
+                   variables.Needed(index, 0, kMostProcesses, because.empty() ? count : because));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Launched> FromTorchrun(const Variables& variables, bool wants_address) {
   Launched launched{.source = "torchrun", .index_name = "RANK", .count_name = "WORLD_SIZE"};
-  ASSIGN_OR_RETURN(launched.index,
-                   variables.Needed("RANK", 0, kMostProcesses, launched.count_name));
-  ASSIGN_OR_RETURN(launched.count,
-                   variables.Needed("WORLD_SIZE", 1, kMostProcesses, launched.index_name));
+  RETURN_IF_ERROR(ReadNumbers(variables, "", &launched));
   // The variables of an address are not checked where nobody needs one.
   if (!wants_address || launched.count == 1) return launched;
   const std::optional<std::string> host = variables.Text("MASTER_ADDR");
@@ -116,12 +148,14 @@ absl::StatusOr<Launched> FromTorchrun(const Variables& variables, bool wants_add
     return InputError("MASTER_ADDR", "is not set, but RANK is",
                       "set it, or give --coordinator=HOST:PORT");
   }
-  ASSIGN_OR_RETURN(int64_t port, variables.Needed("MASTER_PORT", 1, kMostPort, "MASTER_ADDR"));
+  ASSIGN_OR_RETURN(const int64_t port,
+                   variables.Needed("MASTER_PORT", 1, kMostPort, "MASTER_ADDR"));
+  ASSIGN_OR_RETURN(const auto local, variables.Number("LOCAL_WORLD_SIZE", 1, kMostProcesses));
   // torchrun's agent listens at MASTER_PORT itself; launchers that imitate it leave it free.
-  if (variables.Text("TORCHELASTIC_RUN_ID").has_value()) {
-    port = port < kMostPort ? port + 1 : port - 1;
-  }
-  launched.coordinator = Address(*host, port);
+  const std::optional<std::string> run = variables.Text("TORCHELASTIC_RUN_ID");
+  launched.host = local == launched.count ? kThisHost : *host;
+  launched.ports = DrawPorts(absl::StrCat(*host, " ", port, " ", run.value_or("")), port);
+  if (!run) launched.ports.insert(launched.ports.begin(), static_cast<int>(port));
   return launched;
 }
 
@@ -129,16 +163,13 @@ absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_addres
   Launched launched{
       .source = "Slurm", .index_name = "SLURM_PROCID", .count_name = "SLURM_STEP_NUM_TASKS"};
   if (!variables.Text(launched.count_name).has_value()) launched.count_name = "SLURM_NTASKS";
-  ASSIGN_OR_RETURN(launched.index,
-                   variables.Needed("SLURM_PROCID", 0, kMostProcesses, "SLURM_STEP_NODELIST"));
-  ASSIGN_OR_RETURN(launched.count,
-                   variables.Needed(launched.count_name, 1, kMostProcesses, "SLURM_PROCID"));
+  RETURN_IF_ERROR(ReadNumbers(variables, "SLURM_STEP_NODELIST", &launched));
   launched.hosts = HostsOfTasks(variables, launched.count);
   if (!wants_address || launched.count == 1) return launched;
   // On one node they meet on loopback, which needs no keys.
   ASSIGN_OR_RETURN(const auto nodes, variables.Number("SLURM_STEP_NUM_NODES", 1, kMostProcesses));
   const absl::StatusOr<std::string> host =
-      nodes == 1 ? std::string("127.0.0.1") : FirstHost(*variables.Text("SLURM_STEP_NODELIST"));
+      nodes == 1 ? std::string(kThisHost) : FirstHost(*variables.Text("SLURM_STEP_NODELIST"));
   if (!host.ok()) {
     return InputError("SLURM_STEP_NODELIST", std::string(ToStd(host.status().message())),
                       "give --coordinator=HOST:PORT");
@@ -147,8 +178,8 @@ absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_addres
   ASSIGN_OR_RETURN(const int64_t job, variables.Needed("SLURM_JOB_ID", 0, kMostId, "SLURM_PROCID"));
   ASSIGN_OR_RETURN(const int64_t step,
                    variables.Needed("SLURM_STEP_ID", 0, kMostId, "SLURM_PROCID"));
-  // Neighbouring jobs, or steps of a job, get different ports.
-  launched.coordinator = Address(*host, kFirstPort + (job * 101 + step) % kPorts);
+  launched.host = *host;
+  launched.ports = DrawPorts(absl::StrCat(*host, " ", job, " ", step), 0);
   return launched;
 }
 
@@ -165,6 +196,76 @@ absl::StatusOr<Launched> FromKubernetes(const PlacementFlags& flags, const Varia
   }
   launched.count = count.value_or(flags.processes.value_or(1));
   return launched;
+}
+
+// mpirun, of Open MPI, MVAPICH, or MPICH and those that come of it. It names no address.
+struct MpiNames {
+  const char *index, *count;
+};
+constexpr MpiNames kMpi[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                             {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+                             {"PMI_RANK", "PMI_SIZE"}};
+
+// That of the variables which are set; null: none are. Slurm sets those of PMI for its own tasks.
+const MpiNames* FindMpi(const Variables& variables) {
+  for (const MpiNames& names : kMpi) {
+    const auto count = variables.Text(names.count);
+    if (!count.has_value() && !variables.Text(names.index).has_value()) continue;
+    const bool of_slurm = variables.Text("SLURM_STEP_NODELIST").has_value() &&
+                          std::string_view(names.index) == "PMI_RANK" &&
+                          count == variables.Text("SLURM_STEP_NUM_TASKS");
+    if (!of_slurm) return &names;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<Launched> FromMpi(const MpiNames& names, const Variables& variables) {
+  Launched launched{.source = "mpirun", .index_name = names.index, .count_name = names.count};
+  RETURN_IF_ERROR(ReadNumbers(variables, "", &launched));
+  return launched;
+}
+
+// A launcher of PMIx (prterun, flux) that says no number.
+absl::StatusOr<Launched> FromPmix(const PlacementFlags& flags, const Variables& variables) {
+  Launched launched{.source = "PMIx", .index_name = "PMIX_RANK", .count_name = "--processes"};
+  ASSIGN_OR_RETURN(const auto index, variables.Number("PMIX_RANK", 0, kMostProcesses));
+  launched.index = *index;
+  if (flags.processes.has_value()) {
+    launched.count = *flags.processes;
+    return launched;
+  }
+  return InputError(
+      "--processes", "is not given, and PMIX_RANK says that there may be others",
+      "give the number of processes and --coordinator=HOST:PORT; or --process_index=0 "
+      "--processes=1 for a run of this process alone");
+}
+
+// The innermost launcher counts: torchrun, or a launcher that imitates it, may itself be started by
+// srun or in a pod, once a node. Its RANK is that of the process, SLURM_PROCID that of its agent.
+// One that has started a single process may be around any other. No source: there is none.
+absl::StatusOr<Launched> FindLauncher(const PlacementFlags& flags, const Variables& variables,
+                                      bool wants_address) {
+  std::vector<absl::StatusOr<Launched>> all;  // the innermost first
+  if (variables.Text("RANK").has_value() || variables.Text("WORLD_SIZE").has_value()) {
+    all.push_back(FromTorchrun(variables, wants_address));
+  }
+  if (const MpiNames* mpi = FindMpi(variables); mpi != nullptr) {
+    all.push_back(FromMpi(*mpi, variables));
+  }
+  // A batch script has SLURM_PROCID, too, but is no task of a step.
+  if (variables.Text("SLURM_STEP_NODELIST").has_value()) {
+    all.push_back(FromSlurm(variables, wants_address));
+  }
+  if (variables.Text("JOB_COMPLETION_INDEX").has_value()) {
+    all.push_back(FromKubernetes(flags, variables));
+  }
+  if (all.empty() && variables.Text("PMIX_RANK").has_value()) {
+    all.push_back(FromPmix(flags, variables));
+  }
+  for (const absl::StatusOr<Launched>& one : all) {
+    if (one.ok() ? one->count > 1 : &one == &all[0]) return one;
+  }
+  return all.empty() ? Launched() : all[0];
 }
 
 absl::Status CheckFlags(const PlacementFlags& flags) {
@@ -266,9 +367,6 @@ absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environm
   }
   const bool wants_address = placement.coordinator.empty();
 
-  // The innermost launcher counts: torchrun, or a launcher that imitates it, may itself be started
-  // by srun or in a pod, once a node. Its RANK is that of the process, SLURM_PROCID that of its
-  // agent.
   Launched launched;
   if (flags.process_index.has_value()) {
     launched = {.source = "flags",
@@ -276,14 +374,12 @@ absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environm
                 .count_name = "--processes",
                 .index = *flags.process_index,
                 .count = *flags.processes};
-  } else if (variables.Text("RANK").has_value() || variables.Text("WORLD_SIZE").has_value()) {
-    ASSIGN_OR_RETURN(launched, FromTorchrun(variables, wants_address));
-  } else if (variables.Text("SLURM_STEP_NODELIST").has_value()) {
-    // A batch script has SLURM_PROCID, too, but is no task of a step.
-    ASSIGN_OR_RETURN(launched, FromSlurm(variables, wants_address));
-  } else if (variables.Text("JOB_COMPLETION_INDEX").has_value()) {
-    ASSIGN_OR_RETURN(launched, FromKubernetes(flags, variables));
   } else {
+    ASSIGN_OR_RETURN(launched, FindLauncher(flags, variables, wants_address));
+  }
+  // A launcher that has started one process alone (a shell, a notebook) is not this job's.
+  const bool others_wanted = flags.processes.value_or(1) > 1 && !flags.process_index.has_value();
+  if (launched.source.empty() || (launched.count == 1 && others_wanted)) {
     if (!flags.coordinator.empty()) {
       return InputError("--coordinator", "is given, but not which process this is",
                         "give --process_index and --processes, too");
@@ -299,7 +395,9 @@ absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environm
     return InputError(
         "--processes",
         absl::StrCat(*flags.processes, " contradicts ", launched.count_name, "=", launched.count),
-        "leave the flag out, or start that many");
+        *flags.processes == 1
+            ? "leave the flag out; or give --process_index=0, too, for a run of this process alone"
+            : "leave the flag out, or start that many");
   }
   if (launched.index >= launched.count) {
     return InputError(
@@ -311,7 +409,10 @@ absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environm
   placement.process = static_cast<int>(launched.index);
   placement.processes = static_cast<int>(launched.count);
   placement.hosts = std::move(launched.hosts);
-  if (wants_address) placement.coordinator = launched.coordinator;
+  if (wants_address && !launched.ports.empty()) {
+    placement.coordinator = Address(launched.host, launched.ports[0]);
+    placement.other_ports.assign(launched.ports.begin() + 1, launched.ports.end());
+  }
   if (placement.processes > 1 && placement.coordinator.empty()) {
     const bool by_hand = launched.source == "flags";
     return InputError("--coordinator",

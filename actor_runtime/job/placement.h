@@ -4,16 +4,22 @@
 // Index and number of processes come from the first of these that is given:
 //   --process_index, --processes          processes started by hand
 //   RANK, WORLD_SIZE                      torchrun, and launchers that imitate it
+//   OMPI_COMM_WORLD_RANK, _SIZE           mpirun of Open MPI; MV2_COMM_WORLD_ of MVAPICH, PMI_ of
+//                                         MPICH and Intel
 //   SLURM_PROCID, SLURM_STEP_NUM_TASKS    a task of a Slurm step (srun); SLURM_NTASKS if the
 //                                         latter is absent
 //   JOB_COMPLETION_INDEX                  a pod of an indexed Kubernetes job; their number is
 //                                         --processes or ONEFLOW_PROCESSES
-//   --processes alone                     this process is to start the others itself
+//   PMIX_RANK                             other launchers of PMIx; their number is --processes
+//   --processes alone                     this process is to start the others itself; also where a
+//                                         launcher has started it alone, with WORLD_SIZE=1
 // The coordinator's address comes from --coordinator, else ONEFLOW_COORDINATOR, else from the
-// launcher: MASTER_ADDR and MASTER_PORT (under torchrun the port after it: its agent holds
-// MASTER_PORT), or the first node of SLURM_STEP_NODELIST and a port made of the ids of job and
-// step. The attempt is ONEFLOW_ATTEMPT, else SLURM_RESTART_COUNT, else TORCHELASTIC_RESTART_COUNT,
-// else 0. The tasks of a Slurm step that has one node meet on loopback.
+// launcher: MASTER_ADDR and MASTER_PORT, or the first node of SLURM_STEP_NODELIST. Under torchrun,
+// whose agent holds MASTER_PORT, and under Slurm the ports are drawn, by a hash of address, port
+// and run id, or of the ids of job and step. mpirun names no address. The attempt is
+// ONEFLOW_ATTEMPT, else SLURM_RESTART_COUNT, else TORCHELASTIC_RESTART_COUNT, else 0. Processes
+// meet on loopback if the launcher says that they are on one host (LOCAL_WORLD_SIZE is WORLD_SIZE;
+// the step has one node).
 //
 //   ASSIGN_OR_RETURN(JobPlacement placement, FindPlacement(flags, [](const std::string& name) {
 //     const char* value = std::getenv(name.c_str());
@@ -39,11 +45,12 @@ struct PlacementFlags {
 
 struct JobPlacement {
   int process = 0, processes = 1;
-  std::string coordinator;  // HOST:PORT; empty where processes is 1, or starts_others
+  std::string coordinator;       // HOST:PORT; empty where processes is 1, or starts_others
+  std::vector<int> other_ports;  // of HOST, at which it may be instead, in this order
   int64_t attempt = 0;
   bool starts_others = false;      // nobody else does
   std::vector<std::string> hosts;  // of each process, where the launcher says; else none
-  std::string source;              // "flags", "torchrun", "Slurm", "Kubernetes" or "alone"
+  std::string source;  // "flags", "torchrun", "Slurm", "Kubernetes", "mpirun", "PMIx" or "alone"
 };
 
 // Refuses flags and variables that are incomplete or contradict each other; the error names them.

@@ -1,7 +1,9 @@
 #include "actor_runtime/job/placement.h"
 
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,13 +70,25 @@ TEST_CASE("Flags come before all variables") {
   }
 }
 
+// All ports of the coordinator, in their order.
+std::vector<int> Ports(const Environment& environment) {
+  const JobPlacement placement = Find(environment).value();
+  std::vector<int> ports = placement.other_ports;
+  ports.insert(ports.begin(),
+               std::stoi(placement.coordinator.substr(placement.coordinator.rfind(':') + 1)));
+  return ports;
+}
+
 TEST_CASE("torchrun: its agent holds the port") {
   JobPlacement placement = Find(kTorchrun).value();
   CHECK(placement.process == 3);
   CHECK(placement.processes == 8);
   CHECK(placement.coordinator == "10.0.0.1:29500");
   placement = Find(With(kTorchrun, "TORCHELASTIC_RUN_ID", "none")).value();
-  CHECK(placement.coordinator == "10.0.0.1:29501");
+  CHECK(placement.coordinator.rfind("10.0.0.1:2", 0) == 0);
+  for (const int port : Ports(With(kTorchrun, "TORCHELASTIC_RUN_ID", "none"))) {
+    CHECK((port >= 20000 && port < 29000));
+  }
   CHECK(Find(With(kTorchrun, "MASTER_ADDR", "fd00::1"))->coordinator == "[fd00::1]:29500");
   CHECK(Find(kTorchrun, {.coordinator = "h:1"})->coordinator == "h:1");
   // srun torchrun: the inner launcher counts.
@@ -83,19 +97,100 @@ TEST_CASE("torchrun: its agent holds the port") {
   CHECK(Find(both)->source == "torchrun");
 }
 
+TEST_CASE("torchrun: no job takes the ports of its neighbours") {
+  std::set<std::vector<int>> seen;
+  const Environment job = With(kTorchrun, "TORCHELASTIC_RUN_ID", "none");
+  for (const int master : {29500, 29501, 29502, 20000, 24321, 28990}) {
+    const Environment neighbour = With(job, "MASTER_PORT", std::to_string(master));
+    const std::vector<int> ports = Ports(neighbour);
+    CHECK(ports == Ports(With(neighbour, "RANK", "7")));
+    CHECK(seen.insert(ports).second);
+    CHECK(std::set<int>(ports.begin(), ports.end()).size() == 4);
+    for (const int port : ports) CHECK(std::abs(port - master) >= 100);
+  }
+  CHECK(Ports(job) != Ports(With(job, "TORCHELASTIC_RUN_ID", "4711")));
+  CHECK(Ports(job) != Ports(With(job, "MASTER_ADDR", "10.0.0.2")));
+  // Who leaves MASTER_PORT free is found there; if somebody else holds it, at another one.
+  const std::vector<int> imitated = Ports(kTorchrun);
+  CHECK(imitated[0] == 29500);
+  CHECK(imitated.size() == 5);
+  // An address that a user gives is the only one.
+  CHECK(Find(job, {.coordinator = "h:1"})->other_ports.empty());
+}
+
+TEST_CASE("torchrun: processes of one host meet on loopback, whatever its name is") {
+  for (const char* host : {"node7", "10.0.0.1", "fd00::1"}) {
+    Environment job = With(kTorchrun, "MASTER_ADDR", host);
+    CHECK(Find(With(job, "LOCAL_WORLD_SIZE", "8"))->coordinator == "127.0.0.1:29500");
+    CHECK(Find(With(job, "LOCAL_WORLD_SIZE", "4"))->coordinator.rfind("127.", 0) != 0);
+  }
+}
+
+TEST_CASE("A launcher that has started one process does not decide how many a job has") {
+  const Environment torchrun = {{"RANK", "0"}, {"WORLD_SIZE", "1"}}, alone = {{"WORLD_SIZE", "1"}};
+  const Environment slurm = {{"SLURM_PROCID", "0"},
+                             {"SLURM_STEP_NUM_TASKS", "1"},
+                             {"SLURM_STEP_NODELIST", "n1"},
+                             {"SLURM_JOB_ID", "5"},
+                             {"SLURM_STEP_ID", "0"}};
+  const Environment pod = {{"JOB_COMPLETION_INDEX", "0"}, {"ONEFLOW_PROCESSES", "1"}};
+  const Environment mpi = {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
+  for (const Environment& outer : {torchrun, alone, slurm, pod, mpi}) {
+    CHECK(Find(outer, {.processes = 2})->starts_others);
+    CHECK(Find(outer, {.processes = 2})->processes == 2);
+    CHECK(Find(outer)->processes == 1);
+    CHECK(Refusal(outer, {.coordinator = "h:1", .processes = 2}).rfind("--coordinator: ", 0) == 0);
+    // It may be around the launcher that counts.
+    Environment both = kSlurm;
+    both.insert(outer.begin(), outer.end());
+    if (outer != slurm) CHECK(Find(both)->processes == 4);
+  }
+  CHECK(Refusal(kTorchrun, {.processes = 1})
+            .find("give --process_index=0, too, for a run of this "
+                  "process alone") != std::string::npos);
+}
+
+TEST_CASE("mpirun: the processes join where an address is given, and say so where none is") {
+  for (const std::string name : {"OMPI_COMM_WORLD_", "MV2_COMM_WORLD_", "PMI_"}) {
+    const Environment mpi = {{name + "RANK", "1"}, {name + "SIZE", "2"}};
+    CHECK(Refusal(mpi) ==
+          "--coordinator: is not given, and mpirun says none; give --coordinator=HOST:PORT or set "
+          "ONEFLOW_COORDINATOR, the same in all");
+    const JobPlacement placement = Find(mpi, {.coordinator = "h:1"}).value();
+    CHECK(placement.process == 1);
+    CHECK(placement.processes == 2);
+    CHECK(placement.source == "mpirun");
+    CHECK(Refusal(Without(mpi, name + "SIZE")).rfind(name + "SIZE: is not set", 0) == 0);
+    CHECK(Find(mpi, {.process_index = 0, .processes = 1})->processes == 1);
+  }
+  CHECK(Refusal({{"PMIX_RANK", "1"}}).rfind("--processes: is not given, and PMIX_RANK", 0) == 0);
+  CHECK(Find({{"PMIX_RANK", "1"}}, {.coordinator = "h:1", .processes = 2})->process == 1);
+  // Slurm sets the variables of PMI and PMIx for its own tasks.
+  Environment slurm = With(With(kSlurm, "PMI_RANK", "2"), "PMI_SIZE", "4");
+  slurm["SLURM_STEP_NUM_TASKS"] = "4";
+  CHECK(Find(With(slurm, "PMIX_RANK", "2"))->source == "Slurm");
+  // mpirun starts its agents by srun, one a node.
+  CHECK(Find(With(With(kSlurm, "OMPI_COMM_WORLD_RANK", "5"), "OMPI_COMM_WORLD_SIZE", "8"),
+             {.coordinator = "h:1"})
+            ->process == 5);
+}
+
 TEST_CASE("Slurm: the first node of the step, and a port of job and step") {
   const JobPlacement placement = Find(kSlurm).value();
   CHECK(placement.process == 2);
   CHECK(placement.processes == 4);
-  CHECK(placement.coordinator == "n03:31817");
+  CHECK(placement.coordinator == "n03:" + std::to_string(Ports(kSlurm)[0]));
+  CHECK(Ports(kSlurm).size() == 4);
   CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_TASKS", "3"))->processes == 3);
-  CHECK(Find(With(kSlurm, "SLURM_STEP_ID", "1"))->coordinator == "n03:31818");
+  CHECK(Ports(With(kSlurm, "SLURM_STEP_ID", "1")) != Ports(kSlurm));
+  CHECK(Ports(With(kSlurm, "SLURM_JOB_ID", "118")) != Ports(kSlurm));
+  CHECK(Ports(With(kSlurm, "SLURM_PROCID", "0")) == Ports(kSlurm));
   CHECK(Find(With(kSlurm, "SLURM_JOB_ID", "4294967295"))->processes == 4);
 }
 
 TEST_CASE("Slurm: the tasks of one node meet on loopback") {
-  CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_NODES", "1"))->coordinator == "127.0.0.1:31817");
-  CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_NODES", "2"))->coordinator == "n03:31817");
+  CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_NODES", "1"))->coordinator.rfind("127.0.0.1:", 0) == 0);
+  CHECK(Find(With(kSlurm, "SLURM_STEP_NUM_NODES", "2"))->coordinator.rfind("n03:", 0) == 0);
 }
 
 TEST_CASE("Slurm: the host of each task") {

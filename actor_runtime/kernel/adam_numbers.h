@@ -4,6 +4,7 @@
 //   v.adamw(MakeAdamNumbers(run.optimizer(step), decay, norm), g, w, m, v, n);
 #pragma once
 
+#include "actor_runtime/kernel/label_count.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 
@@ -15,9 +16,6 @@ constexpr double ClipFactor(double clip, double norm) {
   const double factor = clip / (norm + 1e-6);
   return factor < 1.0 ? factor : 1.0;
 }
-
-// The factor of a gradient that is a sum over `count` labels; 0 if there is none.
-constexpr double MeanFactor(double count) { return count > 0 ? 1.0 / count : 0.0; }
 
 // `decay`: true if the variable has weight decay. The gradient is a sum over `count` labels; `norm`
 // is that of the mean.

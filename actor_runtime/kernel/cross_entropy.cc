@@ -5,6 +5,7 @@
 
 #include "actor_runtime/kernel/cross_entropy_rows.h"
 #include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/label_count.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 
@@ -118,8 +119,7 @@ absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     return [](const KernelCall& call) {
-      const double by = *call.input<double>(1);
-      *call.output<T>(0) = by == 0 ? T(0) : static_cast<T>(*call.input<T>(0) / by);
+      *call.output<T>(0) = static_cast<T>(*call.input<T>(0) / Divisor(*call.input<double>(1)));
       return absl::OkStatus();
     };
   });

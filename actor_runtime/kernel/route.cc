@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actor_runtime/kernel/kernel_tables.h"
+#include "actor_runtime/kernel/label_count.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/route_dims.h"
@@ -190,8 +191,13 @@ absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedWorkspace(s, s.threads * experts * static_cast<int64_t>(sizeof(int64_t))));
   return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    return [=, router = MakeRouter(s),
+    return [=, plain = MakeRouter(s), counted = s.in.size() > 3,
             runs = run > 0 ? logits[0] * logits[1] / run : 0](const KernelCall& call) {
+      Router router = plain;
+      if (counted) {
+        const double count = *call.input<double>(3);
+        router.balance *= Divisor(count), router.z *= Divisor(count);
+      }
       call.pool->ParallelFor(static_cast<int>(runs), [&](int at, int thread) {
         const int64_t first = at * run;
         const int32_t* chosen = call.input<int32_t>(1) + first * choices;

@@ -50,8 +50,9 @@ struct UcxOptions {
 
 // Values of UcxOptions::transports. System V's shared memory leaves nothing behind when a process
 // is killed, unlike POSIX's, which has a name in /dev/shm while it is made. With kSharedMemory no
-// socket listens.
-inline constexpr char kSharedMemory[] = "sysv,self", kAllTransports[] = "^posix";
+// socket listens; kNoSharedMemory is for a host whose limits leave no segments.
+inline constexpr char kSharedMemory[] = "sysv,self", kAllTransports[] = "^posix",
+                      kNoSharedMemory[] = "^posix,sysv";
 
 // Totals since Open, without beats.
 struct NetworkTotals {

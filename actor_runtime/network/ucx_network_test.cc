@@ -142,7 +142,7 @@ TEST_CASE("a peer that sends no beat is reported, by name, and breaks nothing by
     CHECK(process == 1);
     CHECK(absl::IsUnavailable(why));
     CHECK_THAT(std::string(why.message()),
-               Catch::StartsWith("it has not heard host b (process 1) on the data network for 0."));
+               Catch::StartsWith("it has not heard host b (process 1) on the data network for "));
     CHECK(communicator->status().ok());
     watching->LetGo(why);
     CHECK(communicator->status() == why);

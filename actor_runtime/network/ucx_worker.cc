@@ -9,29 +9,47 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
 
-// A setting of the user in the environment stays, unless an option overrides it.
-void Prefer(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
+// The library's own settings, which it has read from the environment before main. All workers of a
+// process share them.
+void SetGlobalOptions() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // We report failures ourselves, once.
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+  });
+}
 
-// UCX reads its settings from the environment, except the global settings of the library, which it
-// has read before main.
-void SetEnvironment(const UcxOptions& options) {
+// Settings of one worker. The environment stays as it is: other threads may read it.
+absl::StatusOr<ucp_config_t*> MakeConfig(const UcxOptions& options) {
+  ucp_config_t* config = nullptr;
+  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
+  const auto set = [&](const char* name, const std::string& value) {
+    if (status == UCS_OK) status = ucp_config_modify(config, name, value.c_str());
+  };
+  // A setting of the user stays, unless an option overrides it.
+  const auto prefer = [&](const char* name, const std::string& value) {
+    if (std::getenv(absl::StrCat("UCX_", name).c_str()) == nullptr) set(name, value);
+  };
   // UCX uses shared memory beside its watch for dead peers only if asked.
-  Prefer("UCX_MM_ERROR_HANDLING", "y");
+  prefer("MM_ERROR_HANDLING", "y");
   // We watch the peers ourselves (peer_beats.h), also while data is unacknowledged.
-  Prefer("UCX_KEEPALIVE_INTERVAL", "inf");
-  Prefer("UCX_WARN_UNUSED_ENV_VARS", "n");
-  if (!options.interface.empty()) setenv("UCX_NET_DEVICES", options.interface.c_str(), 1);
-  if (!options.transports.empty()) setenv("UCX_TLS", options.transports.c_str(), 1);
-  // We report failures ourselves, once.
-  if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
+  prefer("KEEPALIVE_INTERVAL", "inf");
+  if (!options.interface.empty()) set("NET_DEVICES", options.interface);
+  if (!options.transports.empty()) set("TLS", options.transports);
+  if (status == UCS_OK) return config;
+  if (config != nullptr) ucp_config_release(config);
+  return UcxError("UCX cannot read its settings", status);
 }
 
 // On these signals UCX prints stack traces, instead of the process's own handling.
@@ -77,6 +95,18 @@ void CloseToGroup() {
     facts.shm_perm.mode = 0600;
     shmctl(segment.id, IPC_SET, &facts);
   }
+}
+
+// " (System V's shared memory: kernel.shmmni is 4096, ...)"
+std::string SharedMemoryLimits() {
+  std::string text;
+  for (const char* name : {"shmmni", "shmall", "shmmax"}) {
+    std::string value;
+    std::ifstream(absl::StrCat("/proc/sys/kernel/", name)) >> value;
+    absl::StrAppend(&text, text.empty() ? " (System V's shared memory: " : ", ", "kernel.", name,
+                    " is ", value);
+  }
+  return text + ")";
 }
 
 }  // namespace
@@ -126,15 +156,13 @@ void UcxWorker::Shut() {
 
 absl::Status UcxWorker::Open(const UcxOptions& options) {
   const int64_t before = PrivateBytes();
-  SetEnvironment(options);
-  ucp_config_t* config = nullptr;
-  ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
-  if (status != UCS_OK) return UcxError("UCX cannot read its settings", status);
+  SetGlobalOptions();
+  ASSIGN_OR_RETURN(ucp_config_t* const config, MakeConfig(options));
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS;
   params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
   params.estimated_num_eps = static_cast<size_t>(options.processes);
-  status = ucp_init(&params, config, &context);
+  ucs_status_t status = ucp_init(&params, config, &context);
   ucp_config_release(config);
   if (status != UCS_OK) return UcxError("UCX cannot start", status);
   RestoreSignals();
@@ -143,6 +171,9 @@ absl::Status UcxWorker::Open(const UcxOptions& options) {
   of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   status = ucp_worker_create(context, &of_worker, &worker);
+  if (status == UCS_ERR_NO_MEMORY) {
+    return UcxError("UCX gets no memory" + SharedMemoryLimits(), status);
+  }
   if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);
   CloseToGroup();
   status = ucp_worker_get_efd(worker, &event_fd);

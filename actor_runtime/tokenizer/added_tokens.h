@@ -2,11 +2,11 @@
 // from the left, at each position the longest; first the tokens that are not normalized, then the
 // others in the text between them. A special token takes part in the search, but stays text.
 //
-//   const AddedTokens added(vocabulary.added, /*nfc=*/false);
+//   const AddedTokens added(vocabulary.added, ComposeNfc);
 //   added.Split(text, [&](std::string_view part, std::optional<int32_t> id) { ... });
 //
-// Invariant: the parts, one after the other, are the text; with `nfc`, those that are no token are
-// in Unicode's composed form (nfc.h). They are valid during the call only.
+// Invariant: the parts, one after the other, are the text; those between the tokens that are not
+// normalized are normalized, each as a text of its own. They are valid during the call only.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,8 +28,10 @@ class AddedTokens {
   // `id`: the added token of `part`; none: ordinary text, which is not empty.
   using OnPart = std::function<void(std::string_view part, std::optional<int32_t> id)>;
 
-  // `nfc`: normalized tokens are searched in the composed form of the text.
-  AddedTokens(const std::vector<AddedToken>& tokens, bool nfc);
+  // `normalize` may be null: a text stays as it is.
+  using Normalizer = std::function<std::string(std::string_view)>;
+
+  AddedTokens(const std::vector<AddedToken>& tokens, Normalizer normalize);
 
   void Split(std::string_view text, const OnPart& on_part) const;
   // True if a token may begin before `at` < text.size() and end after it. If false, the two sides
@@ -38,7 +41,7 @@ class AddedTokens {
  private:
   void SplitBy(size_t pass, std::string_view text, const OnPart& on_part) const;
 
-  const bool nfc_;
+  Normalizer normalize_;
   std::array<PieceTrie, 2> passes_;  // not normalized, normalized
   std::array<bool, 2> empty_ = {true, true};
   std::vector<bool> special_;  // by id

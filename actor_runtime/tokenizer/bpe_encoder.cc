@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
+#include "actor_runtime/tokenizer/nfc.h"
 #include "actor_runtime/tokenizer/word_split.h"
 #include "oneflow_core/base/strings.h"
 
@@ -14,37 +16,42 @@ namespace {
 constexpr size_t kLongestRemembered = 64;    // bytes; longer words are seldom repeated
 constexpr size_t kMostRemembered = 1 << 18;  // then all are forgotten
 
-// A text as sentencepiece writes it.
-std::string WritePieces(std::string_view text, SpaceInFront space_in_front) {
-  const bool has_space = text.starts_with(' ') || text.starts_with(kMetaSpace);
-  std::string written;
-  if (!text.empty() && space_in_front != SpaceInFront::kNone &&
-      !(has_space && space_in_front == SpaceInFront::kUnlessThere)) {
-    written = kMetaSpace;
-  }
-  for (const char c : text) c == ' ' ? written += kMetaSpace : written += c;
-  return written;
-}
-
 }  // namespace
 
+AddedTokens::Normalizer BpeEncoder::FindNormalizer(const BpeRules& rules) {
+  if (rules.nfc) return ComposeNfc;
+  if (!rules.writes_first) return nullptr;
+  return [space = rules.space_in_front](std::string_view text) { return WritePieces(text, space); };
+}
+
 void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>* ids) {
+  const BpeRules& rules = vocabulary_.rules;
+  bool first = true;
   added_.Split(text, [&](std::string_view part, std::optional<int32_t> id) {
+    const bool begins = std::exchange(first, false);
     if (id) return ids->push_back(*id);
-    vocabulary_.rules.words == nullptr
-        ? EncodeWord(WritePieces(part, vocabulary_.rules.space_in_front), ids)
-        : EncodeWords(part, ids);
+    if (rules.words == nullptr) {
+      return EncodeWord(
+          rules.writes_first ? std::string(part) : WritePieces(part, rules.space_in_front, begins),
+          ids);
+    }
+    const bool no_space = rules.space_in_front == SpaceInFront::kNone || part.starts_with(' ');
+    no_space ? EncodeWords(part, ids) : EncodeWords(" " + std::string(part), ids);
   });
 }
 
 size_t BpeEncoder::FindSplit(std::string_view text, size_t limit) const {
-  if (vocabulary_.rules.words == nullptr) {
-    return limit == 0 ? 0 : text.rfind('\n', limit - 1) + 1;
-  }
-  const WordPattern& words = *vocabulary_.rules.words;
-  size_t at = WordSplitPoint(words, text, limit);
-  while (at > 0 && at < text.size() && added_.MaySpan(text, at)) {
-    at = WordSplitPoint(words, text, at - 1);
+  const BpeRules& rules = vocabulary_.rules;
+  const auto find = [&](size_t most) {
+    if (rules.words != nullptr) return WordSplitPoint(*rules.words, text, most);
+    return most == 0 ? 0 : text.rfind('\n', most - 1) + 1;
+  };
+  size_t at = find(limit);
+  // What follows must begin like a part of the text, and get no space.
+  const bool at_space = rules.words != nullptr && rules.space_in_front != SpaceInFront::kNone;
+  while (at > 0 && at < text.size() &&
+         ((at_space && text[at] != ' ') || added_.MaySpan(text, at))) {
+    at = find(at - 1);
   }
   return at;
 }

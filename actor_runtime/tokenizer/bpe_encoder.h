@@ -20,7 +20,8 @@ namespace oneflow {
 class BpeEncoder {
  public:
   explicit BpeEncoder(BpeVocabulary vocabulary)
-      : vocabulary_(std::move(vocabulary)), added_(vocabulary_.added, vocabulary_.rules.nfc) {}
+      : vocabulary_(std::move(vocabulary)),
+        added_(vocabulary_.added, FindNormalizer(vocabulary_.rules)) {}
 
   // Appends the ids of `text`.
   void Encode(std::string_view text, std::vector<int32_t>* ids);
@@ -45,6 +46,7 @@ class BpeEncoder {
     size_t begin, size;
   };
 
+  static AddedTokens::Normalizer FindNormalizer(const BpeRules& rules);
   void EncodeWords(std::string_view text, std::vector<int32_t>* ids);
   void EncodeWord(std::string_view word, std::vector<int32_t>* ids);
   void BeginAsBytes(std::string_view word);

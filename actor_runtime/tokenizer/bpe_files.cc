@@ -1,6 +1,8 @@
 #include "actor_runtime/tokenizer/bpe_files.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -77,28 +79,6 @@ absl::Status AddMergeList(const std::string& path, const Json& merges, BpeListin
   return absl::OkStatus();
 }
 
-absl::Status AddAdded(const std::string& path, const Json& added, BpeListing* listing) {
-  for (const Json& token : added) {
-    const Json &id = FindField(token, "id"), &content = FindField(token, "content");
-    if (!id.is_number_integer() || !content.is_string()) {
-      return InputError(path, "added token " + JsonText(token) + " has no id and content",
-                        "download it again");
-    }
-    AddedToken made{content.get<std::string>(), id.get<int64_t>(),
-                    FindField(token, "special") == true, FindField(token, "normalized") == true};
-    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-      if (made.special || FindField(token, key) != true) continue;
-      return UnsupportedTokenizer(path, "its added token \"" + made.text + "\" sets " + key);
-    }
-    if (!made.special && listing->rules.words == nullptr) {
-      return UnsupportedTokenizer(path, "its added token \"" + made.text +
-                                            "\" is not special, in a BPE with byte fallback");
-    }
-    listing->added.push_back(std::move(made));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status BadTemplate(const std::string& path) {
   return InputError(path, "its post-processor is not what its type says", "download it again");
 }
@@ -136,21 +116,10 @@ absl::Status AddTemplate(const std::string& path, const Json& processor, BpeList
   return ids == &listing->end ? absl::OkStatus() : BadTemplate(path);
 }
 
-// The ids that `processor` puts around a text.
+// The ids that one step of a post-processor puts around the outputs of the earlier ones.
 absl::Status AddPostProcessor(const std::string& path, const Json& processor, BpeListing* listing) {
-  if (processor.is_null()) return absl::OkStatus();
   const Json& type = FindField(processor, "type");
   if (type == "ByteLevel") return absl::OkStatus();  // it changes offsets, not ids
-  if (type == "Sequence") {
-    for (const Json& one : FindField(processor, "processors")) {
-      if (FindField(one, "type") == "Sequence") return BadTemplate(path);  // one level is enough
-      BpeListing around;  // outputs of the earlier ones
-      RETURN_IF_ERROR(AddPostProcessor(path, one, &around));
-      listing->begin.insert(listing->begin.begin(), around.begin.begin(), around.begin.end());
-      listing->end.insert(listing->end.end(), around.end.begin(), around.end.end());
-    }
-    return absl::OkStatus();
-  }
   if (type == "TemplateProcessing") return AddTemplate(path, processor, listing);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
     RETURN_IF_ERROR(AddPair(path, FindField(processor, "cls"), &listing->begin));
@@ -159,42 +128,121 @@ absl::Status AddPostProcessor(const std::string& path, const Json& processor, Bp
   return UnsupportedTokenizer(path, "its post-processor is " + JsonText(type));
 }
 
+absl::Status AddPostProcessors(const std::string& path, const Json& processor,
+                               BpeListing* listing) {
+  for (const Json* step : ListSteps(processor, "processors")) {
+    BpeListing around;
+    RETURN_IF_ERROR(AddPostProcessor(path, *step, &around));
+    listing->begin.insert(listing->begin.begin(), around.begin.begin(), around.begin.end());
+    listing->end.insert(listing->end.end(), around.end.begin(), around.end.end());
+  }
+  return absl::OkStatus();
+}
+
+std::optional<int64_t> FindId(const BpeListing& listing, const std::string& token) {
+  if (token.empty()) return std::nullopt;
+  for (const AddedToken& added : listing.added) {
+    if (added.text == token) return added.id;
+  }
+  for (const auto& [text, id] : listing.vocab) {
+    if (text == token) return id;
+  }
+  return std::nullopt;
+}
+
+// What the files beside the vocabulary say of it.
+void AddSettings(const TokenizerSettings& settings, BpeListing* listing) {
+  const std::optional<int64_t> bos = FindId(*listing, settings.bos);
+  const std::optional<int64_t> eos = FindId(*listing, settings.eos);
+  listing->begin_of_text = bos ? bos : settings.bos_id;
+  if (eos) listing->ends.push_back(*eos);
+  listing->ends.insert(listing->ends.end(), settings.eos_ids.begin(), settings.eos_ids.end());
+  BpeRules& rules = listing->rules;
+  if (settings.add_prefix_space && rules.words == &kGpt2Words) {
+    rules.space_in_front =
+        *settings.add_prefix_space ? SpaceInFront::kUnlessThere : SpaceInFront::kNone;
+  } else if (settings.add_prefix_space == false && settings.IsLlama()) {
+    rules.space_in_front = SpaceInFront::kNone;
+  }
+  if (!settings.add_bos && !settings.add_eos) return;
+  // A token that is to be added and is not named is left to the post-processor.
+  const auto put = [](bool adds, std::optional<int64_t> id, std::vector<int64_t>* ids) {
+    if (!adds) ids->clear();
+    if (adds && id) *ids = {*id};
+  };
+  put(settings.add_bos.value_or(settings.IsLlama()), bos, &listing->begin);
+  put(settings.add_eos.value_or(false), eos, &listing->end);
+}
+
 // A file beside the vocabulary that adds tokens to it: it does not say which of them are special,
 // and the others would be found in texts.
-absl::Status CheckNoAdded(const std::string& folder) {
+absl::Status CheckNoAdded(const std::string& folder, const BpeListing& listing) {
   const std::string path = folder + "/added_tokens.json";
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Json added, ReadJson(path));
-  if (added.empty()) return absl::OkStatus();
+  size_t unknown = 0;
+  for (const auto& [token, id] : added.items()) {
+    unknown += std::any_of(listing.added.begin(), listing.added.end(),
+                           [&](const AddedToken& known) { return known.text == token; })
+                   ? 0
+                   : 1;
+  }
+  if (unknown == 0) return absl::OkStatus();
   return InputError(path,
-                    "adds " + std::to_string(added.size()) +
+                    "adds " + std::to_string(unknown) +
                         " tokens to vocab.json, and does not say which of them are special",
                     "give the model's tokenizer.json, which does, instead of the folder");
 }
 
 }  // namespace
 
-absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder) {
+absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const std::string& path,
+                                                         const Json& added) {
+  std::vector<AddedToken> tokens;
+  for (const Json& token : added) {
+    const Json &id = FindField(token, "id"), &content = FindField(token, "content");
+    if (!id.is_number_integer() || !content.is_string()) {
+      return InputError(path, "added token " + JsonText(token) + " has no id and content",
+                        "download it again");
+    }
+    AddedToken made{content.get<std::string>(), id.get<int64_t>(),
+                    FindField(token, "special") == true, FindField(token, "normalized") == true};
+    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
+      if (made.special || FindField(token, key) != true) continue;
+      return UnsupportedTokenizer(path, "its added token \"" + made.text + "\" sets " + key);
+    }
+    tokens.push_back(std::move(made));
+  }
+  return tokens;
+}
+
+absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder,
+                                             const TokenizerSettings& settings) {
   const std::string vocab = folder + "/vocab.json", merges = folder + "/merges.txt";
-  RETURN_IF_ERROR(CheckNoAdded(folder));
   BpeListing listing;
+  if (settings.IsQwen()) listing.rules = {.words = &kQwen2Words, .nfc = true};
+  ASSIGN_OR_RETURN(listing.added, ParseAddedTokens(settings.path, settings.added));
+  RETURN_IF_ERROR(CheckNoAdded(folder, listing));
   ASSIGN_OR_RETURN(const Json json, ReadJson(vocab));
   RETURN_IF_ERROR(AddVocab(vocab, json, &listing));
   ASSIGN_OR_RETURN(const std::string lines, ReadFile(merges, "it stands beside vocab.json"));
   RETURN_IF_ERROR(AddMergeLines(merges, lines, &listing));
+  AddSettings(settings, &listing);
   return MakeBpeVocabulary(folder, listing);
 }
 
-absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path) {
+absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path,
+                                                const TokenizerSettings& settings) {
   ASSIGN_OR_RETURN(const Json json, ReadJson(path));
   const Json& model = FindField(json, "model");
   BpeListing listing;
   ASSIGN_OR_RETURN(listing.rules, ReadBpeRules(path, json));
   RETURN_IF_ERROR(AddVocab(path, FindField(model, "vocab"), &listing));
   RETURN_IF_ERROR(AddMergeList(path, FindField(model, "merges"), &listing));
-  RETURN_IF_ERROR(AddAdded(path, FindField(json, "added_tokens"), &listing));
-  RETURN_IF_ERROR(AddPostProcessor(path, FindField(json, "post_processor"), &listing));
+  ASSIGN_OR_RETURN(listing.added, ParseAddedTokens(path, FindField(json, "added_tokens")));
+  RETURN_IF_ERROR(AddPostProcessors(path, FindField(json, "post_processor"), &listing));
+  AddSettings(settings, &listing);
   return MakeBpeVocabulary(path, listing);
 }
 

@@ -1,5 +1,7 @@
 #include "actor_runtime/tokenizer/bpe_pipeline.h"
 
+#include <utility>
+
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 
@@ -12,16 +14,17 @@ bool IsSet(const Json& value) {
   return !value.is_null() && value != false && value != "" && value != 0.0;
 }
 
-// What a step of a pipeline is, for errors.
-std::string StepText(const Json& step) {
-  if (FindField(step, "type") != "Sequence") return JsonText(FindField(step, "type"));
-  std::string text;
-  for (const char* key : {"normalizers", "pretokenizers"}) {
-    for (const Json& one : FindField(step, key)) {
-      text += (text.empty() ? "" : ", ") + JsonText(FindField(one, "type"));
-    }
+using Steps = std::vector<const Json*>;
+
+// What the steps of a pipeline are, for errors.
+std::string StepsText(const Steps& steps) {
+  if (steps.empty()) return "null";
+  std::string text(steps.size() > 1 ? "a sequence of " : "");
+  const char* separator = "";
+  for (const Json* one : steps) {
+    text += std::exchange(separator, ", ") + JsonText(FindField(*one, "type"));
   }
-  return "a sequence of " + text;
+  return text;
 }
 
 absl::Status CheckModel(const std::string& path, const Json& model) {
@@ -37,36 +40,30 @@ absl::Status CheckModel(const std::string& path, const Json& model) {
   return absl::OkStatus();
 }
 
-// The pattern of a ByteLevel that splits by GPT-2's, or of a Split before a ByteLevel that does
-// not.
-absl::StatusOr<const WordPattern*> ReadPattern(const std::string& path, const Json& split) {
-  const auto check_level = [&](const Json& level, bool splits) {
-    if (!IsSet(FindField(level, "add_prefix_space")) &&
-        (FindField(level, "use_regex") != false) == splits) {
-      return absl::OkStatus();
-    }
-    return UnsupportedTokenizer(
-        path, "its pre-tokenizer adds a space to the text, does not split it or splits it twice");
-  };
-  if (FindField(split, "type") == "ByteLevel") {
-    RETURN_IF_ERROR(check_level(split, /*splits=*/true));
-    return &kGpt2Words;
+// A ByteLevel that splits by GPT-2's pattern, or a Split before a ByteLevel that does not: the
+// pattern, and the space that the latter puts before a text.
+absl::Status ReadWords(const std::string& path, const Steps& steps, BpeRules* rules) {
+  const bool alone = steps.size() == 1;
+  if (steps.empty() || steps.size() > 2 || FindField(*steps.back(), "type") != "ByteLevel" ||
+      (!alone && FindField(*steps[0], "type") != "Split")) {
+    return UnsupportedTokenizer(path, "its pre-tokenizer is " + StepsText(steps));
   }
-  const Json& steps = FindField(split, "pretokenizers");
-  if (FindField(split, "type") != "Sequence" || !steps.is_array() || steps.size() != 2 ||
-      FindField(steps[0], "type") != "Split" || FindField(steps[1], "type") != "ByteLevel") {
-    return UnsupportedTokenizer(path, "its pre-tokenizer is " + StepText(split));
+  const bool spaced = IsSet(FindField(*steps.back(), "add_prefix_space"));
+  if ((FindField(*steps.back(), "use_regex") != false) != alone || (spaced && !alone)) {
+    return UnsupportedTokenizer(path,
+                                "its pre-tokenizer adds a space to each word of the text, does not "
+                                "split it or splits it twice");
   }
-  RETURN_IF_ERROR(check_level(steps[1], /*splits=*/false));
-  if (FindField(steps[0], "behavior") != "Isolated" || IsSet(FindField(steps[0], "invert"))) {
+  if (spaced) rules->space_in_front = SpaceInFront::kUnlessThere;
+  if (alone) return absl::OkStatus();
+  if (FindField(*steps[0], "behavior") != "Isolated" || IsSet(FindField(*steps[0], "invert"))) {
     return UnsupportedTokenizer(path, "its pre-tokenizer does not isolate what its pattern finds");
   }
-  const Json& regex = FindField(FindField(steps[0], "pattern"), "Regex");
-  const WordPattern* pattern =
-      regex.is_string() ? FindWordPattern(regex.get_ref<const std::string&>()) : nullptr;
-  if (pattern != nullptr) return pattern;
+  const Json& regex = FindField(FindField(*steps[0], "pattern"), "Regex");
+  rules->words = regex.is_string() ? FindWordPattern(regex.get_ref<const std::string&>()) : nullptr;
+  if (rules->words != nullptr) return absl::OkStatus();
   return UnsupportedTokenizer(
-      path, "its pre-tokenizer splits by " + JsonText(FindField(steps[0], "pattern")));
+      path, "its pre-tokenizer splits by " + JsonText(FindField(*steps[0], "pattern")));
 }
 
 bool IsSpaceWriter(const Json& step) {
@@ -81,32 +78,38 @@ bool IsPrefixWriter(const Json& step) {
 }
 
 // sentencepiece's writing of spaces, by the normalizer or else by the pre-tokenizer.
-absl::StatusOr<SpaceInFront> ReadSpaces(const std::string& path, const Json& json) {
-  const Json &normalizer = FindField(json, "normalizer"), &split = FindField(json, "pre_tokenizer");
-  if (!normalizer.is_null()) {
-    if (!split.is_null()) {
-      return UnsupportedTokenizer(path, "its pre-tokenizer is " + StepText(split));
+absl::Status ReadSpaces(const std::string& path, const Steps& normalizer, const Steps& split,
+                        BpeRules* rules) {
+  if (!normalizer.empty()) {
+    if (!split.empty()) {
+      return UnsupportedTokenizer(path, "its pre-tokenizer is " + StepsText(split));
     }
-    if (IsSpaceWriter(normalizer)) return SpaceInFront::kNone;
-    const Json& steps = FindField(normalizer, "normalizers");
-    if (steps.is_array() && steps.size() == 2 && IsPrefixWriter(steps[0]) &&
-        IsSpaceWriter(steps[1])) {
-      return SpaceInFront::kAlways;
+    const bool prefixed = normalizer.size() == 2 && IsPrefixWriter(*normalizer[0]);
+    if (!IsSpaceWriter(*normalizer.back()) || normalizer.size() != (prefixed ? 2 : 1)) {
+      return UnsupportedTokenizer(path, "it normalizes text (" + StepsText(normalizer) + ")");
     }
-    return UnsupportedTokenizer(path, "it normalizes text (" + StepText(normalizer) + ")");
+    rules->space_in_front = prefixed ? SpaceInFront::kAlways : SpaceInFront::kNone;
+    rules->writes_first = true;
+    return absl::OkStatus();
   }
-  if (FindField(split, "type") != "Metaspace" ||
-      FindField(split, "replacement") != std::string(kMetaSpace)) {
+  if (split.size() != 1 || FindField(*split[0], "type") != "Metaspace" ||
+      FindField(*split[0], "replacement") != std::string(kMetaSpace)) {
     return UnsupportedTokenizer(
-        path, "its model sets byte_fallback, and its pre-tokenizer is " + StepText(split));
+        path, "its model sets byte_fallback, and its pre-tokenizer is " + StepsText(split));
   }
-  if (FindField(split, "split") != false) {
+  if (FindField(*split[0], "split") != false) {
     return UnsupportedTokenizer(path, "its pre-tokenizer splits a text at spaces (Metaspace)");
   }
-  const Json& scheme = FindField(split, "prepend_scheme");
-  if (scheme == "never") return SpaceInFront::kNone;
-  // There are no added tokens in the text: its beginning is the only one.
-  if (scheme == "first" || scheme == "always") return SpaceInFront::kUnlessThere;
+  static constexpr std::pair<const char*, SpaceInFront> kSchemes[] = {
+      {"never", SpaceInFront::kNone},
+      {"first", SpaceInFront::kFirstUnlessThere},
+      {"always", SpaceInFront::kUnlessThere}};
+  const Json& scheme = FindField(*split[0], "prepend_scheme");
+  for (const auto& [name, space] : kSchemes) {
+    if (scheme != name) continue;
+    rules->space_in_front = space;
+    return absl::OkStatus();
+  }
   return UnsupportedTokenizer(path, "its pre-tokenizer has the prepend_scheme " + JsonText(scheme));
 }
 
@@ -117,6 +120,17 @@ const Json& FindField(const Json& object, const char* key) {
   if (!object.is_object()) return null;
   const auto it = object.find(key);
   return it == object.end() ? null : *it;
+}
+
+std::vector<const Json*> ListSteps(const Json& step, const char* key) {
+  if (step.is_null()) return {};
+  if (FindField(step, "type") != "Sequence") return {&step};
+  Steps steps;
+  for (const Json& one : FindField(step, key)) {
+    const Steps inner = ListSteps(one, key);
+    steps.insert(steps.end(), inner.begin(), inner.end());
+  }
+  return steps;
 }
 
 absl::Status UnsupportedTokenizer(const std::string& path, const std::string& what) {
@@ -131,17 +145,19 @@ absl::StatusOr<BpeRules> ReadBpeRules(const std::string& path, const Json& json)
   RETURN_IF_ERROR(CheckModel(path, model));
   BpeRules rules;
   rules.ignore_merges = IsSet(FindField(model, "ignore_merges"));
+  const Steps normalizer = ListSteps(FindField(json, "normalizer"), "normalizers");
+  const Steps split = ListSteps(FindField(json, "pre_tokenizer"), "pretokenizers");
   if (IsSet(FindField(model, "byte_fallback"))) {
     rules.words = nullptr;
-    ASSIGN_OR_RETURN(rules.space_in_front, ReadSpaces(path, json));
+    RETURN_IF_ERROR(ReadSpaces(path, normalizer, split, &rules));
     return rules;
   }
-  const Json& normalizer = FindField(json, "normalizer");
-  rules.nfc = FindField(normalizer, "type") == "NFC";
-  if (!normalizer.is_null() && !rules.nfc) {
-    return UnsupportedTokenizer(path, "it normalizes text (" + StepText(normalizer) + ")");
+  rules.nfc = !normalizer.empty();
+  for (const Json* one : normalizer) {
+    if (FindField(*one, "type") == "NFC") continue;
+    return UnsupportedTokenizer(path, "it normalizes text (" + StepsText(normalizer) + ")");
   }
-  ASSIGN_OR_RETURN(rules.words, ReadPattern(path, FindField(json, "pre_tokenizer")));
+  RETURN_IF_ERROR(ReadWords(path, split, &rules));
   return rules;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -17,12 +18,6 @@ namespace oneflow {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;
-// GPT-2's token counts also where its files do not list it as special.
-constexpr std::string_view kEndOfText = "<|endoftext|>";
-// Special tokens after which a document ends, in the order of preference, and a turn of a talk.
-constexpr std::string_view kEndsOfText[] = {kEndOfText, "<|end_of_text|>", "</s>"};
-constexpr std::string_view kEndsOfTurn[] = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>"};
-
 // GPT-2's alphabet: printable Latin-1 stands for itself, the other bytes for 256, 257, ... in turn.
 bool Printable(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
@@ -113,7 +108,7 @@ class Builder {
           token.text;  // as it is written, which the alphabet may read otherwise
       made_.added.push_back(token);
     }
-    FindStops();
+    FindEnds(listing);
     return absl::OkStatus();
   }
 
@@ -127,11 +122,18 @@ class Builder {
   void AddHash(const BpeListing& listing) {
     std::string all;
     const BpeRules& rules = made_.rules;
-    if (rules.words == nullptr) {
-      absl::StrAppend(&all, " spaces ", static_cast<int>(rules.space_in_front));
-    } else if (rules.words != &kGpt2Words) {
+    const bool finds = std::any_of(made_.added.begin(), made_.added.end(),
+                                   [](const AddedToken& token) { return !token.special; });
+    // Without parts between added tokens the first is the only one.
+    const bool first = rules.space_in_front == SpaceInFront::kFirstUnlessThere;
+    const SpaceInFront space = first && !finds ? SpaceInFront::kUnlessThere : rules.space_in_front;
+    if (rules.words == nullptr || space != SpaceInFront::kNone) {
+      absl::StrAppend(&all, " spaces ", static_cast<int>(space));
+    }
+    if (rules.words != nullptr && rules.words != &kGpt2Words) {
       absl::StrAppend(&all, " words ", ToAbsl(rules.words->regex));
     }
+    if (finds && rules.writes_first) absl::StrAppend(&all, " written first");
     if (rules.nfc) absl::StrAppend(&all, " nfc");
     if (rules.ignore_merges) absl::StrAppend(&all, " ignores merges");
     const auto add = [&all](const std::string& text) {
@@ -176,22 +178,28 @@ class Builder {
     return absl::OkStatus();
   }
 
-  void FindStops() {
+  // The tokens at which texts begin and end.
+  void FindEnds(const BpeListing& listing) {
     const auto find = [&](std::string_view name) -> std::optional<int32_t> {
       const auto it = ids_.find(ToAbsl(name));
       if (it == ids_.end()) return std::nullopt;
       const bool special =
           std::any_of(made_.added.begin(), made_.added.end(),
                       [&](const AddedToken& token) { return token.special && token.text == name; });
+      // GPT-2's token counts also where its files do not list it as special.
       return special || name == kEndOfText ? std::optional(it->second) : std::nullopt;
     };
-    for (const std::string_view name : kEndsOfText) {
-      const std::optional<int32_t> id = find(name);
-      if (!made_.end_of_text) made_.end_of_text = id;
-      if (id) made_.stops.push_back(*id);
+    std::vector<int32_t> named;
+    for (const std::span<const std::string_view> names :
+         {std::span<const std::string_view>(kEndsOfText), {kEndsOfTurn}}) {
+      for (const std::string_view name : names) {
+        if (const std::optional<int32_t> id = find(name)) named.push_back(*id);
+      }
     }
-    for (const std::string_view name : kEndsOfTurn) {
-      if (const std::optional<int32_t> id = find(name)) made_.stops.push_back(*id);
+    made_.ends = FindTextEnds(listing.ends, named, made_.tokens);
+    if (const auto begin = listing.begin_of_text;
+        begin && *begin >= 0 && *begin < static_cast<int64_t>(taken_.size()) && taken_[*begin]) {
+      made_.begin_of_text = static_cast<int32_t>(*begin);
     }
   }
 

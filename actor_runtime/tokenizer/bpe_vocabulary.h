@@ -13,7 +13,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "actor_runtime/tokenizer/text_ends.h"
 #include "actor_runtime/tokenizer/word_split.h"
+#include "actor_runtime/tokenizer/write_pieces.h"
 
 namespace oneflow {
 
@@ -26,17 +28,14 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
-inline constexpr std::string_view kMetaSpace = "\xe2\x96\x81";  // U+2581
-
-// The space that stands before a text: none, one more, or one unless the text begins with one.
-enum class SpaceInFront { kNone, kAlways, kUnlessThere };
-
 // How a text becomes words, and words tokens.
 struct BpeRules {
   // Null: the rules of sentencepiece. The text is one word, its spaces are written as U+2581; it
   // begins as characters, and a character that is no token as bytes, written "<0x41>".
   const WordPattern* words = &kGpt2Words;
-  SpaceInFront space_in_front = SpaceInFront::kNone;  // by sentencepiece's rules
+  SpaceInFront space_in_front = SpaceInFront::kNone;
+  // By sentencepiece's rules: spaces are written before added tokens that are normalized are found.
+  bool writes_first = false;
   bool nfc = false;            // the text is brought to Unicode's composed form first
   bool ignore_merges = false;  // a word that is a token becomes it, whatever its pairs merge to
 };
@@ -56,8 +55,8 @@ struct BpeVocabulary {
   BpeRules rules;
   // Tokens as they are written in a word: with ignore_merges or the rules of sentencepiece.
   absl::flat_hash_map<std::string, int32_t> id_of_word;
-  std::optional<int32_t> end_of_text;
-  std::vector<int32_t> stops;  // after which a generated text ends: end_of_text, ends of a turn
+  std::optional<int32_t> begin_of_text;
+  TextEnds ends;
   std::vector<AddedToken> added;
   std::vector<int32_t> begin, end;  // ids around each document
   std::string hash;                 // tokenizer_id.h
@@ -71,6 +70,8 @@ struct BpeListing {
   BpeRules rules;
   std::vector<AddedToken> added;
   std::vector<int64_t> begin, end;  // ids that the file's template puts around a text
+  std::optional<int64_t> begin_of_text;
+  std::vector<int64_t> ends;  // of a text or a turn, as the files beside it say, the first first
 };
 
 // `where`: the file, for messages. Errors: an id that is negative, taken twice or absurdly large; a

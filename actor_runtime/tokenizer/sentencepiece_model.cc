@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "oneflow_core/base/file.h"
@@ -20,6 +21,19 @@ constexpr char kUnknownSurface[] = " \xe2\x81\x87 ";  // U+2047, unless the mode
 
 absl::Status Bad(const std::string& path, const std::string& what) {
   return InputError(path, what, "give the .model of a unigram or BPE sentencepiece model");
+}
+
+// Lines of a token in base64 and its rank: "IQ== 0".
+bool IsTiktoken(std::string_view bytes) {
+  const std::string_view line = bytes.substr(0, bytes.find('\n'));
+  const size_t space = line.find(' ');
+  if (space == line.npos || space == 0 || space % 4 != 0 || space + 1 == line.size()) return false;
+  const auto is_code = [](char c) {
+    return absl::ascii_isalnum(c) || c == '+' || c == '/' || c == '=';
+  };
+  return std::all_of(line.begin(), line.begin() + static_cast<ptrdiff_t>(space), is_code) &&
+         std::all_of(line.begin() + static_cast<ptrdiff_t>(space) + 1, line.end(),
+                     [](char c) { return absl::ascii_isdigit(c) || c == '\r'; });
 }
 
 // The byte of "<0x41>"; -1 for other pieces.
@@ -73,6 +87,10 @@ absl::Status AddPiece(const std::string& path, Proto::Piece piece, const Proto::
 absl::StatusOr<SentencePieceModel> ReadSentencePieceModel(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, "a tokenizer may be a FILE.model"));
   Proto proto;
+  if (IsTiktoken(bytes)) {
+    return InputError(path, "is a tokenizer of tiktoken, as Llama 3's, and no sentencepiece model",
+                      "give the tokenizer.json of the same model, as transformers has it");
+  }
   if (!proto.ParseFromString(bytes) || proto.pieces_size() == 0) {
     return Bad(path, "is no sentencepiece model");
   }

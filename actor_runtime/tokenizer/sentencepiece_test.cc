@@ -104,6 +104,9 @@ TEST_CASE("models that are broken or of another kind are refused") {
              Catch::Contains("absent.model: cannot be read"));
   CHECK_THAT(refused("no protobuf"), Catch::Contains("is no sentencepiece model"));
   CHECK_THAT(refused(""), Catch::Contains("is no sentencepiece model"));
+  CHECK_THAT(refused("IQ== 0\nIg== 1\nIGEh 2\n"),
+             Catch::Contains("is a tokenizer of tiktoken, as Llama 3's") &&
+                 Catch::Contains("give the tokenizer.json"));
   CHECK_THAT(
       changed([](Proto& m) { m.mutable_trainer_spec()->set_model_type(Proto::Trainer::CHAR); }),
       Catch::Contains("words or characters"));

@@ -6,6 +6,10 @@
 //   2,
 //                  Llama 3, Mistral and Qwen
 //   FILE.model     a unigram or BPE model of sentencepiece
+//   FOLDER         the tokenizer of this folder: tokenizer.json, tokenizer.model, or GPT-2's files
+//
+// The files beside it say more (tokenizer_settings.h): the ids of BOS and EOS, and whether they
+// stand around a text.
 //
 //   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer("gpt2:models/gpt2"));
 //   std::vector<int32_t> ids;
@@ -36,9 +40,11 @@ namespace oneflow {
 struct Tokenizer {
   int64_t vocab = 0;  // ids are below it
   TokenizerId id;
-  std::optional<int32_t> end_of_text;  // the token that ends a document, where there is one
+  std::optional<int32_t> begin_of_text;  // BOS, where it is known
+  std::optional<int32_t> end_of_text;    // the token that ends a document, where there is one
   std::vector<int32_t> stops;       // a generated text ends after any: end_of_text, ends of a turn
   std::vector<int32_t> begin, end;  // added by its template around a document, not by `encode`
+  std::string config;               // tokenizer_config.json that belongs to its files; empty: none
   // Appends the ids of `text`. One call at a time, because it caches words.
   std::function<void(std::string_view text, std::vector<int32_t>* ids)> encode;
   // The bytes of an id below `vocab`; a character may be spread over several ids.

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kGpt2 = "gpt2:";
 constexpr char kJson[] = "tokenizer.json", kModel[] = "tokenizer.model", kVocab[] = "vocab.json",
-               kMerges[] = "merges.txt";
+               kMerges[] = "merges.txt", kConfig[] = "tokenizer_config.json";
 
 // The paths of the files of a spec, with the names that they are kept under.
 std::vector<std::pair<std::string, std::string>> ListFiles(const std::string& spec) {
@@ -24,6 +24,8 @@ std::vector<std::pair<std::string, std::string>> ListFiles(const std::string& sp
     const std::string folder = spec.substr(kGpt2.size()) + "/";
     return {{folder + kVocab, kVocab}, {folder + kMerges, kMerges}};
   }
+  std::error_code ignored;
+  if (fs::is_directory(spec, ignored)) return ListFiles(TokenizerSpecIn(spec));
   if (spec.ends_with(".json")) return {{spec, kJson}};
   if (spec.ends_with(".model")) return {{spec, kModel}};
   return {};
@@ -32,12 +34,14 @@ std::vector<std::pair<std::string, std::string>> ListFiles(const std::string& sp
 }  // namespace
 
 absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& spec, const TokenizerId& id,
-                                                  const std::vector<int32_t>& stops) {
+                                                  const std::vector<int32_t>& stops,
+                                                  const std::string& config) {
   TokenizerFiles made{id, stops, {}};
   for (const auto& [path, name] : ListFiles(spec)) {
     ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, "it is a file of the tokenizer"));
     made.files.push_back({name, std::move(bytes)});
   }
+  if (!config.empty()) made.files.push_back({kConfig, config});
   return made;
 }
 
@@ -50,7 +54,7 @@ absl::Status WriteTokenizerFiles(const TokenizerFiles& files, const std::string&
   for (const TokenizerFiles::File& file : files.files) {
     RETURN_IF_ERROR(WriteFile(folder + "/" + file.name, file.bytes));
   }
-  for (const char* name : {kJson, kModel, kVocab, kMerges}) {
+  for (const char* name : {kJson, kModel, kVocab, kMerges, kConfig}) {
     const bool kept =
         std::any_of(files.files.begin(), files.files.end(),
                     [&](const TokenizerFiles::File& file) { return file.name == name; });

@@ -4,7 +4,7 @@
 //
 //   ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
 //   ASSIGN_OR_RETURN(TokenizerFiles files,
-//                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops));
+//                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
 //   RETURN_IF_ERROR(WriteTokenizerFiles(files, "run/data/tokenizer"));
 //   ... elsewhere ...
 //   ASSIGN_OR_RETURN(tokenizer, LoadTokenizer(TokenizerSpecIn("run/data/tokenizer")));
@@ -24,7 +24,8 @@ namespace oneflow {
 
 struct TokenizerFiles {
   struct File {
-    // vocab.json and merges.txt, tokenizer.json, or tokenizer.model, whatever the file was called.
+    // vocab.json and merges.txt, tokenizer.json, or tokenizer.model, whatever the file was called;
+    // and tokenizer_config.json, which says more of them.
     std::string name;
     std::string bytes;
     bool operator==(const File&) const = default;
@@ -36,17 +37,19 @@ struct TokenizerFiles {
   bool operator==(const TokenizerFiles&) const = default;
 };
 
-// The files of `spec`, as LoadTokenizer takes it; id and stops are those of the loaded tokenizer.
-// Errors: a file cannot be read.
+// The files of `spec`, as LoadTokenizer takes it; id, stops and config are those of the loaded
+// tokenizer. Errors: a file cannot be read.
 absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& spec, const TokenizerId& id,
-                                                  const std::vector<int32_t>& stops);
+                                                  const std::vector<int32_t>& stops,
+                                                  const std::string& config);
 
 // Writes the files into `folder`, which it makes where it is missing, and removes files of another
 // kind of tokenizer there, and no others. An empty folder that it leaves is removed.
 absl::Status WriteTokenizerFiles(const TokenizerFiles& files, const std::string& folder);
 
-// The spec of the tokenizer whose files are in `folder`, for LoadTokenizer: "FOLDER/tokenizer.json"
-// before "FOLDER/tokenizer.model" and "gpt2:FOLDER". Empty if there is none.
+// The spec of the tokenizer, for LoadTokenizer, whose files are in `folder`:
+// "FOLDER/tokenizer.json" before "FOLDER/tokenizer.model" and "gpt2:FOLDER". Empty if there is
+// none.
 std::string TokenizerSpecIn(const std::string& folder);
 
 }  // namespace oneflow

@@ -1,20 +1,26 @@
 #include "actor_runtime/tokenizer/tokenizer_files.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/tokenizer/load_for_test.h"
+#include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 
 namespace oneflow {
 namespace {
 
+using Json = nlohmann::json;
+
 const std::string kData = "actor_runtime/tokenizer/testdata";
 
 TokenizerFiles ReadFiles(const std::string& spec, const Tokenizer& tokenizer) {
-  auto files = ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops);
+  auto files = ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config);
   INFO(files.status().ToString());
   REQUIRE(files.ok());
   return *std::move(files);
@@ -22,8 +28,8 @@ TokenizerFiles ReadFiles(const std::string& spec, const Tokenizer& tokenizer) {
 
 std::string NamesIn(const std::string& folder) {
   std::string names;
-  for (const char* name :
-       {"merges.txt", "other", "tokenizer.json", "tokenizer.model", "vocab.json"}) {
+  for (const char* name : {"merges.txt", "other", "tokenizer.json", "tokenizer.model",
+                           "tokenizer_config.json", "vocab.json"}) {
     if (std::filesystem::exists(folder + "/" + name)) names += std::string(name) + " ";
   }
   return names;
@@ -52,6 +58,93 @@ TEST_CASE("a tokenizer of each kind is the same after its files were written to 
   }
 }
 
+TEST_CASE("the files beside a sentencepiece model say what stands around a text, and spaces") {
+  const Json expected = Json::parse(*ReadFile(kData + "/expected_settings.json"));
+  CHECK(expected["library"] == "transformers 4.57.1");
+  std::set<std::string> hashes;
+  for (const Json& one : expected["cases"]) {
+    const TemporaryDirectory dir, copy;
+    dir.Write("tokenizer.model", *ReadFile(kData + "/bpe.model"));
+    if (!one["config"].is_null()) dir.Write("tokenizer_config.json", one["config"].dump());
+    if (!one["model"].is_null()) dir.Write("config.json", one["model"].dump());
+    const Tokenizer tokenizer = Load(dir.path());  // of this folder
+    // What travels says the same where there is no config.json.
+    const std::string folder = copy.path() + "/tokenizer";
+    REQUIRE(WriteTokenizerFiles(ReadFiles(dir.path(), tokenizer), folder).ok());
+    const Tokenizer copied = Load(folder);
+    CHECK(copied.id == tokenizer.id);
+    CHECK(copied.end_of_text == tokenizer.end_of_text);
+    hashes.insert(tokenizer.id.hash);
+    const auto eos = one["eos"].get<int32_t>();
+    CHECK(tokenizer.begin_of_text == one["bos"].get<int32_t>());
+    CHECK(std::find(tokenizer.stops.begin(), tokenizer.stops.end(), eos) != tokenizer.stops.end());
+    CHECK(tokenizer.end_of_text == 2);  // <|im_end|> ends a turn
+    for (size_t i = 0; i < expected["texts"].size(); ++i) {
+      const auto text = expected["texts"][i].get<std::string>();
+      INFO(one["config"] << " " << one["model"] << " " << text);
+      for (const Tokenizer* made : {&tokenizer, &copied}) {
+        std::vector<int32_t> ids = made->begin;
+        made->encode(text, &ids);
+        ids.insert(ids.end(), made->end.begin(), made->end.end());
+        REQUIRE(ids == one["ids"][i].get<std::vector<int32_t>>());
+      }
+    }
+  }
+  CHECK(hashes.size() == expected["cases"].size() - 2);              // three folders say the same
+  CHECK_FALSE(hashes.contains(Load(kData + "/bpe.model").id.hash));  // by the model's own rules
+}
+
+TEST_CASE("BOS and EOS are what the files beside a tokenizer say, whatever their names") {
+  const Json base = Json::parse(*ReadFile(kData + "/llama3.json"));
+  const TemporaryDirectory dir;
+  const auto load = [&](const Json& config, const Json& generation, const Json& model) {
+    Json json = base;
+    json["added_tokens"].push_back({{"id", 807}, {"content", "[END]"}, {"special", true}});
+    json["added_tokens"].push_back({{"id", 808}, {"content", "[BEGIN]"}, {"special", true}});
+    dir.Write("tokenizer.json", json.dump());
+    dir.Write("tokenizer_config.json", config.dump());
+    dir.Write("generation_config.json", generation.dump());
+    dir.Write("config.json", model.dump());
+    return Load(dir.path() + "/tokenizer.json");
+  };
+  using Ids = std::vector<int32_t>;
+  const Json none = Json::object();
+  Tokenizer made = load(none, none, none);
+  CHECK(made.end_of_text == 805);  // <|end_of_text|>
+  CHECK(made.stops == Ids{805, 806});
+  CHECK_FALSE(made.begin_of_text);
+  CHECK(made.begin == Ids{804});
+  made = load({{"eos_token", "[END]"}, {"bos_token", {{"content", "[BEGIN]"}}}}, none, none);
+  CHECK(made.end_of_text == 807);
+  CHECK(made.begin_of_text == 808);
+  CHECK(made.stops == Ids{805, 806, 807});
+  CHECK(made.begin == Ids{804});  // what stands around a text is the post-processor's
+  made = load({{"eos_token", "[END]"},
+               {"bos_token", "[BEGIN]"},
+               {"add_bos_token", true},
+               {"add_eos_token", true}},
+              none, none);
+  CHECK(made.begin == Ids{808});
+  CHECK(made.end == Ids{807});
+  made = load({{"bos_token", "[BEGIN]"}, {"add_bos_token", false}}, none, none);
+  CHECK(made.begin.empty());
+  // Ids of the model: one or a list; an end of a turn ends no document; some are of no token.
+  made = load(none, {{"eos_token_id", {806, 807, 90000, -1}}}, {{"bos_token_id", 808}});
+  CHECK(made.end_of_text == 807);
+  CHECK(made.stops == Ids{805, 806, 807});
+  CHECK(made.begin_of_text == 808);
+  CHECK_THAT(made.config, Catch::Contains("\"eos_token\": \"[END]\""));  // it travels
+  made = load({{"eos_token", "<|eot_id|>"}}, none, {{"eos_token_id", 806}});
+  CHECK(made.end_of_text == 805);
+  CHECK(made.stops == Ids{805, 806});
+  dir.Write("tokenizer_config.json", "{");
+  CHECK_THAT(std::string(LoadTokenizer(dir.path()).status().message()),
+             Catch::Contains("tokenizer_config.json: is not a JSON object"));
+  const TemporaryDirectory empty;
+  CHECK_THAT(std::string(LoadTokenizer(empty.path()).status().message()),
+             Catch::Contains("has no files of a tokenizer"));
+}
+
 TEST_CASE("a tokenizer of bytes has no files, and other files of a folder stay") {
   const TemporaryDirectory dir;
   const TokenizerFiles bytes = ReadFiles("bytes", Load("bytes"));
@@ -72,7 +165,7 @@ TEST_CASE("a tokenizer of bytes has no files, and other files of a folder stay")
 
 TEST_CASE("files of a tokenizer that cannot be read or written") {
   const TemporaryDirectory dir;
-  const auto absent = ReadTokenizerFiles("gpt2:" + dir.path(), {"a", "b"}, {});
+  const auto absent = ReadTokenizerFiles("gpt2:" + dir.path(), {"a", "b"}, {}, "");
   REQUIRE_FALSE(absent.ok());
   CHECK_THAT(std::string(absent.status().message()),
              Catch::Contains("vocab.json: cannot be read") &&

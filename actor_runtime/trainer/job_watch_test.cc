@@ -60,13 +60,12 @@ TEST_CASE("the status has what each rank waits for each group, and why the job s
   }
   watch.Look();
   watch.Look();
-  CHECK(printed ==
-        "the job stands still: rank 0 on host h is inside the kernel of h.0.fc since 0 s; "
-        "1 rank waits for it\n");
+  const std::string why =
+      "rank 0 on host h is inside the kernel of h.0.fc since [0-9]+ s; 1 rank waits for it";
+  CHECK_THAT(printed, Catch::Matches("the job stands still: " + why + "\n"));
   status = StatusIn(dir.path());
   CHECK(status["step"] == 7);
-  CHECK(status["standstill"] ==
-        "rank 0 on host h is inside the kernel of h.0.fc since 0 s; 1 rank waits for it");
+  CHECK_THAT(status["standstill"].get<std::string>(), Catch::Matches(why));
   for (int p = 0; p < 2; ++p) watch.Note(p, JobWatch::kStall, "");
   watch.Look();
   CHECK_FALSE(StatusIn(dir.path()).contains("standstill"));

@@ -4,14 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "actor_runtime/exec/trace_json.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/file.h"
@@ -103,6 +107,25 @@ absl::Status Write(const std::string& path, std::vector<proto::ProcessTrace> par
 }
 
 }  // namespace
+
+absl::Status CheckTrace(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(path, error);
+  if (fs::exists(there) && !fs::is_regular_file(there) && !fs::is_directory(there)) {
+    if (access(path.c_str(), W_OK) == 0 || errno == ENOENT) return absl::OkStatus();
+    return Annotate(WriteError(path, "cannot be written", errno), "--trace");
+  }
+  // WriteFile, too, writes beside a file; a folder it refuses.
+  const std::string beside = path + ".try";
+  const absl::Status tried = fs::is_directory(there)     ? WriteFile(path, "")
+                             : fs::exists(beside, error) ? absl::OkStatus()
+                                                         : MakeWayForFile(beside);
+  if (tried.ok()) return tried;
+  return absl::Status(
+      tried.code(),
+      absl::StrCat("--trace: ", absl::StrReplaceAll(tried.message(), {{beside, path}})));
+}
 
 absl::Status WriteTrace(const std::string& path, const Runtime& runtime, ProcessGroup& group,
                         bool together, const SimulatedRun* predicted, const Notice& notice) {

@@ -11,6 +11,9 @@
 
 namespace oneflow {
 
+// Checks now, not after hours, that the trace can be written there. What is there stays.
+absl::Status CheckTrace(const std::string& path);
+
 // Writes what the runtime has traced. All processes of the group call it where `together`, with the
 // same path, and process 0 writes what all have traced; else process 0 writes its own part, because
 // the others cannot be reached. `predicted`: steps of

@@ -19,6 +19,7 @@
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/trainer/old_checkpoints.h"
 #include "actor_runtime/trainer/resume.h"
+#include "oneflow_core/base/file.h"
 #include "actor_runtime/trainer/weight_check.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -150,19 +151,10 @@ class Loop {
   // Initialises or loads the variables; returns the first step to run.
   absl::StatusOr<int64_t> Start(bool goes_on) {
     if (!goes_on) {
-      const std::string& dir = options_.checkpoint_dir;
-      if (!dir.empty() && group_.IsFirst()) {
-        RETURN_IF_ERROR(MayWrite());
-        ASSIGN_OR_RETURN(const std::string aside, SetCheckpointsAside(dir));
-        if (!aside.empty()) {
-          training_.Say("the checkpoints of an earlier run are moved to " + aside);
-        }
-      }
       if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
       RETURN_IF_ERROR(Run("init", Context("init"), 1));
       return 0;
     }
-    const std::string& dir = options_.checkpoint_dir;
     const auto verify = [this](const std::string& folder) {
       return VerifyCheckpoint(folder, plan_, writer_.ranks);
     };
@@ -179,15 +171,32 @@ class Loop {
     WarnOfChanges(folder, CollectFacts(*reader),
                   CollectFacts(plan_, OptimizerOfRun(options_), training_.data.tokens),
                   NoticeOfFirst());
-    notes_ = reader->notes();
-    tokenizer_files_ = reader->tokenizer_files();
+    TakeModel(*reader);
     RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) { return reader->Load(piece); }));
-    if (!group_.IsFirst()) return reader->step();
     training_.Say("the run goes on from " + folder);
-    RETURN_IF_ERROR(MayWrite());
-    ASSIGN_OR_RETURN(const std::string aside, SetLaterAside(dir, reader->step()));
-    if (!aside.empty()) training_.Say("checkpoints of later steps are moved to " + aside);
     return reader->step();
+  }
+
+  // Files of earlier runs make way for this one, which begins at `step`: only now that all
+  // processes have their variables, for a run that is refused moves and removes nothing.
+  absl::Status MakeRoom(bool goes_on, int64_t step) {
+    RETURN_IF_ERROR(group_.Meet("variables"));
+    if (!group_.IsFirst()) return absl::OkStatus();
+    RETURN_IF_ERROR(log_->Open(step));
+    if (!options_.trace.empty()) {
+      RETURN_IF_ERROR(Annotate(MakeWayForFile(options_.trace), "--trace"));
+    }
+    const std::string& dir = options_.checkpoint_dir;
+    if (dir.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(MayWrite());
+    ASSIGN_OR_RETURN(const std::string aside,
+                     goes_on ? SetLaterAside(dir, step) : SetCheckpointsAside(dir));
+    if (!aside.empty()) {
+      training_.Say(
+          absl::StrCat(goes_on ? "checkpoints of later steps" : "the checkpoints of an earlier run",
+                       " are moved to ", aside));
+    }
+    return absl::OkStatus();
   }
 
   // Returns the steps it has done: fewer where it was stopped.
@@ -244,7 +253,8 @@ class Loop {
     info.mixture = training_.data.mixture;
     info.optimizer = OptimizerOfRun(options_);
     info.notes = notes_;
-    if (info.tokenizer_files == nullptr) HandTokenizerOn(&info);
+    info.model_files = model_files_;
+    HandTokenizerOn(&info);
     const std::string& dir = options_.checkpoint_dir;
     ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan_, info, writer_));
     RunContext context = Context("save");
@@ -272,8 +282,7 @@ class Loop {
     RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
                                    NoticeOfFirst()));
     WarnOfGraph(folder, *reader, plan_, NoticeOfFirst());
-    notes_ = reader->notes();
-    tokenizer_files_ = reader->tokenizer_files();
+    TakeModel(*reader);
     std::set<std::string_view> weights;
     for (const proto::Op& op : plan_.graph().op()) {
       if (op.kind() == "variable") weights.insert(op.name());
@@ -285,6 +294,13 @@ class Loop {
     }));
     training_.Say("the run begins with the weights of " + folder);
     return 0;
+  }
+
+  // What the checkpoints of the run are to keep of the one that it goes on from, or begins with.
+  void TakeModel(const CheckpointReader& reader) {
+    notes_ = reader.notes();
+    model_files_ = reader.model_files();
+    tokenizer_files_ = reader.tokenizer_files();
   }
 
   // Each process warns of what it has loaded.
@@ -305,9 +321,11 @@ class Loop {
     return absl::OkStatus();
   }
 
-  // The tokenizer of the model, where that of the data has no files.
+  // The tokenizer of the model, where that of the data has no files, or has the ids of an imported
+  // one, whose files come out as they were.
   void HandTokenizerOn(CheckpointInfo* info) const {
     if (tokenizer_files_ == nullptr) return;
+    if (info->tokenizer_files != nullptr && model_files_ == nullptr) return;
     if (info->tokenizer.known() && !info->tokenizer.SameAs(tokenizer_files_->id)) return;
     info->tokenizer = tokenizer_files_->id;
     info->tokenizer_files = tokenizer_files_;
@@ -343,6 +361,7 @@ class Loop {
   double paused_seconds_[kPauses] = {};
   // Of the checkpoint that the run goes on from, or begins with.
   ModelNotes notes_;
+  std::shared_ptr<const ModelFiles> model_files_;
   std::shared_ptr<const TokenizerFiles> tokenizer_files_;
 };
 
@@ -369,9 +388,6 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
   Loop loop(training, log);
   RETURN_IF_ERROR(loop.BeginAttempt());
   RETURN_IF_ERROR(training.group.Meet("folder"));
-  // Before Start sets old checkpoints aside; a resumed run has none to lose, but must know its
-  // step.
-  if (!goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(0));
   ASSIGN_OR_RETURN(int64_t step, loop.Start(goes_on));
   if (step % StepsARound(plan) != 0) {
     return InputError("--resume",
@@ -380,7 +396,7 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                           std::to_string(StepsARound(plan)) + " steps",
                       "go on with a plan of as many --steps_a_round as it was trained with");
   }
-  if (goes_on && log != nullptr) RETURN_IF_ERROR(log->Open(step));
+  RETURN_IF_ERROR(loop.MakeRoom(goes_on, step));
   if (step >= options.steps) {
     training.Say(absl::StrCat("the checkpoint is of step ", step, ": --steps=", options.steps,
                               " leaves nothing to do"));

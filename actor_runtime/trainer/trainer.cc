@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Plan& plan
       new Trainer(plan, std::move(data), std::move(options), group, std::move(observer)));
   RuntimeOptions& runtime = trainer->options_.runtime;
   runtime.trace = runtime.trace || !trainer->options_.trace.empty();
+  runtime.notice = trainer->observer_.notice;
   ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   RETURN_IF_ERROR(group->Divide(mesh.ranks()));
   group->Configure(&runtime);
@@ -200,11 +201,8 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   if (!goes_on) {
     ASSIGN_OR_RETURN(goes_on, GoesOn());
   }
-  // Checks now, not after hours, that the trace can be written. A run that is killed leaves none.
   const bool traces = !options_.trace.empty();
-  if (traces && group_.IsFirst()) {
-    RETURN_IF_ERROR(Annotate(MakeWayForFile(options_.trace), "--trace"));
-  }
+  if (traces && group_.IsFirst()) RETURN_IF_ERROR(CheckTrace(options_.trace));
   std::optional<MetricsLog> log;
   if (group_.IsFirst()) log.emplace(OptionsOfLog(prediction));
   absl::Status trained = RunWatched(log ? &*log : nullptr, *goes_on);

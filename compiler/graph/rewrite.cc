@@ -92,7 +92,10 @@ namespace {
 const Op* FindVariable(const Graph& graph, const Op& producer) {
   if (!DerivesFromVariable(producer) && !CastsForUse(graph, producer)) return nullptr;
   const Op* root = &producer;
-  while (!IsVariable(*root)) root = &graph.Producer(root->inputs[0]);
+  while (!IsVariable(*root)) {
+    if (root->inputs.empty()) return nullptr;  // what a step's data say ahead
+    root = &graph.Producer(root->inputs[0]);
+  }
   return root;
 }
 

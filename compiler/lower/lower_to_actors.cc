@@ -333,12 +333,13 @@ class Lowering {
   }
 
   Lane FindLane(const Op& op) const {
-    if (op.kind == "input") return Lane::kHostIn;
+    if (op.kind == "input" || op.kind == "count_ahead") return Lane::kHostIn;
     if (op.on_host) return Lane::kHostUpdate;
     return exchange_lanes_.empty() ? Lane::kCompute : exchange_lanes_[&op - graph_.ops.data()];
   }
 
   std::string KernelName(const Op& op) const {
+    if (op.kind == "count_ahead") return "load_counts";
     if (op.kind != "input") return op.kind;
     return options_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed"
                                                                               : "load_tokens";

@@ -84,29 +84,67 @@ TensorId FindChoiceCount(const Graph& graph, const Op& route) {
 }
 
 absl::Status SumChoices(Graph* graph) {
-  std::map<int, std::vector<TensorId>> on_stage;
-  const Tensor* first = nullptr;
+  std::vector<TensorId> counts;
   for (const Op& op : graph->ops) {
     if (op.kind != kCount) continue;
-    const Tensor& count = graph->tensors[op.outputs[0]];
-    if (first == nullptr) first = &count;
-    if (count.shape != first->shape) return absl::OkStatus();
-    on_stage[op.stage].push_back(op.outputs[0]);
+    counts.push_back(op.outputs[0]);
+    if (graph->tensors[counts.back()].shape != graph->tensors[counts[0]].shape) {
+      return absl::OkStatus();
+    }
   }
-  if (on_stage.empty()) return absl::OkStatus();
-  std::vector<TensorId> sums;
-  for (const auto& [stage, counts] : on_stage) {
-    const std::string name =
-        on_stage.size() == 1 ? "choices.sum" : "choices.sum@" + std::to_string(stage);
-    ASSIGN_OR_RETURN(const TensorId sum, counts.size() == 1 ? absl::StatusOr<TensorId>(counts[0])
-                                                            : AddSum(graph, name, counts, stage));
-    sums.push_back(sum);
+  if (counts.empty()) return absl::OkStatus();
+  const int stage = graph->Producer(graph->loss).stage;
+  if (counts.size() > 1) {
+    ASSIGN_OR_RETURN(const TensorId sum, AddSum(graph, "choices.sum", counts, stage));
+    counts = {sum};
   }
-  ASSIGN_OR_RETURN(const TensorId all,
-                   AddSum(graph, "choices", sums, graph->Producer(graph->loss).stage));
+  ASSIGN_OR_RETURN(const TensorId all, AddSum(graph, "choices", counts, stage));
   // Whoever reports it has all of it. So the sums of a stage's devices meet in one exchange.
   for (const Mesh::Axis& axis : graph->mesh.axes) graph->tensors[all].constraint[axis.name] = B();
   return absl::OkStatus();
+}
+
+void SumChoicesByStage(Graph* graph, SbpChoice* choice) {
+  const TensorId all = FindChoices(*graph);
+  if (all < 0) return;
+  const OpId last = graph->tensors[all].producer;
+  const OpId sum = graph->tensors[graph->ops[last].inputs[0]].producer;
+  const Op joined = graph->ops[sum];
+  if (joined.kind != kSum) return;
+  std::map<int, std::vector<size_t>> on_stage;  // inputs of the sum
+  for (size_t i = 0; i < joined.inputs.size(); ++i) {
+    on_stage[graph->Producer(joined.inputs[i]).stage].push_back(i);
+  }
+  if (on_stage.size() < 2) return;
+  std::vector<Op> sums;
+  std::vector<std::vector<NdSbp>> needs;
+  for (const auto& [stage, inputs] : on_stage) {
+    Op op = joined;
+    op.name = FreeName(*graph, joined.name + "@" + std::to_string(stage));
+    op.stage = stage;
+    op.inputs.clear();
+    needs.emplace_back();
+    for (const size_t i : inputs) {
+      op.inputs.push_back(joined.inputs[i]);
+      needs.back().push_back(choice->op_inputs[sum][i]);
+    }
+    if (!sums.empty()) {
+      Tensor tensor = graph->tensors[joined.outputs[0]];
+      graph->tensors.push_back(std::move(tensor));
+      op.outputs = {static_cast<TensorId>(graph->tensors.size()) - 1};
+    }
+    graph->tensors[op.outputs[0]].name = op.name;
+    sums.push_back(std::move(op));
+  }
+  std::vector<Op> ops = std::move(graph->ops);
+  ops[last].inputs.clear();
+  for (const Op& op : sums) ops[last].inputs.push_back(op.outputs[0]);
+  choice->op_inputs[last].assign(sums.size(), choice->op_inputs[last][0]);
+  ops.erase(ops.begin() + sum);
+  ops.insert(ops.begin() + sum, sums.begin(), sums.end());
+  choice->op_inputs.erase(choice->op_inputs.begin() + sum);
+  choice->op_inputs.insert(choice->op_inputs.begin() + sum, needs.begin(), needs.end());
+  SetOps(graph, std::move(ops));
 }
 
 TensorId FindChoices(const Graph& graph) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "compiler/sbp/infer_sbp.h"
 #include "oneflow_core/graph/graph.h"
 
 namespace oneflow {
@@ -19,10 +20,15 @@ absl::Status CountChoices(Graph* graph);
 // Returns the count of the choices of `route`. Requires counted choices.
 TensorId FindChoiceCount(const Graph& graph, const Op& route);
 
-// Appends the sum over all routers to the update: add_counts on each stage, and "choices" on the
-// stage of the loss, the sum over all stages and devices. Without routers, or if they differ in the
+// Appends the sum over all routers to the update, on the stage of the loss: "choices.sum" adds them
+// up, and "choices" is what all devices have together. Without routers, or if they differ in the
 // number of their experts, nothing is summed. Requires a graph with a loss and its update.
 absl::Status SumChoices(Graph* graph);
+
+// Has each stage add up its own, so that it sends one sum: "choices.sum" becomes "choices.sum@0",
+// "choices.sum@1", ..., in its layout. Runs after infer_sbp, whose choice must not depend on
+// stages, and before boxing. Extends `choice` to the new ops.
+void SumChoicesByStage(Graph* graph, SbpChoice* choice);
 
 // Returns the tensor that SumChoices appended last; -1 if nothing.
 TensorId FindChoices(const Graph& graph);

@@ -87,16 +87,13 @@ absl::Status DecomposeCrossEntropy(Graph* graph, const Op& op, int64_t micro_bat
       .status();
 }
 
-// The factor of losses that an op has for each run of its positions: their mean over a step, or,
-// where the gradient is divided by the number of labels, each counted as its positions.
+// The factor of losses that an op has for each run of its positions: their mean over a step.
 double LossScale(const Graph& graph, const Op& op, int64_t micro_batches) {
   const Dims& tokens = graph.tensors[op.inputs[0]].shape.dims;
   const int64_t run = AttrInt(op, "run") > 0 ? AttrInt(op, "run") : tokens[1];
-  const bool counted = std::any_of(graph.ops.begin(), graph.ops.end(),
-                                   [](const Op& o) { return AttrBool(o, "ignore_negative"); });
   const double runs =
       static_cast<double>(tokens[0] * tokens[1] * micro_batches) / static_cast<double>(run);
-  return counted ? static_cast<double>(run) : 1 / runs;
+  return 1 / runs;
 }
 
 // A loss that is divided by the number of its labels is the only one: another would be divided by

@@ -18,6 +18,8 @@
 //      SumChoices           for mixtures: the choices of all routers in a step, for the report
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
+//      SumChoicesByStage    for mixtures: each stage adds up its own
+//      ScaleRouterLosses    where labels are counted: losses of routers by their number in a step
 //      PieceAttention       where asked: keys and values that are gathered, in pieces of heads
 //      SplitVariables       states, gradients and weights at rest in parts
 //      Recompute            ops that the backward repeats instead of keeping their results
@@ -58,6 +60,7 @@
 #include "compiler/passes/remove_capacity.h"
 #include "compiler/passes/remove_dropout.h"
 #include "compiler/passes/rest_on_host.h"
+#include "compiler/passes/scale_router_losses.h"
 #include "compiler/passes/split_variables.h"
 #include "compiler/passes/verify_graph.h"
 #include "compiler/sbp/infer_sbp.h"

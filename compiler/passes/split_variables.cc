@@ -26,6 +26,7 @@ class Splitter {
     for (OpId id = 0; id < static_cast<OpId>(graph_.ops.size()); ++id) {
       if (IsVariable(graph_.ops[id])) Split(id);
     }
+    AddUpAlike();
     InsertParts();
   }
 
@@ -139,7 +140,26 @@ class Splitter {
     for (const int axis : layout.gradients) {
       if (to[axis].partial() || to[axis].broadcast()) to[axis] = layout.split;
     }
-    if (to == graph_.tensors[grad].sbp) return;
+    // One that is no sum adds up as the others do, and not within the kernel of its op.
+    if (!layout.reduced.empty() || !layout.gradients.empty()) AddUp(grad, to);
+  }
+
+  // Several gradients that one op gives add up alike: those whose layout does not change, too.
+  void AddUpAlike() {
+    for (OpId id = 0; id < static_cast<OpId>(parts_.size()); ++id) {
+      if (parts_[id].empty()) continue;
+      const Op& op = graph_.ops[id];
+      for (size_t i = FindOpDef(op)->fresh; i < op.outputs.size(); ++i) {
+        const TensorId t = op.outputs[i];
+        const bool late = std::any_of(uses_[t].begin(), uses_[t].end(), [&](const Use& use) {
+          return graph_.ops[use.op].phase == Phase::kUpdate;
+        });
+        if (late) AddUp(t, NdSbp(graph_.tensors[t].sbp));
+      }
+    }
+  }
+
+  void AddUp(TensorId grad, const NdSbp& to) {
     const OpId producer = graph_.tensors[grad].producer;
     const auto made = part_of_.find(grad);
     if (made != part_of_.end()) return;

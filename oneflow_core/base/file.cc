@@ -1,5 +1,6 @@
 #include "oneflow_core/base/file.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <tuple>
 
+#include "oneflow_core/base/stand_in.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -23,6 +26,20 @@ struct Close {
   void operator()(FILE* file) const { std::fclose(file); }
 };
 using File = std::unique_ptr<FILE, Close>;
+
+// With the limit of this process that was met, if it is one.
+std::string Reason(int error) {
+  std::string text = std::strerror(error);
+  for (const auto& [of_error, resource, flag] :
+       {std::tuple{EFBIG, RLIMIT_FSIZE, "-f"}, std::tuple{EMFILE, RLIMIT_NOFILE, "-n"}}) {
+    rlimit limit = {};
+    if (of_error != error || getrlimit(resource, &limit) != 0) continue;
+    if (limit.rlim_cur == RLIM_INFINITY) continue;
+    text += std::string(" (`ulimit ") + flag + "` allows " + std::to_string(limit.rlim_cur) +
+            (error == EFBIG ? " bytes)" : ")");
+  }
+  return text;
+}
 
 // 0, or the errno of what failed.
 int WriteBytes(const std::string& path, std::string_view bytes) {
@@ -44,10 +61,14 @@ int Replace(const std::string& path, std::string_view bytes) {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view hint) {
   const auto failed = [&](int error) {
-    return InputError(path, std::string("cannot be read: ") + std::strerror(error), hint);
+    return InputError(path, "cannot be read: " + Reason(error), hint);
   };
   const File file(std::fopen(path.c_str(), "rb"));
-  if (!file) return failed(errno);
+  if (!file) {
+    const int error = errno;
+    RETURN_IF_ERROR(CheckLink(path));
+    return failed(error);
+  }
   std::string bytes;
   char part[1 << 16];
   while (const size_t n = std::fread(part, 1, sizeof part, file.get())) {
@@ -56,14 +77,14 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view h
   }
   // A directory opens like a file and says what it is when it is read.
   if (std::ferror(file.get())) return failed(errno);
+  RETURN_IF_ERROR(CheckNoPointer(path, bytes));
   return bytes;
 }
 
 absl::Status WriteError(std::string_view path, std::string_view what, int error,
                         std::string_view hint) {
   constexpr int kMistakes[] = {EACCES, EINVAL, EISDIR, ELOOP, EPERM, ENAMETOOLONG, ENOENT, ENOTDIR};
-  const absl::Status status =
-      InputError(path, std::string(what) + ": " + std::strerror(error), hint);
+  const absl::Status status = InputError(path, std::string(what) + ": " + Reason(error), hint);
   if (std::find(std::begin(kMistakes), std::end(kMistakes), error) != std::end(kMistakes)) {
     return status;
   }

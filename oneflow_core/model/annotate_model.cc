@@ -347,8 +347,9 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
     const Sbp split = BestSplit(tensor, data, parts);
     set("reduced", [&](const std::string& axis) {
       // When a gradient is reduced is the same for all variables, split or not.
-      return free(axis) &&
-             (Has(shard.reduced, axis) || (!split.split() && Has(shard.gradients, axis)));
+      if (!free(axis) && AskedByUser(tensor, axis)->split()) return false;
+      return Has(shard.reduced, axis) ||
+             (Has(shard.gradients, axis) && (!split.split() || !free(axis)));
     });
     if (split.split()) {
       op.attrs.emplace("split_dim", static_cast<int64_t>(split.dim));

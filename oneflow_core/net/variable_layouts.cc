@@ -239,7 +239,15 @@ class Finder {
   void FollowPart(int id) {
     const int writer = net_.registers[id].writer;
     if (!seen_.insert(id).second || writer < 0 || !IsBoxing(writer)) return;
-    for (const int from : FollowBack(id, &found_.reduced_each_micro_batch)) FollowPart(from);
+    for (const int from : FollowBack(id, &found_.reduced_each_micro_batch)) {
+      if (net_.actor(writer).boxing().reduce_axis().empty()) {
+        for (const auto& split : net_.registers[id].proto->layout().split()) {
+          if (IsSplitOver(*net_.registers[from].proto, split.axis())) continue;
+          found_.sliced_each_micro_batch.insert(split.axis());
+        }
+      }
+      FollowPart(from);
+    }
   }
 
   // Of the boxing that writes the register, the register that it reads for it.

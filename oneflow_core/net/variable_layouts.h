@@ -27,7 +27,8 @@ struct VariableLayouts {
   // Mesh axes.
   std::set<int> gathered_once, gathered_each_micro_batch;
   std::set<int> reduced_once, reduced_each_micro_batch;
-  int gathers_a_micro_batch = 0;  // of the stage that gathers most
+  std::set<int> sliced_each_micro_batch;  // of a gradient that is no sum over them
+  int gathers_a_micro_batch = 0;          // of the stage that gathers most
   // Exchanges of its stream by which a gather may be ahead of the compute that reads it; 0: none.
   int ahead = 0;
   bool states_on_host = false;  // moments rest in the host's memory

@@ -16,7 +16,9 @@
 //     al. 2022, Switch, eq. 4; 1 where all is even)
 //   `z` * Σ log²(Σ_e exp(logit_e)) / t                            (Zoph et al. 2022, ST-MoE, eq. 5)
 //
-// and a step has their mean over all runs: `loss_scale`, which the pass `decompose` writes.
+// and a step has their mean over all runs: `loss_scale`, which the pass `decompose` writes. Where
+// labels are counted, the update divides the gradient by their number, so route_grad multiplies
+// the two by that, which it then reads (scale_router_losses.h).
 //
 // count_choices: ids[b, t, k], slots[b, t, k] -> f64[E + 1]: how many choices fell on each expert,
 // whether there was a slot for them or not, and last how many had none. Counts are whole numbers,
@@ -108,7 +110,7 @@ InputGrads RouteGradient(GradientContext& g) {
   return grads;
 }
 
-// --- route_grad: logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits ---
+// --- route_grad: logits[b, t, E], ids[b, t, k], dw[b, t, k], (count[]) -> dlogits ---
 
 Specs InferRouteGrad(const OpView& v) {
   const Tensor &logits = v.in(0), &ids = v.in(1), &dw = v.in(2);
@@ -120,13 +122,17 @@ Specs InferRouteGrad(const OpView& v) {
   if (dw.dtype != logits.dtype) {
     return Mismatch(Describe("logits", logits) + " and " + Describe("dw", dw) + " differ in type");
   }
+  if (v.n_inputs() > 3 && (v.in(3).shape.rank() != 0 || v.in(3).dtype != DType::kF64)) {
+    return Mismatch(Describe("count", v.in(3)) + " must be f64[]");
+  }
   return std::vector<OutputSpec>{{logits.shape, logits.dtype}};
 }
 
 Rows RouteGradRows(const OpView& v) {
-  Rows rows = LeadRows(v, 1);
+  Rows rows = {AllB(v), {{S(0), S(0), S(0)}, {S(0)}}};
   const int64_t runs = CountRuns(v.op, v.in_dims(0)[1]);
   if (runs > 1) rows.push_back({{S(1), S(1), S(1)}, {S(1)}, /*divided=*/runs});
+  for (Signature& row : rows) row.in.resize(v.n_inputs(), B());
   return rows;
 }
 
@@ -217,6 +223,9 @@ Samples RouteGradSamples(const SampleSizes& s) {
       }
       samples.push_back(
           {{{{route.b, route.t, route.dims.experts}, -3, 3}, route.ids, {route.ids.dims}}, attrs});
+      if (!losses) continue;
+      samples.push_back(samples.back());
+      samples.back().in.push_back({{}, 3, 9, 0, /*wide=*/true});  // count
     }
   }
   return samples;
@@ -231,49 +240,50 @@ std::vector<OpDef> RouteOps() {
   attrs.push_back({"bias_rate", AttrType::kDouble});
   std::vector<AttrDef> grad_attrs = ScoreAttrs();
   grad_attrs.push_back({"run", AttrType::kInt});
-  return {{.kind = "route",
-           .usage = "logits[b, t, E], (bias[E]) -> w[b, t, k], ids[b, t, k], slots[b, t, k], "
-                    "offsets[G, b, r, E/G + 1]",
-           .min_inputs = 1,
-           .max_inputs = 2,
-           .outputs = 4,
-           .attrs = std::move(attrs),
-           .infer = InferRoute,
-           .signatures = RouteRows,
-           .gradient = RouteGradient,
-           .flops = PerElement(8),
-           .overwrites = true,
-           .decides = true,
-           .samples = MakeRouteSamples},
-          {.kind = "route_grad",
-           .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k] -> dlogits[b, t, E]",
-           .min_inputs = 3,
-           .max_inputs = 3,
-           .attrs = std::move(grad_attrs),
-           .infer = InferRouteGrad,
-           .signatures = RouteGradRows,
-           .flops = PerElement(8),
-           .overwrites = true,
-           .cpu_workspace =
-               [](const LocalOp& op, int threads) {
-                 return threads * op.in[0][2] * static_cast<int64_t>(sizeof(int64_t));
-               },
-           .cuda_workspace = RouteGradOnCuda,
-           .samples = RouteGradSamples},
-          {.kind = "count_choices",
-           .usage = "ids[b, t, k], slots[b, t, k] -> f64[E + 1]",
-           .min_inputs = 2,
-           .max_inputs = 2,
-           .attrs = {{"experts", AttrType::kInt, true}},
-           .infer = InferCountChoices,
-           .signatures = CountChoicesRows,
-           .flops = PerElement(1),
-           .cuda_workspace =
-               [](const LocalOp& op) {
-                 return CountChoicesScratch(Product(op.in[0]), AttrInt(op, "experts"));
-               },
-           .exact = true,
-           .samples = CountChoicesSamples}};
+  return {
+      {.kind = "route",
+       .usage = "logits[b, t, E], (bias[E]) -> w[b, t, k], ids[b, t, k], slots[b, t, k], "
+                "offsets[G, b, r, E/G + 1]",
+       .min_inputs = 1,
+       .max_inputs = 2,
+       .outputs = 4,
+       .attrs = std::move(attrs),
+       .infer = InferRoute,
+       .signatures = RouteRows,
+       .gradient = RouteGradient,
+       .flops = PerElement(8),
+       .overwrites = true,
+       .decides = true,
+       .samples = MakeRouteSamples},
+      {.kind = "route_grad",
+       .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k], (count (f64[])) -> dlogits[b, t, E]",
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .attrs = std::move(grad_attrs),
+       .infer = InferRouteGrad,
+       .signatures = RouteGradRows,
+       .flops = PerElement(8),
+       .overwrites = true,
+       .cpu_workspace =
+           [](const LocalOp& op, int threads) {
+             return threads * op.in[0][2] * static_cast<int64_t>(sizeof(int64_t));
+           },
+       .cuda_workspace = RouteGradOnCuda,
+       .samples = RouteGradSamples},
+      {.kind = "count_choices",
+       .usage = "ids[b, t, k], slots[b, t, k] -> f64[E + 1]",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attrs = {{"experts", AttrType::kInt, true}},
+       .infer = InferCountChoices,
+       .signatures = CountChoicesRows,
+       .flops = PerElement(1),
+       .cuda_workspace =
+           [](const LocalOp& op) {
+             return CountChoicesScratch(Product(op.in[0]), AttrInt(op, "experts"));
+           },
+       .exact = true,
+       .samples = CountChoicesSamples}};
 }
 
 }  // namespace oneflow

@@ -41,7 +41,8 @@ void CheckRange(const std::vector<Sbp>& sbp, const std::vector<TensorId>& tensor
 // Outputs that are split though nothing they are made of is: the kernel makes its piece of the
 // whole.
 bool MadeSplit(const Sample& sample, const Signature& row) {
-  return IsBoxing(sample.kind) || (sample.kind == "embedding_grad" && row.out[0] == S(0));
+  return IsBoxing(sample.kind) ||
+         ((sample.kind == "embedding_grad" || sample.kind == "count_ahead") && row.out[0] == S(0));
 }
 
 // Groups of experts are split, and the attributes say how many there are in all.

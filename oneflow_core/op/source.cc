@@ -67,6 +67,16 @@ Specs InferFill(const OpView& v) {
 
 Rows SourceRows(const OpView& v) { return LeadRows(v, v.out(0).shape.rank()); }
 
+// The samples of a step in as many parts, and of each the number of its labels that count.
+Specs InferCountAhead(const OpView& v) {
+  const int64_t parts = AttrInt(v.op, "parts"), sequence = AttrInt(v.op, "sequence");
+  if (parts < 1 || sequence < 1) {
+    return Mismatch("attributes \"parts\" and \"sequence\" are " + std::to_string(parts) + " and " +
+                    std::to_string(sequence));
+  }
+  return std::vector<OutputSpec>{{Shape({parts}), DType::kF64}};
+}
+
 // The same constant everywhere: a piece of it is never worth a message, so B is enough.
 Rows FillRows(const OpView& v) { return {AllB(v)}; }
 
@@ -119,6 +129,21 @@ std::vector<OpDef> SourceOps() {
        .flops = NoFlops,
        .on_cpu = false,
        .on_cuda = false},
+      {.kind = "count_ahead",
+       .usage = "-> counts (f64[parts])",
+       .attrs = {{"parts", AttrType::kInt, true},
+                 {"sequence", AttrType::kInt, true},     // labels of a sample
+                 {"documents", AttrType::kBool, true}},  // the last of each has none
+       .infer = InferCountAhead,
+       .signatures = SourceRows,
+       .flops = NoFlops,
+       .on_cpu = false,
+       .on_cuda = false,
+       .instead = "write count_labels, which counts those of a micro-batch",
+       .exact = true,
+       .samples = [](const SampleSizes& s) -> Samples {
+         return {{{}, {{"parts", s.b}, {"sequence", s.t}, {"documents", true}}}};
+       }},
       {.kind = "fill",
        .usage = "-> x[dims...]",
        .attrs = {{"value", AttrType::kDouble, true}, {"dims", AttrType::kInts}},

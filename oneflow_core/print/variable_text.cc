@@ -109,6 +109,7 @@ std::set<int> SplitAxes(const Registers& registers) {
 struct Sums {
   bool split = false;
   std::set<int> each_micro_batch;  // data axes
+  bool apart = false;              // other axes, or factors of one, are summed once a step
   std::set<int> by_factors;        // axes, or factors of one, that are summed one after another
   int64_t largest = 1;             // group of devices
 
@@ -116,22 +117,20 @@ struct Sums {
     const std::set<int> states = SplitAxes(v.states), gradients = SplitAxes(v.gradients);
     split = !DataAxes(plan, states).empty() || !DataAxes(plan, gradients).empty();
     each_micro_batch = DataAxes(plan, v.reduced_each_micro_batch);
-    for (const auto& [axes, result] : {std::pair(DataAxes(plan, v.reduced_once), states),
-                                       std::pair(each_micro_batch, gradients)}) {
+    each_micro_batch.merge(DataAxes(plan, v.sliced_each_micro_batch));
+    for (const std::set<int>& axes : {v.reduced_once, v.reduced_each_micro_batch}) {
       int64_t group = 1;
-      bool parts = false;
-      for (const int axis : axes) {
-        group *= plan.mesh().axis(axis).size();
-        parts |= result.contains(axis);
-      }
+      for (const int axis : axes) group *= plan.mesh().axis(axis).size();
       largest = std::max(largest, group);
-      if (axes.size() > 1 && parts) by_factors.insert(axes.begin(), axes.end());
+      if (axes.size() > 1 && split) by_factors.insert(axes.begin(), axes.end());
     }
+    apart = !DataAxes(plan, v.reduced_each_micro_batch).empty() && !v.reduced_once.empty();
   }
 
   void Join(const Sums& other) {
     split |= other.split;
     each_micro_batch.insert(other.each_micro_batch.begin(), other.each_micro_batch.end());
+    apart |= other.apart;
     by_factors.insert(other.by_factors.begin(), other.by_factors.end());
     largest = std::max(largest, other.largest);
   }
@@ -155,7 +154,7 @@ std::string SumsBitsText(const proto::Plan& plan, const Sums& sums) {
                         AxesText(plan, sums.by_factors), " axis by axis");
   }
   std::string text = "equal to those of " + plain;
-  if (!sums.each_micro_batch.empty() && plan.train().micro_batches() > 1) {
+  if (!sums.each_micro_batch.empty() && (plan.train().micro_batches() > 1 || sums.apart)) {
     text = absl::StrCat("gradients are reduced over ", AxesText(plan, sums.each_micro_batch),
                         " with every micro-batch, so sums have another order than once a step");
     if (sums.split) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -47,10 +48,12 @@ class FeedCheck {
     const std::string where = absl::StrCat(where_, ", actor ", actor.name());
     const int64_t firings = net_.actors[actor.id()].firings;
     const int64_t steps = std::max<int64_t>(1, program().steps_a_round());
-    if (firings != program().micro_batches() * steps) {
+    const bool once = actor.kernel() == "load_counts";
+    if (firings != (once ? 1 : program().micro_batches()) * steps) {
       return Bad(where, absl::StrCat("fires ", firings, " times in ", steps, " steps of ",
                                      program().micro_batches(), " micro-batches"));
     }
+    if (once) return absl::OkStatus();
     const auto& dims = net_.registers[actor.output(0)].proto->layout().dim();
     for (int d = 0; d < dims.size(); ++d) {
       if (!IsBatch(actor, d) || dims[d] == program().micro_batch_size()) continue;
@@ -85,15 +88,26 @@ absl::Status VerifyFeeds(const PlanNet& net) {
   }
   const FeedCheck check(net, where);
   const proto::Actor* first = nullptr;  // that loads tokens
+  std::vector<const proto::Actor*> counters;
   for (const proto::Actor& actor : net.program->actor()) {
-    if (actor.kernel() != "load_tokens" && actor.kernel() != "feed") continue;
+    const bool loads = actor.kernel() == "load_tokens", counts = actor.kernel() == "load_counts";
+    if (!loads && !counts && actor.kernel() != "feed") continue;
     RETURN_IF_ERROR(check.Check(actor));
-    if (actor.kernel() == "feed") continue;
+    if (counts) counters.push_back(&actor);
+    if (!loads) continue;
     if (first == nullptr) first = &actor;
     if (MirroredSlices(actor) == MirroredSlices(*first)) continue;
     return Bad(absl::StrCat(where, ", actor ", actor.name()),
                absl::StrCat("mirrors ", MirroredSlices(actor), " slices of a sequence, and actor ",
                             first->name(), " ", MirroredSlices(*first)));
+  }
+  const int64_t loaded =
+      first == nullptr ? 0 : net.registers[first->output(0)].proto->layout().dim(1);
+  for (const proto::Actor* counter : counters) {
+    const int64_t counted = counter->attr().at("sequence").i();
+    if (counted == loaded) continue;
+    return Bad(absl::StrCat(where, ", actor ", counter->name()),
+               absl::StrCat("counts labels of ", counted, " tokens, a sequence has ", loaded));
   }
   return absl::OkStatus();
 }

@@ -115,6 +115,26 @@ TEST_CASE("verify feeds: what brings data in has a micro-batch's shape, and fire
         }) == "good");
 }
 
+TEST_CASE("verify feeds: labels are counted ahead once a step, in the sequences that are loaded") {
+  const auto counts = [](int64_t sequence, int times) {
+    return Verdict([&](Plan&, Program& p) {
+      proto::Actor& actor = *p.mutable_actor(1);
+      actor.set_kernel("load_counts");
+      (*actor.mutable_attr())["sequence"].set_i(sequence);
+      p.mutable_segment(0)->mutable_actor()->RemoveLast();
+      proto::Segment& ahead = *p.add_segment();
+      ahead.set_id(1), ahead.set_name("ahead"), ahead.add_actor(1);
+      proto::OrderRun& run = *p.mutable_stream(0)->add_order();
+      run.add_segment(1), run.set_repeat(times);
+    });
+  };
+  CHECK(counts(8, 1) == "good");
+  CHECK(counts(9, 1) == std::string("plan, program train, actor x.1: counts labels of 9 tokens, a "
+                                    "sequence has 8") +
+                            kMend);
+  CHECK_THAT(counts(8, 4), Catch::Contains("actor x.1: fires 4 times in 1 steps"));
+}
+
 TEST_CASE("verify feeds: labels come in the order of their tokens") {
   const auto both = [](int64_t tokens, int64_t labels) {
     return Verdict([&](Plan&, Program& p) {

@@ -1,6 +1,7 @@
 #include "oneflow_core/verify/verify_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <string_view>
@@ -79,6 +80,22 @@ class ActorOp {
     RETURN_IF_ERROR(CheckShapes());
     RETURN_IF_ERROR(CheckRows());
     return CheckWorkspaceBytes();
+  }
+
+  // That the kernel does the work of the facts. Requires that it has been checked.
+  absl::Status CheckWork(const proto::ActorFacts& facts) const {
+    if (host_ != nullptr || def_ == nullptr || facts.flops() <= 0) return absl::OkStatus();
+    double flops = def_->flops(view());
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+      const bool split = std::any_of(layouts_.begin(), layouts_.end(), [axis](const Layout& l) {
+        return std::any_of(l.splits.begin(), l.splits.end(),
+                           [axis](const Layout::Split& s) { return s.axis == axis; });
+      });
+      if (split) flops /= static_cast<double>(mesh_.axes[axis].size);
+    }
+    if (std::abs(flops - facts.flops()) <= 1e-9 * flops) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("has a kernel ", FormName(op()), " of ", flops,
+                                    " operations, and was compiled for ", facts.flops()));
   }
 
   // True if a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
@@ -339,6 +356,7 @@ class ActorOp {
       RETURN_IF_ERROR(CheckInferred(*FindOpDef("input")));
       return CheckMirrored();
     }
+    if (kind == "load_counts") return CheckInferred(*FindOpDef("count_ahead"));
     if (kind == "fetch") return CheckFetch();
     if (kind == "init_variable") RETURN_IF_ERROR(CheckInferred(*FindOpDef("variable")));
     return CheckVariable();
@@ -482,6 +500,20 @@ absl::Status VerifyKernels(const PlanNet& net) {
       RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out[i]).Check());
       RETURN_IF_ERROR(CheckReduction(net, mesh, holdings, actor, in[i], where));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyWork(const PlanNet& net) {
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
+  const Holdings holdings = FindHoldings(*net.plan);
+  const proto::ProgramFacts& facts = FindFacts(*net.plan, *net.program);
+  for (const proto::Actor& actor : net.program->actor()) {
+    if (actor.has_exchange()) continue;
+    ActorOp op(net, mesh, holdings, actor,
+               absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name()));
+    RETURN_IF_ERROR(op.Check());
+    RETURN_IF_ERROR(op.CheckWork(FindFacts(facts, actor.id())));
   }
   return absl::OkStatus();
 }

@@ -21,4 +21,10 @@ namespace oneflow {
 // An actor without a kernel touches control registers only.
 absl::Status VerifyKernels(const PlanNet& net);
 
+// Checks the kernels of one program, after VerifyKernels, against the facts of the plan: each does
+// the work that the compiler counted. It tells a kind that was written in the place of another of
+// equal tensors (sum_squares for sum_in_order, which reads f64[n], too). No part of the proof,
+// which does not read facts, and whose kernels are safe to run whatever they compute.
+absl::Status VerifyWork(const PlanNet& net);
+
 }  // namespace oneflow

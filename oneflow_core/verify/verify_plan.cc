@@ -19,6 +19,7 @@ absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options) {
     RETURN_IF_ERROR(VerifyProgramTypes(net));
     if (options.kernels) {
       RETURN_IF_ERROR(VerifyKernels(net));
+      if (options.work) RETURN_IF_ERROR(VerifyWork(net));
       RETURN_IF_ERROR(VerifyFeeds(net));
       RETURN_IF_ERROR(VerifyStates(net));
     }

@@ -13,6 +13,8 @@ namespace oneflow {
 struct VerifyOptions {
   // True if the kernels are the library's own; those of a test cannot be proved.
   bool kernels = true;
+  // True if kernels must also do the work that the plan's facts count (VerifyWork).
+  bool work = false;
 };
 
 // Runs VerifyTypes, then for each program VerifyKernels, VerifyFeeds, VerifyStates, VerifyLiveness

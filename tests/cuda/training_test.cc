@@ -58,9 +58,11 @@ SmallRun OfExperts(const std::string& mesh) {
 
 TEST_CASE("a mixture of experts has the losses of the CPU in f32 and bf16") {
   for (const std::string mesh : {"", "data=2,expert=2"}) {
-    for (const bool narrow : {false, true}) {
-      INFO(mesh << (narrow ? " bf16" : " f32"));
+    for (const auto& [narrow, documents] :
+         {std::pair(false, false), std::pair(true, false), std::pair(false, true)}) {
+      INFO(mesh << (narrow ? " bf16" : " f32") << (documents ? ", documents" : ""));
       SmallRun run = OfExperts(mesh);
+      run.documents = documents;
       run.precision = narrow ? proto::BF16 : proto::F32;
       const SmallResult on_cpu = Train(run);
       emulated::Reset({.devices = 4, .model = emulated::Model::kLazy});

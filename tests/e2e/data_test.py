@@ -70,7 +70,7 @@ class DataTest(unittest.TestCase):
         for name, data, words in [
             ("evaluation.bin", header(20240522, 1) + packed, "is a file of llm.c that holds an evaluation"),
             ("short.bin", header(20240801, 7)[:500], "has 500 bytes of the 1024 of llm.c's header"),
-            ("wide.bin", struct.pack(f"<{len(ids)}i", *ids), "these are ids of four bytes without a header"),
+            ("wide.bin", struct.pack(f"<{len(ids)}i", *ids), "looks like ids of four bytes without a header"),
         ]:
             self.write(name, data)
             error = run("train", "--graph=gpt.textproto", "--data=" + name, "--steps=1", cwd=self.dir, code=2)[1]

@@ -4,58 +4,18 @@ import array
 import json
 import math
 import os
-import shutil
 import struct
-import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, run
+from tests.e2e.hugging_face_case import FIXTURES, TOKENIZER, Case
 from tools.hf_checks import files, oneflow_runs
 
-FIXTURES = os.path.abspath("tests/e2e/hugging_face")
 FAMILIES = ["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"]
-TOKENIZER = os.path.abspath("actor_runtime/tokenizer/testdata")
 
 
 def expected(family):
     with open(f"{FIXTURES}/{family}/expected.json", encoding="utf-8") as file:
         return json.load(file)
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.dir = temporary.name
-        self.oneflow = oneflow_runs.Oneflow(ONEFLOW, self.dir)
-
-    def run_here(self, *args):
-        return run(*args, cwd=self.dir)
-
-    def refuse(self, words, *args):
-        error = run(*args, cwd=self.dir, code=2)[1]
-        self.assertIn("oneflow: error: ", error)
-        for word in words:
-            self.assertIn(word, error)
-
-    def copy(self, family, name="model", change=None, **config):
-        """A copy of a fixture, with changes of its tensors and its configuration."""
-        folder = f"{self.dir}/{name}"
-        shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(folder)
-        tensors = files.read_model(f"{FIXTURES}/{family}")
-        if change is not None:
-            change(tensors)
-        files.write_safetensors(folder + "/model.safetensors", tensors)
-        with open(f"{FIXTURES}/{family}/config.json", encoding="utf-8") as file:
-            json_config = {**json.load(file), **config}
-        with open(folder + "/config.json", "w", encoding="utf-8") as file:
-            json.dump(json_config, file)
-        return name
-
-    def config(self, folder):
-        with open(f"{self.dir}/{folder}/config.json", encoding="utf-8") as file:
-            return json.load(file)
 
 
 class FamiliesTest(Case):
@@ -231,13 +191,7 @@ class LlamaTest(Case):
             for a, b in zip(losses[0], losses[-1], strict=True):
                 self.assertAlmostEqual(a, b, places=4)
         self.run_here("export", "--checkpoint=tuned", "--out=exported")
-        config, original = self.config("exported"), self.config_of("llama")
-        for key in ["model_type", "vocab_size", "max_position_embeddings", "num_key_value_heads", "rms_norm_eps", "head_dim",
-                    "tie_word_embeddings"]:
-            self.assertEqual(config[key], original[key], key)
-        rope = original["rope_parameters"]
-        self.assertEqual(config["rope_theta"], rope.pop("rope_theta"))
-        self.assertEqual(config["rope_scaling"], rope)
+        self.assertEqual(self.config("exported"), self.config_of("llama"))
 
     def test_types_of_models_are_kept(self):
         for family in FAMILIES[1:]:
@@ -258,8 +212,7 @@ class LlamaTest(Case):
 class TokenizerTest(Case):
     def test_files_of_the_tokenizer_go_in_and_out(self):
         self.copy("gpt2", eos_token_id=5)
-        for name in ["vocab.json", "merges.txt"]:
-            shutil.copy(f"{TOKENIZER}/{name}", self.dir + "/model")
+        self.copy_tokenizer("model")
         self.run_here("import", "--from=model", "--out=imported")
         with open(files.step_folder(self.dir + "/imported") + "/manifest.json", encoding="utf-8") as file:
             self.assertIn(5, json.load(file)["tokenizer"]["stops"])
@@ -281,135 +234,6 @@ class TokenizerTest(Case):
             file.write("{}")
         error = self.run_here("import", "--from=model", "--out=imported")[1]
         self.assertIn("warning: the checkpoint has no tokenizer: model/tokenizer.json", error)
-
-
-class FolderTest(Case):
-    """Folders that are read in spite of something, and folders that are refused."""
-
-    def take(self, name, *flags):
-        shutil.rmtree(self.dir + "/out", ignore_errors=True)
-        self.run_here("import", "--from=" + name, "--out=out", *flags)
-        return files.read_variables(files.step_folder(self.dir + "/out"))
-
-    def test_buffers_are_ignored_and_a_tied_head_is_compared(self):
-        plain = self.take(self.copy("gpt2"))
-
-        def add(tensors):
-            tensors["transformer.h.0.attn.bias"] = ("BOOL", [1, 1, 2, 2], b"\1\0\1\1")
-            tensors["h.1.attn.masked_bias"] = ("F32", [], b"\0\0\0\0")
-            tensors["lm_head.weight"] = tensors["transformer.wte.weight"]
-
-        self.assertEqual(self.take(self.copy("gpt2", change=add)), plain)
-
-        def differ(tensors):
-            dtype, shape, data = tensors["transformer.wte.weight"]
-            tensors["lm_head.weight"] = (dtype, shape, data[:-1] + bytes([data[-1] ^ 1]))
-
-        self.refuse(['tensor "lm_head.weight": differs from "transformer.wte.weight"', '"tie_word_embeddings": true'],
-                    "import", "--from=" + self.copy("gpt2", change=differ), "--out=x")
-        untied = self.take(self.copy("gpt2", change=differ, tie_word_embeddings=False))
-        self.assertNotEqual(untied["head.weight"], untied["wte"])
-
-    def test_elements_of_f16_and_f32(self):
-        def widen(tensors):
-            for name, (dtype, shape, data) in list(tensors.items()):
-                tensors[name] = ("F32", shape, files.floats(dtype, data).tobytes())
-
-        plain = self.take(self.copy("gpt2"))
-        self.assertEqual(self.take(self.copy("gpt2", change=widen)), plain)
-        self.run_here("export", "--checkpoint=out", "--out=default")
-        self.assertEqual(files.read_model(self.dir + "/default"), files.read_model(self.dir + "/model"))
-        self.assertEqual(self.config("default")["torch_dtype"], "float32")
-        self.run_here("export", "--checkpoint=out", "--out=half", "--dtype=f16")
-        for name, (dtype, _, data) in files.read_model(self.dir + "/half").items():
-            self.assertEqual(dtype, "F16")
-            # Weights of bf16 that f16 rounds are small.
-            original = files.floats(*files.read_model(self.dir + "/model")[name][::2])
-            for a, b in zip(files.floats(dtype, data), original, strict=True):
-                self.assertLessEqual(abs(a - b), 2**-11 * max(abs(b), 2**-14))
-
-    def test_tensors_that_do_not_fit_are_named(self):
-        def changed(change):
-            return ["import", "--from=" + self.copy("gpt2", change=change), "--out=x"]
-
-        self.refuse(['has no tensor "transformer.h.1.ln_2.bias", for variable h.1.ln_2.bias'],
-                    *changed(lambda t: t.pop("transformer.h.1.ln_2.bias")))
-        self.refuse(['has tensor "transformer.h.1.x" [1] and 1 more, which the model of config.json does not have'],
-                    *changed(lambda t: t.update({"transformer.h.1.x": ("F32", [1], bytes(4)),
-                                                 "transformer.h.2.x": ("F32", [1], bytes(4))})))
-        self.refuse(['tensor "transformer.ln_f.bias": has the shape [4,8], and the model of config.json [32]'],
-                    *changed(lambda t: t.update({"transformer.ln_f.bias": ("F32", [4, 8], bytes(128))})))
-        self.refuse(['tensor "transformer.ln_f.bias": has elements of type I32'],
-                    *changed(lambda t: t.update({"transformer.ln_f.bias": ("I32", [32], bytes(128))})))
-        self.refuse(['has two tensors of one meaning: "ln_f.bias" and "transformer.ln_f.bias"'],
-                    *changed(lambda t: t.update({"ln_f.bias": ("F32", [32], bytes(128))})))
-
-    def test_experts_that_do_not_fit_are_named(self):
-        tensor = "model.layers.1.mlp.experts.7.up_proj.weight"
-        self.refuse([f'has no tensor "{tensor}", for variable h.1.mlp.experts.up.weight'],
-                    "import", "--from=" + self.copy("qwen3_moe", change=lambda t: t.pop(tensor)), "--out=x")
-        self.refuse(['block_sparse_moe.gate.weight": has the shape [4,32], and the model of config.json [3,32]'],
-                    "import", "--from=" + self.copy("mixtral", num_local_experts=3), "--out=x")
-        self.refuse(['"decoder_sparse_step": 2 is not supported', "use a model with experts in every layer"],
-                    "import", "--from=" + self.copy("qwen3_moe", decoder_sparse_step=2), "--out=x")
-
-    def test_folders_without_a_model(self):
-        self.refuse(["--from: is missing"], "import", "--out=x")
-        self.refuse(["--out: is missing"], "import", "--from=x")
-        self.refuse(["none/config.json"], "import", "--from=none", "--out=x")
-        self.copy("gpt2")
-        os.remove(self.dir + "/model/model.safetensors")
-        self.refuse(["model: has neither model.safetensors nor model.safetensors.index.json"], "import", "--from=model",
-                    "--out=x")
-        self.write("model/pytorch_model.bin", "x")
-        self.refuse(["weights of torch's own format", "save_pretrained"], "import", "--from=model", "--out=x")
-        self.write("model/model.safetensors", "x" * 100)
-        self.refuse(["model/model.safetensors: its header has"], "import", "--from=model", "--out=x")
-        self.copy("gpt2", n_head=5)
-        self.refuse(['config.json: "n_head": 5 does not divide "n_embd": 32'], "import", "--from=model", "--out=x")
-
-    def write(self, name, text):
-        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def test_flags_of_import(self):
-        model = f"--from={FIXTURES}/gpt2"
-        self.refuse(["--pad_vocab=127: is less than the 128 tokens of the model"], "import", model, "--out=x", "--pad_vocab=127")
-        self.refuse(["--pad_vocab=x"], "import", model, "--out=x", "--pad_vocab=x")
-        self.refuse(["--sequence=64: is not 96, for which this model has embedded positions"], "import", model, "--out=x",
-                    "--sequence=64")
-        self.refuse(["--sequence=97: is more than the 96 positions of the model"], "import", model, "--out=x", "--sequence=97")
-        self.refuse(["--sequence=0: is out of range"], "import", model, "--out=x", "--sequence=0")
-        self.run_here("import", model, "--out=x")
-        self.refuse(["--out=x: holds checkpoints already; name a new folder"], "import", model, "--out=x")
-
-    def test_shards_and_their_index(self):
-        self.run_here("import", f"--from={FIXTURES}/gpt2", "--out=imported")
-        self.run_here("export", "--checkpoint=imported", "--shard_bytes=20000", "--out=shards")
-        names = sorted(name for name in os.listdir(self.dir + "/shards") if name.endswith(".safetensors"))
-        self.assertEqual(names, [f"model-{i:05}-of-00004.safetensors" for i in range(1, 5)])
-        for name in names:
-            self.assertLess(os.path.getsize(f"{self.dir}/shards/{name}"), 20000 + 3000)
-        path = self.dir + "/shards/model.safetensors.index.json"
-        with open(path, encoding="utf-8") as file:
-            index = json.load(file)
-        self.assertEqual(index["metadata"]["total_size"], sum(len(t[2]) for t in files.read_model(self.dir + "/shards").values()))
-        moved = dict(index["weight_map"], **{"transformer.wte.weight": names[3]})
-        fewer = {name: file for name, file in index["weight_map"].items() if name != "transformer.ln_f.bias"}
-        for words, text in [
-                (['names tensor "x" for ' + names[0], "which does not have it"],
-                 json.dumps({"weight_map": dict(index["weight_map"], x=names[0])})),
-                (['does not name tensor "transformer.wte.weight" for ' + names[0]], json.dumps({"weight_map": moved})),
-                (['does not name tensor "transformer.ln_f.bias" for ' + names[3]], json.dumps({"weight_map": fewer})),
-                (['"weight_map" is missing'], "{}"),
-                (['tensor "x" has no name of a file in the folder'], '{"weight_map": {"x": "../y"}}'),
-                (["none.safetensors: no such file"], '{"weight_map": {"x": "none.safetensors"}}'),
-                (['"x" has two values in one object'], '{"weight_map": {"x": "a", "x": "b"}}'),
-                (["is no JSON"], "{"),
-        ]:
-            with self.subTest(words):
-                self.write("shards/model.safetensors.index.json", text)
-                self.refuse(["model.safetensors.index.json", *words], "import", "--from=shards", "--out=x")
 
 
 class ExportTest(Case):

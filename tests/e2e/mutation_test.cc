@@ -1,15 +1,18 @@
 // Plans edited by hand: each of many random edits of compiled plans is refused by the proof, or
-// loads and runs a step of every program; and whatever stands in a plan, the verbs that show plans
-// do not crash: 48 texts, or 1,500 with ONEFLOW_TEST_FULL.
+// loads and runs a step of every program; kernels of another kind are told by their work; and
+// whatever stands in a plan, the verbs that show plans do not crash: 48 texts, or 1,500 with
+// ONEFLOW_TEST_FULL.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "actor_runtime/exec/interleaved_for_test.h"
@@ -19,12 +22,15 @@
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/llama.h"
+#include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/print/boxing_text.h"
 #include "oneflow_core/print/plan_diff.h"
 #include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/verify/verify_kernels.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "oneflow_core/verify/verify_types.h"
 #include "tests/e2e/small_run.h"
@@ -345,6 +351,65 @@ TEST_CASE("A plan edited by hand is refused, or it runs") {
   }
   CHECK(refused > 150);
   CHECK(ran > 10);
+}
+
+// The kinds that may stand in the place of others although they must do the same work: by one actor
+// of each kernel of the program that trains.
+std::set<std::string> FindStandIns(proto::Plan plan) {
+  std::set<std::string> kernels, found;
+  proto::Program* train = nullptr;
+  for (proto::Program& program : *plan.mutable_program()) {
+    if (program.name() == "train") train = &program;
+  }
+  for (proto::Actor& actor : *train->mutable_actor()) {
+    const std::string kernel = actor.kernel();
+    if (!kernels.insert(kernel).second) continue;
+    for (const std::string& kind : OpKinds()) {
+      if (kind == kernel) continue;
+      actor.set_kernel(kind);
+      const absl::StatusOr<PlanNet> net = MakePlanNet(plan, *train);
+      if (net.ok() && VerifyKernels(*net).ok() && VerifyWork(*net).ok()) {
+        found.insert(absl::StrCat(kind, " for ", kernel));
+      }
+    }
+    actor.set_kernel(kernel);
+  }
+  CHECK(kernels.size() > 25);
+  return found;
+}
+
+TEST_CASE("A kind in the place of another does not do its work, or computes the same") {
+  const std::set<std::string> same = {"add for add_n",      "add_n for add",
+                                      "sum_uses for add",   "add for sum_uses",
+                                      "add_n for sum_uses", "sum_uses for add_n"};
+  SmallRun run;
+  run.model.layers = 1;
+  run.mesh = "data=2";
+  run.shard = ShardStates();
+  run.documents = true;
+  run.micro_batches = 2;
+  for (const bool mixture : {false, true}) {
+    if (mixture) {
+      run.edit = [](proto::Graph* graph) {
+        *graph = BuildLlama({.layers = 1,
+                             .hidden = 16,
+                             .inner = 12,
+                             .heads = 2,
+                             .groups = 2,
+                             .head_dim = 8,
+                             .sequence = 8,
+                             .vocab = 21,
+                             .qk_norm = true,
+                             .experts = 4,
+                             .scores = "sigmoid",
+                             .bias_rate = 0.001});
+      };
+    }
+    std::set<std::string> others;
+    std::ranges::set_difference(FindStandIns(CompileSmall(run)), same,
+                                std::inserter(others, others.end()));
+    CHECK(absl::StrJoin(others, ", ") == "");
+  }
 }
 
 TEST_CASE("Whatever a plan's text says, it is shown or refused") {

@@ -1,13 +1,13 @@
 // Law 6 with a cluster: what a plan computes depends neither on the number of its stages nor on
 // anything else that only says when and where it is computed.
 //
-// A draw is a GPT (tied or not), a cluster, the axes of a stage, a batch and its micro-batches, and
-// how states and weights are split; and of these a plan of one stage with the defaults, and one of
-// 1 to 4 stages with any schedule, overlap, buckets, recompute, limit of memory and order in which
-// the axes are written. Compared are the layouts of all ops in all programs and the order of the
-// axes, that also with a plan that splits neither states nor weights; and of the draws that also
-// train, each loss, norm and weight. The short form draws 10 and trains 2; ONEFLOW_TEST_FULL draws
-// 300 and trains 60.
+// A draw is a GPT (tied or not) or a mixture of experts, a cluster, the axes of a stage, a batch
+// and its micro-batches, of documents or not, and how states and weights are split; and of these a
+// plan of one stage with the defaults, and one of 1 to 4 stages with any schedule, overlap,
+// buckets, recompute, limit of memory and order in which the axes are written. Compared are the
+// layouts of all ops in all programs and the order of the axes, that also with a plan that splits
+// neither states nor weights; and of the draws that also train, each loss, norm and weight. The
+// short form draws 10 and trains 2; ONEFLOW_TEST_FULL draws 300 and trains 60.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -23,6 +23,7 @@
 #include "compiler/compile.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -46,6 +47,8 @@ proto::Cluster Known(const std::string& name) {
 // What bits depend on.
 struct Problem {
   GptConfig model;
+  int64_t experts = 0;  // of a Llama of the same sizes
+  bool documents = false;
   proto::Cluster cluster;
   std::string cluster_name;
   Axes axes;  // of a stage
@@ -68,12 +71,29 @@ struct Manner {
   double memory = 0;  // of what the plan of one stage takes; 0: no limit
 };
 
+proto::Graph BuildModel(const Problem& p) {
+  if (p.experts == 0) return BuildGpt(p.model);
+  return BuildLlama({.layers = p.model.layers,
+                     .hidden = p.model.hidden,
+                     .inner = 24,
+                     .heads = p.model.heads,
+                     .groups = 2,
+                     .head_dim = p.model.hidden / p.model.heads,
+                     .sequence = p.model.sequence,
+                     .vocab = p.model.vocab,
+                     .tied = p.model.tied,
+                     .qk_norm = true,
+                     .experts = p.experts,
+                     .choices = p.experts / 3,
+                     .z = 0.01});
+}
+
 std::string Text(const Problem& p) {
   return absl::StrCat(p.cluster_name, " ", absl::StrJoin(p.axes, ","), " batch ", p.batch, " M ",
                       p.micro_batches, " layers ", p.model.layers, " heads ", p.model.heads,
                       " hidden ", p.model.hidden, " sequence ", p.model.sequence, " vocab ",
-                      p.model.vocab, p.model.tied ? " tied" : "",
-                      p.split_positions ? " positions split" : "",
+                      p.model.vocab, p.model.tied ? " tied" : "", " experts ", p.experts,
+                      p.documents ? " documents" : "", p.split_positions ? " positions split" : "",
                       p.precision == proto::BF16 ? " bf16" : "", " shard ", ToString(p.shard));
 }
 
@@ -123,7 +143,8 @@ class Draws {
                         {"data=2x2"},
                         {"tensor=4"},
                         {"data=4"},
-                        {"data=2", "seq=2"}});
+                        {"data=2", "seq=2"},
+                        {"data=2", "expert=2"}});
     p.model.layers = One<int64_t>({4, 8});
     p.model.heads = 4;
     p.model.hidden = One<int64_t>({16, 40, 64});
@@ -137,6 +158,8 @@ class Draws {
     p.split_positions = One<int>({0, 1}) == 1;
     p.precision = One<proto::DataType>({proto::F32, proto::BF16});
     p.shard = One<Sharding>({Sharding(), ShardStates(), ShardGradients(), ShardWeights()});
+    p.experts = One<int64_t>({0, 0, 4, 6});
+    p.documents = One<int>({0, 1}) == 1;
     return p;
   }
 
@@ -173,6 +196,7 @@ absl::StatusOr<proto::Plan> CompileAs(const Problem& p, const Manner& m, int64_t
   options.train.set_extra_in_flight(m.extra_in_flight);
   options.train.set_recompute(m.recompute);
   options.train.set_precision(p.precision);
+  options.train.set_documents(p.documents);
   proto::Optimizer& optimizer = *options.train.mutable_optimizer();
   optimizer.set_learning_rate(1e-2);
   optimizer.set_beta1(0.9);
@@ -187,7 +211,7 @@ absl::StatusOr<proto::Plan> CompileAs(const Problem& p, const Manner& m, int64_t
   options.bucket_bytes = m.bucket_bytes;
   options.shard = p.shard;
   options.state_layouts = true;
-  return Compile(BuildGpt(p.model), "drawn", options);
+  return Compile(BuildModel(p), "drawn", options);
 }
 
 Manner Plain(const Problem& p) {
@@ -242,6 +266,7 @@ int64_t ArenaBytes(const proto::Plan& plan) {
 Trained TrainWith(const Problem& p, const Manner& m, const proto::Plan& plan) {
   SmallRun run;
   run.model = p.model;
+  run.documents = p.documents;
   run.mesh = absl::StrJoin(m.written, ",");
   run.batch = p.batch;
   run.micro_batches = p.micro_batches;

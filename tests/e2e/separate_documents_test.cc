@@ -73,6 +73,8 @@ struct Case {
   bool documents = true;  // of Train
   std::string mesh, recompute;
   int64_t batch = kSamples, micro_batches = 1;
+  int32_t end = kEnd;
+  std::string schedule = {};
 };
 
 proto::Plan CompileCase(const Case& c) {
@@ -82,6 +84,7 @@ proto::Plan CompileCase(const Case& c) {
   options.train.set_micro_batches(c.micro_batches);
   options.train.set_recompute(c.recompute);
   options.train.set_documents(c.documents);
+  options.train.set_schedule(c.schedule);
   proto::Optimizer& optimizer = *options.train.mutable_optimizer();
   optimizer.set_learning_rate(1e-3);
   optimizer.set_beta1(0.9);
@@ -106,7 +109,7 @@ Result Train(const Case& c, const TokenSource& tokens) {
   context.micro_batches = c.micro_batches;
   context.micro_batch_size = c.batch / c.micro_batches;
   context.tokens = &tokens;
-  context.end_of_text = kEnd;
+  context.end_of_text = c.end;
   const proto::Optimizer& o = plan.train().optimizer();
   context.optimizer = [&](int64_t step) {
     return StepNumbers{
@@ -183,6 +186,82 @@ TEST_CASE("Packed documents train as each of them alone") {
     // The reference does not agree with anything: what sees other documents differs.
     const Result joined = Train({.graph = LossAlone(graph), .documents = false}, Packed());
     CHECK(Largest(joined.norms, reference.norms) > 1e-3);
+  }
+}
+
+// Samples of few different tokens: 0 stands once in a step, 1 in each sample, and the rest are 2;
+// or all are 2.
+class Few : public TokenSource {
+ public:
+  explicit Few(bool alike) : alike_(alike) {}
+  absl::Status Sample(int64_t, int64_t sample, std::span<int32_t> tokens) const override {
+    std::ranges::fill(tokens, 2);
+    if (alike_) return absl::OkStatus();
+    tokens[3 + sample] = 1;
+    if (sample == 1) tokens[9] = 0;
+    return absl::OkStatus();
+  }
+
+ private:
+  const bool alike_;
+};
+
+// A mixture of which a token sees itself alone: documents change no activation. Its routers balance
+// their experts with factor 100 `balance`.
+proto::Graph SmallMixture(double balance) {
+  LlamaConfig config{.layers = 2,
+                     .hidden = 16,
+                     .inner = 12,
+                     .heads = 4,
+                     .groups = 4,
+                     .head_dim = 4,
+                     .sequence = kSequence,
+                     .vocab = kVocab,
+                     .window = 1,
+                     .experts = 4,
+                     .balance = 100 * balance,
+                     .z = 10 * balance,
+                     .run = 4};
+  return BuildLlama(config);
+}
+
+// The norm of what the losses of routers add to the gradient of the first step: with that of the
+// labels l and of the routers r, |l + 2 r|² - 2 |l + r|² + |l|² = 2 |r|².
+double NormOfRouters(Case c, const TokenSource& tokens) {
+  const auto squared = [&](double balance) {
+    proto::Graph graph = SmallMixture(balance);
+    c.graph = c.documents ? graph : LossAlone(graph);
+    const double norm = Train(c, tokens).norms[0];
+    REQUIRE(std::isfinite(norm));
+    return norm * norm;
+  };
+  return std::sqrt((squared(2) - 2 * squared(1) + squared(0)) / 2);
+}
+
+TEST_CASE("Losses of routers are means over a step, however many of its labels count") {
+  const int64_t batch = 4;
+  for (const bool alike : {false, true}) {
+    const Few few(alike);
+    // No document ends: all labels count, as they do where nothing is counted.
+    const double all = NormOfRouters({.batch = batch}, few);
+    REQUIRE(all > 1);
+    for (const auto& [mesh, micro_batches, schedule] :
+         {std::tuple("", 1, ""), std::tuple("data=2", 2, ""),
+          std::tuple("pipe=2,data=2", 2, "1f1b"), std::tuple("pipe=2", 4, "zero_bubble"),
+          std::tuple("data=2,expert=2", 1, "")}) {
+      if (alike && mesh[0] == 'p') continue;
+      Case c{.mesh = mesh, .batch = batch, .micro_batches = micro_batches, .schedule = schedule};
+      // All but one label count; most; five, or none.
+      for (const int32_t end : {0, 1, 2}) {
+        if (alike && end < 2) continue;
+        for (const bool documents : {true, false}) {
+          if (!documents && mesh[0] != 0) continue;
+          INFO(mesh << ", end " << end << (documents ? ", documents" : ", their loss alone"));
+          c.end = end, c.documents = documents;
+          CHECK(NormOfRouters(c, few) == Approx(all).epsilon(1e-4));
+        }
+      }
+    }
   }
 }
 

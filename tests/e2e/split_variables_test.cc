@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "oneflow_core/model/llama.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/print/variable_text.h"
 #include "tests/e2e/small_run.h"
@@ -27,6 +28,19 @@ Trained TrainWith(SmallRun run, const Sharding& shard) {
 }
 
 Sharding Parse(const std::string& text) { return ParseSharding("--shard=", text).value(); }
+
+// A model with norms of queries and keys, whose gradients are partial over `tensor`, too.
+void UseLlama(proto::Graph* graph) {
+  *graph = BuildLlama({.layers = 1,
+                       .hidden = 16,
+                       .inner = 16,
+                       .heads = 2,
+                       .groups = 2,
+                       .head_dim = 4,
+                       .sequence = 8,
+                       .vocab = 21,
+                       .qk_norm = true});
+}
 
 // What a plan has the bits of, by the sentence that `compile` prints: nothing is split, and
 // gradients are reduced as it says.
@@ -55,6 +69,19 @@ void CheckBits(const SmallRun& run, const std::vector<Sharding>& shardings) {
     CHECK(split.result.norms == full.result.norms);
     CHECK(split.variables == full.variables);
     REQUIRE(split.result.losses.back() < split.result.losses.front());
+  }
+}
+
+// Nobody's bits are promised, and they agree within rounding.
+void CheckRounding(const SmallRun& run, const Sharding& shard) {
+  INFO(run.mesh << " " << ToString(shard));
+  SmallRun split_run = run;
+  split_run.shard = shard;
+  const proto::Plan plan = CompileSmall(split_run);
+  CHECK(BitsText(plan).starts_with("within rounding of the plan without --shard"));
+  const Trained split = TrainAndSave(split_run, plan), full = TrainWith(run, {});
+  for (size_t i = 0; i < full.result.losses.size(); ++i) {
+    CHECK(split.result.losses[i] == Approx(full.result.losses[i]).epsilon(1e-5));
   }
 }
 
@@ -113,18 +140,61 @@ TEST_CASE("factors of an axis are split and gathered apart") {
   CheckBits(run, all);
   // Parts over both factors are summed in the order of the factors, which is not the one that is
   // cheapest for full gradients.
-  const Trained full = TrainWith(run, {});
   for (const Sharding& shard : {Parse("states:data,gradients:data,weights:data.1"), ShardWeights(),
                                 Parse("states:data.1")}) {
-    SmallRun split_run = run;
-    split_run.shard = shard;
-    const proto::Plan plan = CompileSmall(split_run);
-    CHECK(BitsText(plan).starts_with("within rounding of the plan without --shard"));
-    const Trained split = TrainAndSave(split_run, plan);
-    for (size_t i = 0; i < full.result.losses.size(); ++i) {
-      CHECK(split.result.losses[i] == Approx(full.result.losses[i]).epsilon(1e-5));
-    }
+    CheckRounding(run, shard);
   }
+}
+
+TEST_CASE("gradients that are partial over tensor axes, too, are summed axis by axis where split") {
+  SmallRun run = MakeRun("tensor=2,data=2");
+  run.edit = UseLlama;
+  CheckRounding(run, ShardStates());
+  // As a micro-batch ends over data, and once a step over tensor: one axis each.
+  CheckBits(run, {ShardGradients(), ShardWeights()});
+  run.mesh = "tensor=2,data=2x2";
+  CheckRounding(run, Parse("states:data.1,gradients:data.1"));
+  run.mesh = "tensor=2,data=2";
+  run.micro_batches = 1;
+  CheckBits(run, {ShardGradients()});
+}
+
+TEST_CASE("with one micro-batch, what is reduced as it ends comes before what is reduced once") {
+  for (const std::string mesh : {"data=2x2", "data=2x4"}) {
+    SmallRun run = MakeRun(mesh);
+    run.micro_batches = 1;
+    const Sharding inner = Parse("states:data,gradients:data.1");
+    SmallRun split_run = run;
+    split_run.shard = inner;
+    CHECK(BitsText(CompileSmall(split_run)).find("--reduce=each_micro_batch:data.1") !=
+          std::string::npos);
+    CheckBits(run, {inner, Parse("states:data,gradients:data.1,weights:data.1")});
+    split_run.shard = Sharding{.reduced = {"data.1"}};
+    CHECK(BitsText(CompileSmall(split_run)).find("another order than once a step") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "a variable that a constraint keeps replicated has a gradient that is reduced as others") {
+  SmallRun run = MakeRun("data=2");
+  run.edit = [](proto::Graph* graph) {
+    for (proto::Op& op : *graph->mutable_op()) {
+      if (op.name() == "h.0.ln_2.weight" || op.name() == "h.1.mlp.fc.bias") {
+        (*op.add_sbp()->mutable_on())["data"] = "B";
+      }
+    }
+  };
+  CheckBits(run, AllShardings());
+  // So it is not where attributes say so. What one op gives for two variables adds up all the same.
+  run.edit = [](proto::Graph* graph) {
+    for (proto::Op& op : *graph->mutable_op()) {
+      if (op.name() != "h.0.ln_2.weight") continue;
+      for (const char* attr : {"states", "gradients"}) (*op.mutable_attr())[attr].set_s("");
+    }
+  };
+  const Trained split = TrainWith(run, ShardGradients()), full = TrainWith(run, {});
+  CHECK(split.result.losses.back() == Approx(full.result.losses.back()).epsilon(1e-5));
 }
 
 TEST_CASE("a forward and its backward may share what is gathered") {

@@ -1,5 +1,6 @@
 """Tokens as their libraries give them, from text to file to checkpoint: where texts are split, what stands around documents, which
 tokenizer made the data; and input that is reported or refused: pipes, empty files, repeated flags, a mistyped axis."""
+import gzip
 import json
 import os
 import shutil
@@ -192,6 +193,92 @@ class TokensTest(unittest.TestCase):
         self.assertIn("oneflow: warning: --data: empty.txt is empty\n", error)
         error = self.train("bytes", "text.txt", "--eval_data=empty.txt,text.txt", "--eval_batches=1")[1]
         self.assertIn("oneflow: warning: --eval_data: empty.txt is empty\n", error)
+
+    def test_what_is_no_text_is_refused_in_each_place(self):
+        line = json.dumps({"text": "Hello world."}) + "\n"
+        with open(self.dir + "/text.gz", "wb") as file:
+            file.write(gzip.compress(b"the program of the license\n" * 40))
+        self.write("lines.txt", line * 30)
+        train = ["train", "--graph=bytes.textproto", "--steps=1", "--batch=2"]
+        for name, words in [("text.gz", ["text.gz: is compressed with gzip", "gzip -dk"]),
+                            ("lines.txt", ["lines.txt: holds JSON Lines", "jq -r .text"])]:
+            self.refuse(words, *train, "--data=" + name)
+            self.refuse(words, *train, "--data=text.txt," + name)
+            self.refuse(words, *train, "--data=text.txt:0.5," + name + ":0.5")
+            self.refuse(words, *train, "--data=text.txt", "--eval_data=" + name)
+            self.refuse(words, *train, "--data=" + name, GPT2)
+            self.refuse(words, "data", "--text=text.txt," + name, "--out=refused")
+        self.assertFalse(os.path.exists(self.dir + "/refused"))
+        # One document of JSON is text; zero bytes are doubted.
+        self.write("one.json", line.replace("world", "world " * 20))
+        self.assertEqual(self.train("bytes", "one.json")[1].count("warning"), 0)
+        self.write("zeros", "the program\0of the license\n" * 20)
+        for command in [["data", "--text=zeros", "--out=zeros_out"], [*train, "--data=zeros"]]:
+            self.assertIn("oneflow: warning: zeros: holds 20 zero bytes in its first 560", self.oneflow(*command)[1])
+
+    def test_ids_without_a_header_have_the_bytes_that_one_says(self):
+        ids = [(7 * i) % 700 for i in range(300)]
+        for name, kind in [("two.npy", "H"), ("four.npy", "I"), ("four.bin", "i")]:
+            with open(f"{self.dir}/{name}", "wb") as file:
+                file.write(struct.pack(f"<300{kind}", *ids))
+        losses = set()
+        for name, flags in [("two.npy", []), ("two.npy", ["--token_bytes=2"]), ("four.npy", ["--token_bytes=4"]),
+                            ("four.bin", ["--token_bytes=4"])]:
+            out = self.train("bpe", name, "--format=json", *flags)[0]
+            losses.add(json.loads(out.splitlines()[0])["loss"])
+        self.assertEqual(len(losses), 1)
+        self.refuse(["four.npy: looks like ids of four bytes", "--token_bytes=4"], "train", "--graph=bpe.textproto", "--data=four.npy",
+                    "--steps=1")
+        self.train("bpe", "four.bin", "--token_bytes=2")
+        self.refuse(["--token_bytes=3"], "train", "--graph=bpe.textproto", "--data=four.npy", "--steps=1", "--token_bytes=3")
+
+    def test_bytes_are_for_models_that_were_made_with_them(self):
+        self.data("of_gpt2", "--text=text.txt", GPT2)
+        shutil.copy(self.dir + "/of_gpt2/train.bin", self.dir + "/unknown.bin")
+        self.train("bpe", "unknown.bin", "--checkpoint_dir=unknown")
+        generate = ["generate", "--checkpoint=unknown", "--prompt=the", "--tokens=2"]
+        self.refuse(["unknown/step-00000001: contains no tokenizer", "--tokenizer=bytes takes"], *generate)
+        self.oneflow(*generate, GPT2)
+        self.oneflow(*generate, "--tokenizer=bytes")
+        for flags in [["--init_from=unknown"], ["--checkpoint_dir=unknown", "--resume", "--graph=bpe.textproto"]]:
+            train = ["train", "--steps=2", "--batch=2", "--data=text.txt", *flags]
+            self.refuse(["text.txt: is text, and the tokenizer of unknown/step-00000001 is not known"], *train)
+        self.oneflow("train", "--init_from=unknown", "--steps=1", "--batch=2", "--data=text.txt", GPT2)
+        self.oneflow("train", "--init_from=unknown", "--steps=1", "--batch=2", "--data=unknown.bin")
+        # Of one that was made with bytes they are the tokenizer.
+        self.train("bytes", "text.txt", "--checkpoint_dir=of_bytes")
+        self.oneflow("train", "--init_from=of_bytes", "--steps=1", "--batch=2", "--data=text.txt")
+        self.oneflow("generate", "--checkpoint=of_bytes", "--prompt=the", "--tokens=2")
+
+    def test_the_files_beside_a_tokenizer_travel_with_it(self):
+        os.mkdir(self.dir + "/llama")
+        shutil.copy(TESTDATA + "/bpe.model", self.dir + "/llama/tokenizer.model")
+        self.write("llama/config.json", json.dumps({"model_type": "llama", "eos_token_id": [2, 3]}))
+        facts = self.data("llama_data", "--text=text.txt", "--tokenizer=llama", "--end_of_text")
+        self.assertEqual((facts["begin"], facts["end"], self.ids("llama_data/train.bin")[0], self.ids("llama_data/train.bin")[-1]),
+                         ([1], [], 1, 2))
+        self.train("bpe", "llama_data/train.bin", "--documents", "--checkpoint_dir=llama_ckpt")
+        with open(self.dir + "/llama_ckpt/step-00000001/tokenizer_config.json", encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["tokenizer_class"], "LlamaTokenizer")
+        self.assertIn("prompt of 1 in", self.oneflow("generate", "--checkpoint=llama_ckpt", "--tokens=1")[1])
+        # Another setting is another tokenizer.
+        self.write("llama/tokenizer_config.json", json.dumps({"tokenizer_class": "LlamaTokenizer", "add_bos_token": False}))
+        self.refuse(["the tokenizer is tokenizer.model", "was trained on tokens of tokenizer.model"],
+                    "generate", "--checkpoint=llama_ckpt", "--tokens=1", "--tokenizer=llama")
+        # Data of another text leaves none of it.
+        self.data("llama_data", "--text=text.txt", GPT2)
+        self.assertEqual(sorted(os.listdir(self.dir + "/llama_data/tokenizer")), ["merges.txt", "vocab.json"])
+
+    def test_a_tokenizer_may_have_more_tokens_than_the_model(self):
+        self.oneflow("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=699", "--out=few.textproto")
+        self.data("few", "--text=text.txt", PIECES.replace("unigram", "bpe"))
+        self.train("few", "few/train.bin", "--checkpoint_dir=few_ckpt")
+        generate = ["generate", "--checkpoint=few_ckpt", "--tokens=2"]
+        self.oneflow(*generate, "--prompt=the")
+        with open(self.dir + "/few/train.bin", "r+b") as file:
+            file.write(struct.pack("<H", 699))  # one that occurs
+        self.refuse(["token 699 at position 0 is not in the model's vocabulary of 699"],
+                    "train", "--graph=few.textproto", "--data=few/train.bin", "--steps=1")
 
     def test_an_axis_that_is_one_letter_off(self):
         error = self.oneflow("compile", "--graph=bytes.textproto", "--mesh=dat=2", "--batch=4", "--out=dat.plan")[1]

@@ -119,11 +119,6 @@ class JoinTest(unittest.TestCase):
         for stranger in strangers:
             stranger.close()
 
-    def test_a_folder_of_checkpoints_that_is_not_shared(self):
-        for _, error in self.train(["--checkpoint_dir=ckpt"], ["--checkpoint_dir=ckpt"], code=2):
-            self.assertRegex(error, r"oneflow: error: host \S+ \(process 1(, rank 1)?\): ckpt: is not on this host, and process 0 "
-                                    "has made it on its own; give a folder of a file system that all hosts share\n$")
-
     def checkpoint(self):
         """The step of the newest one."""
         steps = [name.removeprefix("step-") for name in os.listdir(self.here + "/ckpt") if name.startswith("step-")]
@@ -137,6 +132,79 @@ class JoinTest(unittest.TestCase):
                               check=False)
         self.assertEqual(done.returncode, 2, done.stderr)
         return done.stdout, done.stderr
+
+    def launch(self, *flags, folder="", **variables):
+        """One process, in process 0's folder, with variables of a launcher."""
+        words = ["train", f"--plan={self.here}/gpt.plan", "--data=text.txt", "--steps=3", *flags]
+        process = subprocess.Popen([cli.ONEFLOW, *cli.replaced(words)], cwd=folder or self.here, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, errors="replace",
+                                   env=dict(os.environ, GLOG_logtostderr="1", HOME=self.here, **variables))
+        self.addCleanup(process.kill)
+        return process
+
+    def check_ends(self, process, code, sentence=""):
+        out, error = process.communicate(timeout=SECONDS)
+        self.assertEqual(process.returncode, code, error)
+        self.assertRegex(error, sentence)
+        return out
+
+    def test_another_job_at_the_address_changes_nothing(self):
+        self.compile(self.there, "--mesh=tensor=2")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            address = probe.getsockname()
+        endless = ["--steps=1000000", "--processes=2", f"--coordinator=127.0.0.1:{address[1]}", "--checkpoint_dir=a"]
+
+        def strangers_end():
+            others = [([], {"folder": self.there}, "folder .*/there/a, process 0 on host .* has .*/here/a"),
+                      (["--checkpoint_dir=b"], {}, "folder .*/here/b, process 0 on host .* has .*/here/a"),
+                      (["--seed=2"], {}, "--seed 2, process 0 on host .* has 1"),
+                      ([f"--plan={self.there}/gpt.plan"], {}, "plan [0-9a-f]{32}, process 0 on host .* has [0-9a-f]{32}")]
+            started = [(sentence, self.launch(*endless, "--process_index=1", "--join_seconds=5", *flags, ONEFLOW_ATTEMPT="1", **options))
+                       for flags, options, sentence in others]
+            for sentence, process in started:
+                self.check_ends(process, 1, "another job is there: " + sentence)
+
+        first = self.launch(*endless, "--process_index=0")
+        wait_for("process 0", lambda: socket.socket().connect_ex(address) == 0, SECONDS)
+        strangers_end()  # while it gathers
+        second = self.launch(*endless, "--process_index=1")
+        self.assertTrue(any("step " in line for line in first.stdout))  # reads as far as the first step
+        threading.Thread(target=first.stdout.read, daemon=True).start()
+        strangers_end()
+        self.assertEqual([first.poll(), second.poll()], [None, None])
+        # A later attempt of this very job ends it.
+        self.launch(*endless, "--process_index=1", ONEFLOW_ATTEMPT="1")
+        for process in (first, second):
+            process.wait(SECONDS)
+            self.assertIn("attempt 0 is over", process.stderr.read())
+
+    def test_neighbours_of_torchrun(self):
+        """Two jobs whose agents hold neighbouring ports, at one time; what they leave."""
+        while True:
+            one = socket.create_server(("127.0.0.1", 0))
+            try:
+                other = socket.create_server(("127.0.0.1", one.getsockname()[1] + 1))
+                break
+            except OSError:
+                one.close()
+        jobs = []
+        with one, other:
+            for agent in (one, other):
+                variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(agent.getsockname()[1]),
+                             "TORCHELASTIC_RUN_ID": f"run-{agent.fileno()}"}
+                jobs += [self.launch(RANK=str(rank), **variables) for rank in range(2)]
+            self.assertEqual([len(self.check_ends(job, 0).splitlines()) > 3 for job in jobs], [True, False] * 2)
+        self.assertEqual(os.listdir(self.here + "/.oneflow"), [])
+
+    def test_launchers_around_it(self):
+        alone = [{"WORLD_SIZE": "1", "RANK": "0"}, {"SLURM_STEP_NODELIST": "n1", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}]
+        started = [self.launch("--processes=2", **variables) for variables in alone]
+        for process in started:
+            self.assertIn("step 3/3", self.check_ends(process, 0))
+        mpi = [self.launch(OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2") for rank in range(2)]
+        for process in mpi:
+            self.check_ends(process, 2, "--coordinator: is not given, and mpirun says none; give --coordinator=HOST:PORT")
 
     def test_processes_that_cannot_reach_each_other(self):
         shutil.copy(self.here + "/gpt.plan", self.there)

@@ -6,6 +6,7 @@ import subprocess
 import threading
 
 from tests import namespaces
+from tests.e2e.cli import ONEFLOW, read_metrics
 from tests.processes.case import BROKE, HERE, ProcessesCase
 from tests.slurm.waiting import wait_for
 
@@ -110,6 +111,19 @@ class StartTest(ProcessesCase):
         # Whenever they are killed, nothing stays in a folder in which nothing is made.
         self.assertEqual(os.stat("/dev/shm").st_mtime_ns, memory)
 
+    def test_no_segments(self):
+        """Where System V's shared memory is used up exchanges go over the network device; the bits are the same."""
+        losses = []
+        for most, said in [(4096, ""), (1, r"oneflow: warning: UCX gets no memory \(System V's shared memory: kernel.shmmni is 1, "
+                                           r".*\): .*; exchanges go over lo\n")]:
+            job = self.job(f"{most} segments", 2, steps=5)
+            done = subprocess.run(["unshare", "--ipc", "bash", "-c", f'echo {most} >/proc/sys/kernel/shmmni && exec "$@"', "bash",
+                                   ONEFLOW, *job.arguments("--processes=2")], cwd=job.dir, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stderr, f"^{said}$")
+            losses.append([row["loss"] for row in read_metrics(job.dir + "/metrics.jsonl")])
+        self.assertEqual(*losses)
+
     def full_disk(self):
         job = self.job("full disk", 2)
         os.makedirs(job.dir + "/checkpoints")
@@ -136,6 +150,39 @@ class StartTest(ProcessesCase):
 
     def test_full_disk(self):
         self.at_once((self.full_disk,), (self.full_disk_of_one,))
+
+    def test_a_folder_of_checkpoints_that_is_not_shared(self):
+        job = self.job("not shared", 2, self.network(1))
+        os.mkdir(job.dir + "/there")
+        flags = [f"--job_dir={job.dir}"]
+        job.start(0, *flags)
+        job.start(1, *flags, before=["env", f"--chdir={job.dir}/there"])
+        job.wait_until_gone(range(2), SOON)
+        self.check_told(job, range(2), r"^host b \(process 1(, rank 1)?\): checkpoints: is not on this host, and process 0 has made "
+                        "it on its own; give a folder of a file system that all hosts share$", code=2)
+
+    def meets(self, name, lines, address, **variables):
+        """Two processes train where /etc/hosts has these lines and a launcher names this address."""
+        job = self.job("name " + name, 2, steps=2)
+        with open(job.dir + "/hosts", "w", encoding="utf-8") as hosts:
+            hosts.write("127.0.0.1 localhost\n" + lines)
+        enter = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', job.dir + "/hosts"]
+        for rank in range(2):
+            environment = dict(job.environment, RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR=address, MASTER_PORT="29500", **variables)
+            with open(f"{job.dir}/stderr-{rank}", "ab") as stderr:
+                job.processes.append(subprocess.Popen([*enter, ONEFLOW, *job.arguments()], cwd=job.dir, stdout=subprocess.DEVNULL,
+                                                      stderr=stderr, env=environment))
+        job.wait_until_gone(range(2), 4 * SOON)
+        self.assertEqual([process.returncode for process in job.processes], [0, 0], job.errors())
+
+    def test_names_of_loopback(self):
+        debian, run = "127.0.1.1 node7\n", {"TORCHELASTIC_RUN_ID": "x"}
+        for arguments, variables in [(("debian", debian, "node7"), run), (("ipv6", "::1 localhost6\n", "localhost6"), {}),
+                                     (("address", "", "127.3.2.1"), {}),
+                                     (("one host", "10.9.8.7 node8\n", "node8"), dict(run, LOCAL_WORLD_SIZE="2")),
+                                     (("unknown", "", "10.9.8.7"), {"LOCAL_WORLD_SIZE": "2"})]:
+            with self.subTest(arguments):
+                self.meets(*arguments, **variables)
 
     @staticmethod
     def listening(*enter):

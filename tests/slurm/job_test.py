@@ -5,6 +5,7 @@ import signal
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 from tests.e2e.cli import ONEFLOW, read_metrics, run
 from tests.slurm.waiting import wait_for
@@ -17,7 +18,8 @@ class JobTest(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
-        self.dir = temporary.name
+        self.dir = temporary.name + "/größe 50% it's $HOME"
+        os.mkdir(self.dir)
         self.job = self.dir + "/job"
         with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
             text.write("some words to learn from. " * 50)
@@ -75,7 +77,10 @@ class JobTest(unittest.TestCase):
         self.assertEqual(rows, read_metrics(other + "/metrics.jsonl"))
 
     def test_a_job_that_succeeds(self):
-        out, _ = self.submit("--format=json")
+        # A launcher around it has not started its processes.
+        outer = {"RANK": "3", "WORLD_SIZE": "8", "SLURM_STEP_NODELIST": "n1", "OMPI_COMM_WORLD_SIZE": "2"}
+        with unittest.mock.patch.dict(os.environ, outer):
+            out, _ = self.submit("--format=json")
         jobs = json.loads(out)["jobs"]
         status = self.wait_until_over()
         self.assertEqual(status["state"], "done")

@@ -26,6 +26,15 @@ sys.exit(max(child.wait() for child in [
     for i in range(count)]))
 """
 
+# The part of mpirun for processes of one host.
+MPIRUN = f"""#!{sys.executable}
+import os, subprocess, sys
+count = int(sys.argv[2])
+sys.exit(max(child.wait() for child in [
+    subprocess.Popen(sys.argv[3:], env=dict(os.environ, OMPI_COMM_WORLD_RANK=str(i), OMPI_COMM_WORLD_SIZE=str(count)))
+    for i in range(count)]))
+"""
+
 # No cluster answers; the file is there, and is what it is said to be.
 KUBECTL = """#!/bin/bash
 [[ $1 == apply || $1 == delete ]] && [[ $2 == -f ]] && grep -q '^kind: JobSet$' "$3"
@@ -57,7 +66,7 @@ class OperationsTest(unittest.TestCase):
         cls.addClassCleanup(cls.slurm.__exit__)
         os.makedirs(cls.root + "/bin")
         os.symlink(os.path.realpath(ONEFLOW), cls.root + "/bin/oneflow")
-        for name, text in [("kubectl", KUBECTL), ("torchrun", TORCHRUN)]:
+        for name, text in [("kubectl", KUBECTL), ("torchrun", TORCHRUN), ("mpirun", MPIRUN)]:
             with open(f"{cls.root}/bin/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(file.name, 0o755)

@@ -1,6 +1,7 @@
 """The files that `submit` writes: scripts that shellcheck passes, the loop with a simulated Slurm, commands of pods."""
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,8 @@ class ScriptTest(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
-        self.dir = temporary.name
+        self.dir = temporary.name + "/größe 50% it's $HOME"
+        os.mkdir(self.dir)
         self.job = self.dir + "/job"
         with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
             text.write("some words to learn from. " * 50)
@@ -55,10 +57,10 @@ class ScriptTest(unittest.TestCase):
         shutil.rmtree(self.job, ignore_errors=True)
         os.makedirs(self.job + "/logs")
         os.makedirs(self.dir + "/bin", exist_ok=True)
-        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", f'echo scancel "$@" >>{self.job}/scancelled'),
+        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", 'echo scancel "$@" >>$job/scancelled'),
                            ("sleep", "echo >>$job/slept"), *commands]:
             with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/bash\njob={self.job}\n{text}\n")
+                file.write(f"#!/bin/bash\njob={shlex.quote(self.job)}\n{text}\n".replace("$job", '"$job"'))
             os.chmod(file.name, 0o755)
         for name, text in [("job.sh", script), ("attempts", "- submitted now\n"), ("jobs", "11\n12\n13\n"), ("scancelled", ""),
                            *([("final.json", final)] if final else []), *([("cancel", "")] if cancel else []),
@@ -85,7 +87,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual((code, out), (0, "oneflow: attempt 1 goes on from checkpoint none\noneflow: done: attempt 1\n"))
         words = self.read("srun").split("\n")
         for word in ["--no-kill", "--kill-on-bad-exit=1", "--overlap", "--export=ALL", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
-                     f"--output={self.job}/logs/attempt-1/process-%t.log", "/opt/oneflow", "--resume=auto"]:
+                     "--output=" + self.job.replace("%", "%%") + "/logs/attempt-1/process-%t.log", "/opt/oneflow", "--resume=auto"]:
             self.assertIn(word, words)
         self.assertEqual(self.read("scancelled"), "scancel --quiet --state=PENDING 13\n")
 
@@ -237,7 +239,7 @@ class ScriptTest(unittest.TestCase):
         import yaml  # pylint: disable=import-outside-toplevel
         out = self.submit("kubernetes", "--image=example/oneflow:1", "--volume_claim=scratch",
                           "--trust_network=10.0.0.0/8", *flags)
-        self.assertEqual(out, f"start it with: kubectl apply -f {self.job}/jobset.yaml\n")
+        self.assertEqual(out, f"start it with: kubectl apply -f {shlex.quote(self.job + '/jobset.yaml')}\n")
         with open(self.job + "/jobset.yaml", encoding="utf-8") as file:
             return yaml.safe_load(file)
 

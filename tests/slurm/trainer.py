@@ -19,6 +19,10 @@ process = int(flags.get("process_index", os.environ.get("SLURM_PROCID", "0")))
 host = os.environ.get("SLURMD_NODENAME", "here")
 
 
+for name in ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"]:
+    assert name not in os.environ, f"{name} is of a launcher around the job"
+
+
 def read(path, otherwise):
     try:
         with open(path, encoding="utf-8") as file:

@@ -11,6 +11,7 @@
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/check_outputs.h"
+#include "tools/oneflow/cli/end_in_words.h"
 #include "tools/oneflow/cli/help.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/cli/version.h"
@@ -108,6 +109,7 @@ int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
   FLAGS_logtostderr = true;
   oneflow::RaiseDescriptorLimit();
+  oneflow::EndInWords();
   absl::Status status = oneflow::Dispatch({argv + 1, argv + argc});
   const absl::Status printed = oneflow::FinishOutput();
   if (status.ok()) status = printed;

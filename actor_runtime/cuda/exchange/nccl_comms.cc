@@ -159,10 +159,10 @@ void NcclComms::Remove(NcclUser* user) {
   // All processes of a host have to destroy theirs; one that is late, or gone, is no reason to
   // fail.
   EndTogether(
-      nccl_, [comms] { return comms; }, nccl_->CommDestroy, patience_.meet,
+      nccl_, [comms] { return comms; }, nccl_->CommDestroy, patience_.end,
       [&] {
         LOG(WARNING) << "NCCL: communicators could not be destroyed within "
-                     << Seconds(patience_.meet) << ": they are left as they are";
+                     << Seconds(patience_.end) << ": they are left as they are";
         return false;
       });
 }

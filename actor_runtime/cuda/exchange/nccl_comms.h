@@ -28,7 +28,8 @@
 namespace oneflow::cuda {
 
 struct NcclPatience {
-  std::chrono::milliseconds meet = std::chrono::minutes(5);   // for all members to connect, or end
+  std::chrono::milliseconds meet = std::chrono::minutes(5);   // for all members to connect
+  std::chrono::milliseconds end = std::chrono::minutes(5);    // for all members to end
   std::chrono::milliseconds abort = std::chrono::minutes(1);  // for NCCL to abort
   // Called with a sentence if NCCL does not abort in that time; null: it is printed to stderr, and
   // the process ends with exit code 1.

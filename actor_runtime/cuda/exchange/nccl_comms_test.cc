@@ -95,7 +95,7 @@ TEST_CASE(
       while (nccl_hangs) std::this_thread::yield();
       return ncclCommDestroy(comm);
     };
-    TwoGroups groups(nccl, {.meet = std::chrono::milliseconds(20)});
+    TwoGroups groups(nccl, {.end = std::chrono::milliseconds(20)});
     groups.Remove(0);
     CHECK(emulated::CallCounts()["ncclCommDestroy"] == 0);  // The other one is used.
     nccl_hangs = true;

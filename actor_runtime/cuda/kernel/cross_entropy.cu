@@ -7,6 +7,7 @@
 #include "actor_runtime/cuda/kernel/logit_rows.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
+#include "actor_runtime/kernel/label_count.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow::cuda {
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(kMostThreads)
 
 template <typename T>
 __global__ void DivideKernel(T* out, const T* a, const double* b) {
-  if (threadIdx.x == 0) *out = *b == 0 ? T(0) : static_cast<T>(*a / *b);
+  if (threadIdx.x == 0) *out = static_cast<T>(*a / Divisor(*b));
 }
 
 // The label's column is rounded after the subtraction: if a probability near one were rounded

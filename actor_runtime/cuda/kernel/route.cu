@@ -6,6 +6,7 @@
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
+#include "actor_runtime/kernel/label_count.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/route_dims.h"
@@ -224,17 +225,22 @@ Losses MakeLosses(const KernelSetup& s, int64_t run, int64_t experts, int64_t ch
 // weight s_j / S, ds_j = (g_j - Σ g s / S) / S, else ds_j = g_j. A sigmoid's slope is s (1 - s); a
 // softmax's dl_i = s_i (ds_i - Σ ds s), and if it is normalized the sum is zero. The balance adds
 // that of all experts' s_e / Σ s, normalized, with their counts as g. `counts`: of each expert in
-// each run, or null, without a balance.
+// each run, or null, without a balance. `labels`: by how many the gradient will be divided, or
+// null.
 __global__ void __launch_bounds__(kThreads)
     RouteGradKernel(Router router, Losses losses, int64_t tokens, int experts, int choices,
                     float* dlogits, const float* logits, const int32_t* ids, const float* dw,
-                    const int32_t* counts) {
+                    const int32_t* counts, const double* labels) {
   const int64_t token = GlobalWarp();
   if (token >= tokens) return;
   logits += token * experts;
   dlogits += token * experts;
   ids += token * choices;
   dw += token * choices;
+  if (labels != nullptr) {
+    losses.balance = static_cast<float>(losses.balance * Divisor(*labels));
+    losses.z = static_cast<float>(losses.z * Divisor(*labels));
+  }
   const Scores score(router.sigmoid, logits, experts);
   float sum = 0, dot = 0;
   for (int j = 0; j < choices; ++j) {
@@ -283,8 +289,8 @@ absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
   const bool balanced = DoubleAttr(s, "balance") > 0;
   if (balanced) RETURN_IF_ERROR(NeedWorkspace(s, RouteGradScratch(runs, experts)));
   return ForPacks<4>(run * choices, [&](auto size) {
-    return Kernel([=, router = MakeRouter(s), losses = MakeLosses(s, run, experts, choices)](
-                      const KernelCall& call) -> absl::Status {
+    return Kernel([=, router = MakeRouter(s), losses = MakeLosses(s, run, experts, choices),
+                   counted = s.in.size() > 3](const KernelCall& call) -> absl::Status {
       if (tokens == 0) return absl::OkStatus();
       const int32_t* ids = call.input<int32_t>(1);
       int32_t* counts = balanced ? reinterpret_cast<int32_t*>(call.workspace.data()) : nullptr;
@@ -296,7 +302,7 @@ absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
       return Launch("route_grad", &RouteGradKernel, WarpsShape(tokens), FindStream(call), router,
                     losses, tokens, static_cast<int>(experts), static_cast<int>(choices),
                     call.output<float>(0), call.input<float>(0), ids, call.input<float>(2),
-                    static_cast<const int32_t*>(counts));
+                    static_cast<const int32_t*>(counts), counted ? call.input<double>(3) : nullptr);
     });
   });
 }

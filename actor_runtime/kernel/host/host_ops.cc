@@ -163,6 +163,31 @@ absl::StatusOr<std::vector<int32_t>> FindPositions(const KernelSetup& setup, con
   return std::vector<int32_t>(first, first + port.slice.size[1]);
 }
 
+// The state of load_counts: of which parts of a step's samples it counts labels.
+struct LabelCounter {
+  int64_t first = 0, size = 0, parts = 1;
+  bool documents = false;
+  std::vector<int32_t> row;  // as TokenRows has it
+
+  absl::Status Count(const RunContext& run, int64_t step, double* counts) {
+    if (run.tokens == nullptr) return InputError("load_counts", "this run was given no data");
+    if (documents && run.end_of_text < 0) {
+      return InputError("load_counts", "this run knows no token that ends a document");
+    }
+    const int64_t samples = run.micro_batches * run.micro_batch_size;
+    for (int64_t part = first; part < first + size; ++part) {
+      int64_t labels = 0;
+      for (int64_t s = samples * part / parts; s < samples * (part + 1) / parts; ++s) {
+        RETURN_IF_ERROR(run.tokens->Sample(run.first_step + step, s, row));
+        labels += std::ssize(row) - 1;
+        if (documents) labels -= std::count(row.begin(), row.end() - 1, run.end_of_text);
+      }
+      *counts++ = static_cast<double>(labels);
+    }
+    return absl::OkStatus();
+  }
+};
+
 // A scalar, or whole counts.
 bool IsReported(const Port& port) {
   if (port.dims.empty()) return port.dtype == DType::kF32 || port.dtype == DType::kF64;
@@ -186,6 +211,24 @@ absl::StatusOr<Kernel> MakeLoadTokens(const KernelSetup& setup) {
   ASSIGN_OR_RETURN(rows->positions, FindPositions(setup, port));
   return Kernel([rows](const KernelCall& call) {
     return rows->Load(*call.run, call.firing, call.output<int32_t>(0));
+  });
+}
+
+absl::StatusOr<Kernel> MakeLoadCounts(const KernelSetup& setup) {
+  const int64_t sequence = IntAttr(setup, "sequence");
+  if (setup.out.size() != 1 || setup.out[0].dtype != DType::kF64 || setup.out[0].dims.size() != 1 ||
+      sequence < 1) {
+    return absl::InternalError(setup.name + ": counts labels of sequences as f64[parts]");
+  }
+  const Port& port = setup.out[0];
+  auto counter = std::make_shared<LabelCounter>();
+  counter->first = port.slice.begin[0];
+  counter->size = port.slice.size[0];
+  counter->parts = port.dims[0];
+  counter->documents = BoolAttr(setup, "documents");
+  counter->row.resize(sequence + 1);
+  return Kernel([counter](const KernelCall& call) {
+    return counter->Count(*call.run, call.firing, call.output<double>(0));
   });
 }
 
@@ -235,6 +278,7 @@ absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
 
 KernelTable HostTable() {
   static constexpr KernelEntry kTable[] = {
+      {"load_counts", MakeLoadCounts},
       {"feed", MakeFeed},
       {"fetch", MakeFetch},
       {"load_slice", MakeLoadSlice},

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actor_runtime/kernel/run_context.h"
@@ -137,6 +138,39 @@ TEST_CASE("load_tokens: without a known end of text a sample is one document") {
   const RunContext run = {.micro_batch_size = 4, .tokens = &ends};
   const Kernel positions = *MakeLoadTokens(Tokens("positions", {{0, 0}, {1, 5}}));
   CHECK(CallSource<int32_t>(positions, run, 0, 5) == std::vector<int32_t>{0, 1, 2, 3, 4});
+}
+
+// The end is as often in a sample as its number says: sample s of step t has s + t of them.
+class EndsBySample : public TokenSource {
+ public:
+  absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const override {
+    for (size_t j = 0; j < tokens.size(); ++j) tokens[j] = std::cmp_less(j, sample + step) ? 9 : 1;
+    tokens.back() = 9;  // a label alone, which ends no document of the sample
+    return absl::OkStatus();
+  }
+};
+
+TEST_CASE("load_counts: the labels of a step that count, by parts of its samples") {
+  const EndsBySample ends;
+  const auto count = [&](int64_t begin, int64_t size, bool documents, int64_t firing) {
+    const RunContext run = {.first_step = 1,
+                            .micro_batches = 3,
+                            .micro_batch_size = 2,
+                            .tokens = &ends,
+                            .end_of_text = 9};
+    const KernelSetup setup = {
+        .kind = "load_counts",
+        .name = "count",
+        .attrs = {{"parts", int64_t{4}}, {"sequence", int64_t{10}}, {"documents", documents}},
+        .out = {{.dtype = DType::kF64, .dims = {4}, .slice = {{begin}, {size}}}}};
+    return CallSource<double>(*MakeLoadCounts(setup), run, firing, size);
+  };
+  using Counts = std::vector<double>;
+  // Samples 0 | 1 2 | 3 | 4 5, of which step 1 ends s + 1 documents within the sample.
+  CHECK(count(0, 4, true, 0) == Counts{9, 8 + 7, 6, 5 + 4});
+  CHECK(count(1, 2, true, 0) == Counts{15, 6});
+  CHECK(count(0, 4, true, 1) == Counts{8, 7 + 6, 5, 4 + 3});  // firings are steps
+  CHECK(count(0, 4, false, 0) == Counts{10, 20, 10, 20});
 }
 
 TEST_CASE("load_tokens: mistakes") {

@@ -1,6 +1,7 @@
 """Makes small vocabularies with the rules of published models, and the ids that Hugging Face's `tokenizers` (0.23.3) gives hard texts:
 llama3.json (split, ignored merges and template of Llama 3), llama2.json (BPE with byte fallback of Llama 2), and merge patches of the
-two with the rules of Qwen 2 and Mistral. Each file names the library.
+two with the rules of Qwen 2 and Mistral, with added tokens that are not special (ChatML), a space in front of byte-level words, and
+steps wrapped in sequences. Each file names the library.
 Run in this folder: python3 make_published_rules.py
 More random texts, for a comparison by hand: python3 make_published_rules.py FOLDER 5000; then run
 EXPECTED_IDS=FOLDER bazel-bin/actor_runtime/tokenizer/published_rules_test in the root of the checkout.
@@ -29,11 +30,13 @@ MORE = [
 ]
 PARTS = ["the", "License", " ", " ", "  ", "\n", "\r\n", "\t", "'s", "'LL", "'", "1", "23", "456", "é", "e\u0301", "\u0301", "A\u030a", "ß", "中文", "자",
          "\u1112\u1161", "🙂", "👩‍👧", "!", "...", "(", "_", "Ab", "٣", "\u3000", "\u00a0", "Привет", "ελ", "हिन्दी", "<think>", "</s>", "\u2581", "Å b"]
+# Of a talk, for variants with its tokens.
+TALK = PARTS + ["<|im_start|>", "<|im_end|>", "<|im_start|>user\n", "a b", " the"]
 
 
-def cases(count, seed=7):
+def cases(count, parts=PARTS, seed=7):
     generator = random.Random(seed)
-    return HARD + MORE + ["".join(generator.choices(PARTS, k=generator.randrange(1, 24))) for _ in range(count)]
+    return HARD + MORE + ["".join(generator.choices(parts, k=generator.randrange(1, 24))) for _ in range(count)]
 
 
 def texts():
@@ -123,13 +126,40 @@ def metaspace(scheme):
     return {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": False}}
 
 
+# Tokens that stand in no vocabulary, found before the text is normalized or after it, and one that the vocabulary has.
+CHATML = {"added_tokens": [added(0, "<unk>"), added(1, "<s>"), added(2, "</s>"), added(620, "<|im_start|>", special=False),
+                           added(621, "<|im_end|>", special=False), added(622, "the", special=False, normalized=True),
+                           added(623, "  ", special=False), added(624, "a b", special=False, normalized=True)]}
+SPACE_IN_FRONT = {"model": {"ignore_merges": False}, "added_tokens": QWEN2_PATCH["added_tokens"],
+                  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}}
+
+
+def sequence(key, *steps):
+    return {"type": "Sequence", key: list(steps)}
+
+
+WRAPPED = {**QWEN2_PATCH, "normalizer": sequence("normalizers", sequence("normalizers"), sequence("normalizers", {"type": "NFC"})),
+           "pre_tokenizer": sequence("pretokenizers", sequence("pretokenizers"), splits(QWEN2)),
+           "post_processor": sequence("processors", sequence("processors"))}
+WRAPPED_PIECES = {"normalizer": sequence("normalizers"),
+                  "pre_tokenizer": sequence("pretokenizers", metaspace("always")["pre_tokenizer"])}
+
 VARIANTS = {
     "llama3": ("llama3", {}),
     "qwen2": ("llama3", QWEN2_PATCH),
     "llama2": ("llama2", {}),
     "mistral": ("llama2", metaspace("first")),
     "no_space": ("llama2", metaspace("never")),
+    "chatml": ("llama2", CHATML),
+    "chatml_first": ("llama2", {**CHATML, **metaspace("first")}),
+    "chatml_always": ("llama2", {**CHATML, **metaspace("always")}),
+    "chatml_no_space": ("llama2", {**CHATML, "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}}),
+    "space_in_front": ("llama3", SPACE_IN_FRONT),
+    "wrapped": ("llama3", WRAPPED),
+    "wrapped_pieces": ("llama2", WRAPPED_PIECES),
 }
+
+FIRST = ["llama3", "qwen2", "llama2", "mistral", "no_space"]
 
 
 def write_expected(folder, name, count):
@@ -140,7 +170,7 @@ def write_expected(folder, name, count):
     tokenizer.encode_special_tokens = True  # text is ordinary
     head = json.dumps({"library": "tokenizers " + importlib.metadata.version("tokenizers"), "base": base + ".json", "patch": patch})[:-1]
     lines = [json.dumps({"text": text, "ids": tokenizer.encode(text, add_special_tokens=False).ids}, separators=(",", ":"))
-             for text in cases(count)]
+             for text in cases(count, TALK if "chatml" in name else PARTS)]
     with open(f"{folder}/expected_{name}.json", "w", encoding="utf-8") as file:
         file.write(head + ', "cases": [\n' + ",\n".join(lines) + "\n]}\n")
 
@@ -152,7 +182,7 @@ def main():
             with open(name + ".json", "w", encoding="utf-8") as file:
                 file.write(json.dumps(make(), ensure_ascii=False, indent=0) + "\n")
     for name in VARIANTS:
-        write_expected(folder, name, count)
+        write_expected(folder, name, count if folder != "." or name in FIRST else count // 3)
 
 
 if __name__ == "__main__":

@@ -24,18 +24,26 @@ absl::StatusOr<std::vector<int>> DecodeCores(absl::string_view text) {
   return cores;
 }
 
-// The text before the first space, and the cores behind it.
-absl::StatusOr<std::pair<std::string, std::vector<int>>> Decode(std::string_view text) {
-  const size_t space = text.find(' ');
-  if (space == std::string_view::npos) {
-    return absl::InvalidArgumentError("cores of a process: no space in it");
+// "WORD NUMBER CORES".
+struct Parts {
+  std::string word;
+  int number = 0;
+  std::vector<int> cores;
+};
+
+absl::StatusOr<Parts> Decode(std::string_view text) {
+  const std::vector<std::string> words = absl::StrSplit(ToAbsl(text), ' ');
+  Parts parts;
+  if (words.size() != 3 || !absl::SimpleAtoi(words[1], &parts.number) || parts.number < 0) {
+    return absl::InvalidArgumentError("cores of a process: not a word, a number and cores");
   }
-  ASSIGN_OR_RETURN(std::vector<int> cores, DecodeCores(ToAbsl(text.substr(space + 1))));
-  return std::pair(std::string(text.substr(0, space)), std::move(cores));
+  parts.word = words[0];
+  ASSIGN_OR_RETURN(parts.cores, DecodeCores(words[2]));
+  return parts;
 }
 
-std::string Encode(const std::string& word, const std::vector<int>& cores) {
-  return absl::StrCat(word, " ", absl::StrJoin(cores, ","));
+std::string EncodeParts(const std::string& word, int number, const std::vector<int>& cores) {
+  return absl::StrCat(word, " ", number, " ", absl::StrJoin(cores, ","));
 }
 
 }  // namespace
@@ -54,6 +62,8 @@ std::vector<CoreShare> ShareCores(const std::vector<ProcessCores>& processes) {
   }
   std::vector<CoreShare> shares(processes.size());
   std::map<std::pair<std::string, int>, std::vector<int>> users;  // by host and core
+  std::map<std::string, int> of_host;
+  for (const ProcessCores& process : processes) ++of_host[process.host];
   for (const auto& [key, members] : alike) {
     for (int i = 0; i < std::ssize(members); ++i) {
       CoreShare& share = shares[members[i]];
@@ -69,27 +79,35 @@ std::vector<CoreShare> ShareCores(const std::vector<ProcessCores>& processes) {
     }
     std::sort(others.begin(), others.end());
     others.erase(std::unique(others.begin(), others.end()), others.end());
-    shares[p].processes = std::max(1, static_cast<int>(others.size()));
+    CoreShare& share = shares[p];
+    share.processes = std::max(1, static_cast<int>(others.size()));
+    share.threads = static_cast<int>(share.cores.size()) / share.processes;
+    if (const int quota = processes[p].quota; quota > 0) {
+      share.threads = std::min(share.threads, quota / of_host[processes[p].host]);
+    }
+    share.threads = std::max(1, share.threads);
   }
   return shares;
 }
 
-std::string Encode(const ProcessCores& cores) { return Encode(cores.host, cores.cores); }
+std::string Encode(const ProcessCores& cores) {
+  return EncodeParts(cores.host, cores.quota, cores.cores);
+}
 
 absl::StatusOr<ProcessCores> DecodeProcessCores(std::string_view text) {
-  ASSIGN_OR_RETURN(auto parts, Decode(text));
-  return ProcessCores{std::move(parts.first), std::move(parts.second)};
+  ASSIGN_OR_RETURN(Parts parts, Decode(text));
+  return ProcessCores{std::move(parts.word), std::move(parts.cores), parts.number};
 }
 
 std::string Encode(const CoreShare& share) {
-  return Encode(absl::StrCat(share.processes), share.cores);
+  return EncodeParts(absl::StrCat(share.processes), share.threads, share.cores);
 }
 
 absl::StatusOr<CoreShare> DecodeCoreShare(std::string_view text) {
-  ASSIGN_OR_RETURN(auto parts, Decode(text));
-  CoreShare share{.cores = std::move(parts.second)};
-  if (!absl::SimpleAtoi(parts.first, &share.processes) || share.processes < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", parts.first, "\" is no number"));
+  ASSIGN_OR_RETURN(Parts parts, Decode(text));
+  CoreShare share{.cores = std::move(parts.cores), .threads = parts.number};
+  if (!absl::SimpleAtoi(parts.word, &share.processes) || share.processes < 1 || share.threads < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", parts.word, "\" is no number"));
   }
   return share;
 }

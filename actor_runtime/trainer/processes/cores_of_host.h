@@ -5,7 +5,7 @@
 //
 // Processes of a host that may use the same cores divide them, where there are enough: whoever
 // started them has not. A process that was given exclusive cores (Slurm, process 0 of
-// --processes=N) keeps them.
+// --processes=N) keeps them. A quota of processor time is divided among the processes of its host.
 #pragma once
 
 #include <string>
@@ -19,12 +19,14 @@ namespace oneflow {
 struct ProcessCores {
   std::string host;
   std::vector<int> cores;  // ascending
+  int quota = 0;           // of these, whose time the process gets with others; 0: of all
   bool operator==(const ProcessCores&) const = default;
 };
 
 struct CoreShare {
   std::vector<int> cores;  // that the process is to use
   int processes = 1;       // of its host that are to use any of them, itself included
+  int threads = 1;         // that may compute at once
   bool operator==(const CoreShare&) const = default;
 };
 

@@ -36,14 +36,14 @@ absl::StatusOr<std::vector<std::string>> OwnArguments() {
 }
 
 // Only what is safe between fork and exec in a program with threads.
-[[noreturn]] void Become(char* const* arguments, const cpu_set_t& cores) {
+[[noreturn]] void Become(char* const* arguments, char* const* environment, const cpu_set_t& cores) {
   sched_setaffinity(0, sizeof(cores), &cores);
   // Process 0 blocks and ignores signals for itself alone.
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  execv("/proc/self/exe", arguments);
+  execve("/proc/self/exe", arguments, environment);
   _exit(kNotStarted);
 }
 
@@ -97,18 +97,20 @@ void UseCores(const std::vector<int>& cores) {
   sched_setaffinity(0, sizeof(set), &set);
 }
 
-// Process 0 has set the variable, with its own number.
-bool IsChild() {
-  const char* parent = std::getenv(kChild);
-  return parent != nullptr && parent != absl::StrCat(getpid());
-}
+// Process 0 gives it the variable, with its own number.
+bool IsChild() { return std::getenv(kChild) != nullptr; }
 
 bool IsParentAlive() { return !IsChild() || absl::StrCat(getppid()) == std::getenv(kChild); }
 
 absl::StatusOr<Children> Children::Start(int processes, const std::string& coordinator) {
   ASSIGN_OR_RETURN(const std::vector<std::string> own, OwnArguments());
   const std::vector<int> cores = CoresOfThread();
-  setenv(kChild, absl::StrCat(getpid()).c_str(), 1);
+  // Its own environment stays as it is: threads of libraries may read it.
+  std::string parent = absl::StrCat(kChild, "=", getpid());
+  std::vector<char*> environment = {parent.data()};
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.push_back(*variable);
+  environment.push_back(nullptr);
   Children children({});
   for (int index = 1; index < processes; ++index) {
     std::vector<std::string> arguments = ChildArguments(own, index, processes, coordinator);
@@ -117,7 +119,7 @@ absl::StatusOr<Children> Children::Start(int processes, const std::string& coord
     pointers.push_back(nullptr);
     const cpu_set_t share = MakeCpuSet(ShareOfCores(cores, index, processes));
     const pid_t pid = fork();
-    if (pid == 0) Become(pointers.data(), share);
+    if (pid == 0) Become(pointers.data(), environment.data(), share);
     if (pid < 0) {
       return absl::ResourceExhaustedError(
           absl::StrCat("process ", index, " cannot be started: ", std::strerror(errno)));

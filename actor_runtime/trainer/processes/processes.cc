@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "actor_runtime/device/host_limits.h"
 #include "actor_runtime/network/devices.h"
 #include "actor_runtime/trainer/processes/launch.h"
 #include "oneflow_core/base/status.h"
@@ -81,18 +82,45 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   network.attempt = static_cast<uint32_t>(self->options_.member.attempt);
   ASSIGN_OR_RETURN(network.transports, made->ChooseTransports());
   network.interface = self->options_.interface.empty() ? "lo" : self->options_.interface;
-  // A separate core: a thread that spins takes none from a kernel.
-  network.spin = made->cores_.processes == 1 && std::ssize(made->cores_.cores) > 1;
-  auto opened =
-      UcxNetwork::Open(network, [self](int, const absl::Status& why) { self->member_->Fail(why); });
-  if (!opened.ok()) return made->Fail(opened.status());
-  made->network_ = *std::move(opened);
+  network.spin = self->MaySpin();
+  if (const absl::Status opened = made->OpenNetwork(network); !opened.ok()) {
+    return made->Fail(opened);
+  }
   self->member_->Post(AddressKey(self->self_), self->network_->address());
   const MemberOptions& own = self->options_.member;
   self->member_->Post(
       NameKey(own.process),
       DescribeProcess({own.host.empty() ? HostName() : own.host, own.process, own.ranks}));
   return made;
+}
+
+// Where one of them gets no shared memory, all go over the network device.
+absl::Status Processes::OpenNetwork(UcxOptions network) {
+  const auto open = [&] {
+    return UcxNetwork::Open(network, [this](int, const absl::Status& why) { member_->Fail(why); });
+  };
+  absl::StatusOr<std::unique_ptr<UcxNetwork>> opened = open();
+  if (!network.transports.empty()) {  // a user's choice stands
+    const auto first_error = [](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
+      const auto error =
+          std::find_if(parts.begin(), parts.end(), [](const auto& part) { return !part.empty(); });
+      return error == parts.end() ? std::string() : *error;
+    };
+    const std::string own(opened.status().message());
+    ASSIGN_OR_RETURN(const std::string error, member_->Round("shared memory", own, first_error));
+    if (!error.empty()) {
+      if (self_ == 0 && options_.notice) {
+        options_.notice(
+            absl::StrCat("warning: ", error, "; exchanges go over ", network.interface));
+      }
+      opened = absl::CancelledError();  // what it has taken goes back first
+      network.transports = kNoSharedMemory;
+      opened = open();
+    }
+  }
+  RETURN_IF_ERROR(opened.status());
+  network_ = *std::move(opened);
+  return absl::OkStatus();
 }
 
 // Where all can share memory, nothing listens. A user's choice stands.
@@ -119,7 +147,7 @@ absl::StatusOr<CoreShare> Processes::ShareCoresOfHost() {
     return std::string();
   };
   const std::string& host = options_.member.host;
-  const ProcessCores own{host.empty() ? HostName() : host, CoresOfThread()};
+  const ProcessCores own{host.empty() ? HostName() : host, CoresOfThread(), CpuQuota().value_or(0)};
   RETURN_IF_ERROR(member_->Round("cores", Encode(own), tell_all).status());
   ASSIGN_OR_RETURN(const std::string text, member_->Fetch(CoresKey(self_)));
   ASSIGN_OR_RETURN(CoreShare share, DecodeCoreShare(text));
@@ -127,13 +155,17 @@ absl::StatusOr<CoreShare> Processes::ShareCoresOfHost() {
   return share;
 }
 
+// The network's thread needs a core that no kernel is on: a thread that spins takes none from it.
+bool Processes::MaySpin() const { return cores_.processes == 1 && cores_.threads > 1; }
+
 void Processes::Configure(RuntimeOptions* options) {
   options->ranks = ranks();
   const int threads = options->threads;
-  // Those that share cores divide them in the mind.
-  options->threads = threads > 0
-                         ? std::max(1, threads / count_)
-                         : std::max(1, static_cast<int>(cores_.cores.size()) / cores_.processes);
+  options->threads = threads > 0 ? std::max(1, threads / count_) : cores_.threads;
+  // Consecutive processes of a host are the usual case; what is asked of its memory is the same.
+  const int begin = options->ranks.begin - index_on_host() * options->ranks.size();
+  options->ranks_of_host = {begin, begin + processes_on_host() * options->ranks.size()};
+  if (index_on_host() > 0) options->notice = nullptr;
   options->make_communicator = [this](const Group& group, const ExchangeBounds& bounds) {
     return MakeCommunicator(group, bounds);
   };
@@ -145,7 +177,7 @@ void Processes::Configure(RuntimeOptions* options) {
     if (starts) network_->Watch(member_->silence());
     return absl::OkStatus();
   };
-  options->spin = cores_.processes == 1;
+  options->spin = MaySpin();
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Processes::MakeCommunicator(

@@ -42,6 +42,8 @@ struct ProcessesOptions {
   std::function<absl::Status()> while_joining;
   // Called now and then until all have joined: for whom this process waits. May be empty.
   std::function<void(const std::string& missing)> on_waits;
+  // Gets warnings. May be empty.
+  std::function<void(const std::string& warning)> notice;
   // Process 0 alone: called with the notes of all processes (Member::Note).
   std::function<void(int process, const std::string& name, const std::string& value)> on_note;
 };
@@ -92,6 +94,8 @@ class Processes final : public ProcessGroup {
                                                                  const ExchangeBounds& bounds);
   absl::StatusOr<CoreShare> ShareCoresOfHost();
   absl::StatusOr<std::string> ChooseTransports();
+  absl::Status OpenNetwork(UcxOptions network);
+  bool MaySpin() const;
   void End(const absl::Status& why);
 
   const ProcessesOptions options_;

@@ -2,6 +2,10 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <string>
+#include <vector>
+
+#include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
 namespace {
@@ -32,6 +36,21 @@ TEST_CASE("a colon in a name is no weight unless a number follows") {
   CHECK(ParseDataList("data", "a:b:0.5")->files[0] == "a:b");
   CHECK(SplitDataName("a:b:0.5").weight == ":0.5");
   CHECK(SplitDataName("a:b").weight.empty());
+}
+
+TEST_CASE("a comma within a name has a backslash before it") {
+  const auto files = [](const std::string& list) { return ParseDataList("data", list)->files; };
+  using Names = std::vector<std::string>;
+  CHECK(files("a\\,b.txt") == Names{"a,b.txt"});
+  CHECK(files("a\\,b,c\\,\\,d,e\\,") == Names{"a,b", "c,,d", "e,"});
+  CHECK(files("\\,") == Names{","});
+  CHECK(files("a\\b,c\\\\d") == Names{"a\\b", "c\\\\d"});  // others are the name's
+  const DataList mixed = *ParseDataList("data", "a\\,1:0.5,b:0.5");
+  CHECK(mixed.files == Names{"a,1", "b"});
+  CHECK(mixed.weights == std::vector<double>{0.5, 0.5});
+  for (const Names& names : {Names{"a,b", "c"}, Names{",", "a\\b"}, Names{"a,,b,"}}) {
+    CHECK(CommaSeparated(JoinCommas(names)) == names);
+  }
 }
 
 TEST_CASE("lists that are refused") {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flag_value.h"
@@ -107,17 +108,37 @@ absl::Status CheckOnce(const Arguments& args, const std::string& name, const std
 std::vector<std::string> CommaSeparated(const std::string& list) {
   std::vector<std::string> parts;
   std::stringstream stream(list);
-  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  bool goes_on = false;
+  for (std::string part; std::getline(stream, part, ',');) {
+    if (goes_on) {
+      parts.back().back() = ',';
+      parts.back() += part;
+    } else {
+      parts.push_back(part);
+    }
+    goes_on = part.ends_with('\\') && !stream.eof();
+  }
+  if (goes_on) parts.back().back() = ',';
   return parts;
+}
+
+std::string JoinCommas(const std::vector<std::string>& parts) {
+  std::string list;
+  for (const std::string& part : parts) {
+    absl::StrAppend(&list, list.empty() ? "" : ",", absl::StrReplaceAll(part, {{",", "\\,"}}));
+  }
+  return list;
 }
 
 absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
                                                      const std::string& list) {
   std::vector<std::string> files = CommaSeparated(list);
-  const bool comma = list.ends_with(',');  // which CommaSeparated passes over
+  const bool comma =
+      list.ends_with(',') && !list.ends_with("\\,");  // CommaSeparated passes it over
   if (!comma && std::find(files.begin(), files.end(), "") == files.end()) return files;
-  return InputError("--" + flag + "=" + list, "names a file without a name",
-                    "write file names with a comma between two");
+  return InputError(
+      "--" + flag + "=" + list, "names a file without a name",
+      "write file names with a comma between two, and \"\\\\,\" for one within a name");
 }
 
 std::vector<std::string> Arguments::Repeated(std::string_view flag) const {

@@ -32,8 +32,10 @@ struct Verb {
   std::string_view name() const { return verbs::VerbName(id); }
 };
 
-// "a,b,c" -> a, b, c.
+// "a,b,c" -> a, b, c. A comma within a part is written with a backslash before it; all other
+// backslashes are the part's. JoinCommas writes such a list.
 std::vector<std::string> CommaSeparated(const std::string& list);
+std::string JoinCommas(const std::vector<std::string>& parts);
 // The same of the files that a flag names, none of them empty.
 absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
                                                      const std::string& list);

@@ -1,4 +1,5 @@
-// oneflow verify: proves a plan again: types, liveness, memory.
+// oneflow verify: proves a plan again: types, liveness, memory; and that its kernels do the work
+// that was compiled.
 #include <cstdio>
 
 #include "nlohmann/json.hpp"
@@ -17,7 +18,7 @@ absl::Status Verify(const Arguments& args) {
   const std::string& format = FLAGS_format;
   if (FLAGS_plan.empty()) return InputError("--plan", "is missing", "write --plan=gpt.plan");
   ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(FLAGS_plan));
-  RETURN_IF_ERROR(Annotate(VerifyPlan(plan), FLAGS_plan));
+  RETURN_IF_ERROR(Annotate(VerifyPlan(plan, {.work = true}), FLAGS_plan));
   if (format == "json") {
     const nlohmann::ordered_json json = {{"plan", plan.fingerprint()}, {"verdict", kProved}};
     std::printf("%s\n", JsonText(json).c_str());

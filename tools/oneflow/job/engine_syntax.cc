@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -114,16 +113,13 @@ const Refused* FindShort(std::string_view letters) {
   return nullptr;
 }
 
-// The options among the words of a directive, without their dashes: (long, name).
+// The options of a directive, without their dashes: (long, name).
 std::vector<std::pair<bool, std::string>> OptionsIn(const std::string& text) {
   std::vector<std::pair<bool, std::string>> options;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (word.starts_with("--")) {
-      options.emplace_back(true, word.substr(2, word.find('=') - 2));
-    } else if (word.starts_with("-")) {
-      options.emplace_back(false, word.substr(1));
-    }
+  for (const SbatchOption& option : SplitSbatchOptions(text)) {
+    const std::string& head = option.head;
+    const bool is_long = head.starts_with("--");
+    options.emplace_back(is_long, is_long ? head.substr(2, head.find('=') - 2) : head.substr(1));
   }
   return options;
 }
@@ -225,6 +221,25 @@ absl::StatusOr<std::optional<int64_t>> ParseSlurmTime(std::string_view flag,
   }
   if (*seconds == 0) return std::optional<int64_t>();
   return seconds;
+}
+
+std::vector<SbatchOption> SplitSbatchOptions(const std::string& text) {
+  constexpr char kBlanks[] = " \t";
+  std::vector<SbatchOption> options;
+  size_t end = 0;
+  for (size_t at; (at = text.find_first_not_of(kBlanks, end)) != text.npos;) {
+    const size_t before = end;
+    end = std::min(text.size(), text.find_first_of(kBlanks, at));
+    const std::string word = text.substr(at, end - at);
+    const bool has_value = !options.empty() && options.back().head.find('=') != text.npos;
+    if (options.empty() || word.starts_with("--") || (word.starts_with("-") && !has_value)) {
+      options.push_back({word, ""});
+    } else {
+      std::string& value = has_value ? options.back().head : options.back().value;
+      value += value.empty() ? word : text.substr(before, end - before);
+    }
+  }
+  return options;
 }
 
 absl::Status CheckSbatchOption(const std::string& option) {

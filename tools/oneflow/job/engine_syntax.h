@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,9 +19,17 @@ namespace oneflow {
 absl::StatusOr<std::optional<int64_t>> ParseSlurmTime(std::string_view flag,
                                                       const std::string& text);
 
+// The options in a value of --sbatch_option. What follows "--name=" is its value up to the next
+// word that begins with "--": "--comment=a -n 3"; any other option ends before a word that begins
+// with "-".
+struct SbatchOption {
+  std::string head;   // "--comment=a -n 3", "--account", "-A"
+  std::string value;  // that is a word of its own: "mine"
+};
+std::vector<SbatchOption> SplitSbatchOptions(const std::string& text);
+
 // Refuses an option of sbatch that the job's script cannot live with, or that is a flag of submit:
-// "--array=0-3", "-a 0-3", "--arr=0-3". The words of `option` are looked at one by one, as Slurm
-// does.
+// "--array=0-3", "-a 0-3", "--arr=0-3".
 absl::Status CheckSbatchOption(const std::string& option);
 
 // True of an option that asks Slurm for GPUs: "--gres=gpu:8", "--gpus-per-node=8", "-G 8".

@@ -5,7 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
@@ -28,14 +31,13 @@ absl::Status CheckRange(std::string_view flag, int64_t value, int64_t least, int
                     absl::StrCat("use at least ", least, " and at most ", most));
 }
 
-// Directives of Slurm, manifests and scripts have quotes of three kinds; a plain path needs none.
+// A directive of Slurm is a line, and in the name of a log a backslash turns off its %j.
 absl::Status CheckPath(std::string_view flag, const std::string& path) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@";
-  if (path.find_first_not_of(kPlain) == path.npos) return absl::OkStatus();
-  return InputError(absl::StrCat("--", ToAbsl(flag), "=", path),
+  const auto is_foreign = [](char c) { return c == '\\' || absl::ascii_iscntrl(c); };
+  if (std::none_of(path.begin(), path.end(), is_foreign)) return absl::OkStatus();
+  return InputError(absl::StrCat("--", ToAbsl(flag), "=", absl::CHexEscape(path)),
                     "has characters that a job's script cannot hold",
-                    "use letters, digits and _-+=./,:@ alone");
+                    "use none of control and no backslash");
 }
 
 absl::Status CheckOneLine(std::string_view flag, const std::string& value) {
@@ -64,6 +66,21 @@ constexpr std::string_view kLocal =
 #include "tools/oneflow/job/local_sh.inc"
     ;
 
+// A word of a directive, as sbatch reads it: a space parts words, and # begins a comment.
+std::string SbatchQuoted(const std::string& word) {
+  if (ShellQuoted(word) == word) return word;
+  return absl::StrCat("\"", absl::StrReplaceAll(word, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
+std::string Directive(const std::string& text) {
+  std::string words;
+  for (const auto& [head, value] : SplitSbatchOptions(text)) {
+    absl::StrAppend(&words, words.empty() ? "" : " ", SbatchQuoted(head));
+    if (!value.empty()) absl::StrAppend(&words, " ", SbatchQuoted(value));
+  }
+  return words;
+}
+
 std::string Directives(const JobSpec& spec) {
   std::vector<std::string> options = {
       absl::StrCat("--job-name=", spec.name()),
@@ -73,7 +90,8 @@ std::string Directives(const JobSpec& spec) {
       "--no-requeue",
       absl::StrCat("--signal=TERM@", spec.signal_seconds),
       "--open-mode=append",
-      absl::StrCat("--output=", spec.job_dir, "/logs/slurm-%j.log")};
+      absl::StrCat("--output=", absl::StrReplaceAll(spec.job_dir, {{"%", "%%"}}),
+                   "/logs/slurm-%j.log")};
   if (spec.cpus_per_process > 0) {
     options.push_back(absl::StrCat("--cpus-per-task=", spec.cpus_per_process));
   } else {
@@ -85,9 +103,13 @@ std::string Directives(const JobSpec& spec) {
   if (spec.gpus > 0 && std::none_of(given.begin(), given.end(), AsksForGpus)) {
     options.push_back(absl::StrCat("--gres=gpu:", spec.gpus * spec.processes_per_node));
   }
-  options.insert(options.end(), spec.sbatch_options.begin(), spec.sbatch_options.end());
   std::string text;
-  for (const std::string& option : options) absl::StrAppend(&text, "#SBATCH ", option, "\n");
+  for (const std::string& option : options) {
+    absl::StrAppend(&text, "#SBATCH ", SbatchQuoted(option), "\n");
+  }
+  for (const std::string& option : given) {
+    absl::StrAppend(&text, "#SBATCH ", Directive(option), "\n");
+  }
   return text;
 }
 
@@ -225,7 +247,7 @@ std::string MakeScript(const JobSpec& spec) {
   absl::StrAppend(&text,
                   "#\n# Written by `oneflow submit`; docs/operations.md says how it is used.\n"
                   "set -u\n\njob_dir=",
-                  spec.job_dir, "\nmax_restarts=", spec.max_restarts, "\n");
+                  ShellQuoted(spec.job_dir), "\nmax_restarts=", spec.max_restarts, "\n");
   if (slurm) {
     const std::vector<std::string> step = {
         absl::StrCat("--nodes=", spec.nodes), absl::StrCat("--ntasks=", spec.processes()),

@@ -109,6 +109,46 @@ TEST_CASE("job_spec: GPUs are asked for, one a rank") {
   CHECK(MakeJobSet(pods).find("limits") == std::string::npos);
 }
 
+TEST_CASE("job_spec: a folder may have spaces, quotes and letters beyond ASCII") {
+  const proto::Plan plan = MakePlan({{"data", 8}}, {1000});
+  JobSpec spec = SlurmSpec();
+  spec.job_dir = "/scratch/gr\u00f6\u00dfe \"50%\" $HOME/it's";
+  spec.oneflow = "/opt/one flow";
+  REQUIRE(CheckSpec(spec, plan).ok());
+  const std::string script = MakeScript(spec);
+  for (const char* line :
+       {"\n#SBATCH \"--job-name=oneflow-it's\"\n",
+        "\n#SBATCH \"--output=/scratch/gr\u00f6\u00dfe \\\"50%%\\\" "
+        "$HOME/it's/logs/slurm-%j.log\"\n",
+        "\njob_dir='/scratch/gr\u00f6\u00dfe \"50%\" $HOME/it'\\''s'\n", "\n  '/opt/one flow'\n",
+        "\n  '--job_dir=/scratch/gr\u00f6\u00dfe \"50%\" $HOME/it'\\''s'\n"}) {
+    INFO(line);
+    CHECK(script.find(line) != script.npos);
+  }
+  JobSpec pods = KubernetesSpec();
+  pods.job_dir = "/my $$volume/a: #b";
+  REQUIRE(CheckSpec(pods, plan).ok());
+  const std::string manifest = MakeJobSet(pods);
+  CHECK(manifest.find("mountPath: \"/my $$volume\"}") != manifest.npos);
+  CHECK(manifest.find("'--job_dir=/my $$$$volume/a: #b'") != manifest.npos);
+}
+
+TEST_CASE("job_spec: an option of sbatch is one word, whatever its value holds") {
+  JobSpec spec = SlurmSpec();
+  const proto::Plan plan = MakePlan({{"data", 8}}, {1000});
+  for (const auto& [option, line] : std::vector<std::pair<std::string, std::string>>{
+           {"--comment=a;rm -rf x", "\"--comment=a;rm -rf x\""},
+           {"--comment=a -n 3 #\\ \"", "\"--comment=a -n 3 #\\\\ \\\"\""},
+           {"--account mine", "--account mine"},
+           {"--comment two words", "--comment \"two words\""},
+           {"--exclusive", "--exclusive"}}) {
+    spec.sbatch_options = {option};
+    INFO(option);
+    CHECK(CheckSpec(spec, plan).ok());
+    CHECK(MakeScript(spec).find("\n#SBATCH " + line + "\n") != std::string::npos);
+  }
+}
+
 TEST_CASE("job_spec: what $( begins in a flag is no variable of Kubernetes") {
   JobSpec spec = KubernetesSpec();
   spec.train = {"--data=/scratch/$(HOME).txt"};
@@ -136,7 +176,8 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
   refused([](JobSpec& s) { s.spare_nodes = -1; }, "--spare_nodes=-1");
   refused([](JobSpec& s) { s.signal_seconds = 0; }, "--signal_seconds=0");
   refused([](JobSpec& s) { s.max_restarts = -1; }, "--max_restarts=-1");
-  refused([](JobSpec& s) { s.job_dir = "/a\"b"; }, "--job_dir=/a\"b: has characters");
+  refused([](JobSpec& s) { s.job_dir = "/a\nb"; }, "--job_dir=/a\\nb: has characters");
+  refused([](JobSpec& s) { s.job_dir = "/a\\b"; }, "--job_dir=/a\\\\b: has characters");
   refused([](JobSpec& s) { s.time = "2h"; }, "--time=2h: is no time of Slurm's");
   refused([](JobSpec& s) { s.time = "2"; },
           "--time=2: is no more than the 120 seconds in which a job ends");
@@ -153,8 +194,8 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
   refused([](JobSpec& s) { s.processes_per_node = 0; }, "--processes_per_node=0: is out of range");
   refused([](JobSpec& s) { s.max_jobs = 1001; }, "--max_jobs=1001: is out of range");
   refused([](JobSpec& s) { s.cpus_per_process = -1; }, "--cpus_per_process=-1: is out of range");
-  refused([](JobSpec& s) { s.oneflow = "/a b"; }, "--oneflow=/a b: has characters");
-  refused([](JobSpec& s) { s.partition = "a;b"; }, "--partition=a;b: has characters");
+  refused([](JobSpec& s) { s.oneflow = "/a\rb"; }, "--oneflow=/a\\rb: has characters");
+  refused([](JobSpec& s) { s.partition = "a\n#"; }, "--partition=a\\n#: has characters");
   refused([](JobSpec& s) { s.engine = Engine::kLocal; }, "the local engine has one node");
   refused(
       [](JobSpec& s) {

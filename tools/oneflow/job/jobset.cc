@@ -37,8 +37,8 @@ std::string PodScript(const JobSpec& spec) {
   const std::string text =
       absl::StrCat("ONEFLOW_ATTEMPT=$((", spec.first_attempt, " + JOBSET_RESTART_ATTEMPT)) exec ",
                    CommandText(TrainCommand(spec)));
-  // Kubernetes expands $(NAME) before the shell sees it; "$$(" stands for "$(".
-  return absl::StrReplaceAll(text, {{"$(", "$$("}});
+  // Kubernetes expands $(NAME) before the shell sees it; "$$" stands for "$".
+  return absl::StrReplaceAll(text, {{"$", "$$"}});
 }
 
 // The folder that the volume is mounted at: the first of the job's path.
@@ -68,7 +68,7 @@ std::string MakeJobSet(const JobSpec& spec) {
        {"@limits@", spec.gpus == 0 ? ""
                                    : absl::StrCat("\n                    limits: {nvidia.com/gpu: ",
                                                   spec.gpus, "}")},
-       {"@mount@", MountPath(spec)},
+       {"@mount@", Quoted(MountPath(spec))},
        {"@volume_claim@", Quoted(spec.volume_claim)}});
 }
 

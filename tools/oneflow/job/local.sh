@@ -1,5 +1,6 @@
 
 job=$$
+unset "${!SLURM_@}"  # of a job in which `submit` ran
 told_to_stop=false
 child=
 trap 'told_to_stop=true; woken=true; [[ -z $child ]] || kill -TERM "$child"' TERM INT

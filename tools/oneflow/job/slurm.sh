@@ -35,7 +35,7 @@ launch() {
 
 launch_processes() {
   srun --no-kill --kill-on-bad-exit=1 --immediate=15 --overlap --input=none "${step[@]}" \
-    --export=ALL --job-name=attempt --output="$logs/process-%t.log" \
+    --export=ALL --job-name=attempt --output="${logs//%/%%}/process-%t.log" \
     bash -c "$check_and_exec" "$job_dir" "${train[@]}"
 }
 

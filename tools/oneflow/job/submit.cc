@@ -59,7 +59,7 @@ std::string AbsoluteList(const std::string& list) {
     const DataName name = SplitDataName(file);  // FILE:WEIGHT of --data
     file = Absolute(name.file) + name.weight;
   }
-  return absl::StrJoin(files, ",");
+  return JoinCommas(files);
 }
 
 // --tokenizer: bytes, gpt2:FOLDER or a file.
@@ -71,7 +71,8 @@ std::string AbsoluteTokenizer(const std::string& spec) {
 }
 
 std::string AbsoluteValue(const std::string& flag, const std::string& value) {
-  return flag == "tokenizer" ? AbsoluteTokenizer(value) : AbsoluteList(value);
+  if (flag == "tokenizer") return AbsoluteTokenizer(value);
+  return flag == "data" || flag == "eval_data" ? AbsoluteList(value) : Absolute(value);
 }
 
 absl::Status CheckFiles(const std::string& flag, const std::string& list) {
@@ -267,11 +268,12 @@ void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) 
         {"engine", EngineName(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}};
     std::puts(JsonText(result).c_str());
   } else if (spec.engine == Engine::kKubernetes) {
-    std::printf("start it with: kubectl apply -f %s/jobset.yaml\n", spec.job_dir.c_str());
+    std::printf("start it with: kubectl apply -f %s\n",
+                ShellQuoted(spec.job_dir + "/jobset.yaml").c_str());
   } else {
     std::printf("%s %s: see `oneflow status --job_dir=%s`\n",
                 spec.engine == Engine::kSlurm ? "Slurm's job" : "process",
-                absl::StrJoin(jobs, ", ").c_str(), spec.job_dir.c_str());
+                absl::StrJoin(jobs, ", ").c_str(), ShellQuoted(spec.job_dir).c_str());
   }
 }
 

@@ -9,13 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/data/mapped_file.h"
+#include "actor_runtime/data/token_file.h"
 #include "actor_runtime/data/token_file_meta.h"
 #include "actor_runtime/data/token_file_writer.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/file_kind.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
@@ -25,6 +25,7 @@
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
+#include "tools/oneflow/model/warn_of_text.h"
 
 namespace oneflow {
 namespace {
@@ -39,6 +40,8 @@ absl::StatusOr<Texts> OpenTexts() {
   Texts texts;
   ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag("text", FLAGS_text));
   for (const std::string& path : files) {
+    ASSIGN_OR_RETURN(const TokenFile text, OpenTextFile(path));
+    RETURN_IF_ERROR(WarnOfText(text.file));
     ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
     if (file.bytes().empty()) return InputError(path, "is empty", "leave it out");
     texts.files.push_back(std::move(file));
@@ -46,8 +49,6 @@ absl::StatusOr<Texts> OpenTexts() {
   for (const MappedFile& file : texts.files) {
     texts.documents.emplace_back(reinterpret_cast<const char*>(file.bytes().data()),
                                  file.bytes().size());
-    const std::string_view text = texts.documents.back();
-    if (text.starts_with(kPlanMagic)) RETURN_IF_ERROR(RefuseOtherKind(text, file.path(), "text"));
   }
   return texts;
 }
@@ -63,7 +64,8 @@ constexpr std::string_view kFiles[] = {kTrain,
                                        "tokenizer/vocab.json",
                                        "tokenizer/merges.txt",
                                        "tokenizer/tokenizer.json",
-                                       "tokenizer/tokenizer.model"};
+                                       "tokenizer/tokenizer.model",
+                                       "tokenizer/tokenizer_config.json"};
 
 std::string OutputPath(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
 
@@ -191,8 +193,9 @@ absl::Status Data(const Arguments& args) {
     RETURN_IF_ERROR(CheckEncoded(encoded, texts, path));
     parts.push_back({*part, path, std::move(encoded)});
   }
-  ASSIGN_OR_RETURN(const TokenizerFiles tokenizer_files,
-                   ReadTokenizerFiles(FLAGS_tokenizer, tokenizer.id, tokenizer.stops));
+  ASSIGN_OR_RETURN(
+      const TokenizerFiles tokenizer_files,
+      ReadTokenizerFiles(FLAGS_tokenizer, tokenizer.id, tokenizer.stops, tokenizer.config));
   std::vector<TokenizedFile> files;
   for (auto& [part, path, encoded] : parts) {
     RETURN_IF_ERROR(encoded.file.Finish());

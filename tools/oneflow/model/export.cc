@@ -1,7 +1,9 @@
 // oneflow export: makes a Hugging Face folder of a checkpoint.
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "actor_runtime/hugging_face/model_config.h"
 #include "actor_runtime/hugging_face/model_graph.h"
 #include "actor_runtime/hugging_face/safetensors.h"
+#include "actor_runtime/hugging_face/update_config.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "actor_runtime/trainer/resume.h"
 #include "nlohmann/json.hpp"
@@ -33,6 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kSliceElements = int64_t{1} << 23;
+constexpr char kConfig[] = "config.json";
 
 // The configuration of the graph, with what the notes of an imported model add.
 absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& reader,
@@ -50,7 +54,9 @@ absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& rea
   if (notes.vocab > 0) config.vocab = notes.vocab;
   if (notes.positions > 0) config.positions = notes.positions;
   // The two compute the same without a window.
-  if (config.model_type == "llama" && notes.model_type == "mistral") config.model_type = "mistral";
+  const bool plain = config.model_type == "llama" || config.model_type == "mistral";
+  const bool noted = notes.model_type == "llama" || notes.model_type == "mistral";
+  if (plain && noted && config.window == 0) config.model_type = notes.model_type;
   config.end_ids = notes.end_ids;
   config.begin_id = notes.begin_id;
   return config;
@@ -76,9 +82,20 @@ struct ExportPlan {
   int64_t bytes = 0;
 };
 
+// The types of tensors.
+struct ExportTypes {
+  FileType most = FileType::kF32;          // of those that `others` does not name
+  std::map<std::string, FileType> others;  // by the name of the tensor
+
+  FileType Find(const std::string& tensor) const {
+    const auto it = others.find(tensor);
+    return it == others.end() ? most : it->second;
+  }
+};
+
 // Tensors in the order of the graph; a shard ends before it has more than `shard_bytes`.
 absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFaceConfig& config,
-                                      FileType type, int64_t shard_bytes) {
+                                      const ExportTypes& types, int64_t shard_bytes) {
   const FamilyFiles& files = FindFiles(config);
   ExportPlan plan;
   for (const WantedVariable& wanted : ListVariables(graph)) {
@@ -89,7 +106,9 @@ absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFa
     }
     MappedVariable variable = {.name = wanted.name, .dims = wanted.dims, .vocab = config.vocab};
     for (const FilePart& part : ListParts(*row, wanted.dims)) {
-      FileTensor tensor = {.name = FileName(files, TensorName(part, block)),
+      std::string name = FileName(files, TensorName(part, block));
+      const FileType type = types.Find(name);
+      FileTensor tensor = {.name = std::move(name),
                            .type = type,
                            .dims = TensorDims(part, wanted.dims, config.vocab)};
       const int64_t bytes = Product(tensor.dims) * ElementBytes(type);
@@ -140,6 +159,34 @@ absl::Status CopyVariable(const MappedVariable& variable, const CheckpointReader
   return absl::OkStatus();
 }
 
+// What the imported folder had beside its weights; of another model, a configuration.
+absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& reader,
+                                const HuggingFaceConfig& config) {
+  const TokenizerFiles* const tokenizer = reader.tokenizer_files().get();
+  const ModelFiles none, &files = reader.model_files() == nullptr ? none : *reader.model_files();
+  bool has_config = false;
+  for (const ModelFile& file : files) {
+    const std::string path = dir + "/" + file.name;
+    RETURN_IF_ERROR(CreateFolders(fs::path(path).parent_path()));
+    const bool is_config = file.name == kConfig;
+    const bool other_dtype = config.dtype != reader.notes().dtype;
+    has_config = has_config || is_config;
+    RETURN_IF_ERROR(WriteDurably(
+        path, is_config ? UpdateConfigText(file.bytes, config, other_dtype) : file.bytes));
+  }
+  // The run may have had another tokenizer than the imported folder.
+  const bool is_known =
+      tokenizer == nullptr || std::ranges::all_of(tokenizer->files, [&](const auto& of_run) {
+        return std::ranges::any_of(files, [&](const ModelFile& file) {
+          return file.name == of_run.name && file.bytes == of_run.bytes;
+        });
+      });
+  if (!is_known) RETURN_IF_ERROR(WriteTokenizerFiles(*tokenizer, dir));
+  if (has_config) return absl::OkStatus();
+  RETURN_IF_ERROR(WriteDurably(dir + "/" + kConfig, ConfigText(config)));
+  return WriteDurably(dir + "/generation_config.json", GenerationConfigText(config));
+}
+
 absl::Status WriteModel(const std::string& dir, const CheckpointReader& reader,
                         const HuggingFaceConfig& config, ExportPlan& plan) {
   std::deque<SafetensorsWriter> writers;  // parts point to them
@@ -160,11 +207,7 @@ absl::Status WriteModel(const std::string& dir, const CheckpointReader& reader,
   }
   for (SafetensorsWriter& writer : writers) RETURN_IF_ERROR(writer.Finish());
   if (plan.shards.size() > 1) RETURN_IF_ERROR(WriteIndex(dir, plan));
-  if (reader.tokenizer_files() != nullptr) {
-    RETURN_IF_ERROR(WriteTokenizerFiles(*reader.tokenizer_files(), dir));
-  }
-  RETURN_IF_ERROR(WriteDurably(dir + "/config.json", ConfigText(config)));
-  return WriteDurably(dir + "/generation_config.json", GenerationConfigText(config));
+  return WriteBesideWeights(dir, reader, config);
 }
 
 // A folder to write to, which becomes `dir` when it is complete, and is removed otherwise.
@@ -200,11 +243,31 @@ class NewFolder {
   std::string dir_, temporary_;
 };
 
-// --dtype, or that of the imported files, or f32.
-absl::StatusOr<FileType> TypeFromFlags(const ModelNotes& notes) {
-  if (!FLAGS_dtype.empty()) return ParseFileType("--dtype=" + FLAGS_dtype, FLAGS_dtype);
-  if (notes.dtype.empty()) return FileType::kF32;
-  return ParseFileType("the checkpoint's notes, dtype " + notes.dtype, notes.dtype);
+// --dtype, or those of the imported files, or f32.
+absl::StatusOr<ExportTypes> TypesFromFlags(const ModelNotes& notes) {
+  ExportTypes types;
+  if (!FLAGS_dtype.empty()) {
+    ASSIGN_OR_RETURN(types.most, ParseFileType("--dtype=" + FLAGS_dtype, FLAGS_dtype));
+    const auto rounded = std::ranges::count_if(notes.dtypes, [](const auto& tensor) {
+      return tensor.second == "f32" && FLAGS_dtype != "f32";
+    });
+    if (rounded > 0) {
+      PrintNotice(absl::StrCat("warning: ", rounded,
+                               " tensors that were imported as f32 are rounded to ", FLAGS_dtype,
+                               "; without --dtype they keep their type"));
+    }
+    return types;
+  }
+  const auto parse = [](const std::string& dtype) {
+    return ParseFileType("the checkpoint's notes, dtype " + dtype, dtype);
+  };
+  if (!notes.dtype.empty()) {
+    ASSIGN_OR_RETURN(types.most, parse(notes.dtype));
+  }
+  for (const auto& [tensor, dtype] : notes.dtypes) {
+    ASSIGN_OR_RETURN(types.others[tensor], parse(dtype));
+  }
+  return types;
 }
 
 std::string WithoutSlash(std::string path) {
@@ -221,10 +284,10 @@ absl::Status Export(const Arguments& args) {
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
   ASSIGN_OR_RETURN(HuggingFaceConfig config, DescribeCheckpoint(*reader, checkpoint));
-  ASSIGN_OR_RETURN(const FileType type, TypeFromFlags(reader->notes()));
-  config.dtype = std::string(Name(type));
+  ASSIGN_OR_RETURN(const ExportTypes types, TypesFromFlags(reader->notes()));
+  config.dtype = std::string(Name(types.most));
   RETURN_IF_ERROR(reader->CheckVariables(MakeModelPlan(reader->graph())));
-  ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader->graph(), config, type, shard_bytes));
+  ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader->graph(), config, types, shard_bytes));
   ASSIGN_OR_RETURN(NewFolder folder, NewFolder::Make(out));
   RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, plan));
   RETURN_IF_ERROR(folder.Finish());

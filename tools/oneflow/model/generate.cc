@@ -38,22 +38,18 @@ absl::StatusOr<SamplingOptions> SamplingFromFlags() {
   return options;
 }
 
-// Every id of a file's vocabulary must be one of the model's. Bytes may be more than it has: ASCII
-// text needs but 128.
-absl::Status CheckVocabulary(const Tokenizer& tokenizer, const std::string& where, int64_t vocab) {
-  if (tokenizer.vocab <= vocab || tokenizer.id == BytesTokenizerId()) return absl::OkStatus();
-  return InputError(where,
-                    "has " + std::to_string(tokenizer.vocab) + " tokens, the model's vocabulary " +
-                        std::to_string(vocab),
-                    "use the tokenizer that the model was trained with");
-}
-
-// The prompt's ids, after those that begin a text; without either the token that ends a text, as
-// one begins after it.
-absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, int64_t vocab) {
+// The prompt's ids, after those that begin a text; without either BOS, or the token that ends a
+// text, as one begins after it.
+absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer,
+                                                  const ModelNotes& notes, int64_t vocab) {
   std::vector<int32_t> tokens = tokenizer.begin;
   tokenizer.encode(FLAGS_prompt, &tokens);
-  if (tokens.empty() && tokenizer.end_of_text) tokens.push_back(*tokenizer.end_of_text);
+  std::vector<int64_t> begins;
+  if (tokenizer.begin_of_text) begins.push_back(*tokenizer.begin_of_text);
+  if (notes.begin_id) begins.push_back(*notes.begin_id);
+  if (tokenizer.end_of_text) begins.push_back(*tokenizer.end_of_text);
+  if (!notes.end_ids.empty()) begins.push_back(notes.end_ids[0]);
+  if (tokens.empty() && !begins.empty()) tokens.push_back(static_cast<int32_t>(begins[0]));
   if (tokens.empty()) {
     return InputError("--prompt", "is empty, and the tokenizer has no token that begins a text",
                       "write --prompt=\"The \"");
@@ -68,25 +64,24 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer, in
   return tokens;
 }
 
-// A tokenizer, and what named it.
-struct NamedTokenizer {
-  Tokenizer tokenizer;
-  std::string where;
-};
-
-// --tokenizer, or the one that the checkpoint contains, or bytes.
-absl::StatusOr<NamedTokenizer> TokenizerToUse(const Arguments& args,
-                                              const CheckpointReader& checkpoint,
-                                              const std::string& folder) {
+// --tokenizer, or the one that the checkpoint contains, or bytes where it was made with them.
+absl::StatusOr<Tokenizer> TokenizerToUse(const Arguments& args, const CheckpointReader& checkpoint,
+                                         const std::string& folder) {
   const auto& files = checkpoint.tokenizer_files();
   const bool contained = !args.Given("tokenizer") && files != nullptr;
+  if (!args.Given("tokenizer") && !contained && checkpoint.tokenizer() != BytesTokenizerId()) {
+    return InputError(folder,
+                      "contains no tokenizer, and was not made with bytes: its tokenizer is " +
+                          checkpoint.tokenizer().Text(),
+                      "give it with --tokenizer; --tokenizer=bytes takes each byte as a token");
+  }
   const std::string spec = contained ? TokenizerSpecIn(folder) : FLAGS_tokenizer;
   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
   const std::string where = contained ? spec : "--tokenizer=" + spec;
   RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id, PrintNotice));
   // The checkpoint may know of more ends than the tokenizer's files tell.
   if (files != nullptr) tokenizer.stops = files->stops;
-  return NamedTokenizer{std::move(tokenizer), where};
+  return tokenizer;
 }
 
 // Prints the generated text and its speed.
@@ -180,21 +175,20 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-  ASSIGN_OR_RETURN(const NamedTokenizer named, TokenizerToUse(args, *reader, folder));
-  const Tokenizer& tokenizer = named.tokenizer;
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(args, *reader, folder));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
   // Rows behind the vocabulary are padding.
   const int64_t noted = reader->notes().vocab;
   const int64_t vocab = noted > 0 ? std::min(noted, facts.vocab) : facts.vocab;
-  RETURN_IF_ERROR(CheckVocabulary(tokenizer, named.where, vocab));
-  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, vocab));
+  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  options.notice = PrintNotice;
   SoleProcess alone;
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
   if (gpus) options.backend = &gpus->devices;

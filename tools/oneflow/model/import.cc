@@ -1,14 +1,19 @@
 // oneflow import: makes a checkpoint of a Hugging Face folder.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/hugging_face/beside_weights.h"
 #include "actor_runtime/hugging_face/copy_slice.h"
+#include "actor_runtime/hugging_face/find_model.h"
 #include "actor_runtime/hugging_face/model_config.h"
 #include "actor_runtime/hugging_face/model_folder.h"
 #include "actor_runtime/hugging_face/model_graph.h"
@@ -58,17 +63,48 @@ std::string FindType(const std::vector<MappedVariable>& variables) {
 
 ModelNotes MakeNotes(const HuggingFaceConfig& config,
                      const std::vector<MappedVariable>& variables) {
-  return {.model_type = config.model_type,
-          .dtype = FindType(variables),
-          .vocab = config.vocab,
-          .positions = config.positions,
-          .end_ids = config.end_ids,
-          .begin_id = config.begin_id};
+  ModelNotes notes = {.model_type = config.model_type,
+                      .dtype = FindType(variables),
+                      .vocab = config.vocab,
+                      .positions = config.positions,
+                      .end_ids = config.end_ids,
+                      .begin_id = config.begin_id};
+  const FamilyFiles& files = FindFiles(config);
+  for (const MappedVariable& variable : variables) {
+    int64_t block = -1;
+    FindParts(files, variable.name, &block);
+    for (const MappedPart& part : variable.parts) {
+      const std::string type(Name(*part.tensor->type));
+      if (type == notes.dtype) continue;
+      notes.dtypes[FileName(files, TensorName(part.part, block))] = type;
+    }
+  }
+  return notes;
+}
+
+// Values that are not finite are imported as they are, and reported.
+absl::Status CheckFinite(const MappedPart& part) {
+  const FileTensor& tensor = *part.tensor;
+  const int64_t elements = Product(tensor.dims);
+  std::vector<float> values(std::min(elements, kSliceElements));
+  int64_t infinite = 0, nans = 0;
+  for (int64_t first = 0; first < elements; first += kSliceElements) {
+    const auto chunk = std::span(values).first(std::min(elements - first, kSliceElements));
+    RETURN_IF_ERROR(part.file->Read(tensor, first, chunk));
+    for (const float value : chunk) {
+      infinite += std::isinf(value) ? 1 : 0;
+      nans += std::isnan(value) ? 1 : 0;
+    }
+  }
+  if (infinite + nans == 0) return absl::OkStatus();
+  PrintNotice(absl::StrCat("warning: ", part.file->path(), ": tensor ", tensor.name, " has ",
+                           infinite, " infinite values and ", nans, " NaNs among ", elements));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TokenizerFiles> ReadTokenizer(const std::string& spec) {
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
-  return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops);
+  return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config);
 }
 
 // The tokenizer of the folder, after whose stops or `ends` a text ends; null if there is none. One
@@ -93,6 +129,7 @@ std::shared_ptr<const TokenizerFiles> FindTokenizer(const std::string& dir,
 
 absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writer,
                           std::vector<float>& values) {
+  bool finite = true;
   for (const Slice& slice : SplitTensor(variable.dims, kSliceElements)) {
     values.resize(slice.elements());
     RETURN_IF_ERROR(ReadSlice(variable, slice, values));
@@ -102,7 +139,10 @@ absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writ
     piece.slice = &slice;
     piece.data = reinterpret_cast<std::byte*>(values.data());
     RETURN_IF_ERROR(writer.Write(piece));
+    finite = finite && std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
   }
+  if (finite) return absl::OkStatus();
+  for (const MappedPart& part : variable.parts) RETURN_IF_ERROR(CheckFinite(part));
   return absl::OkStatus();
 }
 
@@ -129,7 +169,9 @@ absl::Status Import(const Arguments& args) {
   if (FLAGS_from.empty()) return InputError("--from", "is missing", "write --from=models/gpt2");
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/gpt2");
   RETURN_IF_ERROR(CheckNew(FLAGS_out));
-  ASSIGN_OR_RETURN(const HuggingFaceConfig config, ReadHuggingFaceConfig(FLAGS_from));
+  ASSIGN_OR_RETURN(const std::string from, FindModel(FLAGS_from));
+  if (from != FLAGS_from) PrintNotice(FLAGS_from + ": its snapshot is " + from);
+  ASSIGN_OR_RETURN(const HuggingFaceConfig config, ReadHuggingFaceConfig(from));
   ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.vocab));
   ModelGraphOptions options = {.vocab = vocab};
   if (args.Given("sequence")) {
@@ -140,17 +182,22 @@ absl::Status Import(const Arguments& args) {
     options.sequence = FLAGS_sequence;
   }
   ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
-  ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open(FLAGS_from));
+  ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open(from));
   ASSIGN_OR_RETURN(
       const std::vector<MappedVariable> variables,
       MapVariables(folder, FindFiles(config), ListVariables(graph), config.vocab, config.tied));
   const ModelNotes notes = MakeNotes(config, variables);
+  ASSIGN_OR_RETURN(BesideWeights beside, ReadBesideWeights(folder));
   CheckpointInfo info;
   info.notes = notes;
-  info.tokenizer_files = FindTokenizer(FLAGS_from, config.end_ids);
+  info.model_files = std::make_shared<const ModelFiles>(std::move(beside.files));
+  info.tokenizer_files = FindTokenizer(from, config.end_ids);
   if (info.tokenizer_files != nullptr) info.tokenizer = info.tokenizer_files->id;
   ASSIGN_OR_RETURN(const std::string checkpoint,
                    WriteCheckpoint(FLAGS_out, graph, variables, info));
+  if (!beside.left.empty()) {
+    PrintNotice(absl::StrCat("not imported from ", from, ": ", absl::StrJoin(beside.left, ", ")));
+  }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
   if (format == "json") {

@@ -16,6 +16,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/tensor_io.h"
 
@@ -115,6 +116,7 @@ absl::Status RunGraph(const Arguments& args) {
   RuntimeOptions options;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  options.notice = PrintNotice;
   SoleProcess alone;
   ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
   if (gpus) options.backend = &gpus->devices;

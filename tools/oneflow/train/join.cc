@@ -13,8 +13,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/backend.h"
+#include "actor_runtime/device/host_limits.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "actor_runtime/job/job_token.h"
@@ -26,6 +28,7 @@
 #include "oneflow_core/verify/read_plan.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/progress_printer.h"
 
 namespace oneflow {
 namespace {
@@ -36,6 +39,8 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 // After the end of the attempt; with what passes before it, below the three seconds in which all
 // are to be gone.
 constexpr std::chrono::milliseconds kLastResort{1500};
+// Threads that the control channel, the network and the watches of a process take, at most.
+constexpr int kJobThreads = 24;
 // For the others to hear that this process cannot join.
 constexpr double kTellSeconds = 4;
 
@@ -61,6 +66,14 @@ bool IsPrintedHere(const Cause& cause, int process, bool has_joined) {
   return cause.process == 0 ? process == 1 : !has_joined || cause.process == process;
 }
 
+// A process that was killed cannot say why.
+absl::Status AddKernelKills(const absl::Status& outcome, const KernelKills& before) {
+  const bool killed = absl::StrContains(outcome.message(), "killed") ||
+                      absl::StrContains(outcome.message(), "ended by signal 9");
+  const std::string why = killed ? DescribeKernelKills(before) : "";
+  return why.empty() ? outcome : WithMessage(outcome, absl::StrCat(outcome.message(), "; ", why));
+}
+
 // Leaves the outcome with `report`. Returns what this process prints: no message where another one
 // prints it.
 absl::Status Conclude(absl::Status outcome, int process, const ProcessGroup* joined,
@@ -81,25 +94,47 @@ absl::Status Conclude(absl::Status outcome, int process, const ProcessGroup* joi
 }
 
 absl::Status Conclude(absl::Status outcome, Together& together, JobReport& report) {
+  outcome = AddKernelKills(outcome, together.kills_before);
   outcome = Conclude(outcome, together.group->index(), together.group.get(), report);
   // After a failure one of them may never end without a signal.
   if (together.children) together.children->Await(outcome.ok() ? kPatience : kPatienceWithLost);
   return outcome;
 }
 
-// The same in all processes of a run on a host, and in its later attempts.
-std::string NameOfRun(const JobPlacement& placement) {
-  std::string name = placement.coordinator;
+// The file of the token of a run is the same in all its processes on a host, and in later attempts.
+struct NamedRun {
+  std::string name;
+  bool comes_once = false;  // a launcher has drawn the name: no later run has it
+};
+
+NamedRun NameOfRun(const JobPlacement& placement) {
+  NamedRun run{.name = placement.coordinator};
   for (const char* launcher : {"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"}) {
-    if (const auto id = Variable(launcher)) absl::StrAppend(&name, "-", *id);
+    const auto id = Variable(launcher);
+    if (!id) continue;
+    absl::StrAppend(&run.name, "-", *id);
+    run.comes_once = run.comes_once || *id != "none";  // torchrun's default
   }
-  return name;
+  return run;
+}
+
+// The folder that tells two jobs of one user on one host apart.
+void FindFolder(MemberOptions* member) {
+  const std::string& named = FLAGS_job_dir.empty() ? FLAGS_checkpoint_dir : FLAGS_job_dir;
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::weakly_canonical(named.empty() ? "." : named, error);
+  member->folder = error ? named : folder.lexically_normal().string();
+  if (member->folder.size() > 1 && member->folder.ends_with('/')) member->folder.pop_back();
+  member->names_folder = !named.empty();
 }
 
 // But for what is known of the plan, and of the network.
 absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
   MemberOptions member;
   member.coordinator = placement.starts_others ? "127.0.0.1:0" : placement.coordinator;
+  member.other_ports = placement.other_ports;
+  FindFolder(&member);
   member.process = placement.process;
   member.processes = placement.processes;
   member.attempt = placement.attempt;
@@ -114,13 +149,14 @@ absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
   member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
   if (member.token.empty() && member.keys) member.token = member.keys->token;
   if (member.token.empty()) {
-    ASSIGN_OR_RETURN(member.token, TokenOfRun(TokenFolder(), NameOfRun(placement)));
+    ASSIGN_OR_RETURN(member.token, TokenOfRun(TokenFolder(), NameOfRun(placement).name));
   }
   return member;
 }
 
-// The device of exchanges. Sets the address that process 0 listens at where nobody has named a
-// network: one of loopback.
+// The device of exchanges. A coordinator at a name of loopback goes by its address: what a name
+// leads to counts, and not its letters. Only where others may come from other hosts, on which the
+// name leads elsewhere, it stays.
 absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, MemberOptions* member) {
   const NamedNetwork named{FLAGS_interface, FLAGS_trust_network};
   ASSIGN_OR_RETURN(const std::vector<NetworkDevice> devices, NetworkDevices());
@@ -137,9 +173,10 @@ absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, Memb
         "name the network that tensors may cross, unprotected: --interface=DEVICE or "
         "--trust_network=CIDR");
   }
-  if (loopback && !is_named) {
-    member->listen =
-        loopback->find(':') == std::string::npos ? *loopback : absl::StrCat("[", *loopback, "]");
+  if (loopback && !(is_named && device != "lo" && member->keys)) {
+    const bool is_ipv6 = loopback->find(':') != std::string::npos;
+    member->coordinator = absl::StrCat(is_ipv6 ? absl::StrCat("[", *loopback, "]") : *loopback,
+                                       placement.coordinator.substr(host.size()));
   }
   return device;
 }
@@ -169,6 +206,8 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
   ASSIGN_OR_RETURN(options.member, MemberFromFlags(placement));
   ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(placement, &options.member));
   options.on_note = on_note;
+  options.notice = PrintNotice;
+  RETURN_IF_ERROR(CheckThreads(kJobThreads));
   if (plan != nullptr) {
     ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
     RETURN_IF_ERROR(CheckDivides(placement.processes, ranks));
@@ -202,6 +241,10 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
   absl::StatusOr<std::unique_ptr<Processes>> processes = Processes::Join(std::move(options));
   RETURN_IF_ERROR(started);
   RETURN_IF_ERROR(processes.status());
+  // All are here, and nobody else is to come by this name.
+  if (const NamedRun run = NameOfRun(placement); placement.process == 0 && run.comes_once) {
+    ForgetToken(TokenFolder(), run.name);
+  }
   together.group = *std::move(processes);
   return together;
 }
@@ -217,8 +260,12 @@ bool PlanIsElsewhere(const JobPlacement& placement) {
 absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
                                        std::vector<JoinFact> facts, JobReport& report,
                                        JobWatch* watch) {
+  const KernelKills before = CountKernelKills();
   absl::StatusOr<Together> together = Join(placement, plan, std::move(facts), watch);
-  if (!together.ok()) return Conclude(together.status(), placement.process, nullptr, report);
+  if (!together.ok()) {
+    return Conclude(AddKernelKills(together.status(), before), placement.process, nullptr, report);
+  }
+  together->kills_before = before;
   if (placement.process == 0) report.Begin();
   return together;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "actor_runtime/device/host_limits.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/job/placement.h"
 #include "actor_runtime/trainer/job_report.h"
@@ -22,6 +23,7 @@ namespace oneflow {
 struct Together {
   std::optional<Children> children;  // that this process has started; they go last
   std::unique_ptr<ProcessGroup> group;
+  KernelKills kills_before;  // it joined
 };
 
 // True if --plan names a file that does not exist here, but may exist at process 0.

@@ -1,7 +1,9 @@
 #include "tools/oneflow/train/prepare_training.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
@@ -25,6 +27,20 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
                     "leave it out, or compile with --global_norm and a synchronous schedule");
 }
 
+// A new run moves the checkpoints of its folder aside: not those that it begins with.
+absl::Status CheckKeepsSource(const std::string& init_from) {
+  std::error_code error;
+  if (init_from.empty() || FLAGS_checkpoint_dir.empty()) return absl::OkStatus();
+  const auto source = std::filesystem::canonical(init_from, error).parent_path();
+  if (error || !std::filesystem::equivalent(source, FLAGS_checkpoint_dir, error) || error) {
+    return absl::OkStatus();
+  }
+  return InputError("--checkpoint_dir=" + FLAGS_checkpoint_dir,
+                    "holds the checkpoint of --init_from, and a new run moves those in its folder "
+                    "aside",
+                    "give another folder, or go on with that run by --resume");
+}
+
 }  // namespace
 
 absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::Plan given) {
@@ -37,6 +53,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
     if (reader->notes().vocab > 0) model.vocab = std::min(model.vocab, reader->notes().vocab);
   }
   const std::string resumed = CheckpointOfResume();
+  if (resumed.empty()) RETURN_IF_ERROR(CheckKeepsSource(init_from));
   ASSIGN_OR_RETURN(TrainingData data,
                    OpenTrainingData(args, model,
                                     {.checkpoint = resumed.empty() ? init_from : resumed,

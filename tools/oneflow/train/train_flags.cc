@@ -45,6 +45,17 @@ absl::Status CheckJobDir() {
                     "make it, on a file system that all processes see");
 }
 
+// New ones are written beside those that are there, and not into one.
+absl::Status CheckCheckpointDir() {
+  std::error_code error;
+  const std::string& dir = FLAGS_checkpoint_dir;
+  if (dir.empty() || !std::filesystem::exists(dir + "/manifest.json", error)) {
+    return absl::OkStatus();
+  }
+  return InputError("--checkpoint_dir=" + dir, "is one checkpoint itself",
+                    "give the folder that it lies in, or one for a new run");
+}
+
 }  // namespace
 
 absl::Status CheckTrainNumbers(const Arguments& args, bool has_checkpoint_dir) {
@@ -126,6 +137,7 @@ absl::Status CheckTrainFlags(const Arguments& args, int processes) {
                       "leave one of the two out, or write --resume=auto");
   }
   RETURN_IF_ERROR(CheckJobDir());
+  RETURN_IF_ERROR(CheckCheckpointDir());
   RETURN_IF_ERROR(ThreadsFromFlags().status());
   if (processes > 1 && FLAGS_logical_devices) {
     return InputError("--logical_devices", "shares GPUs among the ranks of one process alone",

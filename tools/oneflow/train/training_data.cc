@@ -16,6 +16,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
+#include "tools/oneflow/model/warn_of_text.h"
 
 namespace oneflow {
 namespace {
@@ -30,7 +31,8 @@ struct LoadedTokenizer {
 
 absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
-  ASSIGN_OR_RETURN(TokenizerFiles files, ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops));
+  ASSIGN_OR_RETURN(TokenizerFiles files,
+                   ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   return LoadedTokenizer{std::move(tokenizer), std::make_shared<TokenizerFiles>(std::move(files))};
 }
 
@@ -50,6 +52,7 @@ class TextTokenizer {
       ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
       made.files_ = reader->tokenizer_files();
       made.folder_ = checkpoint;
+      made.bytes_ = reader->tokenizer() == BytesTokenizerId();
     }
     return made;
   }
@@ -60,9 +63,16 @@ class TextTokenizer {
 
   // Opens a file of data; text is encoded.
   absl::StatusOr<TokenFile> Open(const std::string& path) {
-    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path));
+    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path, FLAGS_token_bytes));
     const bool text = file.tokenizer == BytesTokenizerId() && file.token_bytes == 1;
-    if (!text || files_ == nullptr || files_->files.empty()) return file;
+    if (!text) return file;
+    RETURN_IF_ERROR(WarnOfText(file.file));
+    if (files_ == nullptr && !bytes_) {
+      return InputError(
+          path, "is text, and the tokenizer of " + folder_ + " is not known",
+          "give the --tokenizer of the model; --tokenizer=bytes if a byte is a token");
+    }
+    if (files_ == nullptr || files_->files.empty()) return file;
     RETURN_IF_ERROR(LoadFromCheckpoint());
     return EncodeTextFile(path, loaded_->tokenizer, documents_);
   }
@@ -92,6 +102,7 @@ class TextTokenizer {
   std::string folder_;  // of the checkpoint
   std::optional<LoadedTokenizer> loaded_;
   bool given_ = false;
+  bool bytes_ = true;  // without files, text is bytes: there is no model that was made otherwise
   bool documents_ = false;
 };
 

@@ -20,6 +20,7 @@ train=(
 )
 
 job=$$
+unset "${!SLURM_@}"  # of a job in which `submit` ran
 told_to_stop=false
 child=
 trap 'told_to_stop=true; woken=true; [[ -z $child ]] || kill -TERM "$child"' TERM INT
@@ -55,6 +56,9 @@ cancel_successors() { :; }
 # next goes on from the newest checkpoint. A line of `attempts` is written when one begins: its
 # number, the job, and the checkpoint that it goes on from; another one if nobody joined in it.
 attempts=$job_dir/attempts
+# A launcher around `submit` has not started the processes of this job.
+unset RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT JOB_COMPLETION_INDEX PMIX_RANK \
+  ONEFLOW_COORDINATOR ONEFLOW_PROCESSES "${!TORCHELASTIC_@}" "${!OMPI_COMM_@}" "${!MV2_COMM_@}" "${!PMI_@}"
 # Seconds in which nobody joins, though the engine answers, before this job leaves its nodes.
 patience=1800
 

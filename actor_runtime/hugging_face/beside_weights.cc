@@ -1,0 +1,96 @@
+#include "actor_runtime/hugging_face/beside_weights.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/stand_in.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/utf8.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of files that are read by programs, and by people.
+constexpr std::string_view kEnds[] = {".json", ".jinja", ".txt", ".model"};
+constexpr std::string_view kBegins[] = {"README", "LICENSE", "LICENCE", "NOTICE"}, kPage = ".md";
+constexpr std::string_view kVocabularies[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
+                                              "merges.txt"};
+// An index names shards that are written anew, and transformers loads an adapter that is described.
+constexpr std::string_view kNotCarried[] = {".index.json", "adapter_config.json"};
+constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr char kTemplates[] = "additional_chat_templates";
+
+template <typename Words>
+bool EndsWithAny(std::string_view name, const Words& words) {
+  return std::ranges::any_of(words, [&](std::string_view word) { return name.ends_with(word); });
+}
+
+bool IsForPeople(std::string_view name) {
+  return name.ends_with(kPage) || std::ranges::any_of(kBegins, [&](std::string_view begin) {
+           return name.starts_with(begin);
+         });
+}
+
+// Fails for a link that leads nowhere, where a program would miss the file.
+absl::StatusOr<bool> IsCarried(const fs::directory_entry& entry, const std::string& name) {
+  const bool for_programs = EndsWithAny(name, kEnds);
+  if (Utf8(name) != name || EndsWithAny(name, kNotCarried)) return false;
+  if (!for_programs && (!IsForPeople(name) || name.ends_with(".py"))) return false;
+  if (for_programs) RETURN_IF_ERROR(CheckLink(entry.path()));
+  std::error_code error;
+  const bool large = std::ranges::find(kVocabularies, name) != std::end(kVocabularies);
+  const int64_t most = large ? kMostVocabularyBytes : kMostFileBytes;
+  return entry.is_regular_file(error) && entry.file_size(error) <= static_cast<uintmax_t>(most);
+}
+
+// Adds the files of `folder`, named with `prefix`, but those of `imported`.
+absl::Status Read(const fs::path& folder, const std::string& prefix,
+                  const std::set<std::string>& imported, BesideWeights& beside) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    entries.push_back(*entry);
+  }
+  if (error) return InputError(folder.string(), "cannot be read: " + error.message());
+  std::sort(entries.begin(), entries.end());
+  for (const fs::directory_entry& entry : entries) {
+    const std::string file = entry.path().filename(), name = prefix + file;
+    if (file.starts_with('.') || imported.contains(name)) continue;
+    const bool is_folder = entry.is_directory(error);
+    if (name == kTemplates && is_folder) {
+      RETURN_IF_ERROR(Read(entry.path(), name + "/", imported, beside));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const bool carried, IsCarried(entry, file));
+    if (!carried) {
+      beside.left.push_back(name + (is_folder ? "/" : ""));
+      continue;
+    }
+    ASSIGN_OR_RETURN(std::string bytes, ReadFile(entry.path()));
+    beside.files.push_back({name, std::move(bytes)});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder) {
+  std::set<std::string> imported = {kIndex};
+  for (const auto& [name, entry] : folder.tensors()) {
+    imported.insert(fs::path(entry.file->path()).filename());
+  }
+  BesideWeights beside;
+  RETURN_IF_ERROR(Read(folder.dir(), "", imported, beside));
+  return beside;
+}
+
+}  // namespace oneflow

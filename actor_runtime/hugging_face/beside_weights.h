@@ -1,0 +1,32 @@
+// The files beside the weights of a folder, which a checkpoint carries.
+//
+//   ASSIGN_OR_RETURN(const BesideWeights beside, ReadBesideWeights(folder));
+//   beside.files: config.json, tokenizer_config.json, ...; beside.left: {"modeling.py",
+//   "original/"}
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "actor_runtime/checkpoint/model_files.h"
+#include "actor_runtime/hugging_face/model_folder.h"
+
+namespace oneflow {
+
+inline constexpr int64_t kMostFileBytes = int64_t{16} << 20;
+inline constexpr int64_t kMostVocabularyBytes = int64_t{256} << 20;
+
+struct BesideWeights {
+  ModelFiles files;               // by name
+  std::vector<std::string> left;  // names of what is neither carried nor imported
+};
+
+// Carried are files *.json, *.jinja, *.txt, *.md, *.model, README*, LICENSE* and NOTICE* of at most
+// kMostFileBytes (those of the tokenizer's vocabulary: kMostVocabularyBytes) in the folder, and
+// those in additional_chat_templates. Not carried are weights, their indices, adapters and code.
+// Hidden files are not looked at. An input error if a file cannot be read.
+absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder);
+
+}  // namespace oneflow

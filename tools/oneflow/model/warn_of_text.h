@@ -1,0 +1,21 @@
+// Warns of a file that is read as text and may be none.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "absl/status/status.h"
+#include "actor_runtime/data/data_file.h"
+#include "actor_runtime/data/recognize_data.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+
+inline absl::Status WarnOfText(const DataFile& file) {
+  ASSIGN_OR_RETURN(const std::string doubt, DoubtText(file));
+  if (doubt.empty()) return absl::OkStatus();
+  std::fprintf(stderr, "oneflow: warning: %s: %s\n", file.path().c_str(), doubt.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace oneflow
