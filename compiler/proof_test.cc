@@ -258,6 +258,8 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
           {"report",
            [](auto* p, auto* a) { *a->mutable_input(0) = FindFirst("adamw", p)->input(0); },
            "which is no floating point scalar"},
+          {"report", [](auto*, auto* a) { *a->add_input() = proto::Input(a->input(1)); },
+           "reports 3 scalars"},
           {"load_tokens", [&](auto*, auto* a) { set(a, "source", "feed"); },
            "no tokens, but a feed"},
           {"init_variable", [&](auto*, auto* a) { set(a, "init", "nonsense"); }, "\"nonsense\""},

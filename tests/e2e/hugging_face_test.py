@@ -27,8 +27,8 @@ class FamiliesTest(Case):
                 line = oneflow_runs.check_model(self.oneflow, f"{FIXTURES}/{family}", expected(family))
                 self.assertIn("64 greedy tokens", line)
 
-    def evaluate(self, code=0):
-        return run("eval", "--checkpoint=imported", "--data=tokens.bin", "--format=json", "--tokenizer=bytes", cwd=self.dir, code=code)
+    def evaluate(self, code=0, checkpoint="imported"):
+        return run("eval", "--checkpoint=" + checkpoint, "--data=tokens.bin", "--format=json", "--tokenizer=bytes", cwd=self.dir, code=code)
 
     def test_evaluations_are_those_of_transformers(self):
         for family in FAMILIES:
@@ -40,6 +40,8 @@ class FamiliesTest(Case):
                 result = json.loads(self.evaluate()[0])
                 self.assertEqual(result["labels"], len(expected(family)["batch"]) - 1)
                 self.assertAlmostEqual(result["loss"], expected(family)["loss"], delta=2e-5)
+        self.run_here("import", f"--from={FIXTURES}/{FAMILIES[-1]}", "--pad_vocab=4096", "--out=padded")
+        self.assertIn("is padded to 4096, and the loss is one over all of these", self.evaluate(checkpoint="padded")[1])
 
     def test_weights_that_are_not_finite_are_to_blame(self):
         def spoil(tensors):

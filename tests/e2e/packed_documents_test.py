@@ -107,6 +107,14 @@ class PackedDocumentsTest(unittest.TestCase):
         self.assertEqual([line.split(":")[0] for line in out.splitlines()], ["lines.txt", "short.txt", "all 2 files"])
         self.assertRegex(out, r"^lines.txt: loss \d\.\d+, perplexity [\d.]+, \d+ labels\n")
         self.assertEqual(error, "oneflow: warning: the weights of --data act on nothing: each file is evaluated alone\n")
+        with open(self.dir + "/one.txt", "w", encoding="utf-8") as file:
+            file.write("a")
+        for words, flags in [("--eval_batches=0: must be at least 1", ["--data=lines.txt", END, "--eval_batches=0"]),
+                             ("--data: is missing", [END]), ("too short: it needs 2 tokens", ["--data=one.txt", END]),
+                             ("--end_of_text_id: acts on nothing", ["--data=lines.txt", END, "--documents=false"]),
+                             ("it is not known which token of --data ends a document", ["--data=lines.txt"])]:
+            error = run("eval", "--checkpoint=evaluated", *flags, cwd=self.dir, code=2)[1]
+            self.assertIn(words, error)
 
     def test_no_label_counts(self):
         with open(self.dir + "/ends.txt", "w", encoding="utf-8") as file:

@@ -24,7 +24,7 @@ namespace oneflow {
 
 class ReportSender {
  public:
-  static constexpr size_t kMostValues = 264;  // loss, norm, and counts of 256 experts
+  static constexpr size_t kMostValues = 264;  // kReportedScalars, and counts of 256 experts
   // Called by the sender's thread, in the order of the reports.
   using Send = std::function<void(uint64_t run, int64_t step, std::span<const double> values)>;
 

@@ -155,7 +155,12 @@ absl::Status Evaluate(const Arguments& args) {
   proto::Graph graph = reader->graph();
   ASSIGN_OR_RETURN(ModelFacts facts, CountLabels(&graph));
   // Ids behind the vocabulary are padding: data must not have them.
-  if (reader->notes().vocab > 0) facts.vocab = std::min(facts.vocab, reader->notes().vocab);
+  if (const int64_t vocab = reader->notes().vocab; vocab > 0 && vocab < facts.vocab) {
+    PrintNotice(absl::StrCat("warning: the vocabulary of ", vocab, " is padded to ", facts.vocab,
+                             ", and the loss is one over all of these: larger than the model's; "
+                             "import it without --pad_vocab to evaluate it"));
+    facts.vocab = vocab;
+  }
   const bool documents = args.Given("documents") ? FLAGS_documents : reader->train().documents();
   ASSIGN_OR_RETURN(const EvaluationData data,
                    OpenEvaluationData(args, facts, {.checkpoint = folder, .documents = documents}));
