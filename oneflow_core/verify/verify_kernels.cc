@@ -1,7 +1,6 @@
 #include "oneflow_core/verify/verify_kernels.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <string_view>
@@ -77,7 +76,7 @@ class ActorOp {
     RETURN_IF_ERROR(Build());
     RETURN_IF_ERROR(CheckForm());
     if (host_ != nullptr) return CheckHost();
-    RETURN_IF_ERROR(CheckShapes());
+    RETURN_IF_ERROR(CheckInferred(*def_));
     RETURN_IF_ERROR(CheckRows());
     return CheckWorkspaceBytes();
   }
@@ -85,17 +84,14 @@ class ActorOp {
   // That the kernel does the work of the facts. Requires that it has been checked.
   absl::Status CheckWork(const proto::ActorFacts& facts) const {
     if (host_ != nullptr || def_ == nullptr || facts.flops() <= 0) return absl::OkStatus();
-    double flops = def_->flops(view());
+    const auto b = [](const auto& tensors) { return std::vector<Sbp>(tensors.size()); };
+    int64_t devices = 1;  // that share it
     for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
-      const bool split = std::any_of(layouts_.begin(), layouts_.end(), [axis](const Layout& l) {
-        return std::any_of(l.splits.begin(), l.splits.end(),
-                           [axis](const Layout::Split& s) { return s.axis == axis; });
-      });
-      if (split) flops /= static_cast<double>(mesh_.axes[axis].size);
+      if (!Fits({b(op().inputs), b(op().outputs)}, axis)) devices *= mesh_.axes[axis].size;
     }
-    if (std::abs(flops - facts.flops()) <= 1e-9 * flops) return absl::OkStatus();
-    return Bad(where_, absl::StrCat("has a kernel ", FormName(op()), " of ", flops,
-                                    " operations, and was compiled for ", facts.flops()));
+    const double flops = def_->flops(view()) / static_cast<double>(devices);
+    if (flops == facts.flops()) return absl::OkStatus();
+    return Bad(where_, absl::StrCat("does ", flops, " operations, not ", facts.flops()));
   }
 
   // True if a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
@@ -268,8 +264,6 @@ class ActorOp {
     }
     return absl::OkStatus();
   }
-
-  absl::Status CheckShapes() const { return CheckInferred(*def_); }
 
   bool Fits(Sbp sbp, TensorId t, int axis) const {
     for (const Layout::Split& split : layouts_[t].splits) {
@@ -482,14 +476,17 @@ absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings
 
 }  // namespace
 
-absl::Status VerifyKernels(const PlanNet& net) {
+absl::Status VerifyKernels(const PlanNet& net, bool work) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
   const Holdings holdings = FindHoldings(*net.plan);
+  const proto::ProgramFacts& facts = FindFacts(*net.plan, *net.program);
   for (const proto::Actor& actor : net.program->actor()) {
     const std::string where =
         absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name());
     if (!actor.has_exchange()) {
-      RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where).Check());
+      ActorOp op(net, mesh, holdings, actor, where);
+      RETURN_IF_ERROR(op.Check());
+      if (work) RETURN_IF_ERROR(op.CheckWork(FindFacts(facts, actor.id())));
       continue;
     }
     RETURN_IF_ERROR(VerifyWindow(net, mesh, actor, where));
@@ -500,20 +497,6 @@ absl::Status VerifyKernels(const PlanNet& net) {
       RETURN_IF_ERROR(ActorOp(net, mesh, holdings, actor, where, in[i], out[i]).Check());
       RETURN_IF_ERROR(CheckReduction(net, mesh, holdings, actor, in[i], where));
     }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status VerifyWork(const PlanNet& net) {
-  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(net.plan->mesh(), "plan"));
-  const Holdings holdings = FindHoldings(*net.plan);
-  const proto::ProgramFacts& facts = FindFacts(*net.plan, *net.program);
-  for (const proto::Actor& actor : net.program->actor()) {
-    if (actor.has_exchange()) continue;
-    ActorOp op(net, mesh, holdings, actor,
-               absl::StrCat("plan, program ", net.program->name(), ", actor ", actor.name()));
-    RETURN_IF_ERROR(op.Check());
-    RETURN_IF_ERROR(op.CheckWork(FindFacts(facts, actor.id())));
   }
   return absl::OkStatus();
 }

@@ -19,12 +19,11 @@ namespace oneflow {
 //  7. the slots it touches have the bytes of their largest part, rounded up to 64, and the
 //     workspace is enough for plan.kernel_threads, on a HOST_COMPUTE stream of a CPU's kernel.
 // An actor without a kernel touches control registers only.
-absl::Status VerifyKernels(const PlanNet& net);
-
-// Checks the kernels of one program, after VerifyKernels, against the facts of the plan: each does
-// the work that the compiler counted. It tells a kind that was written in the place of another of
-// equal tensors (sum_squares for sum_in_order, which reads f64[n], too). No part of the proof,
-// which does not read facts, and whose kernels are safe to run whatever they compute.
-absl::Status VerifyWork(const PlanNet& net);
+//
+// `work`: kernels also do the work that the facts of the plan count. This tells a kind that was
+// written in the place of another of equal tensors (sum_squares for sum_in_order, which reads
+// f64[n], too). It is no part of the proof, which does not read facts: kernels are safe to run
+// whatever they compute.
+absl::Status VerifyKernels(const PlanNet& net, bool work = false);
 
 }  // namespace oneflow

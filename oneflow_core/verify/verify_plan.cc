@@ -18,8 +18,7 @@ absl::Status VerifyPlan(const proto::Plan& plan, const VerifyOptions& options) {
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));
     RETURN_IF_ERROR(VerifyProgramTypes(net));
     if (options.kernels) {
-      RETURN_IF_ERROR(VerifyKernels(net));
-      if (options.work) RETURN_IF_ERROR(VerifyWork(net));
+      RETURN_IF_ERROR(VerifyKernels(net, options.work));
       RETURN_IF_ERROR(VerifyFeeds(net));
       RETURN_IF_ERROR(VerifyStates(net));
     }

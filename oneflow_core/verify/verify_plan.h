@@ -13,7 +13,7 @@ namespace oneflow {
 struct VerifyOptions {
   // True if the kernels are the library's own; those of a test cannot be proved.
   bool kernels = true;
-  // True if kernels must also do the work that the plan's facts count (VerifyWork).
+  // True if kernels must also do the work that the plan's facts count (VerifyKernels).
   bool work = false;
 };
 
