@@ -238,7 +238,18 @@ TEST_CASE("plans print one line an actor and a register") {
       Catch::Contains("  r0 x stage=0 f32[16] slots=3 x 64 at 0 buffers=3 every 128 "
                       "first_buffer=2 accumulate fires_per_fill=4\n") &&
           Catch::Contains("  a1 sum all_reduce stage=0 r0/2+1 -> r1 group=data reduce=max\n"));
-  CHECK_THAT(PlanSummary(marked), Catch::Contains(": 1 actor, 200 bytes a step to a device"));
+  CHECK_THAT(PlanSummary(marked), Catch::Contains(": 1 actor, 200 bytes a step to a device\n"));
+  *marked.add_memory() = marked.memory(0);  // a second stage, which receives less
+  *marked.mutable_program(0)->add_actor() = marked.program(0).actor(1);
+  marked.mutable_program(0)->mutable_actor(2)->set_stage(1);
+  marked.mutable_program(0)->mutable_segment(0)->add_actor(2);
+  MutableFacts(2, marked.mutable_facts()->mutable_program(0))->set_bytes_moved(60);
+  const auto received = [&] { return PlanSummary(marked); };
+  CHECK_THAT(received(),
+             Catch::Contains(": 2 actors, 200 bytes a step to a device of stage 0, the most\n"));
+  MutableFacts(2, marked.mutable_facts()->mutable_program(0))->set_bytes_moved(100);
+  CHECK_THAT(received(),
+             Catch::Contains(": 2 actors, 200 bytes a step to a device of each stage\n"));
   proto::Plan trained = SomePlan();
   for (const auto& [name, size] : {std::pair{"w", 6}, {"w/m", 6}, {"w/v", 6}, {"bias", 2}}) {
     proto::Variable& variable = *trained.add_variable();

@@ -118,22 +118,35 @@ std::string ActorLine(const proto::Plan& plan, const proto::Actor& actor) {
   return text + "\n";
 }
 
-// Communication of one step, by kernel: actors, and bytes that one device receives.
+// "1,024 bytes (1.0 KiB) a step to a GPU of stage 2, the most"; `bytes`, not empty, are by stage.
+std::string ReceivedText(const proto::Plan& plan, const std::map<int, double>& bytes) {
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end(), less);
+  std::string text = absl::StrCat(BytesText(static_cast<int64_t>(most->second)), " a step to a ",
+                                  DeviceWord(plan));
+  if (StageCount(plan) <= 1) return text;
+  const bool alike =
+      std::cmp_equal(bytes.size(), StageCount(plan)) && least->second == most->second;
+  if (alike) return text + " of each stage";
+  return absl::StrCat(text, " of stage ", most->first, ", the most");
+}
+
+// Communication of one step, by kernel: actors of all stages, and bytes that one device receives.
 std::string BoxingText(const proto::Plan& plan, const proto::Program& program) {
   const proto::ProgramFacts& facts = FindFacts(plan, program);
   const std::vector<double> firings = FiringsPerStep(program);
-  std::map<std::string, std::pair<int, double>> sums;
+  std::map<std::string, std::pair<int, std::map<int, double>>> sums;
   for (int a = 0; a < program.actor_size(); ++a) {
     if (!program.actor(a).has_boxing()) continue;
     auto& [count, bytes] = sums[FormName(program.actor(a))];
     ++count;
-    bytes += FindFacts(facts, a).bytes_moved() * firings[a];
+    bytes[program.actor(a).stage()] += FindFacts(facts, a).bytes_moved() * firings[a];
   }
   std::string text;
   for (const auto& [kernel, sum] : sums) {
-    absl::StrAppend(
-        &text, "    ", kernel, ": ", sum.first, sum.first == 1 ? " actor, " : " actors, ",
-        BytesText(static_cast<int64_t>(sum.second)), " a step to a ", DeviceWord(plan), "\n");
+    const auto& [count, bytes] = sum;
+    absl::StrAppend(&text, "    ", kernel, ": ", count, count == 1 ? " actor, " : " actors, ",
+                    ReceivedText(plan, bytes), "\n");
   }
   return text;
 }
