@@ -6,15 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
@@ -23,9 +19,6 @@ namespace {
 // By what is counted and, within it, by stage.
 using Numbers = std::map<std::pair<std::string, int>, double>;
 using Json = nlohmann::ordered_json;
-
-constexpr size_t kNames = 20;  // lines of actors that are in one plan only
-constexpr size_t kWords = 6;   // of an order that is written out
 
 struct ProgramNumbers {
   Numbers counts, bytes;
@@ -68,6 +61,14 @@ Numbers CountMemory(const proto::Plan& plan) {
         static_cast<double>(m.register_bytes());
   }
   return bytes;
+}
+
+double LargestDevice(const proto::Plan& plan) {
+  int64_t most = 0;
+  for (const proto::StageMemory& m : plan.memory()) {
+    if (m.kind() == proto::DEVICE) most = std::max(most, m.arena_bytes());
+  }
+  return static_cast<double>(most);
 }
 
 template <typename Map>
@@ -207,70 +208,12 @@ void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
   AddFact("residual", Precision(a.train().residual()), Precision(b.train().residual()), diff);
 }
 
-// All digits of an integer; four significant digits of another number.
-std::string Value(const PlanDiff::Number& number, double value) {
-  if (number.unit == "bytes") return BytesText(static_cast<int64_t>(value));
-  const std::string text = absl::StrFormat("%.6g", value);
-  return number.unit.empty() ? text : absl::StrCat(text, " ", number.unit);
-}
-
-// "stages 1 to 62: "; nothing where it is of none.
-std::string StagesText(const PlanDiff::Stages& stages) {
-  if (stages.first < 0) return "";
-  if (stages.first == stages.last) return absl::StrCat("stage ", stages.first, ": ");
-  return absl::StrCat("stages ", stages.first, " to ", stages.last, ": ");
-}
-
-std::string NumberLine(const PlanDiff::Number& number) {
-  std::string line = absl::StrCat("  ", StagesText(number.stages), number.what, ": ",
-                                  Value(number, number.a), " -> ", Value(number, number.b));
-  if (number.a != 0) {
-    absl::StrAppendFormat(&line, " (%+.1f %%)", 100 * (number.b / number.a - 1));
-  }
-  return line + "\n";
-}
-
 Json WithStages(Json json, const PlanDiff::Stages& stages) {
   if (stages.first >= 0) {
     json["first_stage"] = stages.first;
     json["last_stage"] = stages.last;
   }
   return json;
-}
-
-std::string NamesText(const std::string& title, const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  std::string text = absl::StrCat(title, ", ", names.size(), ":\n");
-  const std::vector<std::string> lines = FoldedLines(names);
-  for (size_t i = 0; i < std::min(kNames, lines.size()); ++i) {
-    absl::StrAppend(&text, "  ", lines[i], "\n");
-  }
-  if (lines.size() > kNames) {
-    absl::StrAppend(&text, "  ... ", lines.size() - kNames, " more lines; --format=json has all\n");
-  }
-  return text;
-}
-
-// A value of a fact. In an order of many single actors, those of equal layers are one:
-// "h.*.fc.to1 (12)".
-std::string FactText(const std::string& what, const std::string& order) {
-  const std::vector<std::string> words = absl::StrSplit(order, ' ');
-  const bool repeats = order.find('(') != std::string::npos;
-  const bool listed = what.starts_with("order of ") && words.size() > kWords && !repeats;
-  if (!listed) return order.empty() ? "none" : order;
-  std::vector<std::string> lines = FoldedLines(words);
-  for (std::string& line : lines) {
-    absl::StrReplaceAll({{"; ", " ("}, {" times", ")"}}, &line);
-  }
-  return absl::StrJoin(lines, " ");
-}
-
-constexpr int kCounts = 4;
-// What is asked first comes first: times and shares of a step, bytes, counts.
-int PrintOrder(const PlanDiff::Number& number) {
-  if (number.unit == "bytes") return number.what.starts_with("received") ? 3 : 2;
-  if (number.unit == "s") return number.stages.first < 0 ? 0 : 1;
-  return number.what.starts_with("bubble") ? 0 : kCounts;
 }
 
 }  // namespace
@@ -304,30 +247,12 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   const ProgramNumbers numbers_a = CountNumbers(a, *of_a), numbers_b = CountNumbers(b, *of_b);
   AddNumbers(numbers_a.counts, numbers_b.counts, "", &diff);
   AddNumbers(numbers_a.bytes, numbers_b.bytes, "bytes", &diff);
+  AddNumber("memory of the largest device", "bytes", LargestDevice(a), LargestDevice(b), &diff);
   AddNumbers(CountMemory(a), CountMemory(b), "bytes", &diff);
   const std::vector<std::string> names_a = ActorNames(a, *of_a), names_b = ActorNames(b, *of_b);
   diff.only_a = Without(names_a, names_b);
   diff.only_b = Without(names_b, names_a);
   return diff;
-}
-
-std::string DiffText(const PlanDiff& diff, const std::string& first) {
-  if (diff.empty()) return "the plans are alike\n";
-  std::string text = first;
-  std::vector<PlanDiff::Number> numbers = diff.numbers;
-  std::stable_sort(numbers.begin(), numbers.end(),
-                   [](const auto& a, const auto& b) { return PrintOrder(a) < PrintOrder(b); });
-  const auto counts = std::find_if(numbers.begin(), numbers.end(), [](const auto& number) {
-    return PrintOrder(number) == kCounts;
-  });
-  for (auto number = numbers.begin(); number != counts; ++number) text += NumberLine(*number);
-  for (const PlanDiff::Fact& fact : diff.facts) {
-    absl::StrAppend(&text, "  ", StagesText(fact.stages), fact.what, ": ",
-                    FactText(fact.what, fact.a), " -> ", FactText(fact.what, fact.b), "\n");
-  }
-  for (auto number = counts; number != numbers.end(); ++number) text += NumberLine(*number);
-  return text + NamesText("actors only in the first", diff.only_a) +
-         NamesText("actors only in the second", diff.only_b);
 }
 
 std::string DiffJson(const PlanDiff& diff) {

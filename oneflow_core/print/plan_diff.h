@@ -44,9 +44,11 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
 void AddNumber(const std::string& what, const std::string& unit, double a, double b, PlanDiff* diff,
                int stage = -1);
 
-// Prints for a terminal: times of a step and bytes first, then facts and counts, then actors. Names
-// that only differ in numbers of layers share a line; of long lists the first 20 lines are printed.
-// `first`: a line that comes first, "" for none.
+// Prints for a terminal, at most 120 columns wide: the time of a step, bytes of a device, facts,
+// parts of the step, bytes received and counts, then actors that only one plan has. Each thing has
+// one line, of the stage that changes most and, of orders, the first; JSON has all stages. Actors
+// whose names differ only in numbers of layers share a line. `first`: lines that come first, "" for
+// none.
 std::string DiffText(const PlanDiff& diff, const std::string& first = "");
 std::string DiffJson(const PlanDiff& diff);
 

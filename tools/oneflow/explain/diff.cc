@@ -12,6 +12,7 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_diff.h"
@@ -43,8 +44,8 @@ void AddTime(const std::string& what, const std::string& unit, double a, double 
   AddNumber(what, unit, a, b, diff, stage);
 }
 
-// Adds the times that differ; returns the line before them: the time of a step where it does not
-// differ, and in any case how such times have held.
+// Adds the times that differ; returns the lines before them: what is simulated, how such times have
+// held, and the time of a step where it does not differ.
 absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto::Plan& a,
                                      const proto::Plan& b, PlanDiff* diff) {
   ASSIGN_OR_RETURN(const Timed of_a, SimulateStep(cluster, a));
@@ -70,8 +71,9 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
     add("idle", &DeviceTime::idle);
   }
   const std::string band = ComparedText(FindCompared(cluster));
-  if (differs) return absl::StrCat("  simulated times", band, "\n");
-  return absl::StrCat("  ", what, ": ", of_a.run.StepSeconds(), " s", band, ", both\n");
+  const std::string title = absl::StrCat("simulated on ", cluster.name(), band, "\n");
+  if (differs) return title;
+  return absl::StrCat(title, "  time of a step: ", TimeText(of_a.run.StepSeconds()), " in both\n");
 }
 
 std::string JsonWith(const PlanDiff& diff, const std::optional<proto::Compared>& compared) {
@@ -90,7 +92,7 @@ absl::Status DiffVerbMain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
-  std::string first = "  time of a step: unknown for GPUs without --cluster\n";
+  std::string first = "time of a step: unknown for GPUs without --cluster\n";
   std::optional<proto::Compared> compared;
   const bool gpus = a.device_kind() == proto::CUDA || b.device_kind() == proto::CUDA;
   if (!gpus || args.Given("cluster")) {
