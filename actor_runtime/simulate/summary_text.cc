@@ -130,8 +130,10 @@ std::string RatesText(const ModelRates& rates) {
   std::string text = absl::StrFormat("the model's products: %.4g TFLOP/s a device",
                                      rates.model_flops_a_device_second / 1e12);
   if (rates.mfu) absl::StrAppend(&text, ", MFU ", PercentText(*rates.mfu));
-  if (rates.hfu) absl::StrAppend(&text, ", HFU ", PercentText(*rates.hfu));
-  return text + "\n";
+  if (!rates.hfu) return text + "\n";
+  absl::StrAppend(&text, ", HFU ", PercentText(*rates.hfu));
+  const std::string why = WhyAboveAll(*rates.hfu, rates.hfu_hidden);
+  return absl::StrCat(text, why.empty() ? "" : "; ", why, "\n");
 }
 
 std::string ExpertsText(double imbalance) {

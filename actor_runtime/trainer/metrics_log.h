@@ -50,7 +50,7 @@ struct MetricsOptions {
   int64_t last_step = 0;  // of the run, exclusive
   double tokens_a_step = 0;
   size_t counts = 0;                 // of choices of experts, in each report (expert_load.h)
-  double flops_a_step = 0;           // of matrix products
+  double flops_a_step = 0;           // the model's: ModelRates
   double machine_flops = 0;          // the machine's own matrix rate, as measured; 0: unknown
   double promised_step_seconds = 0;  // promise.h; 0: nothing was promised
   // On asynchronous devices: the working time of the worker of each of `ranks` ranks since the run

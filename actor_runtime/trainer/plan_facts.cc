@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/op/op_def.h"
-#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -40,24 +38,6 @@ absl::StatusOr<ModelFacts> FactsOfModel(const proto::Plan& plan) {
                       "only models written by `oneflow model` (or alike) can be trained on text");
   }
   return facts;
-}
-
-double FlopsOfStep(const proto::Plan& plan) {
-  const proto::Program* program = FindProgram(plan, "train");
-  if (program == nullptr) return 0;
-  int devices = 1;
-  for (const auto& axis : plan.mesh().axis()) devices *= axis.size();
-  const double devices_a_stage = static_cast<double>(devices) / std::max(1, StageCount(plan));
-  double flops = 0;
-  const std::vector<double> firings = FiringsPerStep(*program);
-  const proto::ProgramFacts& facts = FindFacts(plan, *program);
-  for (int a = 0; a < program->actor_size(); ++a) {
-    const proto::ActorFacts& actor = FindFacts(facts, a);
-    const OpDef* def = FindOpDef(program->actor(a).kernel());
-    const bool product = def != nullptr && def->HasProducts();
-    if (product && !actor.recomputed()) flops += firings[a] * actor.flops();
-  }
-  return flops * devices_a_stage;
 }
 
 std::vector<std::string> HostTensorNames(const proto::Plan& plan, const std::string& program,

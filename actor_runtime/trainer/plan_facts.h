@@ -17,10 +17,6 @@ struct ModelFacts {
 // The facts of a plan whose graph reads tokens; an input error for others.
 absl::StatusOr<ModelFacts> FactsOfModel(const proto::Plan& plan);
 
-// Floating point operations of one step of program train, all devices together: of its matrix
-// products, less those that it computes again.
-double FlopsOfStep(const proto::Plan& plan);
-
 // Names of the tensors that the `feed` or `fetch` actors of a program exchange, sorted.
 std::vector<std::string> HostTensorNames(const proto::Plan& plan, const std::string& program,
                                          const std::string& kernel);

@@ -11,6 +11,7 @@
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job.h"
+#include "actor_runtime/simulate/model_rates.h"
 #include "actor_runtime/trainer/expert_load.h"
 #include "actor_runtime/trainer/job_watch.h"
 #include "actor_runtime/trainer/plan_facts.h"
@@ -93,7 +94,9 @@ MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
     log.tokens_a_step =
         static_cast<double>(plan_.train().batch()) * static_cast<double>(model->sequence);
   }
-  log.flops_a_step = FlopsOfStep(plan_);
+  const absl::StatusOr<ModelRates> rates =
+      FindModelRates(plan_, "train", proto::Cluster(), /*step_seconds=*/0);
+  if (rates.ok()) log.flops_a_step = rates->model_flops;
   log.counts = CountsOfReport(plan_);
   log.machine_flops = prediction.machine_flops;
   log.promised_step_seconds = prediction.step_seconds;

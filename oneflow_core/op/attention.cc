@@ -167,18 +167,27 @@ InputGrads AttentionGradient(GradientContext& g) {
   return grads;
 }
 
+// Of the keys that a query sees: the most, and the mean over the positions of one document.
+struct KeysSeen {
+  double most = 0, mean = 0;
+};
+
+KeysSeen CountKeys(int64_t keys, int64_t window) {
+  if (keys == 0) return {};
+  const auto s = static_cast<double>(keys);
+  const double most = window == 0 ? s : std::min(static_cast<double>(window), s);
+  return {most, (most * (most + 1) / 2 + (s - most) * most) / s};
+}
+
 // Pairs of a query and a key that it sees, over samples and heads, times d: the pairs that are
 // computed, not all t s. Positions and documents are not known here: queries are taken to be spread
 // over the positions of one document. Each product costs 2 a pair and element.
 template <const Form& form>
 double VisibleElements(const OpView& v) {
   const absl::StatusOr<QkvShapes> shapes = FindShapes(form, v);
-  if (!shapes.ok() || shapes->keys()[1] == 0) return 0;
-  const auto s = static_cast<double>(shapes->keys()[1]);
-  const auto window = static_cast<double>(AttrInt(v.op, "window"));
-  const double most = window == 0 ? s : std::min(window, s);  // keys that a query sees
-  const double pairs = most * (most + 1) / 2 + (s - most) * most;
-  return static_cast<double>(shapes->q.elements()) * pairs / s;
+  if (!shapes.ok()) return 0;
+  return static_cast<double>(shapes->q.elements()) *
+         CountKeys(shapes->keys()[1], AttrInt(v.op, "window")).mean;
 }
 
 // Two products: scores and weighted values.
@@ -192,10 +201,17 @@ double BackwardFlops(const OpView& v) {
   return 5 * 2 * VisibleElements<form>(v);
 }
 
-// Scores and weighted values of all t^2 pairs of positions, as published counts have them.
-double DenseFlops(const LocalOp& op) {
-  const Dims& out = op.out[0];
-  return 4 * static_cast<double>(Product(out)) * static_cast<double>(out[1]);
+// As published counts have them: scores and weighted values of each query with all keys, or with as
+// many as its window has, and twice as much for the gradient, which scores made again are no part
+// of. Causality hides about half of these pairs.
+template <const Form& form>
+CountedFlops CountFlops(const LocalOp& op) {
+  const int64_t keys = op.in[form.packed ? form.q() : form.q() + 1][1];
+  const double products = form.grad ? 4 : 2;
+  const auto elements = static_cast<double>(Product(form.grad ? op.in[0] : op.out[0]));
+  const KeysSeen seen = CountKeys(keys, AttrInt(op, "window"));
+  return {.model = 2 * products * elements * seen.most,
+          .hidden = 2 * products * elements * (seen.most - seen.mean)};
 }
 
 template <const Form& form>
@@ -291,6 +307,7 @@ OpDef Define(std::string kind, std::string usage) {
             .signatures = AttentionRows<form>,
             .own_products = true,
             .attention = FindSpec<form>,
+            .counted_flops = CountFlops<form>,
             .overwrites = true,
             .cpu_workspace = CpuWorkspace<form>,
             .samples = MakeSamples<form>};
@@ -304,7 +321,6 @@ OpDef Define(std::string kind, std::string usage) {
   } else {
     def.infer = InferForward<form>;
     def.flops = ForwardFlops<form>;
-    def.dense_flops = DenseFlops;
     def.precision = {Precision::kNarrow};
     def.selective = true;
   }

@@ -3,6 +3,8 @@
 // the first of them `position`, enter the cache, and each new position sees all positions up to
 // itself, or the last `window` of them: the result of attention for them when it sees the whole
 // text. New positions at T and beyond are padding: they enter nothing.
+#include <algorithm>
+
 #include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/op/attention_dims.h"
 #include "oneflow_core/op/families.h"
@@ -40,10 +42,19 @@ Rows CachedRows(const OpView& v) {
   return rows;
 }
 
-// Two products over the whole cache: a plan cannot know how much of it is in use.
+// Two products, of each query (`q`: their elements) with the whole cache or with its window: a plan
+// cannot know how much of the cache is in use.
+double ProductFlops(int64_t q, int64_t cached, int64_t window) {
+  const int64_t keys = window == 0 ? cached : std::min(window, cached);
+  return 2.0 * 2 * static_cast<double>(q) * static_cast<double>(keys);
+}
+
 double CachedFlops(const OpView& v) {
-  return 2 * 2 * static_cast<double>(v.in(1).shape.elements()) *
-         static_cast<double>(v.in_dims(0)[3]);
+  return ProductFlops(v.in(1).shape.elements(), v.in_dims(0)[3], AttrInt(v.op, "window"));
+}
+
+CountedFlops CountFlops(const LocalOp& op) {
+  return {.model = ProductFlops(Product(op.out[1]), op.out[0][3], AttrInt(op, "window"))};
 }
 
 int64_t CpuWorkspace(const LocalOp& op, int threads) {
@@ -81,6 +92,7 @@ std::vector<OpDef> CachedAttentionOps() {
            .signatures = CachedRows,
            .flops = CachedFlops,
            .own_products = true,
+           .counted_flops = CountFlops,
            .overwrites = true,
            .cpu_workspace = CpuWorkspace,
            .instead = "write attention: `generate` adds the cache",

@@ -1,5 +1,8 @@
 // FLOPs.
 #include <catch2/catch.hpp>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
@@ -52,6 +55,38 @@ TEST_CASE("attention counts the pairs of a window, and each query head of a grou
       of_all{{2, 4}, DType::kI32};
   CHECK(Flops({"attention", {half, k, k, of_half, of_all, of_half, of_all}, {}}) ==
         2 * 2 * 2 * 6 * 3 * 8 * 5);
+}
+
+TEST_CASE("counted FLOPs: keys up to a window, and what a kernel makes again") {
+  const auto count = [](const char* kind, const AttrMap& attrs, std::vector<Dims> in,
+                        std::vector<Dims> out) {
+    const LocalOp op{attrs, std::move(in), std::move(out)};
+    return FindOpDef(kind)->counted_flops(op);
+  };
+  const Dims q{2, 4, 6, 8}, lse{2, 6, 4}, qkv{2, 4, 3, 6, 8};
+  const double queries = 2 * 4 * 6 * 8;
+  for (const auto& [window, most, mean] :
+       {std::tuple(0, 4, 2.5), std::tuple(3, 3, 2.25), std::tuple(1, 1, 1.0)}) {
+    const AttrMap attrs{{"window", int64_t{window}}};
+    for (const auto& [counted, products] :
+         {std::pair(count("attention", attrs, {q, q, q}, {q, lse}), 2),
+          std::pair(count("packed_attention", attrs, {qkv}, {q, lse}), 2),
+          std::pair(count("attention_grad", attrs, {q, q, q, q, q, lse}, {q, q, q}), 4),
+          std::pair(count("packed_attention_grad", attrs, {q, qkv, q, lse}, {qkv}), 4)}) {
+      CHECK(counted.model == 2 * products * queries * most);
+      CHECK(counted.hidden == 2 * products * queries * (most - mean));
+      CHECK(counted.recomputed == 0);
+    }
+  }
+  const CountedFlops cached =
+      count("cached_attention", {{"window", int64_t{3}}}, {}, {{2, 2, 6, 9, 8}, q});
+  CHECK(cached.model == 4 * queries * 3);
+  const Dims x{2, 4, 6}, w{10, 6};
+  const double product = 2.0 * 2 * 4 * 6 * 10;
+  CHECK(count("linear_row_stats", {}, {x, w}, {}).recomputed == 0);
+  const CountedFlops grad = count("linear_row_stats_grad", {}, {x, w}, {});
+  CHECK(grad.model == 2 * product);
+  CHECK(grad.recomputed == product);
 }
 
 TEST_CASE("an element of a norm, a rotation and a gated product costs a few operations") {

@@ -97,15 +97,17 @@ InputGrads LinearGradient(GradientContext& g) {
   return grads;
 }
 
-double LinearFlops(const OpView& v) {
-  return 2.0 * FullPart(v.op.attrs, v.in_dims(0)) * static_cast<double>(v.in(0).shape.elements()) *
-         static_cast<double>(v.out(0).shape.dims[kSlotDims]);
+// Of slots `y` that are taken, each times a matrix of so many columns.
+double ProductFlops(const AttrMap& attrs, const Dims& y, int64_t columns) {
+  return 2.0 * FullPart(attrs, y) * static_cast<double>(Product(y)) * static_cast<double>(columns);
 }
 
-// Of a model's forward: `transpose_w` stands in gradients alone.
-double DenseFlops(const LocalOp& op) {
-  return 2.0 * FullPart(op.attrs, op.in[0]) * static_cast<double>(Product(op.in[0])) *
-         static_cast<double>(op.out[0][kSlotDims]);
+double LinearFlops(const OpView& v) {
+  return ProductFlops(v.op.attrs, v.in_dims(0), v.out(0).shape.dims[kSlotDims]);
+}
+
+CountedFlops CountLinearFlops(const LocalOp& op) {
+  return {.model = ProductFlops(op.attrs, op.in[0], op.out[0][kSlotDims])};
 }
 
 // Each thread multiplies the tokens of an expert and a run by itself.
@@ -144,8 +146,11 @@ Rows GradWeightRows(const OpView& v) {
 }
 
 double GradWeightFlops(const OpView& v) {
-  return 2.0 * FullPart(v.op.attrs, v.in_dims(0)) * static_cast<double>(v.in(0).shape.elements()) *
-         static_cast<double>(v.in_dims(1)[kSlotDims]);
+  return ProductFlops(v.op.attrs, v.in_dims(0), v.in_dims(1)[kSlotDims]);
+}
+
+CountedFlops CountGradWeightFlops(const LocalOp& op) {
+  return {.model = ProductFlops(op.attrs, op.in[0], op.in[1][kSlotDims])};
 }
 
 int64_t GradWeightWorkspace(const LocalOp& op, int threads) {
@@ -173,7 +178,7 @@ std::vector<OpDef> ExpertLinearOps() {
        .gradient = LinearGradient,
        .flops = LinearFlops,
        .own_products = true,
-       .dense_flops = DenseFlops,
+       .counted_flops = CountLinearFlops,
        .overwrites = true,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
        .cpu_workspace = LinearWorkspace,
@@ -207,6 +212,7 @@ std::vector<OpDef> ExpertLinearOps() {
        .signatures = GradWeightRows,
        .flops = GradWeightFlops,
        .own_products = true,
+       .counted_flops = CountGradWeightFlops,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
        .cpu_workspace = GradWeightWorkspace,
        .samples = [](const SampleSizes& s) {

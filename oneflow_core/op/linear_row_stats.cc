@@ -203,7 +203,9 @@ std::vector<OpDef> LinearRowStatsOps() {
        .flops = StatsFlops,
        .own_products = true,
        .rounds_between = true,
-       .dense_flops = [](const LocalOp& op) { return ProductFlops(op.in[0], op.in[1]); },
+       .counted_flops = [](const LocalOp& op) -> CountedFlops {
+         return {.model = ProductFlops(op.in[0], op.in[1])};
+       },
        .indices = {.input = 2, .of = 1, .dim = 0},
        .overwrites = true,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
@@ -224,6 +226,10 @@ std::vector<OpDef> LinearRowStatsOps() {
        .flops = GradFlops,
        .own_products = true,
        .rounds_between = true,
+       .counted_flops = [](const LocalOp& op) -> CountedFlops {
+         const double product = ProductFlops(op.in[0], op.in[1]);
+         return {.model = 2 * product, .recomputed = product};
+       },
        .indices = {.input = 2, .of = 1, .dim = 0},
        .fresh = 1,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither, Precision::kWide},

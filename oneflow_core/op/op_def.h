@@ -101,6 +101,13 @@ enum class KernelFamily : uint8_t {
   kAttention,
 };
 
+// FLOPs of the matrix products of an op as MFU and HFU count them (docs/performance.md).
+struct CountedFlops {
+  double model = 0;       // of the products that the model asks for, forward or backward
+  double recomputed = 0;  // of products of the forward that the kernel computes once more
+  double hidden = 0;  // of `model`: of pairs that causality hides, which no kernel needs to compute
+};
+
 struct OpDef {
   std::string kind;
   // A kind may have several forms, each with a row: the op that a product's kernel applies to its
@@ -139,9 +146,8 @@ struct OpDef {
   std::function<AttentionSpec(const LocalOp&)> attention;
   // True if the values between those products are rounded to the type of the factors.
   bool rounds_between = false;
-  // FLOPs of the products of full matrices, which count as a model's FLOPs (MFU), even if the
-  // kernel computes only a part of them. Null: the kind is not of a model's forward.
-  std::function<double(const LocalOp&)> dense_flops;
+  // Null: those of `product`, or none. Required of own_products that have a kernel.
+  std::function<CountedFlops(const LocalOp&)> counted_flops;
   bool HasProducts() const { return product != nullptr || own_products; }
   // The family of a kind without products; FindFamily has all.
   KernelFamily family = KernelFamily::kElements;

@@ -57,6 +57,8 @@ TEST_CASE("every definition is complete") {
     CHECK(def.outputs >= 1);
     CHECK((def.max_inputs == -1 || def.max_inputs >= def.min_inputs));
     CHECK_FALSE((def.product && def.own_products));
+    if (def.own_products && def.on_cpu) CHECK(def.counted_flops != nullptr);
+    if (!def.HasProducts()) CHECK(def.counted_flops == nullptr);
   }
 }
 

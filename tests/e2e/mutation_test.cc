@@ -258,13 +258,14 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
   for (const PlanDiff& diff : {DiffPlans(plan, other, "train"), DiffPlans(other, plan, "train")}) {
     text += DiffText(diff) + DiffJson(diff);
   }
-  text += std::to_string(FlopsOfStep(plan) + FactsOfModel(plan).value_or(ModelFacts()).vocab);
+  text += std::to_string(FactsOfModel(plan).value_or(ModelFacts()).vocab);
   for (const char* kernel : {"feed", "fetch"}) {
     for (const std::string& name : HostTensorNames(plan, "run", kernel)) text += name;
   }
   const auto run = SimulateOn(proto::Cluster(), plan, "train", /*steps=*/2);
   if (!run.ok()) return text.size();
-  const SimulationSummary summary = Summarize(plan, "", *run);
+  SimulationSummary summary = Summarize(plan, "", *run);
+  summary.rates = FindModelRates(plan, "train", proto::Cluster(), run->StepSeconds()).value();
   return text.size() + SummaryText(summary).size() + ExplainPage(plan, "", summary).size();
 }
 

@@ -51,7 +51,8 @@ absl::StatusOr<FoundPlan> EvaluatePlan(const proto::Plan& plan, const Candidate&
   }
   ASSIGN_OR_RETURN(const ModelRates rates,
                    FindModelRates(plan, "train", cluster, found.step_seconds));
-  if (rates.model_flops > 0) found.mfu = rates.mfu;
+  found.mfu = rates.mfu;
+  if (rates.mfu) found.why_above_all = WhyAboveAll(*rates.mfu, rates.mfu_hidden);
   if (found.step_seconds > 0) {
     found.tokens_a_second = CountTokens(plan, *train) / found.step_seconds;
   }

@@ -124,6 +124,8 @@ std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<Tab
   std::string text = lines[0];
   for (size_t i = 0; i < found.size(); ++i) {
     absl::StrAppend(&text, lines[i + 1], "    ", flags[i], "\n");
+    const std::string& why = found[i].why_above_all;
+    if (!why.empty()) absl::StrAppend(&text, "    MFU ", why, "\n");
   }
   return text;
 }
@@ -150,6 +152,7 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
                                  {"bits", bits},
                                  {"flags", flags}};
   if (plan.mfu) json["mfu"] = *plan.mfu;
+  if (!plan.why_above_all.empty()) json["why_above_all"] = plan.why_above_all;
   return json;
 }
 

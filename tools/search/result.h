@@ -23,6 +23,7 @@ struct FoundPlan {
   double exposed_exchange = 0;  // seconds of a step, of the stage that has most
   double tokens_a_second = 0;   // 0: the graph reads no tokens
   std::optional<double> mfu;    // none: the cluster does not say its peak
+  std::string why_above_all;    // of the MFU; else ""
 };
 
 // How many families ended how, in the words of the progress line.

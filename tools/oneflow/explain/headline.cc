@@ -58,7 +58,8 @@ absl::StatusOr<Headline::Prediction> Predict(const proto::Plan& plan,
                                   FindUtilization(run).bubble};
   ASSIGN_OR_RETURN(const ModelRates rates,
                    FindModelRates(plan, "train", *cluster, prediction.step_seconds));
-  if (rates.model_flops > 0) prediction.mfu = rates.mfu;
+  prediction.mfu = rates.mfu;
+  if (rates.mfu) prediction.why_above_all = WhyAboveAll(*rates.mfu, rates.mfu_hidden);
   const absl::StatusOr<ModelFacts> facts = FactsOfModel(plan);
   if (facts.ok() && prediction.step_seconds > 0) {
     const auto steps = static_cast<double>(StepsARound(plan));
@@ -150,6 +151,7 @@ std::string HeadlineText(const Headline& headline) {
       absl::StrAppend(&text, ", ", Digits(static_cast<int64_t>(p.tokens_a_second)), " tokens/s");
     }
     if (p.mfu) absl::StrAppendFormat(&text, ", MFU %s", PercentText(*p.mfu));
+    if (!p.why_above_all.empty()) absl::StrAppend(&text, " (", p.why_above_all, ")");
     absl::StrAppendFormat(&text, ", bubble %s, on %s", PercentText(p.bubble), headline.cluster);
     if (!headline.assumed_of_host.empty()) {
       absl::StrAppend(&text, "; it says nothing of the link to the host, which is taken to have ",
@@ -180,6 +182,8 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
     member["compared"] = ComparedJson(headline.prediction->compared);
     member["tokens_a_second"] = headline.prediction->tokens_a_second;
     if (headline.prediction->mfu) member["mfu"] = *headline.prediction->mfu;
+    const std::string& why = headline.prediction->why_above_all;
+    if (!why.empty()) member["why_above_all"] = why;
     member["bubble"] = headline.prediction->bubble;
   } else {
     member["no_prediction"] = headline.why_none;

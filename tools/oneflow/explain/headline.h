@@ -25,6 +25,7 @@ struct Headline {
     double bubble = 0;                        // Utilization::bubble
     double tokens_a_second = 0;               // 0 where the graph reads no tokens
     std::optional<double> mfu;  // ModelRates; none where the cluster does not say the peak
+    std::string why_above_all;  // of the MFU; else ""
   };
   std::string model, mesh;
   int64_t parameters = 0;
