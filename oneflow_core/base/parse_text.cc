@@ -35,6 +35,14 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string location_, message_;
 };
 
+// The field that the parser met twice though it has one value; "" if `message` says another thing.
+std::string FieldGivenTwice(const std::string& message) {
+  const std::string_view before = "Non-repeated field \"", after = "\" is specified multiple times";
+  const size_t end = message.find(after);
+  if (!message.starts_with(before) || end == std::string::npos) return "";
+  return message.substr(before.size(), end - before.size());
+}
+
 struct BadString {
   const FieldDescriptor* field = nullptr;  // nullptr: there is none
   std::string text;
@@ -82,6 +90,10 @@ absl::Status ParseText(std::string_view text, std::string_view file, std::string
     if (text.find('\0') != text.npos) {  // the parser would stumble over its first byte
       return InputError(file, "is binary, and no " + std::string(noun) + ", which is text",
                         "give a textproto");
+    }
+    if (const std::string field = FieldGivenTwice(error.message()); !field.empty()) {
+      return InputError(std::string(file) + error.location(), field + " is given twice",
+                        "it has one value: leave one of the two out");
     }
     const bool ends = error.message().ends_with("got: ");  // nothing: the text is over
     return InputError(std::string(file) + error.location(),

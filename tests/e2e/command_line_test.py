@@ -133,6 +133,36 @@ class PlanTest(unittest.TestCase):
         for flags in [["--batch=8", "--batch=4"], ["--batch=8", "--batch=8"], ["--global_batch_size=8", "--batch=4"]]:
             self.assertIn("is given twice: --batch=8 stands before it; give it once", self.compile(*flags, code=2))
 
+    def test_whoever_compiles_takes_the_flags_of_compile(self):
+        graph = ["--graph=gpt.textproto", "--batch=16", "--mesh=pipe=2", "--micro_batches=4"]
+        flags = ["--clip=0", "--warmup_steps=3", "--weight_decay=0"]
+        self.compile(*graph[1:], *flags)
+        for verb in ("simulate", "explain"):
+            self.assertEqual(self.oneflow(verb, *graph, *flags), self.oneflow(verb, "--plan=gpt.plan"))
+            for flag in flags:
+                self.assertIn(flag.split("=")[0] + ": cannot be given together with --plan", self.oneflow(verb, "--plan=gpt.plan", flag, code=2))
+        self.assertNotEqual(self.oneflow("simulate", *graph), self.oneflow("simulate", *graph, "--clip=0", "--schedule=2bw"))
+
+    def test_warnings_of_idle_flags(self):
+        def warnings(*flags, graph="gpt"):
+            return run("compile", f"--graph={graph}.textproto", "--batch=8", *flags, "--out=x.plan", cwd=self.dir)[1]
+        # Devices whose exchanges overlap are GPUs, those of the plan or of the cluster.
+        prefetch = ["--mesh=data=2", "--shard=weights", "--prefetch=2", "--bucket_bytes=1"]
+        for flags in [["--cluster=a100"], ["--device=cuda"], ["--overlap=true"]]:
+            self.assertEqual(warnings(*prefetch, *flags), "")
+        for flags in [[], ["--cluster=a100", "--overlap=false"]]:
+            self.assertIn("--prefetch=2 acts on nothing in this plan", warnings(*prefetch, *flags))
+        # Copies on their way take memory, too.
+        for graph, hidden, sequence in [("gpt", 32, 16), ("wide", 64, 32)]:
+            run("model", "gpt", *SMALL, f"--hidden={hidden}", f"--sequence={sequence}", f"--out={graph}.textproto", cwd=self.dir)
+            flags = ["--mesh=pipe=2", "--batch=16", "--micro_batches=4"]
+            saved = {}
+            for offload in ("none", "activations", "states"):
+                told = "--offload=activations saves no memory in this plan" in warnings(*flags, f"--offload={offload}", graph=graph)
+                saved[offload] = json.loads(self.oneflow("explain", "--plan=x.plan", "--format=json"))["headline"]["bytes_a_device"]
+                self.assertEqual(told, offload == "activations" and saved[offload] >= saved["none"], (graph, saved))
+        self.assertGreater(saved["activations"], saved["none"])
+
     def test_a_mesh_axis_one_letter_off(self):
         for axis, meant in [("dat", "data"), ("tp", "tensor"), ("pip", "pipe")]:
             done = subprocess.run([ONEFLOW, "compile", "--graph=gpt.textproto", f"--mesh={axis}=2", "--out=axis.plan"], cwd=self.dir,
@@ -151,6 +181,19 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(head, r"\npredicted: step .* tokens/s, MFU [\d.]+ %, bubble [\d.]+ %, on H100")
         told = json.loads(self.oneflow("explain", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["headline"]
         self.assertEqual(told["mfu"], json.loads(self.oneflow("simulate", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["mfu"])
+
+    def test_clusters_of_two_kinds_of_devices(self):
+        self.compile("--batch=8")
+        for fields, words in [("device { kind: CUDA }\ndevice { kind: CPU }", ["two.textproto: has two kinds of devices", "a file for each"]),
+                              ("device {\n  kind: CUDA\n  kind: CPU\n}", ["two.textproto:3:", "kind is given twice", "leave one"]),
+                              ('name: "a" name: "b"', ["two.textproto:1:", "name is given twice"])]:
+            with self.subTest(fields):
+                with open(self.dir + "/two.textproto", "w", encoding="utf-8") as file:
+                    file.write(fields)
+                error = self.oneflow("simulate", "--plan=gpt.plan", "--cluster=two.textproto", code=2)
+                for word in words:
+                    self.assertIn(word, error)
+                self.assertNotIn("epeated", error)
 
     def test_first_lines(self):
         text = self.compile("--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4", "--memory=64M")

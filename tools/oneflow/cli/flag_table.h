@@ -27,15 +27,16 @@ inline constexpr uint32_t kModel = 1 << 0, kCompile = 1 << 1, kExplain = 1 << 2,
                           kCancel = 1 << 15, kImport = 1 << 16, kExport = 1 << 17,
                           kSearch = 1 << 18, kAll = (1 << 19) - 1;
 // Two properties of a flag, in the same word: a plan has it fixed, so that it cannot be given
-// together with --plan; it is a number of the optimizer, which a plan has, too, but which the user
-// may give anew.
+// together with --plan; it is a number of the optimizer, which a plan has, too, but which a user
+// who trains may give anew.
 inline constexpr uint32_t kFixedByPlan = 1 << 19, kOfOptimizer = 1 << 20;
 // The verbs that take a plan, or a graph and the flags to compile it with.
 inline constexpr uint32_t kWithPlan = kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit;
 inline constexpr uint32_t kPlanned = kWithPlan | kFixedByPlan;
 // Those of kPlanned that a search does not choose.
 inline constexpr uint32_t kNotSearched = kPlanned | kSearch;
-inline constexpr uint32_t kOptimized = kCompile | kTrain | kSubmit | kSearch | kOfOptimizer;
+inline constexpr uint32_t kOptimized =
+    kCompile | kExplain | kTrain | kSimulate | kSubmit | kSearch | kOfOptimizer;
 // "compile"; requires one bit of a verb.
 std::string_view VerbName(uint32_t verb);
 }  // namespace verbs

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/sharding.h"
+#include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/cli/flags.h"
 
 namespace oneflow {
@@ -37,9 +38,33 @@ bool MovesVariables(const proto::Graph& graph) {
                      [](const proto::Op& op) { return op.attr().contains("host"); });
 }
 
+// The most that a device takes.
+int64_t CountBytes(const proto::Plan& plan) {
+  int64_t most = 0;
+  for (const proto::StageMemory& memory : plan.memory()) {
+    if (memory.kind() == proto::DEVICE) most = std::max(most, memory.arena_bytes());
+  }
+  return most;
+}
+
 }  // namespace
 
-void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh, const proto::Graph& graph) {
+void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
+                       const proto::Plan& plan) {
+  if (!options.offload.activations) return;
+  CompileOptions without = options;
+  without.offload.activations.reset();
+  const absl::StatusOr<proto::Plan> other = Compile(source, without);
+  if (!other.ok() || CountBytes(*other) > CountBytes(plan)) return;
+  std::fprintf(stderr,
+               "oneflow: warning: --offload=activations saves no memory in this plan: a device "
+               "takes %s with it, %s without\n",
+               BytesText(CountBytes(plan)).c_str(), BytesText(CountBytes(*other)).c_str());
+}
+
+void WarnOfIdleFlags(const Arguments& args, const CompileOptions& options,
+                     const proto::Graph& graph) {
+  const Mesh& mesh = options.mesh;
   const auto warn = [&](const char* flag, bool idle, const char* why) {
     if (!idle || !args.Given(flag)) return;
     const std::string given = std::string(flag) + "=" + args.Repeated(flag)[0];
@@ -53,8 +78,7 @@ void WarnOfIdleFlags(const Arguments& args, const Mesh& mesh, const proto::Graph
                                    [](const Mesh::Axis& axis) { return axis.size > 1; });
   const absl::StatusOr<RecomputePolicy> recompute = ParseRecompute(FLAGS_recompute);
   const bool gathers = recompute.ok() && recompute->gather;
-  const bool overlaps =
-      FLAGS_overlap == "true" || (FLAGS_overlap == "auto" && FLAGS_device == "cuda");
+  const bool overlaps = OverlapsExchanges(options);
   warn("shard", FLAGS_shard != "none" && !tokens, no_tokens);
   warn("gather", FLAGS_gather != "each_use" && FLAGS_shard.find("weights") == std::string::npos,
        "--shard splits no weights");

@@ -44,7 +44,12 @@ namespace {
 absl::StatusOr<proto::Cluster> ReadCluster() {
   proto::Cluster cluster;
   ASSIGN_OR_RETURN(const ClusterText file, ReadClusterText(FLAGS_cluster));
-  RETURN_IF_ERROR(ParseText(file.text, file.where, "cluster", &cluster));
+  const absl::Status parsed = ParseText(file.text, file.where, "cluster", &cluster);
+  if (absl::StrContains(parsed.message(), ": device is given twice")) {
+    return InputError(file.where, "has two kinds of devices",
+                      "a cluster has one: write a file for each kind, and compile a plan for each");
+  }
+  RETURN_IF_ERROR(parsed);
   if (cluster.ByteSizeLong() == 0) {
     return InputError(file.where, "is empty", "say of what device and which links a cluster is");
   }
@@ -163,16 +168,22 @@ absl::StatusOr<std::vector<int>> StageLayersFromFlags() {
   return layers;
 }
 
-// Bytes of "", "B", "KB", "KiB", "K" and so on, in any case; a single letter is binary, as for
-// Slurm and Docker. 0 of what is no unit.
-double BytesOfUnit(const std::string& text) {
-  const std::string unit = absl::AsciiStrToLower(text);
-  if (unit.empty() || unit == "b") return 1;
-  constexpr std::string_view kLetters = "kmgt";
+// Bytes of "", "B", "KB", "KiB", "Ki", "K" and so on, in any case; a single letter is binary, as
+// for Slurm and Docker. 0 of what is no unit.
+double BytesOfUnit(std::string_view text) {
+  const std::string unit = absl::AsciiStrToLower(absl::StripAsciiWhitespace(ToAbsl(text)));
+  if (unit.empty() || unit == "b" || unit == "byte" || unit == "bytes") return 1;
+  constexpr std::string_view kLetters = "kmgtp";
   const size_t power = kLetters.find(unit[0]);
   const std::string rest = unit.substr(1);
-  if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib")) return 0;
+  if (power == std::string_view::npos) return 0;
+  if (rest != "" && rest != "b" && rest != "i" && rest != "ib") return 0;
   return std::pow(rest == "b" ? 1000.0 : 1024.0, static_cast<double>(power + 1));
+}
+
+absl::Status FixedByPlan(const std::string& flag) {
+  return InputError("--" + flag, "cannot be given together with --plan: the plan has it fixed",
+                    "leave one of the two out");
 }
 
 // The name of the axis: "data" for the factor data.0.
@@ -245,8 +256,12 @@ absl::StatusOr<int> ThreadsFromFlags() {
   return FLAGS_threads > 0 ? FLAGS_threads : Cores();
 }
 
-absl::Status CheckThreadsCompile(const Arguments& args) {
-  if (!args.Given("threads") || !args.Given("plan")) return absl::OkStatus();
+absl::Status CheckFlagsCompile(const Arguments& args) {
+  if (!args.Given("plan")) return absl::OkStatus();
+  for (const auto& [flag, value] : args.flags) {
+    if (HasProperty(flag, verbs::kOfOptimizer)) return FixedByPlan(flag);
+  }
+  if (!args.Given("threads")) return absl::OkStatus();
   return InputError("--threads", "acts on nothing: --plan is compiled, and is not run here",
                     "leave it out; kernel_threads in the file of --cluster says it");
 }
@@ -332,8 +347,8 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   const bool given = args.Given("mesh") || !graph.has_mesh();
   ASSIGN_OR_RETURN(const Mesh mesh, given ? ParseMesh(FLAGS_mesh) : MeshFromProto(graph.mesh()));
   WarnOfAxes(graph, mesh);
-  WarnOfIdleFlags(args, mesh, graph);
   ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
+  WarnOfIdleFlags(args, result.options, graph);
   return result;
 }
 
@@ -380,6 +395,7 @@ proto::DeviceKind DeviceKindFromFlags() {
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
   absl::StatusOr<proto::Plan> plan = Compile(given.source, given.options);
+  if (plan.ok()) WarnOfIdleOffload(given.source, given.options, *plan);
   if (!absl::IsResourceExhausted(plan.status())) return plan;
   return WithFlagsThatFit(plan.status(), given.source, given.options);
 }
@@ -439,9 +455,7 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReade
   }
   if (FLAGS_plan.empty()) return CompileFromFlags(args);
   for (const auto& [flag, value] : args.flags) {
-    if (!HasProperty(flag, verbs::kFixedByPlan)) continue;
-    return InputError("--" + flag, "cannot be given together with --plan: the plan has it fixed",
-                      "leave one of the two out");
+    if (HasProperty(flag, verbs::kFixedByPlan)) return FixedByPlan(flag);
   }
   ASSIGN_OR_RETURN(proto::Plan plan, read(FLAGS_plan));
   if (!FLAGS_memory.empty()) {

@@ -69,7 +69,7 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
 inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
 std::string DescribeProof(const proto::Plan& plan);
 
-// "80GiB", "80G" (the same), "512MB", "1000" -> bytes.
+// "80GiB", "80Gi", "80G" (the same), "512MB", "512 MB", "1000" -> bytes.
 absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
 
 // The instruction set of a name, on a processor that has all up to `best`; "" is `best`.
@@ -80,7 +80,8 @@ absl::StatusOr<Isa> IsaFromFlags();
 // --threads, or all cores.
 absl::StatusOr<int> ThreadsFromFlags();
 
-// Refuses --threads of a verb that runs nothing, but for a graph that is compiled.
-absl::Status CheckThreadsCompile(const Arguments& args);
+// Refuses, with --plan, flags of the optimizer and --threads: in verbs that only read a plan they
+// are for a graph that is compiled.
+absl::Status CheckFlagsCompile(const Arguments& args);
 
 }  // namespace oneflow

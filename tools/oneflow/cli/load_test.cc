@@ -42,6 +42,13 @@ TEST_CASE("sizes: units of bytes, in any case; a single letter is binary") {
                                                               {"80GiB", 85899345920},
                                                               {"80G", 85899345920},
                                                               {"80g", 85899345920},
+                                                              {"80Gi", 85899345920},
+                                                              {"80gi", 85899345920},
+                                                              {"80 GB", 80000000000},
+                                                              {"80 GiB", 85899345920},
+                                                              {"80 G ", 85899345920},
+                                                              {"1000 bytes", 1000},
+                                                              {"1PB", 1000000000000000},
                                                               {"80gb", 80000000000},
                                                               {"1TiB", 1099511627776},
                                                               {"1T", 1099511627776},
@@ -52,7 +59,8 @@ TEST_CASE("sizes: units of bytes, in any case; a single letter is binary") {
     REQUIRE(parsed.ok());
     CHECK(*parsed == bytes);
   }
-  for (const char* text : {"", "G", "80X", "80GiBs", "80 G", "-1G", "0", "nan", "1e30", "80iB"}) {
+  for (const char* text :
+       {"", "G", "80X", "80GiBs", "80 G B", "80 i", "80Gii", "-1G", "0", "nan", "1e30", "80iB"}) {
     INFO(text);
     const absl::Status error = ParseBytes("--memory", text).status();
     CHECK_THAT(std::string(ToStd(error.message())),

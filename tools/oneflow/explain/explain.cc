@@ -71,7 +71,7 @@ absl::Status Explain(const Arguments& args) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckFlagsOfFormat(args, format));
-  RETURN_IF_ERROR(CheckThreadsCompile(args));
+  RETURN_IF_ERROR(CheckFlagsCompile(args));
   // The text shows what is wrong with a plan; the other forms are of plans that are well-formed.
   ASSIGN_OR_RETURN(const proto::Plan plan,
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));

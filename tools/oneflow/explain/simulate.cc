@@ -33,7 +33,7 @@ absl::Status SetSpread(double slow_share, proto::Cluster* cluster) {
 
 absl::Status SimulatePlan(const Arguments& args) {
   const std::string& format = FLAGS_format;
-  RETURN_IF_ERROR(CheckThreadsCompile(args));
+  RETURN_IF_ERROR(CheckFlagsCompile(args));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(args, plan));
   if (args.Given("spread")) RETURN_IF_ERROR(SetSpread(FLAGS_spread, &cluster));
