@@ -4,10 +4,14 @@ A block between ``` whose first line begins with "$ " is a session: commands and
 begins with "oneflow " has commands only. Both may end a line with a backslash and a comment with #. All commands of a
 page run in order in one folder, which is empty but for the project's examples. Text that depends on the machine or
 the time is not compared: for the verbs of VOLATILE, numbers and their units, progress, and warnings (of too few
-cores).
+cores). "..." stands for what a page leaves out, lines or the rest of one.
+
+A command that needs what a test has not, a GPU or another program, ends with "# not run: WHY". Its verb and flags are
+checked nevertheless, and so are those of commands between single ` in the text.
 
   bazel run //tests/e2e:documents -- --update README.md docs/walkthrough.md    # writes what the commands print now
 """
+import functools
 import glob
 import json
 import os
@@ -22,11 +26,17 @@ from tests.e2e.cli import ONEFLOW, run
 VOLATILE = ["train", "generate", "calibrate", "devices"]
 
 
+NOT_RUN = "# not run"
+
+
 class Command:
     def __init__(self, line):
         self.line, self.shown = line, []  # number of its line on the page, from 0; numbers of what it shows
         self.text = ""
         self.session = False
+
+    def runs(self):
+        return NOT_RUN not in self.text
 
 
 def find_commands(page):
@@ -63,6 +73,34 @@ def comparable(command, lines):
     return lines
 
 
+def agree(shown, lines):
+    """Whether the lines are those that are shown, where "..." stands for any."""
+    pattern = "".join("(.*\n)*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in shown)
+    return re.fullmatch(pattern, "".join(line + "\n" for line in lines)) is not None
+
+
+@functools.cache
+def list_flags(verb):
+    """The flags of a verb; none of a word that is no verb."""
+    done = subprocess.run([ONEFLOW, verb, "--help=all"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return {"help", "format"} | set(re.findall(r"^  --(\w+)", done.stdout, re.MULTILINE)) if done.returncode == 0 else set()
+
+
+def find_strangers(path):
+    """The words of a page's commands that are no verb, or no flag of theirs, each with its command."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    spoken = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    texts = [command.text for command in find_commands(text.split("\n"))] + re.findall(r"`([^`]+)`", spoken)
+    strangers = []
+    for command in texts:
+        for verb, rest in re.findall(r"\boneflow ([a-z]+)\b([^|;&#]*)", " ".join(command.split())):
+            flags = [flag.replace("-", "_") for flag in re.findall(r"(?<=\s)--([\w-]+)", rest)]
+            known = list_flags(verb)
+            strangers += [(word, command) for word in (flags if known else [verb]) if word not in known]
+    return strangers
+
+
 def play(path, examples):
     """Returns (page, {number of a command's line: (command, printed lines)}); fails where a command does."""
     with open(path, encoding="utf-8") as file:
@@ -74,7 +112,7 @@ def play(path, examples):
         os.symlink(os.path.realpath(ONEFLOW), folder + "/bin/oneflow")
         os.symlink(examples, folder + "/page/examples")
         environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", COLUMNS="100")
-        for command in find_commands(page):
+        for command in filter(Command.runs, find_commands(page)):
             done = subprocess.run(["bash", "-o", "pipefail", "-c", command.text], cwd=folder + "/page", env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             if done.returncode != 0:
@@ -100,7 +138,7 @@ def check(path, examples):
         shown = [page[number] for number in command.shown]
         while shown and not shown[-1].strip():
             shown.pop()
-        if comparable(command.text, shown) != comparable(command.text, lines):
+        if not agree(comparable(command.text, shown), comparable(command.text, lines)):
             raise AssertionError(f"{path}: {command.text} prints\n" + "\n".join(lines) + "\nand the page shows\n" + "\n".join(shown))
     return len(printed)
 
