@@ -2,6 +2,7 @@
 // infinity, ids that repeat, heads and rows of other widths.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <vector>
@@ -46,13 +47,16 @@ void CheckPiece(const KernelSample& sample, const Graph& graph, const Signature&
 }
 
 TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as on the CPU") {
-  int pieces = 0;
+  // Few devices a row are all of them, over rows: whole tensors are those of kernel_test.cc.
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  int pieces = 0, turn = 0;
   for (const KernelSample& sample : SmallSamples()) {
     if (!RunsOnCuda(sample)) continue;
     const Graph graph = MakeSampleGraph(sample, DType::kF32);
     for (const Signature& row : FindDef(sample).signatures({graph, graph.ops.back()})) {
+      const int drawn = row.divided % 3 != 0 || ++turn % 3 == 0 ? 2 : 3;
       for (const int devices : {1, 2, 3}) {
-        if (row.divided % devices != 0) continue;
+        if (row.divided % devices != 0 || (!full && devices != drawn)) continue;
         for (int device = 0; device < devices; ++device) {
           INFO(ToString(sample) << ", device " << device << " of " << devices);
           CheckPiece(sample, graph, row, Mesh{{{"x", devices}}}, device);
@@ -61,7 +65,7 @@ TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as
       }
     }
   }
-  CHECK(pieces > 1000);
+  CHECK(pieces > 500);
 }
 
 TEST_CASE("adamw out of place has the bits of adamw in place, a skipped step the old ones") {

@@ -51,27 +51,37 @@ std::vector<std::vector<std::byte>> RunSample(const KernelSample& sample) {
   return bytes;
 }
 
+// After the first order each sample has one other, descending or drawn in turn, and in the full
+// tier all.
 TEST_CASE("no order of blocks, warps and lanes changes a bit") {
-  const uint64_t drawn = std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 1 : 2;
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   const std::vector<KernelSample> samples = CudaSamples();
   std::vector<std::vector<std::vector<std::byte>>> first;
+  size_t order = 0;
   ForKernelOrders(
       [&] {
         for (size_t i = 0; i < samples.size(); ++i) {
+          const bool another = order == 0 || full || (i + order) % 2 == 0;
+          if (!another) continue;
           INFO(ToString(samples[i]));
           const auto bytes = RunSample(samples[i]);
           if (i == first.size()) first.push_back(bytes);
           const bool is_same = first[i] == bytes;
           CHECK(is_same);
         }
+        ++order;
       },
-      drawn);
+      full ? 2 : 1);
 }
 
+// One sample of each kind, in the full tier all.
 TEST_CASE("the host touches no device memory") {
-  WithGuardedMemory([] {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  std::set<std::string> kinds;
+  WithGuardedMemory([&] {
     for (const KernelSample& sample : SmallSamples()) {
-      if (RunsOnCuda(sample)) CHECK(!RunSample(sample).empty());
+      if (!RunsOnCuda(sample) || !(kinds.insert(sample.kind).second || full)) continue;
+      CHECK(!RunSample(sample).empty());
     }
   });
 }
