@@ -60,7 +60,7 @@ absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_v
   ASSIGN_OR_RETURN(const proto::Program* program, FindProgramByFlag(plan, name));
   const proto::ProgramFacts& facts = FindFacts(plan, *program);
   const std::vector<double> firings = FiringsPerStep(*program);
-  Sums model, again, model_hidden, again_hidden;
+  Sums model, repeated, model_hidden, repeated_hidden;
   for (int a = 0; a < program->actor_size(); ++a) {
     const proto::Actor& actor = program->actor(a);
     const CountedFlops flops = CountFlops(plan, *program, actor);
@@ -69,9 +69,9 @@ absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_v
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(typed.dtype(), typed.name()));
     const double peak = FindPeak(cluster.device(), dtype);
     const bool recomputed = FindFacts(facts, a).recomputed();
-    (recomputed ? again : model).Add(firings[a] * flops.model, peak);
-    (recomputed ? again_hidden : model_hidden).Add(firings[a] * flops.hidden, peak);
-    again.Add(firings[a] * flops.again, peak);
+    (recomputed ? repeated : model).Add(firings[a] * flops.model, peak);
+    (recomputed ? repeated_hidden : model_hidden).Add(firings[a] * flops.hidden, peak);
+    repeated.Add(firings[a] * flops.recomputed, peak);
   }
   double devices = 1;
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
@@ -79,15 +79,15 @@ absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_v
   const double steps = static_cast<double>(std::max<int64_t>(1, program->steps_a_round()));
   ModelRates rates;
   rates.model_flops = model.flops / steps;
-  rates.hardware_flops = rates.model_flops + again.flops / steps;
+  rates.hardware_flops = rates.model_flops + repeated.flops / steps;
   if (step_seconds <= 0) return rates;
   rates.model_flops_a_device_second = rates.model_flops / devices / step_seconds;
-  if (model.flops > 0 && model.known && again.known) {
+  if (model.flops > 0 && model.known && repeated.known) {
     const double all = devices * step_seconds * steps;
     rates.mfu = model.seconds / all;
-    rates.hfu = (model.seconds + again.seconds) / all;
+    rates.hfu = (model.seconds + repeated.seconds) / all;
     rates.mfu_hidden = model_hidden.seconds / all;
-    rates.hfu_hidden = (model_hidden.seconds + again_hidden.seconds) / all;
+    rates.hfu_hidden = (model_hidden.seconds + repeated_hidden.seconds) / all;
   }
   return rates;
 }

@@ -110,6 +110,8 @@ void AddRates(const ModelRates& rates, Json* json) {
   (*json)["model_flops_a_device_second"] = rates.model_flops_a_device_second;
   (*json)["mfu"] = RateJson(rates.mfu);
   (*json)["hfu"] = RateJson(rates.hfu);
+  const std::string why = WhyAboveAll(rates.hfu.value_or(0), rates.hfu_hidden);
+  if (!why.empty()) (*json)["why_above_all"] = why;
 }
 
 Json PathJson(const SimulationSummary& summary) {

@@ -75,7 +75,7 @@ TEST_CASE("counted FLOPs: keys up to a window, and what a kernel makes again") {
           std::pair(count("packed_attention_grad", attrs, {q, qkv, q, lse}, {qkv}), 4)}) {
       CHECK(counted.model == 2 * products * queries * most);
       CHECK(counted.hidden == 2 * products * queries * (most - mean));
-      CHECK(counted.again == 0);
+      CHECK(counted.recomputed == 0);
     }
   }
   const CountedFlops cached =
@@ -83,10 +83,10 @@ TEST_CASE("counted FLOPs: keys up to a window, and what a kernel makes again") {
   CHECK(cached.model == 4 * queries * 3);
   const Dims x{2, 4, 6}, w{10, 6};
   const double product = 2.0 * 2 * 4 * 6 * 10;
-  CHECK(count("linear_row_stats", {}, {x, w}, {}).again == 0);
+  CHECK(count("linear_row_stats", {}, {x, w}, {}).recomputed == 0);
   const CountedFlops grad = count("linear_row_stats_grad", {}, {x, w}, {});
   CHECK(grad.model == 2 * product);
-  CHECK(grad.again == product);
+  CHECK(grad.recomputed == product);
 }
 
 TEST_CASE("an element of a norm, a rotation and a gated product costs a few operations") {

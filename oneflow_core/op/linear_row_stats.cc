@@ -228,7 +228,7 @@ std::vector<OpDef> LinearRowStatsOps() {
        .rounds_between = true,
        .counted_flops = [](const LocalOp& op) -> CountedFlops {
          const double product = ProductFlops(op.in[0], op.in[1]);
-         return {.model = 2 * product, .again = product};
+         return {.model = 2 * product, .recomputed = product};
        },
        .indices = {.input = 2, .of = 1, .dim = 0},
        .fresh = 1,

@@ -103,8 +103,8 @@ enum class KernelFamily : uint8_t {
 
 // FLOPs of the matrix products of an op as MFU and HFU count them (docs/performance.md).
 struct CountedFlops {
-  double model = 0;   // of the products that the model asks for, forward or backward
-  double again = 0;   // of products of the forward that the kernel computes once more
+  double model = 0;       // of the products that the model asks for, forward or backward
+  double recomputed = 0;  // of products of the forward that the kernel computes once more
   double hidden = 0;  // of `model`: of pairs that causality hides, which no kernel needs to compute
 };
 

@@ -47,33 +47,48 @@ TEST_CASE("equal plans are alike") {
   CHECK(DiffText(diff) == "the plans are alike\n");
 }
 
-TEST_CASE("stages that change alike are told together") {
-  PlanDiff diff = DiffPlans(Pipeline(4, 4, 1), Pipeline(4, 8, 2), "train");
-  AddNumber("time of a step", "s", 0.5, 0.75, &diff);
-  CHECK(DiffText(diff) ==
-        "  time of a step: 0.5 s -> 0.75 s (+50.0 %)\n"
-        "  stage 0: memory: 64 bytes -> 128 bytes (+100.0 %)\n"
-        "  stages 1 to 3: memory: 128 bytes -> 192 bytes (+50.0 %)\n"
-        "  stage 0: memory, registers and workspaces: 64 bytes -> 128 bytes (+100.0 %)\n"
-        "  stages 1 to 3: memory, registers and workspaces: 128 bytes -> 192 bytes (+50.0 %)\n"
-        "  stages 1 to 3: received in a step, receive: 256 bytes -> 512 bytes (+100.0 %)\n"
-        "  stages 0 to 3: order of compute: F×4 -> F×8\n"
-        "  stages 1 to 3: order of receive: F.recv×4 -> F.recv×8\n"
-        "  stages 0 to 2: order of send: F.send×4 -> F.send×8\n"
-        "  stage 0: order of issue, word 3: )×4 -> )×8\n"
-        "  stages 1 to 2: order of issue, word 4: )×4 -> )×8\n"
-        "  stage 3: order of issue, word 3: )×4 -> )×8\n"
-        "  micro-batches: 4 -> 8 (+100.0 %)\n"
-        "  stage 0: registers, slots: 1 -> 2 (+100.0 %)\n"
-        "  stages 1 to 3: registers, slots: 2 -> 3 (+50.0 %)\n");
+std::string Row(std::string what, const std::string& text) {
+  what.resize(41, ' ');
+  return absl::StrCat("  ", what, "  ", text, "\n");
 }
 
-TEST_CASE("stages that are no neighbours are told apart") {
-  PlanDiff diff;
-  for (const int stage : {0, 1, 3}) AddNumber("slots", "", 1, 2, &diff, stage);
+TEST_CASE("a thing has one line, of the stages that change most") {
+  PlanDiff diff = DiffPlans(Pipeline(4, 4, 1), Pipeline(4, 8, 2), "train");
+  AddNumber("time of a step on H100s", "s", 0.5, 0.75, &diff);
+  AddNumber("bubble, part of a step", "", 0.0621, 0, &diff);
   CHECK(DiffText(diff) ==
-        "  stages 0 to 1: slots: 1 -> 2 (+100.0 %)\n"
-        "  stage 3: slots: 1 -> 2 (+100.0 %)\n");
+        Row("time of a step", "500.000 ms -> 750.000 ms (+50.0 %)") +
+            Row("bubble", "6.2 % -> 0.0 %") +
+            Row("memory of the largest device", "128 bytes -> 192 bytes (+50.0 %)") +
+            Row("memory", "64 bytes -> 128 bytes (+100.0 %)  stage 0 of 4 that differ") +
+            Row("memory, registers and workspaces",
+                "64 bytes -> 128 bytes (+100.0 %)  stage 0 of 4 that differ") +
+            Row("order of compute", "F×4 -> F×8  stages 0 to 3") +
+            Row("order of receive", "F.recv×4 -> F.recv×8  stages 1 to 3") +
+            Row("order of send", "F.send×4 -> F.send×8  stages 0 to 2") +
+            Row("order of issue, word 3", ")×4 -> )×8  stage 0 of 4 that differ") +
+            Row("received in a step, receive", "256 bytes -> 512 bytes (+100.0 %)  stages 1 to 3") +
+            Row("micro-batches", "4 -> 8 (+100.0 %)") +
+            Row("registers, slots", "1 -> 2 (+100.0 %)  stage 0 of 4 that differ"));
+}
+
+TEST_CASE("stages that are no neighbours are counted") {
+  PlanDiff diff;
+  for (const int stage : {0, 1, 3}) AddNumber("slots", "", 1, stage == 3 ? 5 : 2, &diff, stage);
+  CHECK(DiffText(diff) == Row("slots", "1 -> 5 (+400.0 %)  stage 3 of 3 that differ"));
+}
+
+TEST_CASE("long values are cut to 120 columns, at characters") {
+  PlanDiff diff;
+  std::string order;
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&order, "(B F)×", i, " ");
+  diff.facts.push_back({"order of compute", order, order + "U", {0, 0}});
+  diff.facts.push_back({"order of compute", order, "U", {2, 3}});
+  diff.only_b.push_back(std::string(200, 'x'));
+  CHECK(DiffText(diff) ==
+        Row("order of compute",
+            "(B F)×0 (B F)×1 (B ... -> (B F)×0 (B F)×1 (B ...  stage 0 of 3 that differ") +
+            "actors only in the second, 1:\n  " + std::string(115, 'x') + "...\n");
 }
 
 TEST_CASE("actors and stages of one plan only") {
@@ -81,28 +96,22 @@ TEST_CASE("actors and stages of one plan only") {
   other.mutable_train()->set_schedule("gpipe");
   other.mutable_train()->set_precision(proto::BF16);
   CHECK(DiffText(DiffPlans(Pipeline(1, 4, 1), other, "train")) ==
-        "  stage 1: memory: 0 bytes -> 128 bytes\n"
-        "  stage 1: memory, registers and workspaces: 0 bytes -> 128 bytes\n"
-        "  stage 1: received in a step, receive: 0 bytes -> 256 bytes\n"
-        "  mesh: pipe=1 -> pipe=2\n"
-        "  groups: none -> stage 0 to 1\n"
-        "  schedule: 1f1b -> gpipe\n"
-        "  precision: f32 -> bf16\n"
-        "  stage 1: order of compute: none -> F×4\n"
-        "  stage 1: order of receive: none -> F.recv×4\n"
-        "  stage 0: order of send: none -> F.send×4\n"
-        "  stage 0: order of issue, word 1: none -> ( h.to1.send )×4\n"
-        "  stage 1: order of issue, word 1: none -> ( h.to1 )×4\n"
-        "  stages: 1 -> 2 (+100.0 %)\n"
-        "  stage 0: actors: 1 -> 2 (+100.0 %)\n"
-        "  stage 1: actors: 0 -> 2\n"
-        "  stage 1: actors, receive: 0 -> 1\n"
-        "  stage 1: registers: 0 -> 2\n"
-        "  stage 1: registers, slots: 0 -> 2\n"
-        "actors only in the second, 3:\n"
-        "  h.to1.send (send, group stage 0 to 1)\n"
-        "  h.to1 (receive, group stage 0 to 1)\n"
-        "  f1 (gelu)\n");
+        Row("memory of the largest device", "64 bytes -> 128 bytes (+100.0 %)") +
+            Row("memory", "0 bytes -> 128 bytes  stage 1") +
+            Row("memory, registers and workspaces", "0 bytes -> 128 bytes  stage 1") +
+            Row("mesh", "pipe=1 -> pipe=2") + Row("groups", "none -> stage 0 to 1") +
+            Row("schedule", "1f1b -> gpipe") + Row("precision", "f32 -> bf16") +
+            Row("order of compute", "none -> F×4  stage 1") +
+            Row("order of receive", "none -> F.recv×4  stage 1") +
+            Row("order of send", "none -> F.send×4  stage 0") +
+            Row("order of issue, word 1", "none -> ( h.to1.send )×4  stage 0 of 2 that differ") +
+            Row("received in a step, receive", "0 bytes -> 256 bytes  stage 1") +
+            Row("stages", "1 -> 2 (+100.0 %)") + Row("actors", "0 -> 2  stage 1 of 2 that differ") +
+            Row("registers", "0 -> 2  stage 1") + Row("registers, slots", "0 -> 2  stage 1") +
+            "actors only in the second, 3:\n"
+            "  h.to1.send (send, group stage 0 to 1)\n"
+            "  h.to1 (receive, group stage 0 to 1)\n"
+            "  f1 (gelu)\n");
 }
 
 TEST_CASE("groups and orders of issue are compared, however alike all else is") {
@@ -112,8 +121,8 @@ TEST_CASE("groups and orders of issue are compared, however alike all else is") 
   other.mutable_group(0)->clear_stages();
   other.mutable_group(0)->add_axis(0);
   CHECK(DiffText(DiffPlans(Pipeline(3, 4, 1), other, "train")) ==
-        "  groups: stage 0 to 1; stage 1 to 2 -> pipe; stage 1 to 2\n"
-        "  stage 1: order of issue, word 2: h.to1 h.to2.send )×4 -> h.to2.send h.to1 )×4\n");
+        Row("groups", "stage 0 to 1; stage 1 to 2 -> pipe; stage 1 to 2") +
+            Row("order of issue, word 2", "h.to1 h.to2.send )×4 -> h.to2.send h.to1 )×4  stage 1"));
 }
 
 TEST_CASE("names of alike layers share a line, and a first line stands first") {
@@ -124,11 +133,10 @@ TEST_CASE("names of alike layers share a line, and a first line stands first") {
   diff.only_a.push_back("ln_f (layer_norm)");
   diff.facts.push_back({"order of send.0", "a.0 a.1 a.2 a.3 a.4 b.7 a.5", ""});
   CHECK(DiffText(diff, "  the same time\n") ==
-        "  the same time\n"
-        "  order of send.0: a.* (6) b.7 -> none\n"
-        "actors only in the first, 4:\n"
-        "  h.*.fc.to1 (receive, group stage 0 to 1); 3 times\n"
-        "  ln_f (layer_norm)\n");
+        "  the same time\n" + Row("order of send.0", "a.* (6) b.7 -> none") +
+            "actors only in the first, 4:\n"
+            "  h.*.fc.to1 (receive, group stage 0 to 1); 3 times\n"
+            "  ln_f (layer_norm)\n");
 }
 
 TEST_CASE("json has the same") {

@@ -34,7 +34,7 @@ size_t CountColumns(std::string_view text) {
 }
 
 // The text, or its beginning with "..." behind it.
-std::string Cut(std::string_view text, size_t columns) {
+std::string Truncate(std::string_view text, size_t columns) {
   if (CountColumns(text) <= columns) return std::string(text);
   size_t end = 0;
   for (size_t left = columns - 3; left > 0; --left) {
@@ -103,7 +103,7 @@ std::vector<Alike<Entry>> JoinAlike(const std::vector<Entry>& entries, Key key, 
 }
 
 std::string Line(const std::string& what, const std::string& text, const std::string& where) {
-  const std::string name = Cut(what, kWhat);
+  const std::string name = Truncate(what, kWhat);
   const std::string blanks(kWhat - CountColumns(name) + 2, ' ');
   return absl::StrCat("  ", name, blanks, text, where.empty() ? "" : "  ", where, "\n");
 }
@@ -169,7 +169,7 @@ std::string FactLines(const PlanDiff& diff) {
     const size_t taken = kWhat + 4 + std::string_view(" -> ").size() + where.size() + 2;
     const size_t side = std::max(kLeastSide, taken < kColumns ? (kColumns - taken) / 2 : 0);
     const std::string a = FactText(fact->what, fact->a), b = FactText(fact->what, fact->b);
-    text += Line(fact->what, absl::StrCat(Cut(a, side), " -> ", Cut(b, side)), where);
+    text += Line(fact->what, absl::StrCat(Truncate(a, side), " -> ", Truncate(b, side)), where);
   }
   return text;
 }
@@ -179,7 +179,7 @@ std::string NamesText(const std::string& title, const std::vector<std::string>& 
   std::string text = absl::StrCat(title, ", ", names.size(), ":\n");
   const std::vector<std::string> lines = FoldedLines(names);
   for (size_t i = 0; i < std::min(kNames, lines.size()); ++i) {
-    absl::StrAppend(&text, "  ", Cut(lines[i], kColumns - 2), "\n");
+    absl::StrAppend(&text, "  ", Truncate(lines[i], kColumns - 2), "\n");
   }
   if (lines.size() > kNames) {
     absl::StrAppend(&text, "  ... ", lines.size() - kNames, " more lines; --format=json has all\n");

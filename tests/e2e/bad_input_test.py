@@ -272,14 +272,6 @@ class BadInputTest(BadInputCase):
                 self.write("numbers.textproto", fields)
                 self.refuse(["numbers.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=numbers.textproto")
 
-    def test_clusters_of_two_kinds_of_devices(self):
-        for fields, words in [(b"device { kind: CUDA }\ndevice { kind: CPU }", ["two.textproto: has two kinds of devices", "a file for each"]),
-                              (b"device {\n  kind: CUDA\n  kind: CPU\n}", ["two.textproto:3:", "kind is given twice", "leave one"]),
-                              (b'name: "a" name: "b"', ["two.textproto:1:", "name is given twice"])]:
-            with self.subTest(fields):
-                self.write("two.textproto", fields)
-                self.assertNotIn("epeated", self.refuse(words, "simulate", "--plan=gpt.plan", "--cluster=two.textproto"))
-
     def test_rates_of_attention(self):
         def rates(keys=b"[512, 1024]", forward=b"[1e12, 2e12]", backward=b"[1e12, 2e12]", head=b"64"):
             return (b'device { attention { library: "cudnn" head_size: ' + head + b" keys: " + keys + b" forward: " + forward +

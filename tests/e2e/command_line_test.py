@@ -182,6 +182,19 @@ class PlanTest(unittest.TestCase):
         told = json.loads(self.oneflow("explain", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["headline"]
         self.assertEqual(told["mfu"], json.loads(self.oneflow("simulate", "--plan=gpt.plan", "--cluster=h100", "--format=json"))["mfu"])
 
+    def test_clusters_of_two_kinds_of_devices(self):
+        self.compile("--batch=8")
+        for fields, words in [("device { kind: CUDA }\ndevice { kind: CPU }", ["two.textproto: has two kinds of devices", "a file for each"]),
+                              ("device {\n  kind: CUDA\n  kind: CPU\n}", ["two.textproto:3:", "kind is given twice", "leave one"]),
+                              ('name: "a" name: "b"', ["two.textproto:1:", "name is given twice"])]:
+            with self.subTest(fields):
+                with open(self.dir + "/two.textproto", "w", encoding="utf-8") as file:
+                    file.write(fields)
+                error = self.oneflow("simulate", "--plan=gpt.plan", "--cluster=two.textproto", code=2)
+                for word in words:
+                    self.assertIn(word, error)
+                self.assertNotIn("epeated", error)
+
     def test_first_lines(self):
         text = self.compile("--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4", "--memory=64M")
         head = text.split("\n\n")[0]

@@ -32,7 +32,7 @@ class DiffTest(unittest.TestCase):
             run("compile", "--graph=deep.textproto", *flags, "--batch=16", "--micro_batches=8", f"--out={name}.plan", cwd=self.dir)
         for a, b in [("one", "two"), ("two", "one"), ("1f1b", "tensor"), ("one", "1f1b")]:
             lines = self.diff(f"{a}.plan", f"{b}.plan", "--cluster=h100").splitlines()
-            self.assertLess(len(lines), 60)
+            self.assertLess(len(lines), 70)
             self.assertLessEqual(max(map(len, lines)), 120, max(lines, key=len))
             # A thing that differs has one line.
             things = [line[:43] for line in lines if line.startswith("  ") and " -> " in line]

@@ -210,6 +210,11 @@ class SimulateTest(unittest.TestCase):
         for text in texts("long.plan", attention(0.9)):
             self.assertRegex(text, r"[FU] 1[0-9]{2}\.[0-9] %[;(\s]+above 100 % because pairs that causality hides count, as in published "
                                    r"figures; without them [0-9]{2}\.[0-9] %")
+        found = [json.loads(run(verb, "--plan=long.plan", "--cluster=fast.textproto", "--format=json", cwd=self.dir)[0])
+                 for verb in ("simulate", "explain")]
+        for json_ in (found[0], found[1]["headline"]):
+            self.assertGreater(json_["mfu"], 1)
+            self.assertIn("pairs that causality hides count", json_["why_above_all"])
         run("compile", "--graph=gpt.textproto", "--batch=8", "--out=one.plan", cwd=self.dir)
         measured = "".join(f'kernel_time {{ kernel: "{kernel}" flops: 1e9 bytes: 1e3 seconds: 1e-5 }} '
                            for kernel in ("linear", "linear_grad_input", "linear_grad_weight"))

@@ -152,6 +152,7 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
                                  {"bits", bits},
                                  {"flags", flags}};
   if (plan.mfu) json["mfu"] = *plan.mfu;
+  if (!plan.why_above_all.empty()) json["why_above_all"] = plan.why_above_all;
   return json;
 }
 

@@ -182,6 +182,8 @@ std::string WithHeadline(const std::string& json, const Headline& headline) {
     member["compared"] = ComparedJson(headline.prediction->compared);
     member["tokens_a_second"] = headline.prediction->tokens_a_second;
     if (headline.prediction->mfu) member["mfu"] = *headline.prediction->mfu;
+    const std::string& why = headline.prediction->why_above_all;
+    if (!why.empty()) member["why_above_all"] = why;
     member["bubble"] = headline.prediction->bubble;
   } else {
     member["no_prediction"] = headline.why_none;
