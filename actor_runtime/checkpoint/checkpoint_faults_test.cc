@@ -69,13 +69,15 @@ TEST_CASE("Checkpoint faults: if any process dies before any system call, one is
   const TemporaryDirectory given;
   const std::string older = Save(given.path() + "/older", 1, PlacementNumber(1));
   for (const int64_t step : {1, 2}) {  // over an older one of that step, and beside it
-    const std::string newer = Save(given.path() + "/newer", step, placement);
+    const std::string newer =
+        *TrySave(given.path() + "/newer", step, placement, 1, {}, TestModelFiles());
     int deaths = 0, before = 0;
     for (bool done = false; !done; ++deaths) {
       const TemporaryDirectory dir;
       fs::copy(older, dir.path() + "/step-00000001");
-      done = Survives(deaths,
-                      [&] { return TrySave(dir.path(), step, placement, 3, {.attempt = 1}).ok(); });
+      done = Survives(deaths, [&] {
+        return TrySave(dir.path(), step, placement, 3, {.attempt = 1}, TestModelFiles()).ok();
+      });
       INFO("died before call " << deaths);
       const auto [folder, manifest] = Latest(dir.path());
       const bool is_newer = manifest == ReadFile(newer + "/manifest.json");
@@ -118,7 +120,7 @@ TEST_CASE(
     }
     return 0;
   });
-  const auto folder = TrySave(top, 1, PlacementNumber(2), 3, {.attempt = 1});
+  const auto folder = TrySave(top, 1, PlacementNumber(2), 3, {.attempt = 1}, TestModelFiles());
   OnSystemCall(nullptr);
   CHECK(folder.ok());
   CHECK(manifests == 1);
@@ -128,8 +130,8 @@ TEST_CASE(
 
 TEST_CASE("Checkpoint faults: a disk that fails is reported, and older checkpoints stay") {
   const TemporaryDirectory full;
-  const std::string expected =
-      ReadFile(Save(full.path(), 1, PlacementNumber(2)) + "/manifest.json");
+  const std::string expected = ReadFile(
+      *TrySave(full.path(), 1, PlacementNumber(2), 1, {}, TestModelFiles()) + "/manifest.json");
   for (int n = 0, calls = 1; n < calls; ++n) {
     const TemporaryDirectory dir;
     const std::string older = ReadFile(Save(dir.path(), 1, PlacementNumber(1)) + "/manifest.json");
@@ -140,7 +142,8 @@ TEST_CASE("Checkpoint faults: a disk that fails is reported, and older checkpoin
       failed = call.name;
       return ENOSPC;
     });
-    const auto folder = TrySave(dir.path(), 1, PlacementNumber(2), 2, {.attempt = 1});
+    const auto folder =
+        TrySave(dir.path(), 1, PlacementNumber(2), 2, {.attempt = 1}, TestModelFiles());
     OnSystemCall(nullptr);
     INFO(n << ": " << failed << ": " << folder.status());
     const std::string manifest = Latest(dir.path()).second;

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <utility>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -120,10 +122,11 @@ std::shared_ptr<const ModelFiles> TestModelFiles() {
 
 absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
                                     const Placement& placement, int processes,
-                                    const WriterOptions& options) {
+                                    const WriterOptions& options,
+                                    std::shared_ptr<const ModelFiles> files) {
   RETURN_IF_ERROR(BeginAttempt(dir, options.attempt));
   ASSIGN_OR_RETURN(const auto parts, WriteParts(dir, step, placement, processes, options));
-  const CheckpointInfo info = {.step = step, .seed = kSeed, .model_files = TestModelFiles()};
+  const CheckpointInfo info = {.step = step, .seed = kSeed, .model_files = std::move(files)};
   ASSIGN_OR_RETURN(std::string folder, CommitParts(dir, TestPlan(), info, options, parts));
   EndAttempt(dir, options.attempt);
   return folder;

@@ -54,7 +54,8 @@ std::shared_ptr<const ModelFiles> TestModelFiles();
 // Saves by that many processes, as a separate attempt; returns the folder.
 absl::StatusOr<std::string> TrySave(const std::string& dir, int64_t step,
                                     const Placement& placement, int processes,
-                                    const WriterOptions& options = {});
+                                    const WriterOptions& options = {},
+                                    std::shared_ptr<const ModelFiles> files = nullptr);
 std::string Save(const std::string& dir, int64_t step, const Placement& placement,
                  int processes = 1);
 // REQUIREs that every rank loads the saved values.

@@ -47,8 +47,7 @@ absl::StatusOr<bool> IsCarried(const fs::directory_entry& entry, const std::stri
   if (!for_programs && (!IsForPeople(name) || name.ends_with(".py"))) return false;
   if (for_programs) RETURN_IF_ERROR(CheckLink(entry.path()));
   std::error_code error;
-  const bool large = std::ranges::find(kVocabularies, name) != std::end(kVocabularies);
-  const int64_t most = std::min(room, large ? kMostVocabularyBytes : kMostFileBytes);
+  const int64_t most = std::min(room, IsVocabulary(name) ? kMostVocabularyBytes : kMostFileBytes);
   return entry.is_regular_file(error) && entry.file_size(error) <= static_cast<uintmax_t>(most);
 }
 
@@ -85,6 +84,10 @@ absl::Status Read(const fs::path& folder, const std::string& prefix,
 }
 
 }  // namespace
+
+bool IsVocabulary(std::string_view name) {
+  return std::ranges::find(kVocabularies, name) != std::end(kVocabularies);
+}
 
 absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder) {
   std::set<std::string> imported = {kIndex};

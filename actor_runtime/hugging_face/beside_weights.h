@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,9 @@ namespace oneflow {
 inline constexpr int64_t kMostFileBytes = int64_t{16} << 20;
 inline constexpr int64_t kMostVocabularyBytes = int64_t{256} << 20;
 inline constexpr int64_t kMostBytes = int64_t{512} << 20;  // of all files
+
+// True for the names of a tokenizer's files, but those that say how it is used.
+bool IsVocabulary(std::string_view name);
 
 struct BesideWeights {
   ModelFiles files;               // by name

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/checkpoint/durable.h"
+#include "actor_runtime/hugging_face/beside_weights.h"
 #include "actor_runtime/hugging_face/copy_slice.h"
 #include "actor_runtime/hugging_face/model_config.h"
 #include "actor_runtime/hugging_face/model_graph.h"
@@ -167,15 +168,6 @@ absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& 
                                 const HuggingFaceConfig& config) {
   const TokenizerFiles* const tokenizer = reader.tokenizer_files().get();
   const ModelFiles none, &files = reader.model_files() == nullptr ? none : *reader.model_files();
-  bool has_config = false;
-  for (const ModelFile& file : files) {
-    const std::string path = dir + "/" + file.name;
-    RETURN_IF_ERROR(CreateFolders(fs::path(path).parent_path()));
-    const bool is_config = file.name == kConfig;
-    has_config = has_config || is_config;
-    RETURN_IF_ERROR(WriteDurably(
-        path, is_config ? UpdateConfigText(file.bytes, config, !FLAGS_dtype.empty()) : file.bytes));
-  }
   // The run may have had another tokenizer than the imported folder. The checkpoint's configuration
   // of one may say more than the folder's, which has it in other files.
   const auto is_of_model = [&](const TokenizerFiles::File& of_run) {
@@ -184,8 +176,20 @@ absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& 
              return file.name == of_run.name && file.bytes == of_run.bytes;
            });
   };
-  if (tokenizer != nullptr && !std::ranges::all_of(tokenizer->files, is_of_model)) {
-    RETURN_IF_ERROR(WriteTokenizerFiles(*tokenizer, dir));
+  const bool other = tokenizer != nullptr && !std::ranges::all_of(tokenizer->files, is_of_model);
+  if (other) RETURN_IF_ERROR(WriteTokenizerFiles(*tokenizer, dir));
+  bool has_config = false;
+  for (const ModelFile& file : files) {
+    const auto has_name = [&](const auto& of_run) { return of_run.name == file.name; };
+    if (other && (IsVocabulary(file.name) || std::ranges::any_of(tokenizer->files, has_name))) {
+      continue;
+    }
+    const std::string path = dir + "/" + file.name;
+    RETURN_IF_ERROR(CreateFolders(fs::path(path).parent_path()));
+    const bool is_config = file.name == kConfig;
+    has_config = has_config || is_config;
+    RETURN_IF_ERROR(WriteDurably(
+        path, is_config ? UpdateConfigText(file.bytes, config, !FLAGS_dtype.empty()) : file.bytes));
   }
   if (has_config) return absl::OkStatus();
   RETURN_IF_ERROR(WriteDurably(dir + "/" + kConfig, ConfigText(config)));
