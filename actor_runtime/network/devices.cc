@@ -17,6 +17,7 @@
 #include <memory>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -60,6 +61,26 @@ std::optional<std::string> AddressText(const sockaddr* address) {
     return std::nullopt;
   }
   return inet_ntop(address->sa_family, bytes, text, sizeof(text));
+}
+
+// The addresses of a name, or of one as text, with brackets or without; none: it has none.
+std::vector<std::string> Resolve(const std::string& host) {
+  const bool has_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string name = has_brackets ? host.substr(1, host.size() - 2) : host;
+  addrinfo* list = nullptr;
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return {};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  std::vector<std::string> addresses;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    const std::optional<std::string> text = AddressText(entry->ai_addr);
+    // An address of IPv4 in the form of IPv6: ::ffff:127.0.0.1.
+    const bool is_mapped =
+        text && absl::StartsWith(*text, "::ffff:") && text->find('.') != text->npos;
+    if (text) addresses.push_back(is_mapped ? text->substr(text->rfind(':') + 1) : *text);
+  }
+  return addresses;
 }
 
 std::string ListNames(const std::vector<NetworkDevice>& devices) {
@@ -170,21 +191,26 @@ absl::StatusOr<std::string> ChooseDevice(const NamedNetwork& named,
 }
 
 std::optional<std::string> LoopbackAddress(const std::string& host) {
-  const bool has_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  const std::string name = has_brackets ? host.substr(1, host.size() - 2) : host;
-  addrinfo* list = nullptr;
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return std::nullopt;
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
-  std::optional<std::string> first;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    const std::optional<std::string> text = AddressText(entry->ai_addr);
-    const std::optional<Address> address = text ? ParseAddress(*text) : std::nullopt;
-    if (!address || !IsLoopback(*address)) return std::nullopt;
-    if (!first) first = text;
+  const std::vector<std::string> addresses = Resolve(host);
+  const auto is_beyond = [](const std::string& text) { return !IsLoopback(*ParseAddress(text)); };
+  if (addresses.empty() || std::any_of(addresses.begin(), addresses.end(), is_beyond)) {
+    return std::nullopt;
   }
-  return first;
+  return addresses[0];
+}
+
+bool IsThisHost(const std::string& host) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  const auto is_own = [&](const std::string& text) {
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+      if (AddressText(entry->ifa_addr) == text) return true;
+    }
+    return IsLoopback(*ParseAddress(text));
+  };
+  const std::vector<std::string> addresses = Resolve(host);
+  return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_own);
 }
 
 std::string SharedMemoryDomain() {

@@ -44,6 +44,9 @@ absl::StatusOr<bool> IsInNetwork(std::string_view address, const std::string& ne
 // if the name is unknown or resolves to another address, too.
 std::optional<std::string> LoopbackAddress(const std::string& host);
 
+// True if a host's name, or an address as text, resolves to addresses of this host alone.
+bool IsThisHost(const std::string& host);
+
 // Equal in two processes that can share memory, and different in all others: they have one kernel,
 // one namespace of IPC and of processes, and one user.
 std::string SharedMemoryDomain();

@@ -72,6 +72,13 @@ TEST_CASE("This host has loopback, and knows it by name and address") {
   CHECK(LoopbackAddress("localhost").has_value());
   CHECK(LoopbackAddress("127.3.2.1") == "127.3.2.1");
   CHECK(LoopbackAddress("[::1]") == "::1");
+  CHECK(LoopbackAddress("[::ffff:127.0.0.1]") == "127.0.0.1");
+  CHECK(IsThisHost("localhost"));
+  for (const NetworkDevice& device : *devices)
+    CHECK((device.address.empty() || IsThisHost(device.address)));
+  for (const char* host : {"192.0.2.1", "[2001:db8::1]", "no-such-host.invalid", ""}) {
+    CHECK_FALSE(IsThisHost(host));
+  }
   for (const char* host : {"10.0.0.1", "[fd00::1]", "no-such-host.invalid", "0.0.0.0", ""}) {
     CHECK_FALSE(LoopbackAddress(host).has_value());
   }

@@ -88,12 +88,14 @@ MetricsLog::MetricsLog(MetricsOptions options) : options_(std::move(options)) {}
 MetricsLog::~MetricsLog() = default;
 
 absl::Status MetricsLog::Open(int64_t first_step) {
-  if (options_.path.empty() || !MayWrite()) return absl::OkStatus();
+  is_open_ = options_.path.empty() || !MayWrite();
+  if (is_open_) return absl::OkStatus();
   RETURN_IF_ERROR(first_step > 0 ? KeepStepsBefore(options_.path, first_step)
                                  : SetAside(options_.path, options_.notice));
   errno = 0;
   file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
   if (!file_) file_error_ = errno;
+  is_open_ = file_error_ == 0;
   return FileStatus();
 }
 

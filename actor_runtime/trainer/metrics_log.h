@@ -94,6 +94,7 @@ class MetricsLog {
   // the first step to come is not 0, goes on with the file: lines of steps that will be made again
   // go.
   absl::Status Open(int64_t first_step);
+  bool is_open() const { return is_open_; }  // Open has succeeded: the run has begun
   // Makes room for `steps` records of steps first .. first + steps - 1 and starts their clock.
   void StartChunk(int64_t first, int64_t steps, std::vector<double> learning_rates);
   // values: as RunContext::report gives them. Called by the host worker, once a step, in order.
@@ -145,6 +146,7 @@ class MetricsLog {
 
   MetricsOptions options_;
   std::ofstream file_;
+  bool is_open_ = false;
   int file_error_ = 0;     // errno of its first failure
   bool may_write_ = true;  // as written_
   bool warned_of_dropped_ = false;

@@ -210,9 +210,10 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   if (group_.IsFirst()) log.emplace(OptionsOfLog(prediction));
   absl::Status trained = RunWatched(log ? &*log : nullptr, *goes_on);
   if (observer_.on_trained) observer_.on_trained();
-  if (traces) {
-    // An interruption that all have agreed upon is a good end.
-    const bool together = trained.ok() || absl::IsCancelled(trained);
+  // An interruption that all have agreed upon is a good end. A run that was refused leaves the
+  // trace that is there.
+  const bool together = trained.ok() || absl::IsCancelled(trained);
+  if (traces && (together || !log || log->is_open())) {
     const absl::Status traced =
         WriteTrace(options_.trace, *runtime_, group_, together, prediction.run, observer_.notice);
     if (trained.ok()) trained = traced;

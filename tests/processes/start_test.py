@@ -176,11 +176,13 @@ class StartTest(ProcessesCase):
         self.assertEqual([process.returncode for process in job.processes], [0, 0], job.errors())
 
     def test_names_of_loopback(self):
+        subprocess.run(["ip", "addr", "add", "10.8.7.6/32", "dev", "lo"], check=True)
         debian, run = "127.0.1.1 node7\n", {"TORCHELASTIC_RUN_ID": "x"}
         for arguments, variables in [(("debian", debian, "node7"), run), (("ipv6", "::1 localhost6\n", "localhost6"), {}),
                                      (("address", "", "127.3.2.1"), {}),
                                      (("one host", "10.9.8.7 node8\n", "node8"), dict(run, LOCAL_WORLD_SIZE="2")),
-                                     (("unknown", "", "10.9.8.7"), {"LOCAL_WORLD_SIZE": "2"})]:
+                                     (("unknown", "", "10.9.8.7"), {"LOCAL_WORLD_SIZE": "2"}),
+                                     (("own address", "10.8.7.6 node9\n", "node9"), {})]:
             with self.subTest(arguments):
                 self.meets(*arguments, **variables)
 

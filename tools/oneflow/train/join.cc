@@ -164,8 +164,10 @@ absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, Memb
   ASSIGN_OR_RETURN(const std::string device, ChooseDevice(named, devices));
   if (placement.starts_others) return device;
   const std::string host = placement.coordinator.substr(0, placement.coordinator.rfind(':'));
-  const std::optional<std::string> loopback = LoopbackAddress(host);
+  std::optional<std::string> loopback = LoopbackAddress(host);
   const bool is_named = !named.interface.empty() || !named.trust_network.empty();
+  // Whoever finds its own host there is on that of process 0. Jobs of several hosts have keys.
+  if (!loopback && !is_named && !member->keys && IsThisHost(host)) loopback = "127.0.0.1";
   if (!loopback && !(is_named && device != "lo")) {
     return InputError(
         is_named ? "--interface, --trust_network" : "--interface",
