@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <sstream>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -245,6 +247,13 @@ std::string DescribeThreadLimit(const std::string& root) {
                       ReadLimit(root + "/proc/sys/kernel/threads-max").value_or(0));
 }
 
+std::string DescribeAddressSpace() {
+  const auto most = ProcessLimit(RLIMIT_AS);
+  return most ? absl::StrCat("; `ulimit -v` allows ", BytesText(*most), ", and ",
+                             BytesText(FindMapped().all), " are mapped")
+              : "";
+}
+
 absl::Status CheckThreads(int more, const std::string& root) {
   std::mutex gate;
   std::unique_lock closed(gate);
@@ -266,6 +275,18 @@ absl::Status CheckThreads(int more, const std::string& root) {
   closed.unlock();
   for (const pthread_t started : threads) pthread_join(started, nullptr);
   return status;
+}
+
+absl::Status CheckFiles(int more) {
+  const auto most = ProcessLimit(RLIMIT_NOFILE);
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  const auto now = error ? 0 : std::distance(begin(open), end(open));
+  if (!most || now + more <= *most) return absl::OkStatus();
+  return InputError(
+      "`ulimit -n`",
+      absl::StrCat("allows ", *most, " open files, and this process needs ", now + more),
+      "raise it");
 }
 
 std::optional<int> CpuQuota(const std::string& root) {

@@ -33,9 +33,16 @@ absl::Status CheckMemory(const PlannedMemory& planned,
                          const std::function<void(const std::string& warning)>& notice,
                          const std::string& root = "");
 
+// After memory could not be mapped: "; `ulimit -v` allows ..."; empty if it allows anything.
+std::string DescribeAddressSpace();
+
 // Refuses if this process cannot have `more` threads besides those that it has: starts them, and
 // ends them at once.
 absl::Status CheckThreads(int more, const std::string& root = "");
+
+// Refuses if this process cannot open `more` files besides those that it has: sockets are files,
+// too.
+absl::Status CheckFiles(int more);
 
 // After a thread could not be started: the limit that forbids it, "`ulimit -u` allows ...".
 std::string DescribeThreadLimit(const std::string& root = "");

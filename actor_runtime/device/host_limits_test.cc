@@ -222,6 +222,14 @@ TEST_CASE("limits of the process are named") {
     CHECK(said.find("`ulimit -d` allows 562,949,953,421,312 bytes (512.0 TiB); give") !=
           std::string::npos);
   }
+  CHECK(CheckFiles(10).ok());
+  {
+    const Lowered files(RLIMIT_NOFILE, 60);
+    CHECK(CheckFiles(10).ok());
+    CHECK_THAT(std::string(CheckFiles(60).message()),
+               Catch::Matches("`ulimit -n`: allows 60 open files, and this process needs [0-9]+; "
+                              "raise it"));
+  }
   Host host;
   CHECK(DescribeThreadLimit(host.root()).find("ulimit -v") == std::string::npos);
   {

@@ -8,6 +8,7 @@
 #include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/device/host_limits.h"
 
 namespace oneflow {
 
@@ -18,8 +19,8 @@ absl::StatusOr<Arena> Arena::Create(int64_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the arena of ", bytes,
-                     " bytes that the plan asks for is not to be had: ", std::strerror(errno)));
+        absl::StrCat("the arena of ", bytes, " bytes that the plan asks for is not to be had: ",
+                     std::strerror(errno), DescribeAddressSpace()));
   }
   arena.data_ = static_cast<std::byte*>(data);
   arena.bytes_ = bytes;

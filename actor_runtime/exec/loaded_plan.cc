@@ -77,6 +77,7 @@ absl::Status LoadedPlan::CheckKind(const LoadOptions& options) const {
 // Memory and threads are asked for before they are taken: later the kernel kills, or a library ends
 // the process.
 absl::Status LoadedPlan::CheckHost(const LoadOptions& options) const {
+  if (!options.has_workers) return absl::OkStatus();
   const auto bytes_of = [&](const RankRange& ranks) {
     int64_t bytes = 0;
     for (const proto::StageMemory& memory : plan_.memory()) {
@@ -90,7 +91,6 @@ absl::Status LoadedPlan::CheckHost(const LoadOptions& options) const {
   const RankRange& of_host = options.ranks_of_host.size() > 0 ? options.ranks_of_host : ranks_;
   const PlannedMemory planned{.of_process = bytes_of(ranks_), .of_host = bytes_of(of_host)};
   if (planned.of_host >= kSmall) RETURN_IF_ERROR(CheckMemory(planned, options.notice));
-  if (!options.has_workers) return absl::OkStatus();
   // The worker of a device is one of its kernel threads.
   const int of_rank = options.backend == nullptr ? kernel_threads_ : 1;
   int most_alone = 0;

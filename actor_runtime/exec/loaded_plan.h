@@ -38,9 +38,10 @@ struct LoadOptions {
   KernelFactory make_kernel;  // null: token flow only, no arenas and no kernels
   // Null: the devices are CPUs. It outlives the plan.
   const DeviceBackend* backend = nullptr;
-  bool has_workers = true;  // each worker has a thread
-  bool prove = true;        // VerifyPlan; only tests of broken plans go without
-  bool timed = false;       // streams of devices have times
+  bool has_workers =
+      true;            // each has a thread; false: nothing runs at once, and nothing is checked
+  bool prove = true;   // VerifyPlan; only tests of broken plans go without
+  bool timed = false;  // streams of devices have times
   bool own_kernels = true;  // the proof covers the kernels; false: make_kernel is a test's own
 };
 

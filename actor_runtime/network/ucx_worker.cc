@@ -171,7 +171,7 @@ absl::Status UcxWorker::Open(const UcxOptions& options) {
   of_worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   of_worker.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   status = ucp_worker_create(context, &of_worker, &worker);
-  if (status == UCS_ERR_NO_MEMORY) {
+  if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_NO_RESOURCE) {
     return UcxError("UCX gets no memory" + SharedMemoryLimits(), status);
   }
   if (status != UCS_OK) return UcxError("UCX cannot make a worker", status);

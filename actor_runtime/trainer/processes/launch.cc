@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "actor_runtime/device/host_limits.h"
 #include "actor_runtime/job/job.h"
 #include "actor_runtime/trainer/processes/cores_of_host.h"
 #include "oneflow_core/base/file.h"
@@ -121,8 +122,9 @@ absl::StatusOr<Children> Children::Start(int processes, const std::string& coord
     const pid_t pid = fork();
     if (pid == 0) Become(pointers.data(), environment.data(), share);
     if (pid < 0) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("process ", index, " cannot be started: ", std::strerror(errno)));
+      return absl::ResourceExhaustedError(absl::StrCat("process ", index,
+                                                       " cannot be started: ", std::strerror(errno),
+                                                       "; ", DescribeThreadLimit()));
     }
     children.pids_.push_back(pid);
   }

@@ -39,8 +39,9 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 // After the end of the attempt; with what passes before it, below the three seconds in which all
 // are to be gone.
 constexpr std::chrono::milliseconds kLastResort{1500};
-// Threads that the control channel, the network and the watches of a process take, at most.
-constexpr int kJobThreads = 24;
+// What the control channel, the network and the watches of a process take at most, but for the
+// connections of process 0 to the others.
+constexpr int kJobThreads = 24, kJobFiles = 32;
 // For the others to hear that this process cannot join.
 constexpr double kTellSeconds = 4;
 
@@ -211,6 +212,7 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
   options.on_note = on_note;
   options.notice = PrintNotice;
   RETURN_IF_ERROR(CheckThreads(kJobThreads));
+  RETURN_IF_ERROR(CheckFiles(kJobFiles + (placement.process == 0 ? placement.processes : 0)));
   if (plan != nullptr) {
     ASSIGN_OR_RETURN(const int ranks, CountRanks(*plan));
     RETURN_IF_ERROR(CheckDivides(placement.processes, ranks));
