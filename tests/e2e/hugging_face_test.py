@@ -4,6 +4,7 @@ import array
 import json
 import math
 import os
+import shutil
 import struct
 import unittest
 
