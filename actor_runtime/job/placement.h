@@ -1,7 +1,8 @@
 // JobPlacement: the index of this process in its job, the number of processes, and the
 // coordinator's address: a pure function of flags and environment.
 //
-// Index and number of processes come from the first of these that is given:
+// Index and number of processes come from the first of these that is given, and that has started
+// more than one process, if any has:
 //   --process_index, --processes          processes started by hand
 //   RANK, WORLD_SIZE                      torchrun, and launchers that imitate it
 //   OMPI_COMM_WORLD_RANK, _SIZE           mpirun of Open MPI; MV2_COMM_WORLD_ of MVAPICH, PMI_ of

@@ -40,6 +40,12 @@ absl::Status CheckPath(std::string_view flag, const std::string& path) {
                     "use none of control and no backslash");
 }
 
+absl::Status CheckPartition(const std::string& name) {
+  if (name.empty() || ShellQuoted(name) == name) return absl::OkStatus();
+  return InputError("--partition=" + absl::CHexEscape(name), "is no name of a partition",
+                    "use letters, digits and _-+=./,:@ alone");
+}
+
 absl::Status CheckOneLine(std::string_view flag, const std::string& value) {
   if (value.find_first_of("\n\r") == value.npos) return absl::OkStatus();
   return InputError(absl::StrCat("--", ToAbsl(flag)), "has more than one line");
@@ -197,7 +203,7 @@ absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
   RETURN_IF_ERROR(CheckRange("cpus_per_process", spec.cpus_per_process, 0, 1 << 20));
   RETURN_IF_ERROR(CheckPath("job_dir", spec.job_dir));
   RETURN_IF_ERROR(CheckPath("oneflow", spec.oneflow));
-  RETURN_IF_ERROR(CheckPath("partition", spec.partition));
+  RETURN_IF_ERROR(CheckPartition(spec.partition));
   RETURN_IF_ERROR(CheckTime(spec));
   for (const std::string& option : spec.sbatch_options) RETURN_IF_ERROR(CheckSbatchOption(option));
   for (const std::string& word : spec.train) RETURN_IF_ERROR(CheckOneLine("train's flags", word));

@@ -195,7 +195,7 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
   refused([](JobSpec& s) { s.max_jobs = 1001; }, "--max_jobs=1001: is out of range");
   refused([](JobSpec& s) { s.cpus_per_process = -1; }, "--cpus_per_process=-1: is out of range");
   refused([](JobSpec& s) { s.oneflow = "/a\rb"; }, "--oneflow=/a\\rb: has characters");
-  refused([](JobSpec& s) { s.partition = "a\n#"; }, "--partition=a\\n#: has characters");
+  refused([](JobSpec& s) { s.partition = "a\n#"; }, "--partition=a\\n#: is no name of a partition");
   refused([](JobSpec& s) { s.engine = Engine::kLocal; }, "the local engine has one node");
   refused(
       [](JobSpec& s) {

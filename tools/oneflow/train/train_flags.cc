@@ -53,7 +53,7 @@ absl::Status CheckCheckpointDir() {
     return absl::OkStatus();
   }
   return InputError("--checkpoint_dir=" + dir, "is one checkpoint itself",
-                    "give the folder that it lies in, or one for a new run");
+                    "give the folder that it is in, or one for a new run");
 }
 
 }  // namespace
