@@ -48,7 +48,8 @@ class FeedCheck {
     const std::string where = absl::StrCat(where_, ", actor ", actor.name());
     const int64_t firings = net_.actors[actor.id()].firings;
     const int64_t steps = std::max<int64_t>(1, program().steps_a_round());
-    const bool once = actor.kernel() == "load_counts";
+    // The receiver of reports has a buffer for one a step.
+    const bool once = actor.kernel() == "load_counts" || actor.kernel() == "report";
     if (firings != (once ? 1 : program().micro_batches()) * steps) {
       return Bad(where, absl::StrCat("fires ", firings, " times in ", steps, " steps of ",
                                      program().micro_batches(), " micro-batches"));
@@ -91,7 +92,8 @@ absl::Status VerifyFeeds(const PlanNet& net) {
   std::vector<const proto::Actor*> counters;
   for (const proto::Actor& actor : net.program->actor()) {
     const bool loads = actor.kernel() == "load_tokens", counts = actor.kernel() == "load_counts";
-    if (!loads && !counts && actor.kernel() != "feed") continue;
+    const bool others = actor.kernel() == "feed" || actor.kernel() == "report";
+    if (!loads && !counts && !others) continue;
     RETURN_IF_ERROR(check.Check(actor));
     if (counts) counters.push_back(&actor);
     if (!loads) continue;

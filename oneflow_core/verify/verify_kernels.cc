@@ -335,7 +335,7 @@ class ActorOp {
   }
 
   absl::Status CheckHost() const {
-    for (const int64_t axis : Axes("replicated_axes")) {
+    for (const int64_t axis : Ints(op(), "replicated_axes")) {
       if (axis < 0 || axis >= static_cast<int64_t>(mesh_.axes.size())) {
         return Bad(where_, absl::StrCat("is replicated along axis ", axis));
       }
@@ -366,8 +366,6 @@ class ActorOp {
     return Bad(where_, absl::StrCat("mirrors ", slices, " slices of a sequence"));
   }
 
-  std::vector<int64_t> Axes(std::string_view key) const { return Ints(op(), key); }
-
   // Empty where the attribute is missing, or of another type: CheckForm says so.
   static std::vector<int64_t> Ints(const Op& op, std::string_view key) {
     const auto it = op.attrs.find(key);
@@ -376,13 +374,7 @@ class ActorOp {
     return ints == nullptr ? std::vector<int64_t>() : *ints;
   }
 
-  // The receiver of reports has a buffer for one a step.
   absl::Status CheckReport() const {
-    const int64_t firings = net_.actors[actor_.id()].firings;
-    const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
-    if (firings != steps) {
-      return Bad(where_, absl::StrCat("reports ", firings, " times in ", steps, " steps"));
-    }
     size_t scalars = 0;
     for (const TensorId t : op().inputs) {
       const Tensor& x = graph_.tensors[t];

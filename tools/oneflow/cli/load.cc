@@ -1,7 +1,6 @@
 #include "tools/oneflow/cli/load.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -10,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -36,6 +35,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
 #include "tools/oneflow/cli/known_clusters.h"
+#include "tools/oneflow/cli/parse_bytes.h"
 
 namespace oneflow {
 namespace {
@@ -168,19 +168,6 @@ absl::StatusOr<std::vector<int>> StageLayersFromFlags() {
   return layers;
 }
 
-// Bytes of "", "B", "KB", "KiB", "Ki", "K" and so on, in any case; a single letter is binary, as
-// for Slurm and Docker. 0 of what is no unit.
-double BytesOfUnit(std::string_view text) {
-  const std::string unit = absl::AsciiStrToLower(absl::StripAsciiWhitespace(ToAbsl(text)));
-  if (unit.empty() || unit == "b" || unit == "byte" || unit == "bytes") return 1;
-  constexpr std::string_view kLetters = "kmgtp";
-  const size_t power = kLetters.find(unit[0]);
-  const std::string rest = unit.substr(1);
-  if (power == std::string_view::npos) return 0;
-  if (rest != "" && rest != "b" && rest != "i" && rest != "ib") return 0;
-  return std::pow(rest == "b" ? 1000.0 : 1024.0, static_cast<double>(power + 1));
-}
-
 absl::Status FixedByPlan(const std::string& flag) {
   return InputError("--" + flag, "cannot be given together with --plan: the plan has it fixed",
                     "leave one of the two out");
@@ -264,21 +251,6 @@ absl::Status CheckFlagsCompile(const Arguments& args) {
   if (!args.Given("threads")) return absl::OkStatus();
   return InputError("--threads", "acts on nothing: --plan is compiled, and is not run here",
                     "leave it out; kernel_threads in the file of --cluster says it");
-}
-
-absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  const double scale = BytesOfUnit(end);
-  const double bytes = number * scale;
-  // Below a byte it would be 0, which limits nothing. NaN fails every comparison.
-  if (end == text.c_str() || !(bytes >= 1 && bytes < 0x1p63)) {
-    return InputError(
-        flag + "=" + text, "is not a size",
-        "write e.g. 80GiB, 80G (the same), 80GB or a number of bytes, 1 or more and below "
-        "2^63");
-  }
-  return static_cast<int64_t>(bytes);
 }
 
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,

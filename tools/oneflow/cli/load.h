@@ -78,9 +78,6 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
 inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
 std::string DescribeProof(const proto::Plan& plan);
 
-// "80GiB", "80Gi", "80G" (the same), "512MB", "512 MB", "1000" -> bytes.
-absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& text);
-
 // The instruction set of a name, on a processor that has all up to `best`; "" is `best`.
 absl::StatusOr<Isa> ParseIsa(const std::string& name, Isa best);
 // --instruction_set, on this processor.

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "oneflow_core/base/strings.h"
+#include "tools/oneflow/cli/parse_bytes.h"
 
 namespace oneflow {
 namespace {

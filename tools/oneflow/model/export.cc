@@ -27,6 +27,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/parse_bytes.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"

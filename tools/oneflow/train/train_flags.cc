@@ -15,6 +15,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/parse_bytes.h"
 #include "tools/oneflow/cli/progress_printer.h"
 
 namespace oneflow {
