@@ -10,7 +10,7 @@ from tests.e2e.cli import ONEFLOW, read_metrics
 from tests.processes.case import BROKE, HERE, ProcessesCase
 from tests.slurm.waiting import wait_for
 
-SOON = 8  # seconds
+SOON = 60  # seconds, on a busy machine
 FULL = os.environ.get("ONEFLOW_TEST_FULL") == "1"
 
 
@@ -81,10 +81,9 @@ class StartTest(ProcessesCase):
         threading.Event().wait(seconds)
         job.processes[lost].kill()
         other = 1 - lost
-        try:
-            job.processes[other].wait(SOON)
-        except subprocess.TimeoutExpired:
-            self.assertEqual(job.sentences(other), [])
+        wait_for("the end, or whom it waits for", lambda: job.processes[other].poll() is not None or "waits for" in job.stderr(other), SOON)
+        if job.processes[other].poll() is None:
+            self.assertEqual([line for line in job.sentences(other) if "waits for" not in line], [])
             job.processes[lost].wait()
             job.processes[lost] = job.start(lost)
             del job.processes[2:]
