@@ -170,6 +170,7 @@ absl::Status Evaluate(const Arguments& args) {
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
   RuntimeOptions options;
+  options.notice = PrintNotice;
   ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
   ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
   SoleProcess alone;
