@@ -173,7 +173,7 @@ class BadInputTest(BadInputCase):
                 (["is a cluster, and no pipeline order", "schedules.md"], "compile", "--graph=gpt.textproto", "--order=" + cluster,
                  "--out=x.plan"),
                 (["gpt.plan: is a plan, and no training data", "oneflow data"], "train", "--plan=gpt.plan", "--data=gpt.plan"),
-                (["gpt.plan: is a plan, and no text"], "data", "--text=gpt.plan", "--out=d"),
+                (["gpt.plan: is a plan, and no training data", "give text"], "data", "--text=gpt.plan", "--out=d"),
                 (["gpt.plan: is a file, and a checkpoint is a folder"], "generate", "--checkpoint=gpt.plan", "--prompt=a")]:
             with self.subTest(command):
                 self.refuse(words, *command)
@@ -486,8 +486,10 @@ class BadInputTest(BadInputCase):
         generate([gpt2, "the tokenizer is gpt2:testdata (", "tokens of bytes ("], prompt, gpt2)
         self.write("foreign.bin", b"a\0b\0" * 100)  # of a tokenizer that nobody knows
         run("train", "--plan=gpt.plan", "--data=foreign.bin", "--steps=1", "--checkpoint_dir=foreign", cwd=self.dir)
-        error = run("generate", "--checkpoint=foreign", prompt, gpt2, cwd=self.dir, code=2)[1]
-        for words in ["700 tokens", "vocabulary 256"]:
+        # It has 700 tokens; those of the prompt alone must be rows of the model.
+        run("generate", "--checkpoint=foreign", prompt, gpt2, "--tokens=1", cwd=self.dir)
+        error = run("generate", "--checkpoint=foreign", "--prompt=the other", gpt2, cwd=self.dir, code=2)[1]
+        for words in ["--prompt", "256"]:
             self.assertIn(words, error)
         generate(["tensor=3", "heads"], prompt, "--mesh=tensor=3")
         generate(["bytes"], prompt, "--memory=10KB")

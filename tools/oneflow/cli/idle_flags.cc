@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/sharding.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/cli/flags.h"
 
@@ -51,7 +52,10 @@ int64_t CountBytes(const proto::Plan& plan) {
 
 void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
                        const proto::Plan& plan) {
-  if (!options.offload.activations) return;
+  // A larger plan keeps more than the buffers of its copies take, and its compilation costs more.
+  constexpr int64_t kSmall = int64_t{1} << 30;
+  if (!options.offload.activations || FindProgram(plan, "train") == nullptr) return;
+  if (CountBytes(plan) > kSmall) return;
   CompileOptions without = options;
   without.offload.activations.reset();
   const absl::StatusOr<proto::Plan> other = Compile(source, without);
