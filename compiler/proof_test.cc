@@ -235,7 +235,7 @@ TEST_CASE("an actor that does not suit its kernel is refused") {
            "split as they are by axis data"},
           {"report", [&](auto* p, auto*) { p->set_kernel_threads(5000); }, "5000 threads"},
           {"report", [&](auto* p, auto*) { p->mutable_program(kTrain)->set_steps_a_round(2); },
-           "reports 1 times in 2 steps"},
+           "times in 2 steps of 4 micro-batches"},
           {"row_max", [](auto*, auto* a) { a->set_kernel("variable"); }, "there is no kernel"},
           {"row_max", [&](auto* p, auto* a) { output(p, *a)->set_dtype(proto::I32); },
            "but kernel row_max gives f32"},

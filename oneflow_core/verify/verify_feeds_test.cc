@@ -116,10 +116,10 @@ TEST_CASE("verify feeds: what brings data in has a micro-batch's shape, and fire
 }
 
 TEST_CASE("verify feeds: labels are counted ahead once a step, in the sequences that are loaded") {
-  const auto counts = [](int64_t sequence, int times) {
+  const auto counts = [](int64_t sequence, int times, const char* kernel = "load_counts") {
     return Verdict([&](Plan&, Program& p) {
       proto::Actor& actor = *p.mutable_actor(1);
-      actor.set_kernel("load_counts");
+      actor.set_kernel(kernel);
       (*actor.mutable_attr())["sequence"].set_i(sequence);
       p.mutable_segment(0)->mutable_actor()->RemoveLast();
       proto::Segment& ahead = *p.add_segment();
@@ -133,6 +133,8 @@ TEST_CASE("verify feeds: labels are counted ahead once a step, in the sequences 
                                     "sequence has 8") +
                             kMend);
   CHECK_THAT(counts(8, 4), Catch::Contains("actor x.1: fires 4 times in 1 steps"));
+  CHECK(counts(8, 1, "report") == "good");
+  CHECK_THAT(counts(8, 4, "report"), Catch::Contains("actor x.1: fires 4 times in 1 steps"));
 }
 
 TEST_CASE("verify feeds: labels come in the order of their tokens") {

@@ -76,7 +76,7 @@ class CalibrateGpusTest(unittest.TestCase):
         self.assertIn("oneflow calibrate --device=cuda", err)
         run("compile", *compiled, "--micro_batches=2", "--out=other.plan", cwd=self.dir)
         self.assertIn("unknown for GPUs without --cluster", run("diff", "gpt.plan", "other.plan", cwd=self.dir)[0])
-        self.assertIn("time of a step on Emulated GPU",
+        self.assertIn("simulated on Emulated GPU",
                       run("diff", "gpt.plan", "other.plan", "--cluster=gpu.textproto", cwd=self.dir)[0])
 
     def test_the_link_between_two_gpus(self):
