@@ -334,6 +334,21 @@ class ElementsTest(Case):
                                 ("transformer.ln_f.bias", b"\x80\xff")]:
                 dtype, shape, data = tensors[name]
                 tensors[name] = (dtype, shape, data[:6] + value + data[6 + len(value):])
+        error = self.run_here("export", "--checkpoint=imported", "--out=half", "--dtype=f16")[1]
+        self.assertRegex(error, "warning: [0-9]+ tensors that were imported as bf16 are rounded to f16;")
+        self.assertIn("warning: 10 tensors that were imported as f32 are rounded to f16;", error)
+        self.assertEqual(self.run_here("export", "--checkpoint=imported", "--out=wide", "--dtype=f32")[1], "")
+
+    def test_a_half_that_the_other_half_cannot_hold_is_reported(self):
+        def change(tensors):
+            _, shape, _ = tensors["transformer.ln_f.weight"]
+            tensors["transformer.ln_f.weight"] = ("F16", shape, b"\x01\x3c" * shape[0])
+
+        self.copy("gpt2", change=change)
+        self.run_here("import", "--from=model", "--out=imported")
+        error = self.run_here("export", "--checkpoint=imported", "--out=narrow", "--dtype=bf16")[1]
+        self.assertEqual(error, "oneflow: warning: 1 tensor that was imported as f16 is rounded to bf16; without --dtype it keeps its "
+                                "type\n")
 
         self.copy("gpt2", change=spoil)
         error = self.run_here("import", "--from=model", "--out=imported")[1]
