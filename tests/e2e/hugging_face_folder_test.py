@@ -164,6 +164,13 @@ class WordsTest(Case):
         self.copy("gpt2")
         self.write("model/tokenizer.json", POINTER)
         self.refuse_import("model/tokenizer.json: is a pointer of Git LFS")
+        # Nobody misses these.
+        self.copy("gpt2")
+        for name in ["notes.txt", "results.json", "README.md"]:
+            os.symlink("../blobs/0123", f"{self.dir}/model/{name}")
+        self.write("model/pointer.txt", POINTER)
+        error = self.run_here("import", "--from=model", "--out=left")[1]
+        self.assertIn("not imported from model: README.md, notes.txt, pointer.txt, results.json\n", error)
 
     def test_other_files_under_the_name_of_weights(self):
         self.copy("gpt2")
@@ -327,13 +334,6 @@ class ElementsTest(Case):
         error = self.run_here("export", "--checkpoint=imported", "--out=narrow", "--dtype=bf16")[1]
         self.assertIn("warning: 10 tensors that were imported as f32 are rounded to bf16; without --dtype they keep", error)
         self.assertEqual({dtype for dtype, _, _ in files.read_model(self.dir + "/narrow").values()}, {"BF16"})
-
-    def test_values_that_are_not_finite_are_reported(self):
-        def spoil(tensors):
-            for name, value in [("transformer.h.1.attn.c_attn.weight", b"\x80\x7f" * 2 + b"\xc0\x7f"),
-                                ("transformer.ln_f.bias", b"\x80\xff")]:
-                dtype, shape, data = tensors[name]
-                tensors[name] = (dtype, shape, data[:6] + value + data[6 + len(value):])
         error = self.run_here("export", "--checkpoint=imported", "--out=half", "--dtype=f16")[1]
         self.assertRegex(error, "warning: [0-9]+ tensors that were imported as bf16 are rounded to f16;")
         self.assertIn("warning: 10 tensors that were imported as f32 are rounded to f16;", error)
@@ -349,6 +349,13 @@ class ElementsTest(Case):
         error = self.run_here("export", "--checkpoint=imported", "--out=narrow", "--dtype=bf16")[1]
         self.assertEqual(error, "oneflow: warning: 1 tensor that was imported as f16 is rounded to bf16; without --dtype it keeps its "
                                 "type\n")
+
+    def test_values_that_are_not_finite_are_reported(self):
+        def spoil(tensors):
+            for name, value in [("transformer.h.1.attn.c_attn.weight", b"\x80\x7f" * 2 + b"\xc0\x7f"),
+                                ("transformer.ln_f.bias", b"\x80\xff")]:
+                dtype, shape, data = tensors[name]
+                tensors[name] = (dtype, shape, data[:6] + value + data[6 + len(value):])
 
         self.copy("gpt2", change=spoil)
         error = self.run_here("import", "--from=model", "--out=imported")[1]
