@@ -23,6 +23,10 @@ constexpr std::string_view kEnds[] = {".json", ".jinja", ".txt", ".model"};
 constexpr std::string_view kBegins[] = {"README", "LICENSE", "LICENCE", "NOTICE"}, kPage = ".md";
 constexpr std::string_view kVocabularies[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
                                               "merges.txt"};
+// What programs of this and other kinds read beside those; other files nobody misses.
+constexpr std::string_view kNeeded[] = {"added_tokens.json",       "chat_template.jinja",
+                                        "chat_template.json",      "generation_config.json",
+                                        "special_tokens_map.json", "tokenizer_config.json"};
 // An index names shards that are written anew, and transformers loads an adapter that is described.
 constexpr std::string_view kNotCarried[] = {".index.json", "adapter_config.json"};
 constexpr char kIndex[] = "model.safetensors.index.json";
@@ -39,13 +43,16 @@ bool IsForPeople(std::string_view name) {
          });
 }
 
-// Fails for a link that leads nowhere, where a program would miss the file.
-absl::StatusOr<bool> IsCarried(const fs::directory_entry& entry, const std::string& name,
-                               int64_t room) {
+// True for the files that a program would miss.
+bool IsNeeded(const std::string& prefix, const std::string& name) {
+  if (!prefix.empty()) return name.ends_with(".jinja");
+  return IsVocabulary(name) || std::ranges::find(kNeeded, name) != std::end(kNeeded);
+}
+
+bool IsCarried(const fs::directory_entry& entry, const std::string& name, int64_t room) {
   const bool for_programs = EndsWithAny(name, kEnds);
   if (Utf8(name) != name || EndsWithAny(name, kNotCarried)) return false;
   if (!for_programs && (!IsForPeople(name) || name.ends_with(".py"))) return false;
-  if (for_programs) RETURN_IF_ERROR(CheckLink(entry.path()));
   std::error_code error;
   const int64_t most = std::min(room, IsVocabulary(name) ? kMostVocabularyBytes : kMostFileBytes);
   return entry.is_regular_file(error) && entry.file_size(error) <= static_cast<uintmax_t>(most);
@@ -72,13 +79,17 @@ absl::Status Read(const fs::path& folder, const std::string& prefix,
     }
     int64_t room = kMostBytes;
     for (const ModelFile& read : beside.files) room -= static_cast<int64_t>(read.bytes.size());
-    ASSIGN_OR_RETURN(const bool carried, IsCarried(entry, file, room));
-    if (!carried) {
-      beside.left.push_back(name + (is_folder ? "/" : ""));
-      continue;
+    const bool needed = IsNeeded(prefix, file);
+    if (needed) RETURN_IF_ERROR(CheckLink(entry.path()));
+    if (IsCarried(entry, file, room)) {
+      absl::StatusOr<std::string> bytes = ReadFile(entry.path());
+      if (bytes.ok()) {
+        beside.files.push_back({name, *std::move(bytes)});
+        continue;
+      }
+      if (needed) return bytes.status();
     }
-    ASSIGN_OR_RETURN(std::string bytes, ReadFile(entry.path()));
-    beside.files.push_back({name, std::move(bytes)});
+    beside.left.push_back(name + (is_folder ? "/" : ""));
   }
   return absl::OkStatus();
 }

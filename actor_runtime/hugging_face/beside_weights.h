@@ -32,7 +32,7 @@ struct BesideWeights {
 // kMostFileBytes (those of the tokenizer's vocabulary: kMostVocabularyBytes) in the folder, and
 // those in additional_chat_templates, as long as all have at most kMostBytes. Not carried are
 // weights, their indices, adapters and code. Hidden files are not looked at. An input error if a
-// file cannot be read.
+// file that programs need cannot be read; others are left.
 absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder);
 
 }  // namespace oneflow

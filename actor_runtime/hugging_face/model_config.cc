@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,14 @@ constexpr const char* kFamilies[] = {"gpt2",  "llama", "mistral",  "mixtral",
 constexpr std::pair<const char*, const char*> kTypes[] = {
     {"float32", "f32"}, {"bfloat16", "bf16"}, {"float16", "f16"}};
 constexpr double kDefaultTheta = 10000, kMixtralTheta = 1000000;
+constexpr char kOneOfBoth[] = "remove the one that the weights were not trained with";
+
+// The positions of a model whose configuration does not say: those of transformers 4.57 and 5.
+int64_t DefaultPositions(std::string_view type) {
+  if (type == "gpt2") return 1024;
+  if (type == "llama") return 2048;
+  return type.starts_with("qwen") ? 32768 : 131072;
+}
 
 void ReadCommon(ConfigFields& fields, HuggingFaceConfig& config) {
   config.vocab = fields.Size("vocab_size");
@@ -50,7 +59,7 @@ void ReadGpt2(ConfigFields& fields, HuggingFaceConfig& config) {
   config.layers = fields.Size("n_layer");
   config.hidden = fields.Size("n_embd");
   config.heads = config.groups = fields.Size("n_head");
-  config.positions = fields.Size("n_positions");
+  config.positions = fields.Size("n_positions", DefaultPositions(config.model_type));
   config.inner = fields.Size("n_inner", 4 * config.hidden);
   if (config.inner != 4 * config.hidden) {
     fields.Refuse("n_inner", absl::StrCat("is not 4 times \"n_embd\": ", config.hidden));
@@ -103,7 +112,7 @@ void ReadRotary(ConfigFields& fields, const std::string& where, const char* key,
   if (rope.Has("rope_theta")) {
     const double theta = rope.Number("rope_theta");
     if (fields.Has("rope_theta") && theta != config.rotary_theta) {
-      rope.Refuse("rope_theta", "contradicts \"rope_theta\"");
+      rope.Refuse("rope_theta", "contradicts \"rope_theta\"", kOneOfBoth);
     }
     config.rotary_theta = theta;
   }
@@ -196,7 +205,7 @@ void ReadLlama(ConfigFields& fields, const std::string& where, HuggingFaceConfig
     fields.Refuse("num_key_value_heads", "is missing");
   }
   config.groups = fields.Size("num_key_value_heads", config.heads);
-  config.positions = fields.Size("max_position_embeddings");
+  config.positions = fields.Size("max_position_embeddings", DefaultPositions(type));
   const bool needs_head_dim = !fields.Has("head_dim") && type != "qwen3";
   if (needs_head_dim && config.hidden % config.heads != 0) {
     fields.Refuse("num_attention_heads",
@@ -221,7 +230,7 @@ void ReadLlama(ConfigFields& fields, const std::string& where, HuggingFaceConfig
   if (has(kScaling) && has(kParameters) && other != config) {
     fields.Refuse(kParameters,
                   absl::StrCat("contradicts \"", kScaling, "\", with the theta of each"),
-                  "remove the one that the weights were not trained with");
+                  kOneOfBoth);
   }
   if (!has(kScaling)) config = other;
   if (config.rotary_theta <= 0) fields.Refuse("rope_theta", "is not above 0");

@@ -133,7 +133,8 @@ TEST_CASE("HuggingFaceConfig: rotary frequencies, as old and new releases write 
   CHECK_FALSE(Parse(With(Llama(), {{"rope_scaling", {{"type", "default"}}}})).scaling);
 
   CHECK(Error(Llama(), {{"rope_parameters", newer}}) ==
-        "config.json: \"rope_parameters.rope_theta\": 1000000.0 contradicts \"rope_theta\"");
+        "config.json: \"rope_parameters.rope_theta\": 1000000.0 contradicts \"rope_theta\"; remove "
+        "the one that the weights were not trained with");
   for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
     CHECK(Error(Llama(), {{"rope_scaling", {{"type", type}, {"factor", 2.0}}}}) ==
           "config.json: \"rope_scaling.type\": \"" + std::string(type) +
@@ -316,10 +317,23 @@ TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
         "config.json: \"num_key_value_heads\" is missing");
 }
 
+TEST_CASE("HuggingFaceConfig: missing positions are the default of the family") {
+  CHECK(Parse(Without(Gpt2(), "n_positions")).positions == 1024);
+  CHECK(Parse(Without(Llama(), "max_position_embeddings")).positions == 2048);
+  CHECK(Parse(Without(Mixtral(), "max_position_embeddings")).positions == 131072);
+  for (const auto& [type, positions] :
+       {std::pair("mistral", 131072), std::pair("qwen2", 32768), std::pair("qwen3", 32768)}) {
+    const Json json = With(Llama(type), {{"sliding_window", nullptr}});
+    CHECK(Parse(Without(json, "max_position_embeddings")).positions == positions);
+  }
+}
+
 TEST_CASE("HuggingFaceConfig: values of another kind are refused by key and value") {
   for (const char* key : {"vocab_size", "num_hidden_layers", "hidden_size", "intermediate_size",
                           "num_attention_heads", "max_position_embeddings"}) {
-    CHECK(Error(Without(Llama(), key)) == "config.json: \"" + std::string(key) + "\" is missing");
+    if (key != std::string("max_position_embeddings")) {
+      CHECK(Error(Without(Llama(), key)) == "config.json: \"" + std::string(key) + "\" is missing");
+    }
     for (const Json& value : {Json(0), Json(-1), Json(1.5), Json("8"), Json(int64_t{1} << 33)}) {
       CHECK(Error(Llama(), {{key, value}}) == "config.json: \"" + std::string(key) +
                                                   "\": " + value.dump() +

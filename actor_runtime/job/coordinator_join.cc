@@ -157,11 +157,10 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   }
   Process& joins = processes_[process];
   if (joins.connection.has_value()) {
-    return Refuse(
-        connection,
-        Refusal(who, absl::StrCat("there is a process ", process, " already, on host ", joins.host),
-                "give each process a different index"),
-        false, emit);
+    // Perhaps of another job that does not differ: the process may find its own elsewhere.
+    const std::string why = absl::StrCat(": there is a process ", process, " already, on host ",
+                                         joins.host, "; give each process a different index");
+    return Refuse(connection, MakeFailure(who, absl::StatusCode::kAlreadyExists, why), false, emit);
   }
   connections_[connection].process = process;
   joins.connection = connection;

@@ -166,6 +166,7 @@ TEST_CASE("A process that comes late, twice or with a wrong index is refused and
   table.Join(0);
   table.Present(5, Identity(0, 2));
   CHECK(absl::StrContains(table.Refusal(5), "there is a process 0 already, on host h0"));
+  CHECK(absl::IsAlreadyExists(ReadError(table.Last(5).refused().error())));
   for (const int index : {-1, 2, 1 << 30}) {
     table.Present(10 + (index & 7), Identity(index, 2));
     CHECK(absl::StrContains(table.Refusal(10 + (index & 7)), "there is no such process among 2"));

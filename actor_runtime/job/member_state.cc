@@ -272,11 +272,14 @@ void MemberState::Accept(const proto::JobAccepted& accepted, Emit emit) {
 
 // Process 0 of an older attempt refuses this one until that has ended, and then frees the port.
 // That of another job may be about to leave it, and ours may be at another address, where that of
-// another user has another token. All other refusals are final.
+// another user has another token; that of a job that does not differ from ours has all its
+// processes. All other refusals are final.
 void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
   const absl::Status why = ReadError(refusal.error());
   const bool denied = absl::IsPermissionDenied(why);
-  const bool other_job = refusal.other_job() || (denied && !options_.other_ports.empty());
+  const bool taken = absl::IsAlreadyExists(why);
+  const bool other_job =
+      refusal.other_job() || ((denied || taken) && !options_.other_ports.empty());
   if (!other_job) others_since_.reset();
   if (other_job && !others_since_) others_since_ = now_;
   if (refusal.again() || (other_job && now_ < *others_since_ + kPatience)) {
@@ -287,6 +290,8 @@ void MemberState::Refused(const proto::JobRefusal& refusal, Emit emit) {
     emit({.kind = MemberAction::kDisconnect, .stream = stream_});
     return TryNext();
   }
+  if (taken)
+    return EndAsDecided(WithCause(absl::InvalidArgumentError(why.message()), FindCause(why)), emit);
   if (!other_job && !denied) return EndAsDecided(why, emit);
   if (denied) {
     return EndAsDecided(

@@ -125,6 +125,26 @@ TEST_CASE("A process tries each address in turn, and passes other jobs and other
   CHECK(seeker.end.empty());
 }
 
+TEST_CASE("A process whose place is taken looks for its own job at the other addresses") {
+  const auto taken = absl::AlreadyExistsError("host h1 (process 1): there is a process 1 already");
+  Seeker seeker({2});
+  seeker.Refuse(taken, false);
+  seeker.Tick(0);
+  CHECK(seeker.tried == Names{"c:1", "c:2"});
+  seeker.Accept();
+  CHECK(seeker.end.empty());
+
+  for (const Names& addresses : {Names{"c:1"}, Names{"c:1", "c:2"}}) {
+    Seeker lost(addresses.size() == 1 ? std::vector<int>{} : std::vector<int>{2});
+    for (int i = 0; i < 100 && lost.end.empty(); ++i) {
+      lost.Refuse(taken, false);
+      lost.Tick(kJobSecond / 2);
+    }
+    CHECK(lost.end == taken.message());
+    CHECK((lost.tried.size() == 1) == (addresses.size() == 1));
+  }
+}
+
 TEST_CASE("A process waits for another job to leave its address, and then says whose it is") {
   Seeker seeker({});
   for (int i = 0; i < 100 && seeker.end.empty(); ++i) {

@@ -27,18 +27,25 @@ struct Close {
 };
 using File = std::unique_ptr<FILE, Close>;
 
-// With the limit of this process that was met, if it is one.
-std::string Reason(int error) {
-  std::string text = std::strerror(error);
+// The limit of this process that was met: " (`ulimit -f` allows 0 bytes)"; "" if it is none.
+std::string MetLimit(int error) {
   for (const auto& [of_error, resource, flag] :
        {std::tuple{EFBIG, RLIMIT_FSIZE, "-f"}, std::tuple{EMFILE, RLIMIT_NOFILE, "-n"}}) {
     rlimit limit = {};
     if (of_error != error || getrlimit(resource, &limit) != 0) continue;
     if (limit.rlim_cur == RLIM_INFINITY) continue;
-    text += std::string(" (`ulimit ") + flag + "` allows " + std::to_string(limit.rlim_cur) +
-            (error == EFBIG ? " bytes)" : ")");
+    return std::string(" (`ulimit ") + flag + "` allows " + std::to_string(limit.rlim_cur) +
+           (error == EFBIG ? " bytes)" : ")");
   }
-  return text;
+  return "";
+}
+
+// With the hint that helps: only another limit where one was met.
+absl::Status FileError(std::string_view path, std::string_view what, int error,
+                       std::string_view hint) {
+  const std::string limit = MetLimit(error);
+  return InputError(path, std::string(what) + ": " + std::strerror(error) + limit,
+                    limit.empty() ? hint : "raise the limit");
 }
 
 // 0, or the errno of what failed.
@@ -60,9 +67,7 @@ int Replace(const std::string& path, std::string_view bytes) {
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view hint) {
-  const auto failed = [&](int error) {
-    return InputError(path, "cannot be read: " + Reason(error), hint);
-  };
+  const auto failed = [&](int error) { return FileError(path, "cannot be read", error, hint); };
   const File file(std::fopen(path.c_str(), "rb"));
   if (!file) {
     const int error = errno;
@@ -84,7 +89,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, std::string_view h
 absl::Status WriteError(std::string_view path, std::string_view what, int error,
                         std::string_view hint) {
   constexpr int kMistakes[] = {EACCES, EINVAL, EISDIR, ELOOP, EPERM, ENAMETOOLONG, ENOENT, ENOTDIR};
-  const absl::Status status = InputError(path, std::string(what) + ": " + Reason(error), hint);
+  const absl::Status status = FileError(path, what, error, hint);
   if (std::find(std::begin(kMistakes), std::end(kMistakes), error) != std::end(kMistakes)) {
     return status;
   }

@@ -164,6 +164,13 @@ class WordsTest(Case):
         self.copy("gpt2")
         self.write("model/tokenizer.json", POINTER)
         self.refuse_import("model/tokenizer.json: is a pointer of Git LFS")
+        # Nobody misses these.
+        self.copy("gpt2")
+        for name in ["notes.txt", "results.json", "README.md"]:
+            os.symlink("../blobs/0123", f"{self.dir}/model/{name}")
+        self.write("model/pointer.txt", POINTER)
+        error = self.run_here("import", "--from=model", "--out=left")[1]
+        self.assertIn("not imported from model: README.md, notes.txt, pointer.txt, results.json\n", error)
 
     def test_other_files_under_the_name_of_weights(self):
         self.copy("gpt2")
@@ -327,6 +334,21 @@ class ElementsTest(Case):
         error = self.run_here("export", "--checkpoint=imported", "--out=narrow", "--dtype=bf16")[1]
         self.assertIn("warning: 10 tensors that were imported as f32 are rounded to bf16; without --dtype they keep", error)
         self.assertEqual({dtype for dtype, _, _ in files.read_model(self.dir + "/narrow").values()}, {"BF16"})
+        error = self.run_here("export", "--checkpoint=imported", "--out=half", "--dtype=f16")[1]
+        self.assertRegex(error, "warning: [0-9]+ tensors that were imported as bf16 are rounded to f16;")
+        self.assertIn("warning: 10 tensors that were imported as f32 are rounded to f16;", error)
+        self.assertEqual(self.run_here("export", "--checkpoint=imported", "--out=wide", "--dtype=f32")[1], "")
+
+    def test_a_half_that_the_other_half_cannot_hold_is_reported(self):
+        def change(tensors):
+            _, shape, _ = tensors["transformer.ln_f.weight"]
+            tensors["transformer.ln_f.weight"] = ("F16", shape, b"\x01\x3c" * shape[0])
+
+        self.copy("gpt2", change=change)
+        self.run_here("import", "--from=model", "--out=imported")
+        error = self.run_here("export", "--checkpoint=imported", "--out=narrow", "--dtype=bf16")[1]
+        self.assertEqual(error, "oneflow: warning: 1 tensor that was imported as f16 is rounded to bf16; without --dtype it keeps its "
+                                "type\n")
 
     def test_values_that_are_not_finite_are_reported(self):
         def spoil(tensors):

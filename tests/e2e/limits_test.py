@@ -47,11 +47,11 @@ class LimitsTest(unittest.TestCase):
             with self.subTest(flag):
                 code, error = self.train("-f 0", flag)
                 self.assertIn(code, (1, 2), error)
-                self.assertRegex(error, r"oneflow: error: .*File too large \(`ulimit -f` allows 0 bytes\)")
+                self.assertRegex(error, r"oneflow: error: .*File too large \(`ulimit -f` allows 0 bytes\); raise the limit")
         done = subprocess.run(["bash", "-c", 'ulimit -f 0 && exec "$@"', "bash", ONEFLOW, "compile", "--graph=gpt.textproto", "--batch=16",
                                "--out=other.plan"], cwd=self.dir, capture_output=True, text=True, check=False)
         self.assertIn(done.returncode, (1, 2))
-        self.assertRegex(done.stderr, r"other.plan: cannot be written: File too large \(`ulimit -f` allows 0 bytes\)")
+        self.assertRegex(done.stderr, r"other.plan: cannot be written: File too large \(`ulimit -f` allows 0 bytes\); raise the limit")
         self.assertFalse(os.path.exists(self.dir + "/other.plan"))
 
     def test_descriptors(self):

@@ -65,7 +65,8 @@ TEST_CASE("sizes: units of bytes, in any case; a single letter is binary") {
     INFO(text);
     const absl::Status error = ParseBytes("--memory", text).status();
     CHECK_THAT(std::string(ToStd(error.message())),
-               Contains("--memory=" + std::string(text) + ": is not a size; write e.g. 80GiB"));
+               Contains("--memory=" + std::string(text) +
+                        ": is not a size; write e.g. 80GiB, 80Gi or 80G (the same), 80GB"));
   }
 }
 

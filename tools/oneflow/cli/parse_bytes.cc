@@ -34,8 +34,8 @@ absl::StatusOr<int64_t> ParseBytes(const std::string& flag, const std::string& t
   if (end == text.c_str() || !(bytes >= 1 && bytes < 0x1p63)) {
     return InputError(
         flag + "=" + text, "is not a size",
-        "write e.g. 80GiB, 80G (the same), 80GB or a number of bytes, 1 or more and below "
-        "2^63");
+        "write e.g. 80GiB, 80Gi or 80G (the same), 80GB or a number of bytes, 1 or more and "
+        "below 2^63");
   }
   return static_cast<int64_t>(bytes);
 }

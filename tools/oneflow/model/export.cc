@@ -253,21 +253,9 @@ class NewFolder {
   std::string dir_, temporary_;
 };
 
-// --dtype, or those of the imported files, or f32.
-absl::StatusOr<ExportTypes> TypesFromFlags(const ModelNotes& notes) {
+// Those of the imported files, or f32.
+absl::StatusOr<ExportTypes> ImportedTypes(const ModelNotes& notes) {
   ExportTypes types;
-  if (!FLAGS_dtype.empty()) {
-    ASSIGN_OR_RETURN(types.most, ParseFileType("--dtype=" + FLAGS_dtype, FLAGS_dtype));
-    const auto rounded = std::ranges::count_if(notes.dtypes, [](const auto& tensor) {
-      return tensor.second == "f32" && FLAGS_dtype != "f32";
-    });
-    if (rounded > 0) {
-      PrintNotice(absl::StrCat("warning: ", rounded,
-                               " tensors that were imported as f32 are rounded to ", FLAGS_dtype,
-                               "; without --dtype they keep their type"));
-    }
-    return types;
-  }
   const auto parse = [](const std::string& dtype) {
     return ParseFileType("the checkpoint's notes, dtype " + dtype, dtype);
   };
@@ -278,6 +266,24 @@ absl::StatusOr<ExportTypes> TypesFromFlags(const ModelNotes& notes) {
     ASSIGN_OR_RETURN(types.others[tensor], parse(dtype));
   }
   return types;
+}
+
+// f32 holds the values of both others; neither of these holds those of any other.
+void WarnOfRounding(const ExportPlan& plan, const ExportTypes& imported) {
+  std::map<FileType, int64_t> rounded;  // tensors by the type that they had
+  for (const Shard& shard : plan.shards) {
+    for (const FileTensor& tensor : shard.tensors) {
+      const FileType was = imported.Find(tensor.name);
+      if (*tensor.type != was && *tensor.type != FileType::kF32) ++rounded[was];
+    }
+  }
+  for (const auto& [was, tensors] : rounded) {
+    PrintNotice(absl::StrCat("warning: ", tensors,
+                             tensors == 1 ? " tensor that was" : " tensors that were",
+                             " imported as ", std::string(Name(was)), tensors == 1 ? " is" : " are",
+                             " rounded to ", FLAGS_dtype, "; without --dtype ",
+                             tensors == 1 ? "it keeps its" : "they keep their", " type"));
+  }
 }
 
 std::string WithoutSlash(std::string path) {
@@ -294,10 +300,16 @@ absl::Status Export(const Arguments& args) {
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
   ASSIGN_OR_RETURN(HuggingFaceConfig config, DescribeCheckpoint(*reader, checkpoint));
-  ASSIGN_OR_RETURN(const ExportTypes types, TypesFromFlags(reader->notes()));
+  ASSIGN_OR_RETURN(const ExportTypes imported, ImportedTypes(reader->notes()));
+  ExportTypes types = imported;
+  if (!FLAGS_dtype.empty()) {
+    types = {};
+    ASSIGN_OR_RETURN(types.most, ParseFileType("--dtype=" + FLAGS_dtype, FLAGS_dtype));
+  }
   config.dtype = std::string(Name(types.most));
   RETURN_IF_ERROR(reader->CheckVariables(MakeModelPlan(reader->graph())));
   ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader->graph(), config, types, shard_bytes));
+  if (!reader->notes().dtype.empty()) WarnOfRounding(plan, imported);
   ASSIGN_OR_RETURN(NewFolder folder, NewFolder::Make(out));
   RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, plan));
   RETURN_IF_ERROR(folder.Finish());

@@ -60,8 +60,8 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
                                      .documents = given.train().documents()}));
   if (!init_from.empty()) {
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
-    RETURN_IF_ERROR(
-        CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer, PrintNotice));
+    // That it is not checked is said when the run begins.
+    RETURN_IF_ERROR(CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer, {}));
   }
   PreparedTraining prepared{std::move(given), std::move(data), {}};
   const proto::Plan& plan = prepared.plan;
