@@ -108,8 +108,9 @@ absl::StatusOr<TokenFile> OpenHeaderless(DataFile file, std::span<const std::byt
 }
 
 absl::StatusOr<TokenFile> OpenNpy(DataFile file, std::string_view head) {
+  static constexpr std::string_view kUint32 = "'<u4'";
   static constexpr std::pair<std::string_view, int> kTypes[] = {
-      {"'|u1'", 1}, {"'<u2'", 2}, {"'<u4'", 4}, {"'<i4'", 4}};
+      {"'|u1'", 1}, {"'<u2'", 2}, {kUint32, 4}, {"'<i4'", 4}};
   ASSIGN_OR_RETURN(const NpyHeader header, ParseNpyHeader(file.path(), head));
   const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                   [&](const auto& one) { return one.first == header.descr; });
@@ -125,7 +126,9 @@ absl::StatusOr<TokenFile> OpenNpy(DataFile file, std::string_view head) {
                                    " bytes, it holds ", held, " bytes"),
                       "it is truncated or damaged; make it again");
   }
-  return TokenFile{std::move(file), header.offset, tokens, type->second};
+  TokenFile made{std::move(file), header.offset, tokens, type->second};
+  made.is_uint32 = type->first == kUint32;
+  return made;
 }
 
 // The header of a file of llm.c.
@@ -178,7 +181,9 @@ absl::StatusOr<TokenFile> OpenLlmc(DataFile file, const LlmcKind& kind,
                       absl::StrCat("its header says ", count, " tokens, the file holds ", held),
                       "it is truncated or damaged; make it again");
   }
-  return TokenFile{std::move(file), kLlmcHeaderBytes, count, kind.token_bytes};
+  TokenFile made{std::move(file), kLlmcHeaderBytes, count, kind.token_bytes};
+  made.is_uint32 = kind.token_bytes == 4;
+  return made;
 }
 
 bool IsMegatronIndex(std::span<const std::byte> bytes) {
