@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/stand_in.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -108,10 +110,6 @@ bool IsBinary(const Contents& c) { return !c.text; }
 
 bool EndsAsItBegins(const Contents& c) { return !c.text || c.tail.ends_with(c.head.substr(0, 4)); }
 
-bool IsLfsPointer(const Contents& c) {
-  return c.size < 1024 && c.head.find("\noid ") != std::string::npos;
-}
-
 bool IsArrowStream(const Contents& c) {
   const auto length = At<int32_t>(c.head, 4);
   return length > 0 && length % 8 == 0 && length < c.size && At<uint32_t>(c.head, 8) < 1024;
@@ -201,7 +199,7 @@ bool IsUtf32Big(const Contents& c) { return IsUtf32(c, true); }
 
 struct Kind {
   const char* what;
-  const char* hint;
+  const char* hint;                       // the path replaces FILE
   std::string_view names;                 // with which no text ends, each after a space
   std::string_view magic;                 // at the begin
   bool (*is)(const Contents&) = nullptr;  // what else must hold
@@ -217,10 +215,6 @@ constexpr char kUtf32[] = "convert it: iconv -f UTF-32 -t UTF-8 FILE > text.txt"
 
 // The first row that fits counts.
 constexpr Kind kKinds[] = {
-    {"is a pointer of Git LFS in place of the file itself", "fetch the file: git lfs pull", "",
-     "version https://git-lfs.github.com/spec/v", IsLfsPointer},
-    {"is a pointer of Git LFS in place of the file itself", "fetch the file: git lfs pull", "",
-     "version https://hawser.github.com/spec/v", IsLfsPointer},
     {"is compressed with gzip", "unpack it first: gzip -dk FILE", " .gz .tgz", "\x1f\x8b\x08"sv,
      IsGzip},
     {"is compressed with zstd", "unpack it first: zstd -d FILE", " .zst .zstd .tzst",
@@ -336,13 +330,15 @@ absl::StatusOr<bool> IsJsonLines(const DataFile& file, const Contents& contents)
 }
 
 absl::Status Refuse(const DataFile& file, const Kind& kind, std::string_view how = "") {
-  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)), kind.hint);
+  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)),
+                    absl::StrReplaceAll(kind.hint, {{"FILE", file.path()}}));
 }
 
 }  // namespace
 
 absl::Status CheckIsText(const DataFile& file) {
   ASSIGN_OR_RETURN(const Contents contents, ReadContents(file));
+  RETURN_IF_ERROR(CheckNoPointer(file.path(), contents.head));
   for (const Kind& kind : kKinds) {
     if (Fits(kind, contents)) return Refuse(file, kind);
   }
@@ -356,11 +352,12 @@ absl::Status CheckIsText(const DataFile& file) {
   ASSIGN_OR_RETURN(const bool lines, IsJsonLines(file, contents));
   if (!lines) return absl::OkStatus();
   return InputError(file.path(), "holds JSON Lines: each line is an object, and no text",
-                    "write the text in it to a file: jq -r .text FILE > text.txt");
+                    "write the text in it to a file: jq -r .text " + file.path() + " > text.txt");
 }
 
 absl::Status CheckIsIds(const DataFile& file) {
   ASSIGN_OR_RETURN(const Contents contents, ReadContents(file));
+  RETURN_IF_ERROR(CheckNoPointer(file.path(), contents.head));
   for (const Kind& kind : kKinds) {
     if (!kind.weak && Fits(kind, contents)) return Refuse(file, kind, ", and no token ids");
   }

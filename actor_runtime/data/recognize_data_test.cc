@@ -55,7 +55,8 @@ const std::string kPointer =
 std::vector<Example> Refused() {
   const std::string noise = Noise(4000);
   return {
-      {"a.gz", "\x1f\x8b\x08\0\0\0\0\0\0\x03"s + noise, "is compressed with gzip; unpack it first"},
+      {"a.gz", "\x1f\x8b\x08\0\0\0\0\0\0\x03"s + noise,
+       "is compressed with gzip; unpack it first: gzip -dk /"},
       {"no_name", "\x1f\x8b\x08\x08\x12\x34\x56\x78\x02\xff"s + noise, "gzip"},
       {"a.txt", "\x28\xb5\x2f\xfd"s + noise, "zstd"},
       {"a.xz", "\xfd\x37zXZ\0"s + noise, "xz"},
@@ -94,7 +95,7 @@ std::vector<Example> Refused() {
       // Cyrillic and Chinese, with spaces and line feeds.
       {"a", Repeat("\x1f\x04\x40\x04\x38\x04\x32\x04\x20\0\x3c\x04\n\0"s, 40), "UTF-16"},
       {"a", Repeat("\x4f\x60\x59\x7d\x4e\x16\x75\x4c\0\n"s, 40), "UTF-16"},
-      {"a.txt", kPointer, "is a pointer of Git LFS in place of the file itself"},
+      {"a.txt", kPointer, "is a pointer of Git LFS, not the file itself"},
       {"a.jsonl", kLine, "holds JSON Lines"},
       {"a.jsonl", "{\"text\": \"cut off", "holds JSON Lines"},
       {"a.ndjson", "[1, 2]\n", "holds JSON Lines"},
@@ -162,6 +163,7 @@ TEST_CASE("what is no text is refused by name, with what to do") {
     const std::string message(file.status().message());
     CHECK_THAT(message, Catch::StartsWith(path + ": ") && Catch::Contains(example.words) &&
                             Catch::Contains("; "));
+    CHECK_THAT(message, !Catch::Contains("FILE"));  // commands name the file
     CHECK_FALSE(OpenTextFile(path).ok());
   }
 }
