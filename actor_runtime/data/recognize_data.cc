@@ -20,7 +20,8 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr int64_t kHead = 1 << 14;
-constexpr int64_t kLongestLines = 1 << 24;  // JSON lines that are looked at, in bytes
+// Bytes of lines of JSON that are looked at, and where fewer than two lines are in them.
+constexpr int64_t kFirstLines = 1 << 16, kLongestLines = 1 << 24;
 
 std::string_view FileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -301,32 +302,69 @@ bool HasName(const Kind& kind, const Contents& contents) {
   return false;
 }
 
-// The first two lines are JSON objects, and more begin alike: one is a document. A name that says
-// so needs but the beginning of one.
-absl::StatusOr<bool> IsJsonLines(const DataFile& file, const Contents& contents) {
-  constexpr int kLines = 8;
-  const auto skip_space = [](std::string_view text) {
-    return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+std::string_view SkipSpace(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+}
+
+// One value of JSON, in which Python's NaN and Infinity are numbers.
+bool IsJson(std::string_view line) {
+  std::string plain;
+  bool quoted = false;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const std::string_view rest = line.substr(at);
+    if (line[at] == '"') quoted = !quoted;
+    if (quoted && line[at] == '\\' && rest.size() > 1) plain += line[at++];
+    const size_t name = quoted                         ? 0
+                        : rest.starts_with("NaN")      ? 3
+                        : rest.starts_with("Infinity") ? 8
+                                                       : 0;
+    plain += name > 0 ? '0' : line[at];
+    at += name > 0 ? name - 1 : 0;
+  }
+  return nlohmann::json::accept(plain);
+}
+
+// What lines of JSON are, and the filter of jq that finds their texts.
+struct JsonLines {
+  const char *each, *filter;
+};
+
+// All lines of the first block are JSON objects, and there are two: one is a document. The last of
+// a file may be truncated. A name that says so needs but the beginning of one value.
+absl::StatusOr<std::optional<JsonLines>> FindJsonLines(const DataFile& file,
+                                                       const Contents& contents) {
+  static constexpr JsonLines kObjects = {"an object", ".text"};
+  const std::string_view head = contents.head;
+  const size_t mark = head.starts_with("\xef\xbb\xbf") ? 3 : 0;
+  const std::string_view begin = SkipSpace(head.substr(mark));
+  const auto begins_object = [](std::string_view line) {
+    return line.starts_with('{') && SkipSpace(line.substr(1)).starts_with('"');
   };
-  std::string_view rest = contents.head;
-  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
-  rest = skip_space(rest);
-  const bool object = rest.starts_with('{') && skip_space(rest.substr(1)).starts_with('"');
   if (contents.Named(".jsonl") || contents.Named(".ndjson")) {
-    return object || rest.starts_with('[');
+    if (begins_object(begin)) return kObjects;
+    if (begin.starts_with('[')) return JsonLines{"an array", "'.[]'"};
+    const size_t end = begin.find('\n');
+    const bool truncated = end == begin.npos && std::ssize(head) < contents.size;
+    if (begin.starts_with('"') && (truncated || IsJson(begin.substr(0, end)))) {
+      return JsonLines{"a string", "."};
+    }
   }
-  if (!object) return false;
-  ASSIGN_OR_RETURN(const std::string text,
-                   ReadPart(file, contents.head.size() - rest.size(), kLongestLines));
-  int lines = 0;
-  for (rest = text; !rest.empty() && lines < kLines; ++lines) {
-    const size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    const bool parsed = lines == 0 || (lines == 1 && end != rest.npos);  // else it may be truncated
-    if (!line.starts_with('{') || (parsed && !nlohmann::json::accept(line))) return false;
-    rest = skip_space(rest.substr(line.size()));
+  if (!begin.starts_with('{')) return std::nullopt;
+  for (const int64_t block : {kFirstLines, kLongestLines}) {
+    const auto at = std::ssize(head) - std::ssize(begin);
+    ASSIGN_OR_RETURN(const std::string text, ReadPart(file, at, block));
+    int lines = 0;
+    for (std::string_view rest = text; !rest.empty(); ++lines) {
+      const size_t end = rest.find('\n');
+      const std::string_view line = rest.substr(0, end);
+      if (end == rest.npos && at + block < contents.size) break;  // the block ends here, no line
+      const bool truncated = end == rest.npos && begins_object(line);
+      if (!line.starts_with('{') || !(truncated || IsJson(line))) return std::nullopt;
+      rest = SkipSpace(rest.substr(line.size()));
+    }
+    if (lines >= 2) return kObjects;
   }
-  return lines >= 2;
+  return std::nullopt;
 }
 
 absl::Status Refuse(const DataFile& file, const Kind& kind, std::string_view how = "") {
@@ -349,10 +387,12 @@ absl::Status CheckIsText(const DataFile& file) {
     if (contents.binary.empty() || !HasName(kind, contents)) continue;
     return Refuse(file, kind, ", by its name, and " + contents.binary);
   }
-  ASSIGN_OR_RETURN(const bool lines, IsJsonLines(file, contents));
+  ASSIGN_OR_RETURN(const std::optional<JsonLines> lines, FindJsonLines(file, contents));
   if (!lines) return absl::OkStatus();
-  return InputError(file.path(), "holds JSON Lines: each line is an object, and no text",
-                    "write the text in it to a file: jq -r .text " + file.path() + " > text.txt");
+  return InputError(file.path(),
+                    absl::StrCat("holds JSON Lines: each line is ", lines->each, ", and no text"),
+                    absl::StrCat("write the text in it to a file: jq -r ", lines->filter, " ",
+                                 file.path(), " > text.txt"));
 }
 
 absl::Status CheckIsIds(const DataFile& file) {
