@@ -55,27 +55,34 @@ struct Contents {
   }
 };
 
-// `truncated`: a character at the end may go on.
-bool IsUtf8(std::string_view text, bool truncated) {
+// The first byte that is no UTF-8; the size where all are.
+size_t FindNoUtf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
   for (utf8proc_ssize_t at = 0; at < size;) {
     utf8proc_int32_t character;
     const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, size - at, &character);
-    if (length <= 0 && !(truncated && size - at < 4)) return false;
-    at += std::max<utf8proc_ssize_t>(length, 1);
+    if (length <= 0) return at;
+    at += length;
   }
-  return true;
+  return text.size();
+}
+
+// `truncated`: a character at the end may go on.
+bool IsUtf8(std::string_view text, bool truncated) {
+  return FindNoUtf8(text) + (truncated ? 3 : 0) >= text.size();
+}
+
+int64_t CountControls(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 32 && (byte < '\b' || byte > '\r') && byte != 27;
+  });
 }
 
 // Zero bytes, and control characters that are neither white space, backspaces nor escapes.
 std::string FindBinary(std::string_view head) {
-  int64_t zeros = 0, controls = 0;
-  for (const char c : head) {
-    const auto byte = static_cast<unsigned char>(c);
-    zeros += byte == 0 ? 1 : 0;
-    controls += byte < 32 && (byte < '\b' || byte > '\r') && byte != 27 ? 1 : 0;
-  }
+  const int64_t zeros = std::count(head.begin(), head.end(), '\0'), controls = CountControls(head);
   const auto bytes = std::ssize(head);
   if (zeros > 0) return absl::StrCat("holds ", zeros, " zero bytes in its first ", bytes);
   if (controls * 20 <= bytes) return "";
@@ -155,12 +162,21 @@ Unit UnitAt(std::string_view bytes, size_t i, bool big) {
   return unit;
 }
 
+// Of Chinese or Japanese: ideographs, kana, and their punctuation.
+bool IsHan(uint32_t character) {
+  return (character >= 0x3000 && character < 0x3100) ||
+         (character >= 0x4e00 && character < 0xa000) || (character >= 0xff00 && character < 0xfff0);
+}
+
 // UTF-16 without a mark: all its units are characters of a text, and those of ASCII (spaces, line
 // feeds) leave zeros in one place of the two. A text of bytes with a few zeros has them anywhere,
-// and its pairs of letters would be characters of many pages.
+// and its pairs of letters would be characters of many pages. Chinese has many pages, and may have
+// little of ASCII; its lower bytes are any, control characters among them, which no text has in
+// another encoding.
 bool IsUtf16(const Contents& c, bool big) {
   const size_t units = c.head.size() / 2;
   size_t ascii = 0, turned = 0;  // the other byte is zero
+  size_t han = 0;
   std::array<bool, 256> pages = {};
   if (c.size % 2 != 0) return false;
   for (size_t i = 0; i < units; ++i) {
@@ -175,6 +191,12 @@ bool IsUtf16(const Contents& c, bool big) {
     if (!IsTextCharacter(unit)) return false;
     ascii += unit < 128 ? 1 : 0;
     turned += unit % 256 == 0 ? 1 : 0;
+    han += IsHan(unit) ? 1 : 0;
+  }
+  constexpr size_t kFewest = 32;
+  if (units >= kFewest && han * 10 >= units * 9 &&
+      static_cast<size_t>(CountControls(c.head)) * 100 >= c.head.size()) {
+    return !IsUtf8(c.head, true);
   }
   const bool one_script = std::count(pages.begin(), pages.end(), true) <= 8;
   return ascii > 0 && ascii * 100 >= units && turned * 4 <= ascii &&
@@ -420,6 +442,15 @@ absl::StatusOr<std::string> DoubtText(const DataFile& file) {
   ASSIGN_OR_RETURN(const std::string head, ReadPart(file, 0, kHead));
   const std::string binary = FindBinary(head);
   return binary.empty() ? "" : binary + ": is it text? Each byte is read as it is";
+}
+
+std::string DoubtUtf8(std::string_view path, std::string_view text) {
+  const size_t at = FindNoUtf8(text);
+  if (at == text.size()) return "";
+  return absl::StrCat("is no UTF-8 (byte ", at,
+                      "), for which the tokenizer was made; if it has another encoding, convert it,"
+                      " e.g.: iconv -f LATIN1 -t UTF-8 ",
+                      ToAbsl(path), " > text.txt");
 }
 
 }  // namespace oneflow
