@@ -9,7 +9,9 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/base/stand_in.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -18,7 +20,8 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr int64_t kHead = 1 << 14;
-constexpr int64_t kLongestLines = 1 << 24;  // JSON lines that are looked at, in bytes
+// Bytes of lines of JSON that are looked at, and where fewer than two lines are in them.
+constexpr int64_t kFirstLines = 1 << 16, kLongestLines = 1 << 24;
 
 std::string_view FileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -52,27 +55,34 @@ struct Contents {
   }
 };
 
-// `truncated`: a character at the end may go on.
-bool IsUtf8(std::string_view text, bool truncated) {
+// The first byte that is no UTF-8; the size where all are.
+size_t FindNoUtf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   const auto size = static_cast<utf8proc_ssize_t>(text.size());
   for (utf8proc_ssize_t at = 0; at < size;) {
     utf8proc_int32_t character;
     const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, size - at, &character);
-    if (length <= 0 && !(truncated && size - at < 4)) return false;
-    at += std::max<utf8proc_ssize_t>(length, 1);
+    if (length <= 0) return at;
+    at += length;
   }
-  return true;
+  return text.size();
+}
+
+// `truncated`: a character at the end may go on.
+bool IsUtf8(std::string_view text, bool truncated) {
+  return FindNoUtf8(text) + (truncated ? 3 : 0) >= text.size();
+}
+
+int64_t CountControls(std::string_view text) {
+  return std::count_if(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 32 && (byte < '\b' || byte > '\r') && byte != 27;
+  });
 }
 
 // Zero bytes, and control characters that are neither white space, backspaces nor escapes.
 std::string FindBinary(std::string_view head) {
-  int64_t zeros = 0, controls = 0;
-  for (const char c : head) {
-    const auto byte = static_cast<unsigned char>(c);
-    zeros += byte == 0 ? 1 : 0;
-    controls += byte < 32 && (byte < '\b' || byte > '\r') && byte != 27 ? 1 : 0;
-  }
+  const int64_t zeros = std::count(head.begin(), head.end(), '\0'), controls = CountControls(head);
   const auto bytes = std::ssize(head);
   if (zeros > 0) return absl::StrCat("holds ", zeros, " zero bytes in its first ", bytes);
   if (controls * 20 <= bytes) return "";
@@ -107,10 +117,6 @@ bool IsSkippableFrame(const Contents& c) { return At<uint32_t>(c.head, 0) >> 4 =
 bool IsBinary(const Contents& c) { return !c.text; }
 
 bool EndsAsItBegins(const Contents& c) { return !c.text || c.tail.ends_with(c.head.substr(0, 4)); }
-
-bool IsLfsPointer(const Contents& c) {
-  return c.size < 1024 && c.head.find("\noid ") != std::string::npos;
-}
 
 bool IsArrowStream(const Contents& c) {
   const auto length = At<int32_t>(c.head, 4);
@@ -156,12 +162,21 @@ Unit UnitAt(std::string_view bytes, size_t i, bool big) {
   return unit;
 }
 
+// Of Chinese or Japanese: ideographs, kana, and their punctuation.
+bool IsHan(uint32_t character) {
+  return (character >= 0x3000 && character < 0x3100) ||
+         (character >= 0x4e00 && character < 0xa000) || (character >= 0xff00 && character < 0xfff0);
+}
+
 // UTF-16 without a mark: all its units are characters of a text, and those of ASCII (spaces, line
 // feeds) leave zeros in one place of the two. A text of bytes with a few zeros has them anywhere,
-// and its pairs of letters would be characters of many pages.
+// and its pairs of letters would be characters of many pages. Chinese has many pages, and may have
+// little of ASCII; its lower bytes are any, control characters among them, which no text has in
+// another encoding.
 bool IsUtf16(const Contents& c, bool big) {
   const size_t units = c.head.size() / 2;
   size_t ascii = 0, turned = 0;  // the other byte is zero
+  size_t han = 0;
   std::array<bool, 256> pages = {};
   if (c.size % 2 != 0) return false;
   for (size_t i = 0; i < units; ++i) {
@@ -176,6 +191,12 @@ bool IsUtf16(const Contents& c, bool big) {
     if (!IsTextCharacter(unit)) return false;
     ascii += unit < 128 ? 1 : 0;
     turned += unit % 256 == 0 ? 1 : 0;
+    han += IsHan(unit) ? 1 : 0;
+  }
+  constexpr size_t kFewest = 32;
+  if (units >= kFewest && han * 10 >= units * 9 &&
+      static_cast<size_t>(CountControls(c.head)) * 100 >= c.head.size()) {
+    return !IsUtf8(c.head, true);
   }
   const bool one_script = std::count(pages.begin(), pages.end(), true) <= 8;
   return ascii > 0 && ascii * 100 >= units && turned * 4 <= ascii &&
@@ -201,7 +222,7 @@ bool IsUtf32Big(const Contents& c) { return IsUtf32(c, true); }
 
 struct Kind {
   const char* what;
-  const char* hint;
+  const char* hint;                       // the path replaces FILE
   std::string_view names;                 // with which no text ends, each after a space
   std::string_view magic;                 // at the begin
   bool (*is)(const Contents&) = nullptr;  // what else must hold
@@ -217,10 +238,6 @@ constexpr char kUtf32[] = "convert it: iconv -f UTF-32 -t UTF-8 FILE > text.txt"
 
 // The first row that fits counts.
 constexpr Kind kKinds[] = {
-    {"is a pointer of Git LFS in place of the file itself", "fetch the file: git lfs pull", "",
-     "version https://git-lfs.github.com/spec/v", IsLfsPointer},
-    {"is a pointer of Git LFS in place of the file itself", "fetch the file: git lfs pull", "",
-     "version https://hawser.github.com/spec/v", IsLfsPointer},
     {"is compressed with gzip", "unpack it first: gzip -dk FILE", " .gz .tgz", "\x1f\x8b\x08"sv,
      IsGzip},
     {"is compressed with zstd", "unpack it first: zstd -d FILE", " .zst .zstd .tzst",
@@ -307,42 +324,81 @@ bool HasName(const Kind& kind, const Contents& contents) {
   return false;
 }
 
-// The first two lines are JSON objects, and more begin alike: one is a document. A name that says
-// so needs but the beginning of one.
-absl::StatusOr<bool> IsJsonLines(const DataFile& file, const Contents& contents) {
-  constexpr int kLines = 8;
-  const auto skip_space = [](std::string_view text) {
-    return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+std::string_view SkipSpace(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+}
+
+// One value of JSON, in which Python's NaN and Infinity are numbers.
+bool IsJson(std::string_view line) {
+  std::string plain;
+  bool quoted = false;
+  for (size_t at = 0; at < line.size(); ++at) {
+    const std::string_view rest = line.substr(at);
+    if (line[at] == '"') quoted = !quoted;
+    if (quoted && line[at] == '\\' && rest.size() > 1) plain += line[at++];
+    const size_t name = quoted                         ? 0
+                        : rest.starts_with("NaN")      ? 3
+                        : rest.starts_with("Infinity") ? 8
+                                                       : 0;
+    plain += name > 0 ? '0' : line[at];
+    at += name > 0 ? name - 1 : 0;
+  }
+  return nlohmann::json::accept(plain);
+}
+
+// What lines of JSON are, and the filter of jq that finds their texts.
+struct JsonLines {
+  const char *each, *filter;
+};
+
+// All lines of the first block are JSON objects, and there are two: one is a document. The last of
+// a file may be truncated. A name that says so needs but the beginning of one value.
+absl::StatusOr<std::optional<JsonLines>> FindJsonLines(const DataFile& file,
+                                                       const Contents& contents) {
+  static constexpr JsonLines kObjects = {"an object", ".text"};
+  const std::string_view head = contents.head;
+  const size_t mark = head.starts_with("\xef\xbb\xbf") ? 3 : 0;
+  const std::string_view begin = SkipSpace(head.substr(mark));
+  const auto begins_object = [](std::string_view line) {
+    return line.starts_with('{') && SkipSpace(line.substr(1)).starts_with('"');
   };
-  std::string_view rest = contents.head;
-  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);
-  rest = skip_space(rest);
-  const bool object = rest.starts_with('{') && skip_space(rest.substr(1)).starts_with('"');
   if (contents.Named(".jsonl") || contents.Named(".ndjson")) {
-    return object || rest.starts_with('[');
+    if (begins_object(begin)) return kObjects;
+    if (begin.starts_with('[')) return JsonLines{"an array", "'.[]'"};
+    const size_t end = begin.find('\n');
+    const bool truncated = end == begin.npos && std::ssize(head) < contents.size;
+    if (begin.starts_with('"') && (truncated || IsJson(begin.substr(0, end)))) {
+      return JsonLines{"a string", "."};
+    }
   }
-  if (!object) return false;
-  ASSIGN_OR_RETURN(const std::string text,
-                   ReadPart(file, contents.head.size() - rest.size(), kLongestLines));
-  int lines = 0;
-  for (rest = text; !rest.empty() && lines < kLines; ++lines) {
-    const size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    const bool parsed = lines == 0 || (lines == 1 && end != rest.npos);  // else it may be truncated
-    if (!line.starts_with('{') || (parsed && !nlohmann::json::accept(line))) return false;
-    rest = skip_space(rest.substr(line.size()));
+  if (!begin.starts_with('{')) return std::nullopt;
+  for (const int64_t block : {kFirstLines, kLongestLines}) {
+    const auto at = std::ssize(head) - std::ssize(begin);
+    ASSIGN_OR_RETURN(const std::string text, ReadPart(file, at, block));
+    int lines = 0;
+    for (std::string_view rest = text; !rest.empty(); ++lines) {
+      const size_t end = rest.find('\n');
+      const std::string_view line = rest.substr(0, end);
+      if (end == rest.npos && at + block < contents.size) break;  // the block ends here, no line
+      const bool truncated = end == rest.npos && begins_object(line);
+      if (!line.starts_with('{') || !(truncated || IsJson(line))) return std::nullopt;
+      rest = SkipSpace(rest.substr(line.size()));
+    }
+    if (lines >= 2) return kObjects;
   }
-  return lines >= 2;
+  return std::nullopt;
 }
 
 absl::Status Refuse(const DataFile& file, const Kind& kind, std::string_view how = "") {
-  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)), kind.hint);
+  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)),
+                    absl::StrReplaceAll(kind.hint, {{"FILE", file.path()}}));
 }
 
 }  // namespace
 
 absl::Status CheckIsText(const DataFile& file) {
   ASSIGN_OR_RETURN(const Contents contents, ReadContents(file));
+  RETURN_IF_ERROR(CheckNoPointer(file.path(), contents.head));
   for (const Kind& kind : kKinds) {
     if (Fits(kind, contents)) return Refuse(file, kind);
   }
@@ -353,14 +409,17 @@ absl::Status CheckIsText(const DataFile& file) {
     if (contents.binary.empty() || !HasName(kind, contents)) continue;
     return Refuse(file, kind, ", by its name, and " + contents.binary);
   }
-  ASSIGN_OR_RETURN(const bool lines, IsJsonLines(file, contents));
+  ASSIGN_OR_RETURN(const std::optional<JsonLines> lines, FindJsonLines(file, contents));
   if (!lines) return absl::OkStatus();
-  return InputError(file.path(), "holds JSON Lines: each line is an object, and no text",
-                    "write the text in it to a file: jq -r .text FILE > text.txt");
+  return InputError(file.path(),
+                    absl::StrCat("holds JSON Lines: each line is ", lines->each, ", and no text"),
+                    absl::StrCat("write the text in it to a file: jq -r ", lines->filter, " ",
+                                 file.path(), " > text.txt"));
 }
 
 absl::Status CheckIsIds(const DataFile& file) {
   ASSIGN_OR_RETURN(const Contents contents, ReadContents(file));
+  RETURN_IF_ERROR(CheckNoPointer(file.path(), contents.head));
   for (const Kind& kind : kKinds) {
     if (!kind.weak && Fits(kind, contents)) return Refuse(file, kind, ", and no token ids");
   }
@@ -383,6 +442,15 @@ absl::StatusOr<std::string> DoubtText(const DataFile& file) {
   ASSIGN_OR_RETURN(const std::string head, ReadPart(file, 0, kHead));
   const std::string binary = FindBinary(head);
   return binary.empty() ? "" : binary + ": is it text? Each byte is read as it is";
+}
+
+std::string DoubtUtf8(std::string_view path, std::string_view text) {
+  const size_t at = FindNoUtf8(text);
+  if (at == text.size()) return "";
+  return absl::StrCat("is no UTF-8 (byte ", at,
+                      "), for which the tokenizer was made; if it has another encoding, convert it,"
+                      " e.g.: iconv -f LATIN1 -t UTF-8 ",
+                      ToAbsl(path), " > text.txt");
 }
 
 }  // namespace oneflow

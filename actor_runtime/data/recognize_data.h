@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "actor_runtime/data/data_file.h"
@@ -28,5 +29,9 @@ absl::Status CheckIsNoAscii(const DataFile& file);
 
 // Why a file that CheckIsText accepts may be no text: "holds 12 zero bytes ...". Empty: no doubt.
 absl::StatusOr<std::string> DoubtText(const DataFile& file);
+
+// Why a tokenizer other than of bytes may misread `text`, all of the file `path`: "is no UTF-8
+// (byte 4) ...". Empty: it is UTF-8.
+std::string DoubtUtf8(std::string_view path, std::string_view text);
 
 }  // namespace oneflow

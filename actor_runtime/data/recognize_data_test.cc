@@ -55,7 +55,8 @@ const std::string kPointer =
 std::vector<Example> Refused() {
   const std::string noise = Noise(4000);
   return {
-      {"a.gz", "\x1f\x8b\x08\0\0\0\0\0\0\x03"s + noise, "is compressed with gzip; unpack it first"},
+      {"a.gz", "\x1f\x8b\x08\0\0\0\0\0\0\x03"s + noise,
+       "is compressed with gzip; unpack it first: gzip -dk /"},
       {"no_name", "\x1f\x8b\x08\x08\x12\x34\x56\x78\x02\xff"s + noise, "gzip"},
       {"a.txt", "\x28\xb5\x2f\xfd"s + noise, "zstd"},
       {"a.xz", "\xfd\x37zXZ\0"s + noise, "xz"},
@@ -94,13 +95,27 @@ std::vector<Example> Refused() {
       // Cyrillic and Chinese, with spaces and line feeds.
       {"a", Repeat("\x1f\x04\x40\x04\x38\x04\x32\x04\x20\0\x3c\x04\n\0"s, 40), "UTF-16"},
       {"a", Repeat("\x4f\x60\x59\x7d\x4e\x16\x75\x4c\0\n"s, 40), "UTF-16"},
-      {"a.txt", kPointer, "is a pointer of Git LFS in place of the file itself"},
+      // Without them, and with U+4e00, whose lower byte is zero.
+      {"a", Repeat("\x84\x76\xf4\x8b\x7d\x59\0\x4e\x16\x4e\x4c\x75\x02\x30"s, 40),
+       "is text in UTF-16; convert it: iconv -f UTF-16LE -t"},
+      {"a", Repeat("\x76\x84\x8b\xf4\x59\x7d\x4e\0\x4e\x16\x75\x4c\x30\x02"s, 40),
+       "is text in UTF-16; convert it: iconv -f UTF-16BE -t"},
+      {"a.txt", kPointer, "is a pointer of Git LFS, not the file itself"},
       {"a.jsonl", kLine, "holds JSON Lines"},
       {"a.jsonl", "{\"text\": \"cut off", "holds JSON Lines"},
-      {"a.ndjson", "[1, 2]\n", "holds JSON Lines"},
+      {"a.ndjson", "[1, 2]\n",
+       "holds JSON Lines: each line is an array, and no text; write the text in it to a file: "
+       "jq -r '.[]' /"},
+      {"a.jsonl", "\"one\"\n\"two\"\n",
+       "holds JSON Lines: each line is a string, and no text; write the text in it to "
+       "a file: jq -r . /"},
+      {"a.jsonl", "\"" + Repeat("long ", 5000) + "\"\n", "holds JSON Lines: each line is a string"},
       {"a.txt", kLine + kLine, "holds JSON Lines: each line is an object"},
       {"a", kLine + "{\"text\": \"trunc", "holds JSON Lines"},
-      {"a", kLine + kLine + "{\"odd\": NaN}\n", "holds JSON Lines"},
+      {"a", "{\"odd\": NaN}\n{\"o\\\"NaN\": [-Infinity]}\n" + kLine, "holds JSON Lines"},
+      {"a", "{}\n" + kLine + "{}", "holds JSON Lines"},
+      {"a", kLine + kLine + std::string((1 << 16) - 1 - 2 * kLine.size(), '\n') + kLine,
+       "holds JSON Lines"},  // the block ends after the brace of a line
       {"a.json", "\xef\xbb\xbf\n" + kLine + "\r\n" + kLine, "holds JSON Lines"},
       {"a", "{\"text\": \"" + std::string(1 << 17, 'x') + "\"}\n" + kLine, "holds JSON Lines"},
       {"a", "\x93NUMPY\x01\0"s + noise, "not a readable .npy"},
@@ -125,6 +140,9 @@ std::vector<Example> Texts() {
        ""},                                                                     // Latin-1
       {"a.txt", Repeat("\xff\xf2\xee \xf2\xe5\xea\xf1\xf2\n", 20), ""},         // Windows-1251
       {"a.txt", Repeat("\xc4\xe3\xba\xc3\xa3\xac\xca\xc0\xbd\xe7\n", 20), ""},  // GBK
+      {"a.txt", Repeat("\x82\xb1\x82\xf1\x82\xc9\x82\xbf\x90\xa2\x8a\x45", 40), ""},  // Shift-JIS
+      {"a.txt", Repeat("\xb0\xa1\xc4\xe3\xba\xc3\xca\xc0\xbd\xe7", 40), ""},
+      {"a.txt", Repeat("aGVsbG8gd29ybGQ", 40) + "\xe4", ""},
       {"a.json", kLine, ""},
       {"a.json", "{\n  \"text\": \"Hello\",\n  \"n\": [1, 2]\n}\n", ""},
       {"a.json", "[" + kLine + "," + kLine + "]", ""},
@@ -133,6 +151,11 @@ std::vector<Example> Texts() {
       {"a.c", "{}\n{}\nint main() { return 0; }\n", ""},
       {"a.txt", kLine + "The line above is one of JSON.\n", ""},
       {"a.txt", kLine + kLine + "The lines above are JSON.\n", ""},
+      {"a.txt", Repeat("{\"a\": 1}\n{\"b\": 2}\n{ this is C code }\n", 50), ""},
+      {"a.txt", "{\"a\": 1}\n{\"b\": 2}\n{ this is C code }", ""},
+      {"a.txt", Repeat(kLine, 40) + "{x}\n", ""},
+      {"a.jsonl", "\"Well,\" said he.\n", ""},
+      {"a.txt", "[1, 2]\n[3, 4]\n\"and\"\n", ""},
       {"a.csv", "name,count\nfox,1\ndog,2\n", ""},
       {"a.html", "<!DOCTYPE html>\n<html>\n", ""},
       {"a.log", Repeat("\x1b[32mok\x1b[0m\n", 50), ""},
@@ -162,6 +185,7 @@ TEST_CASE("what is no text is refused by name, with what to do") {
     const std::string message(file.status().message());
     CHECK_THAT(message, Catch::StartsWith(path + ": ") && Catch::Contains(example.words) &&
                             Catch::Contains("; "));
+    CHECK_THAT(message, !Catch::Contains("FILE"));  // commands name the file
     CHECK_FALSE(OpenTextFile(path).ok());
   }
 }
@@ -188,6 +212,16 @@ TEST_CASE("a text with zero bytes, or many control characters, is doubted") {
              Catch::Contains("holds 4 zero bytes in its first "));
   CHECK_THAT(doubt(Repeat("Sch\xf6n\0und gut\0\0"s, 9)), Catch::Contains("zero bytes"));
   CHECK_THAT(doubt(Repeat("\x01\x02\x03 ab", 50)), Catch::Contains("holds 150 control characters"));
+}
+
+TEST_CASE("a text that is no UTF-8 is doubted where a tokenizer of UTF-8 reads it") {
+  CHECK(DoubtUtf8("a.txt", kText + "\xc3\xa4").empty());
+  CHECK(DoubtUtf8("a.txt", "\xef\xbb\xbf" + kText + "\0"s).empty());
+  CHECK(DoubtUtf8("a.txt", "").empty());
+  CHECK(DoubtUtf8("a.txt", "Sch\xf6n") ==
+        "is no UTF-8 (byte 3), for which the tokenizer was made; if it has another encoding, "
+        "convert it, e.g.: iconv -f LATIN1 -t UTF-8 a.txt > text.txt");
+  CHECK_THAT(DoubtUtf8("a", kText + "\xc3"), Catch::Contains("(byte 780)"));  // cut off
 }
 
 TEST_CASE("ids without a header are not taken for what they are not, nor anything else for them") {

@@ -23,11 +23,12 @@ absl::Status CheckTokens(const TokenFile& file, int64_t at, std::span<const int3
   const auto bad = std::find_if(part.begin(), part.end(),
                                 [vocab](int32_t token) { return token < 0 || token >= vocab; });
   if (bad == part.end()) return absl::OkStatus();
+  const int64_t id = file.is_uint32 ? int64_t{static_cast<uint32_t>(*bad)} : *bad;
   return InputError(file.file.path(),
-                    absl::StrCat("token ", *bad, " at position ", at + (bad - part.begin()),
+                    absl::StrCat("token ", id, " at position ", at + (bad - part.begin()),
                                  " is not in the model's vocabulary of ", vocab),
                     *bad < 0 ? "make the file again"
-                             : absl::StrCat("use a model whose vocabulary is at least ", *bad + 1,
+                             : absl::StrCat("use a model whose vocabulary is at least ", id + 1,
                                             " or other data"));
 }
 

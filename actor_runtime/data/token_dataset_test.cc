@@ -104,6 +104,17 @@ TEST_CASE("Open: each mistake is named") {
   const std::string wide = dir.Write("wide.bin", std::string("\x01\x00\x00\x04", 4));
   CHECK_THAT(Message(TokenDataset::Open({wide}, 1000, 1).status()),
              Catch::Contains("token 1024 at position 1"));
+  for (const auto& [type, id] : {std::pair("<u4", "4000000000"), {"<i4", "-294967296"}}) {
+    std::string header =
+        std::string("{'descr': '") + type + "', 'fortran_order': False, 'shape': (2,)}";
+    header.resize(117, ' ');
+    const std::string array = std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n" +
+                              std::string("\x01\0\0\0\x00\x28\x6b\xee", 8);
+    CHECK_THAT(Message(TokenDataset::Open({dir.Write("a.npy", array)}, 1000, 1).status()),
+               Catch::Contains(std::string("token ") + id +
+                               " at position 1 is not in the model's "
+                               "vocabulary of 1000; make the file again"));
+  }
   auto negative = TokenFileWriter::Create(dir.path() + "/negative.bin", TokenFormat::kMegatron,
                                           /*vocab=*/100000);
   REQUIRE(negative.ok());

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -54,22 +55,28 @@ absl::StatusOr<std::span<const std::byte>> ReadHead(const DataFile& file,
   return head;
 }
 
-// The bytes of an id, as the ids of a file without a header look: 8 or 4 where every number of that
-// size is below 2^18, for many of them, as no text has such ids of two bytes; else 2.
+// The bytes of an id, as the ids of a file without a header look: 8 or 4 where many numbers of that
+// size are all below 2^18, most end in two bytes above 3, and several differ. A text has no such
+// ids of two bytes; where most of them are 0, the last two do not hold. Else 2.
 int GuessIdBytes(std::span<const std::byte> bytes, int64_t file_bytes) {
   constexpr int64_t kFewest = 64;
+  constexpr size_t kFewestDifferent = 8;
   constexpr uint64_t kAbove = 1 << 18;
-  const auto all_below = [&]<typename T>(T /*type*/) {
+  const auto are_ids = [&]<typename T>(T /*type*/) {
     const int64_t count = std::ssize(bytes) / int64_t{sizeof(T)};
-    bool low = false;  // ids of two bytes that are all small look so, too
+    int64_t telling = 0;  // ids of two bytes that are all small look like the others
+    std::set<T> different;
     for (int64_t i = 0; i < count; ++i) {
       const auto id = At<T>(bytes, i * int64_t{sizeof(T)});
       if (id >= kAbove) return false;
-      low = low || id % (1 << 16) > 3;
+      if (id % (1 << 16) <= 3) continue;
+      ++telling;
+      if (different.size() < kFewestDifferent) different.insert(id);
     }
-    return low && count >= kFewest && file_bytes % int64_t{sizeof(T)} == 0;
+    return telling * 2 > count && different.size() == kFewestDifferent && count >= kFewest &&
+           file_bytes % int64_t{sizeof(T)} == 0;
   };
-  return all_below(uint64_t{}) ? 8 : all_below(uint32_t{}) ? 4 : 2;
+  return are_ids(uint64_t{}) ? 8 : are_ids(uint32_t{}) ? 4 : 2;
 }
 
 absl::StatusOr<TokenFile> OpenHeaderless(DataFile file, std::span<const std::byte> head,
@@ -81,8 +88,8 @@ absl::StatusOr<TokenFile> OpenHeaderless(DataFile file, std::span<const std::byt
     id_bytes = GuessIdBytes(head, bytes);
     if (id_bytes == 8) {
       return InputError(file.path(), "looks like ids of eight bytes without a header",
-                        "write them as uint16 or int32; if they have two bytes, say so with "
-                        "--token_bytes=2");
+                        "if an id has two bytes or four, say so with --token_bytes=2 or "
+                        "--token_bytes=4; else write the ids as uint16 or int32");
     }
     if (id_bytes == 4) {
       return InputError(
@@ -101,8 +108,9 @@ absl::StatusOr<TokenFile> OpenHeaderless(DataFile file, std::span<const std::byt
 }
 
 absl::StatusOr<TokenFile> OpenNpy(DataFile file, std::string_view head) {
+  static constexpr std::string_view kUint32 = "'<u4'";
   static constexpr std::pair<std::string_view, int> kTypes[] = {
-      {"'|u1'", 1}, {"'<u2'", 2}, {"'<u4'", 4}, {"'<i4'", 4}};
+      {"'|u1'", 1}, {"'<u2'", 2}, {kUint32, 4}, {"'<i4'", 4}};
   ASSIGN_OR_RETURN(const NpyHeader header, ParseNpyHeader(file.path(), head));
   const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                   [&](const auto& one) { return one.first == header.descr; });
@@ -118,7 +126,9 @@ absl::StatusOr<TokenFile> OpenNpy(DataFile file, std::string_view head) {
                                    " bytes, it holds ", held, " bytes"),
                       "it is truncated or damaged; make it again");
   }
-  return TokenFile{std::move(file), header.offset, tokens, type->second};
+  TokenFile made{std::move(file), header.offset, tokens, type->second};
+  made.is_uint32 = type->first == kUint32;
+  return made;
 }
 
 // The header of a file of llm.c.
@@ -171,7 +181,9 @@ absl::StatusOr<TokenFile> OpenLlmc(DataFile file, const LlmcKind& kind,
                       absl::StrCat("its header says ", count, " tokens, the file holds ", held),
                       "it is truncated or damaged; make it again");
   }
-  return TokenFile{std::move(file), kLlmcHeaderBytes, count, kind.token_bytes};
+  TokenFile made{std::move(file), kLlmcHeaderBytes, count, kind.token_bytes};
+  made.is_uint32 = kind.token_bytes == 4;
+  return made;
 }
 
 bool IsMegatronIndex(std::span<const std::byte> bytes) {

@@ -188,7 +188,9 @@ TEST_CASE("ids of four bytes without a header are no nanoGPT tokens") {
   const TemporaryDirectory dir;
   const auto wide = [](int count, int id, int high) {
     std::string bytes;
-    for (int i = 0; i < count; ++i) bytes += Bytes({id, 0, i % 2 == 0 ? high : 0, 0});
+    for (int i = 0; i < count; ++i) {
+      bytes += Bytes({id > 3 ? id + i % 16 : id, 0, i % 2 == 0 ? high : 0, 0});
+    }
     return bytes;
   };
   CHECK_THAT(Refused(dir.Write("r.bin", wide(64, 40, 1))),
@@ -196,6 +198,27 @@ TEST_CASE("ids of four bytes without a header are no nanoGPT tokens") {
   CHECK(ReadAll(dir.Write("r.bin", wide(63, 40, 1)), 2).size() == 126);  // too few to tell
   CHECK(ReadAll(dir.Write("r.bin", wide(64, 40, 4)), 2).size() == 128);
   CHECK(ReadAll(dir.Write("r.bin", wide(64, 3, 0)), 2).size() == 128);  // all ids are small
+}
+
+TEST_CASE("ids of two bytes whose most frequent is 0 are no wider ones") {
+  const TemporaryDirectory dir;
+  // An id at each `step`-th place; there are `different` ones.
+  const auto sparse = [&](int step, int different) {
+    std::string bytes(16000, '\0');
+    for (int at = 0, i = 0; at < 8000; at += step, ++i) {
+      bytes[2 * at] = static_cast<char>(100 + i % different);
+      bytes[2 * at + 1] = '\1';
+    }
+    return dir.Write("z.bin", bytes);
+  };
+  for (const int step : {2, 4, 20, 400}) {
+    INFO(step);
+    CHECK(ReadAll(sparse(step, 1), 2).size() == 8000);
+    if (step > 4) CHECK(ReadAll(sparse(step, 100), 2).size() == 8000);
+  }
+  // No text has zeros at each other place between many ids.
+  CHECK_THAT(Refused(sparse(2, 100)), Catch::Contains("looks like ids of four bytes"));
+  CHECK_THAT(Refused(sparse(4, 100)), Catch::Contains("looks like ids of eight bytes"));
 }
 
 TEST_CASE("who says how many bytes an id has is believed") {
@@ -209,7 +232,9 @@ TEST_CASE("who says how many bytes an id has is believed") {
   CHECK_THAT(Refused(path), Catch::Contains("--token_bytes=4, or --token_bytes=2"));
   CHECK(OpenTokenFile(path, 2)->tokens == 128);
   CHECK(OpenTokenFile(path, 4)->tokens == 64);
-  CHECK_THAT(Refused(dir.Write("e.bin", eight)), Catch::Contains("looks like ids of eight bytes"));
+  CHECK_THAT(Refused(dir.Write("e.bin", eight)),
+             Catch::Contains("looks like ids of eight bytes") &&
+                 Catch::Contains("; if an id has two bytes or four, say so with --token_bytes=2"));
   CHECK_THAT(std::string(OpenTokenFile(dir.Write("o.bin", "abcdef"), 4).status().message()),
              Catch::Contains("6 bytes are no whole number of ids of 4 bytes"));
 }

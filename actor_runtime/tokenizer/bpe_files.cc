@@ -150,8 +150,9 @@ std::optional<int64_t> FindId(const BpeListing& listing, const std::string& toke
   return std::nullopt;
 }
 
-// What the files beside the vocabulary say of it.
-void AddSettings(const TokenizerSettings& settings, BpeListing* listing) {
+// What the files beside the vocabulary say of it. `places_ends`: they say also which tokens stand
+// around a text.
+void AddSettings(const TokenizerSettings& settings, bool places_ends, BpeListing* listing) {
   const std::optional<int64_t> bos = FindId(*listing, settings.bos);
   const std::optional<int64_t> eos = FindId(*listing, settings.eos);
   listing->begin_of_text = bos ? bos : settings.bos_id;
@@ -164,7 +165,7 @@ void AddSettings(const TokenizerSettings& settings, BpeListing* listing) {
   } else if (settings.add_prefix_space == false && settings.IsLlama()) {
     rules.space_in_front = SpaceInFront::kNone;
   }
-  if (!settings.add_bos && !settings.add_eos) return;
+  if (!places_ends || (!settings.add_bos && !settings.add_eos)) return;
   // A token that is to be added and is not named is left to the post-processor.
   const auto put = [](bool adds, std::optional<int64_t> id, std::vector<int64_t>* ids) {
     if (!adds) ids->clear();
@@ -225,7 +226,7 @@ absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder,
   RETURN_IF_ERROR(AddVocab(vocab, json, &listing));
   ASSIGN_OR_RETURN(const std::string lines, ReadFile(merges, "it stands beside vocab.json"));
   RETURN_IF_ERROR(AddMergeLines(merges, lines, &listing));
-  AddSettings(settings, &listing);
+  AddSettings(settings, /*places_ends=*/true, &listing);
   return MakeBpeVocabulary(folder, listing);
 }
 
@@ -239,7 +240,8 @@ absl::StatusOr<BpeVocabulary> ReadTokenizerJson(const std::string& path,
   RETURN_IF_ERROR(AddMergeList(path, FindField(model, "merges"), &listing));
   ASSIGN_OR_RETURN(listing.added, ParseAddedTokens(path, FindField(json, "added_tokens")));
   RETURN_IF_ERROR(AddPostProcessors(path, FindField(json, "post_processor"), &listing));
-  AddSettings(settings, &listing);
+  // Other classes leave the file's post-processor as it is.
+  AddSettings(settings, /*places_ends=*/settings.IsLlama(), &listing);
   return MakeBpeVocabulary(path, listing);
 }
 

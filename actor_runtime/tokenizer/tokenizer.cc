@@ -43,10 +43,12 @@ std::string ParentFolder(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-// `is_json`: of a tokenizer.json, which says its rules.
+// `is_json`: of a tokenizer.json, which says its rules; some settings act by the class.
 Tokenizer BpeTokenizer(BpeVocabulary vocabulary, const TokenizerSettings& settings, bool is_json) {
   auto encoder = std::make_shared<BpeEncoder>(std::move(vocabulary));
   const BpeVocabulary& v = encoder->vocabulary();
+  const bool by_class =
+      !is_json || settings.add_bos || settings.add_eos || settings.add_prefix_space;
   return {
       .vocab = static_cast<int64_t>(v.tokens.size()),
       .id = {.hash = v.hash},
@@ -55,7 +57,7 @@ Tokenizer BpeTokenizer(BpeVocabulary vocabulary, const TokenizerSettings& settin
       .stops = v.ends.stops,
       .begin = v.begin,
       .end = v.end,
-      .config = settings.TextToKeep(!is_json, v.ends.named ? "" : v.tokens[*v.ends.end_of_text]),
+      .config = settings.TextToKeep(by_class, v.ends.named ? "" : v.tokens[*v.ends.end_of_text]),
       .encode = [encoder](std::string_view text,
                           std::vector<int32_t>* ids) { encoder->Encode(text, ids); },
       .bytes = [&v, encoder](int32_t id) { return std::string_view(v.tokens[id]); },

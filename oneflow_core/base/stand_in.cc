@@ -9,6 +9,9 @@ namespace oneflow {
 
 namespace fs = std::filesystem;
 
+// A text may begin like a pointer, which is shorter.
+constexpr size_t kMostBytes = 1024;
+
 absl::Status CheckLink(const std::string& path) {
   std::error_code error;
   if (!fs::is_symlink(path, error) || fs::exists(path, error)) return absl::OkStatus();
@@ -18,7 +21,11 @@ absl::Status CheckLink(const std::string& path) {
 }
 
 absl::Status CheckNoPointer(const std::string& path, std::string_view bytes) {
-  if (!bytes.starts_with("version https://git-lfs.github.com/spec/")) return absl::OkStatus();
+  const bool begins = bytes.starts_with("version https://git-lfs.github.com/spec/") ||
+                      bytes.starts_with("version https://hawser.github.com/spec/");
+  if (!begins || bytes.size() >= kMostBytes || bytes.find("\noid ") == bytes.npos) {
+    return absl::OkStatus();
+  }
   return InputError(path, "is a pointer of Git LFS, not the file itself",
                     "run `git lfs pull` in its folder");
 }

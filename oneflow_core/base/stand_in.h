@@ -12,7 +12,7 @@ namespace oneflow {
 // An input error if `path` is a link and what it leads to is missing.
 absl::Status CheckLink(const std::string& path);
 
-// An input error if `bytes`, with which the file at `path` begins, are those of a pointer.
+// An input error if `bytes`, with which the file at `path` begins, are those of a pointer: 64 tell.
 absl::Status CheckNoPointer(const std::string& path, std::string_view bytes);
 
 }  // namespace oneflow

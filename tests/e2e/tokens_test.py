@@ -216,6 +216,17 @@ class TokensTest(unittest.TestCase):
         for command in [["data", "--text=zeros", "--out=zeros_out"], [*train, "--data=zeros"]]:
             self.assertIn("oneflow: warning: zeros: holds 20 zero bytes in its first 540", self.oneflow(*command)[1])
 
+    def test_text_that_is_no_utf8_gives_a_warning_where_a_tokenizer_encodes_it(self):
+        with open(self.dir + "/latin1.txt", "wb") as file:
+            file.write("the Größe of the license\n".encode("latin1") * 20)
+        warning = "oneflow: warning: latin1.txt: is no UTF-8 (byte 6)"
+        for flags in [["--tokenizer=bytes"], [GPT2]]:
+            expected = 1 if GPT2 in flags else 0
+            error = self.oneflow("data", "--text=latin1.txt", "--out=latin1", *flags)[1]
+            self.assertEqual(error.count(warning), expected)
+            error = self.train("bpe", "latin1.txt", *flags)[1]
+            self.assertEqual(error.count(warning), expected)
+
     def test_ids_without_a_header_have_the_bytes_that_one_says(self):
         ids = [(7 * i) % 700 for i in range(300)]
         for name, kind in [("two.npy", "H"), ("four.npy", "I"), ("four.bin", "i")]:

@@ -13,9 +13,13 @@ from make_published_rules import HARD, MORE, TALK
 
 LLAMA = {"tokenizer_class": "LlamaTokenizer"}
 GPT2 = {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
+FAST = {"tokenizer_class": "PreTrainedTokenizerFast"}
+LLAMA_ENDS = {"bos_token": "<s>", "eos_token": "</s>"}
+LLAMA3_ENDS = {"bos_token": "<|begin_of_text|>", "eos_token": "<|end_of_text|>"}
 TOKENS = 700  # of the vocabularies to which tokens are added
 # The names of files in a folder, by those of this one.
 MODEL, JSON = {"bpe.model": "tokenizer.model"}, {"llama2.json": "tokenizer.json"}
+LLAMA3 = {"llama3.json": "tokenizer.json"}
 LISTS = {"vocab.json": "vocab.json", "merges.txt": "merges.txt"}
 
 
@@ -39,6 +43,14 @@ FOLDERS = [
         **added(TOKENS, "<|im_start|>"), **added(TOKENS + 1, "<|im_end|>")}}, None),
     (JSON, {**LLAMA, "add_bos_token": False}, None),
     (JSON, {**LLAMA, "add_bos_token": True, "add_eos_token": True}, None),
+    (JSON, {"add_bos_token": False, "add_eos_token": True}, {"model_type": "mistral"}),
+    (JSON, {**FAST, **LLAMA_ENDS, "add_bos_token": False}, None),
+    (JSON, {**FAST, **LLAMA_ENDS, "add_eos_token": True}, {"model_type": "mistral"}),
+    (LLAMA3, {**FAST, **LLAMA3_ENDS, "add_bos_token": False}, {"model_type": "llama"}),
+    (LLAMA3, {**FAST, **LLAMA3_ENDS, "add_eos_token": True}, None),
+    (LLAMA3, {**LLAMA3_ENDS, "tokenizer_class": "GPT2Tokenizer", "add_bos_token": False}, None),
+    (LLAMA3, {**LLAMA3_ENDS, "tokenizer_class": "Qwen2Tokenizer", "add_eos_token": True}, None),
+    (LLAMA3, {**LLAMA, **LLAMA3_ENDS, "add_bos_token": False, "add_eos_token": True}, None),
     (LISTS, GPT2, None),
     (LISTS, {**GPT2, "add_bos_token": True}, None),
     (LISTS, {**GPT2, "add_prefix_space": True}, None),

@@ -35,7 +35,7 @@ struct Texts {
   std::vector<std::string_view> documents;  // in files
 };
 
-absl::StatusOr<Texts> OpenTexts() {
+absl::StatusOr<Texts> OpenTexts(const TokenizerId& tokenizer) {
   if (FLAGS_text.empty()) return InputError("--text", "is missing", "write --text=book.txt");
   Texts texts;
   ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag("text", FLAGS_text));
@@ -49,6 +49,7 @@ absl::StatusOr<Texts> OpenTexts() {
   for (const MappedFile& file : texts.files) {
     texts.documents.emplace_back(reinterpret_cast<const char*>(file.bytes().data()),
                                  file.bytes().size());
+    if (tokenizer != BytesTokenizerId()) WarnOfEncoding(file.path(), texts.documents.back());
   }
   return texts;
 }
@@ -172,7 +173,7 @@ absl::Status Data(const Arguments& args) {
   if (options.end_of_text && !tokenizer.end_of_text) {
     return InputError("--end_of_text", "the tokenizer has no such token", "leave the flag out");
   }
-  ASSIGN_OR_RETURN(const Texts texts, OpenTexts());
+  ASSIGN_OR_RETURN(const Texts texts, OpenTexts(tokenizer.id));
   ASSIGN_OR_RETURN(const TextSplit split, Split(texts, tokenizer));
   RETURN_IF_ERROR(MakeFolder(args));
 

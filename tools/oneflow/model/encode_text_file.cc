@@ -16,6 +16,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
+#include "tools/oneflow/model/warn_of_text.h"
 
 namespace oneflow {
 namespace {
@@ -88,9 +89,11 @@ absl::StatusOr<TokenFile> EncodeTextFile(const std::string& path, const Tokenize
   TokenizeOptions options;
   options.end_of_text = ends && tokenizer.end_of_text.has_value();
   options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
+  const std::string_view bytes(reinterpret_cast<const char*>(text.bytes().data()),
+                               text.bytes().size());
+  WarnOfEncoding(path, bytes);
   TextPart part;
-  part.pieces.push_back(
-      {{reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()}});
+  part.pieces.push_back({bytes});
   EncodedCounts counts;
   if (!text.bytes().empty()) {
     ASSIGN_OR_RETURN(counts, EncodePieces(part, tokenizer, options, append));

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "actor_runtime/data/data_file.h"
@@ -16,6 +17,13 @@ inline absl::Status WarnOfText(const DataFile& file) {
   if (doubt.empty()) return absl::OkStatus();
   std::fprintf(stderr, "oneflow: warning: %s: %s\n", file.path().c_str(), doubt.c_str());
   return absl::OkStatus();
+}
+
+// `text`: all of the file, for a tokenizer other than of bytes.
+inline void WarnOfEncoding(const std::string& path, std::string_view text) {
+  const std::string doubt = DoubtUtf8(path, text);
+  if (doubt.empty()) return;
+  std::fprintf(stderr, "oneflow: warning: %s: %s\n", path.c_str(), doubt.c_str());
 }
 
 }  // namespace oneflow
