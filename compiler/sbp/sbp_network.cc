@@ -222,10 +222,15 @@ class TermBuilder {
     }
   }
 
-  // By axis.
+  // By axis. Where all devices must have the whole weight, only its states are split: as of a plan
+  // that splits nothing, so that both choose the same layouts and have the same bits.
   std::vector<bool> GatheredOnce(const Op& producer) const {
+    const Tensor& tensor = graph_.tensors[producer.outputs[0]];
     std::vector<bool> once;
-    for (const int axis : space_.axes()) once.push_back(GathersOnce(graph_, producer, axis));
+    for (const int axis : space_.axes()) {
+      const auto want = ConstraintOn(tensor, graph_.mesh, axis);
+      once.push_back(!(want && want->broadcast()) && GathersOnce(graph_, producer, axis));
+    }
     return once;
   }
 

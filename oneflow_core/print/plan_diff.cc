@@ -239,7 +239,8 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   if (of_b == nullptr) of_b = &kNone;
   AddOrders(*of_a, *of_b, &diff);
   AddNumber("launch queue", "", a.launch_queue(), b.launch_queue(), &diff);
-  AddNumber("stages", "", StageCount(a), StageCount(b), &diff);
+  diff.stages_a = StageCount(a), diff.stages_b = StageCount(b);
+  AddNumber("stages", "", diff.stages_a, diff.stages_b, &diff);
   AddNumber("sequences a step", "", static_cast<double>(a.train().batch()),
             static_cast<double>(b.train().batch()), &diff);
   AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),

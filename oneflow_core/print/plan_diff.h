@@ -32,6 +32,7 @@ struct PlanDiff {
   std::vector<Fact> facts;                  // those that differ
   std::vector<Number> numbers;              // those that differ
   std::vector<std::string> only_a, only_b;  // actors by name, "h.0.fc (linear)", in plan order
+  int stages_a = 0, stages_b = 0;           // of the plans
   bool empty() const {
     return facts.empty() && numbers.empty() && only_a.empty() && only_b.empty();
   }
@@ -46,9 +47,9 @@ void AddNumber(const std::string& what, const std::string& unit, double a, doubl
 
 // Prints for a terminal, at most 120 columns wide: the time of a step, bytes of a device, facts,
 // parts of the step, bytes received and counts, then actors that only one plan has. Each thing has
-// one line, of the stage that changes most and, of orders, the first; JSON has all stages. Actors
-// whose names differ only in numbers of layers share a line. `first`: lines that come first, "" for
-// none.
+// one line, of the stage that changes most and, of orders, the first; of stages that only one plan
+// has, one line says so. JSON has all stages. Actors whose names differ only in numbers of layers
+// share a line. `first`: lines that come first, "" for none.
 std::string DiffText(const PlanDiff& diff, const std::string& first = "");
 std::string DiffJson(const PlanDiff& diff);
 

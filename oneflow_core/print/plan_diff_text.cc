@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -187,11 +188,28 @@ std::string NamesText(const std::string& title, const std::vector<std::string>& 
   return text;
 }
 
+// What differs in stages that both plans have.
+template <typename Entry>
+std::vector<Entry> OfStages(std::vector<Entry> entries, int common) {
+  std::erase_if(entries, [common](const Entry& e) { return e.stages.first >= common; });
+  for (Entry& e : entries) e.stages.last = std::min(e.stages.last, common - 1);
+  return entries;
+}
+
 }  // namespace
 
-std::string DiffText(const PlanDiff& diff, const std::string& first) {
-  if (diff.empty()) return "the plans are alike\n";
-  return absl::StrCat(first, NumberLines(diff, kStep, kMemory), FactLines(diff),
+std::string DiffText(const PlanDiff& all, const std::string& first) {
+  if (all.empty()) return "the plans are alike\n";
+  PlanDiff diff = all;
+  const auto [common, most] = std::minmax(diff.stages_a, diff.stages_b);
+  std::string only_one;
+  if (common < most) {
+    diff.facts = OfStages(std::move(diff.facts), common);
+    diff.numbers = OfStages(std::move(diff.numbers), common);
+    only_one = Line(StagesText({common, most - 1}, 0),
+                    diff.stages_a > diff.stages_b ? "only in the first" : "only in the second", "");
+  }
+  return absl::StrCat(first, NumberLines(diff, kStep, kMemory), only_one, FactLines(diff),
                       NumberLines(diff, kParts, kCounts),
                       NamesText("actors only in the first", diff.only_a),
                       NamesText("actors only in the second", diff.only_b));

@@ -53,6 +53,19 @@ class PackedDocumentsTest(unittest.TestCase):
         self.assertEqual(self.losses("--plan=apart.plan", END), self.losses("--documents", END))
         self.refuse(["--documents", "the plan has it fixed"], "--plan=apart.plan", "--documents", END)
 
+    def test_a_run_that_goes_on_without_its_graph_is_the_same_run(self):
+        numbers = ["--documents", "--micro_batches=2", "--precision=bf16", "--learning_rate=1e-3", END]
+        whole = self.losses(*numbers, steps=4)
+        self.train(*numbers, "--checkpoint_dir=halved", steps=2)
+        resume = ["train", "--resume", "--checkpoint_dir=halved", "--data=lines.txt", "--steps=4", "--threads=1"]
+        error = run(*resume, cwd=self.dir, code=2)[1]
+        self.assertIn("it is not known which token of --data ends a document", error)
+        error = run(*resume, END, "--metrics=rest.jsonl", cwd=self.dir)[1]
+        self.assertNotIn("warning", error)
+        self.assertEqual([row["loss"] for row in read_metrics(self.dir + "/rest.jsonl") if "loss" in row], whole[2:])
+        error = run(*resume, "--documents=false", "--batch=2", "--steps=5", cwd=self.dir)[1]
+        self.assertIn("with other numbers: batch 4, now 2; micro_batches 2, now 1; documents apart, now joined\n", error)
+
     def test_the_end_is_that_of_the_tokenizer(self):
         # 0 is <|endoftext|> there. Of text, of files beside the data, of a checkpoint, of the flag.
         by_flag = self.losses("--documents", GPT2, "--end_of_text_id=0", "--checkpoint_dir=kept", graph="bpe", data="lines.txt,lines.txt")

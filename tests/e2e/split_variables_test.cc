@@ -159,6 +159,32 @@ TEST_CASE("gradients that are partial over tensor axes, too, are summed axis by 
   CheckBits(run, {ShardGradients()});
 }
 
+// Layouts over tensor are chosen by costs that are close in small models: whatever states are split
+// over, the same ones are chosen.
+TEST_CASE("small heads are split over tensor as they are where nothing is split over data") {
+  for (const int64_t head_dim : {2, 4, 8}) {
+    for (const bool split_positions : {false, true}) {
+      SmallRun run = MakeRun("tensor=2,data=2");
+      run.batch = 16;
+      run.micro_batches = 2;
+      run.split_positions = split_positions;
+      run.edit = [head_dim](proto::Graph* graph) {
+        *graph = BuildLlama({.layers = 1,
+                             .hidden = 16,
+                             .inner = 16,
+                             .heads = 2,
+                             .groups = 2,
+                             .head_dim = head_dim,
+                             .sequence = 16,
+                             .vocab = 256,
+                             .qk_norm = true});
+      };
+      INFO(head_dim);
+      CheckBits(run, {ShardGradients(), ShardWeights()});
+    }
+  }
+}
+
 TEST_CASE("with one micro-batch, what is reduced as it ends comes before what is reduced once") {
   for (const std::string mesh : {"data=2x2", "data=2x4"}) {
     SmallRun run = MakeRun(mesh);

@@ -311,6 +311,27 @@ struct ToCompile {
   CompileOptions options;
 };
 
+// What no flag says is as it was in the run that goes on: what WarnOfChanges compares, so that such
+// a run is the same one.
+absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
+                         proto::Train* train) {
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
+  const proto::Train& was = reader->train();
+  if (!args.Given("documents")) train->set_documents(was.documents());
+  if (!args.Given("batch") && !args.Given("sync_every")) {
+    train->set_batch(was.batch());
+    if (!args.Given("micro_batches")) train->set_micro_batches(was.micro_batches());
+  }
+  if (!args.Given("precision")) {
+    train->set_precision(was.precision());
+    if (!args.Given("residual")) train->set_residual(was.residual());
+  }
+  if (!args.Given("loss_pieces")) train->set_loss_pieces(was.loss_pieces());
+  if (!was.has_optimizer()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*train->mutable_optimizer(), OptimizerFromFlags(args, &was.optimizer()));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
   ToCompile result;
@@ -320,6 +341,10 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const Mesh mesh, given ? ParseMesh(FLAGS_mesh) : MeshFromProto(graph.mesh()));
   WarnOfAxes(graph, mesh);
   ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
+  if (FLAGS_graph.empty() && FLAGS_init_from.empty()) {
+    // The graph is that of this checkpoint.
+    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(), &result.options.train));
+  }
   WarnOfIdleFlags(args, result.options, graph);
   return result;
 }
