@@ -230,9 +230,10 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   if (losses.last && !std::isfinite(*losses.last)) {
     return absl::AbortedError(
         absl::StrCat("the loss of the last step is not finite: what was trained is of no use",
-                     BeganNotFinite(losses) ? kWeightsToBlame
-                                            : "; go back to an earlier checkpoint, or begin again, "
-                                              "with a lower --learning_rate"));
+                     BeganNotFinite(losses)
+                         ? absl::StrCat("; the first step was not finite either", kWeightsToBlame)
+                         : "; go back to an earlier checkpoint, or begin again, "
+                           "with a lower --learning_rate"));
   }
   return absl::OkStatus();
 }

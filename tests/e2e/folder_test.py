@@ -186,6 +186,13 @@ class FolderTest(unittest.TestCase):
         self.assertIn("oneflow: error: the loss of the last step is not finite: what was trained is of no use; go back to an earlier "
                       "checkpoint, or begin again, with a lower --learning_rate\n", error)
         self.assertEqual([4], self.steps())
+        # Weights as large as numbers get give no finite loss before any update.
+        graph = self.read("gpt.textproto").decode().replace("f: 0.02", "f: 3e38")
+        with open(self.dir + "/large.textproto", "w") as file:
+            file.write(graph)
+        error = run("train", "--graph=large.textproto", "--data=text.txt", "--steps=2", cwd=self.dir, code=1)[1]
+        self.assertIn("what was trained is of no use; the first step was not finite either, before any update, so that no "
+                      "--learning_rate is to blame: look at the weights with which the run begins", error)
 
 
 if __name__ == "__main__":
