@@ -78,7 +78,7 @@ class HostMemoryTest(unittest.TestCase):
         self.assertRegex(warning("--host_memory=1GB"), nothing % "host_memory=1GB")
         self.assertEqual("", warning("--offload=weights", graph="no_loss"))
         self.assertEqual("", warning("--offload=states", "--update_on=host"))  # states rest there anyway
-        self.assertEqual("", warning("--offload=activations", "--host_memory=1GB"))
+        self.assertNotIn("acts on nothing", warning("--offload=activations", "--host_memory=1GB"))
         self.assertEqual("", warning("--offload=none", "--update_on=device", graph="no_loss"))
 
     def test_a_node_may_take_so_much(self):
