@@ -18,7 +18,8 @@
 //   prefill, decode    forward to the first output for the next kPrefillPositions positions of a
 //                      sequence, or the next one: inputs are the tokens of these and "position",
 //                      that of the first; keys and values of earlier positions are in caches
-// With options.evaluate it has, besides init, save and load, only eval, and no memory for a training.
+// With options.evaluate it has, besides init, save and load, only eval, and no memory for a
+// training.
 #pragma once
 
 #include <memory>

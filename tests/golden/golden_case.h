@@ -84,7 +84,8 @@ absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden);
 // Whether its graph has a loss and variables, so that Compile makes a program "train" of it.
 bool CanTrain(const GoldenCase& golden);
 
-// Compiles the whole case and runs the tokens of each program, two steps in each of 20 drawn interleavings.
+// Compiles the whole case and runs the tokens of each program, two steps in each of 20 drawn
+// interleavings.
 absl::Status RunDry(const GoldenCase& golden);
 
 }  // namespace oneflow

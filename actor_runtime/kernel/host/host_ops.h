@@ -4,10 +4,9 @@
 //
 //   load_tokens             -> ids[rows, seq]; attribute `source`, one of those below. Row r of the
 //                          logical tensor is sample micro_batch * micro_batch_size + r.
-//   load_counts             -> f64[parts], once a step: the labels that count in each of as many
-//   parts
-//                          of the step's samples; attributes `sequence`, `documents` (bool: those
-//                          of document_labels below)
+//   load_counts             -> f64[parts], once a step: the labels that count in each of that many
+//                          parts of the step's samples; attributes `sequence`, `documents` (bool:
+//                          those of document_labels below)
 //   feed, load_slice        -> x; attribute `name`: run->load fills the local piece
 //   fetch, save_slice       x ->; attribute `name`: run->save takes the local piece; attribute
 //                          `raw` (bool): the piece is passed as produced

@@ -28,8 +28,8 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
                                           const PlanReader& read = &ReadPlan);
 
 // --graph compiled for --mesh, --batch, --micro_batches, --schedule, --precision, --memory and
-// the optimizer's flags; with the graph of CheckpointOfResume, what decides results and no flag says
-// is that run's.
+// the optimizer's flags; with the graph of CheckpointOfResume, what decides results and no flag
+// says is that run's.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
 // All options of compile that flags say, for this mesh: those of the verb, and of other flags their

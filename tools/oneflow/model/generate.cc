@@ -70,12 +70,13 @@ absl::StatusOr<Tokenizer> TokenizerToUse(const Arguments& args, const Checkpoint
   const auto& files = checkpoint.tokenizer_files();
   const bool contained = !args.Given("tokenizer") && files != nullptr;
   if (!args.Given("tokenizer") && !contained && checkpoint.tokenizer() != BytesTokenizerId()) {
-    return InputError(folder,
-                      "contains no tokenizer, and was not made with bytes: its tokenizer is " +
-                          checkpoint.tokenizer().Text(),
-                      checkpoint.tokenizer().known()
-                          ? "give it with --tokenizer"
-                          : "give it with --tokenizer; --tokenizer=bytes takes each byte as a token");
+    return InputError(
+        folder,
+        "contains no tokenizer, and was not made with bytes: its tokenizer is " +
+            checkpoint.tokenizer().Text(),
+        checkpoint.tokenizer().known()
+            ? "give it with --tokenizer"
+            : "give it with --tokenizer; --tokenizer=bytes takes each byte as a token");
   }
   const std::string spec = contained ? TokenizerSpecIn(folder) : FLAGS_tokenizer;
   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
