@@ -1,7 +1,6 @@
 // The text of a PlanDiff: what a reader asks first comes first, a line for each thing that differs.
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "oneflow_core/base/wrap.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_diff.h"
+#include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
 namespace {
@@ -44,14 +44,6 @@ std::string Truncate(std::string_view text, size_t columns) {
   return absl::StrCat(std::string(text.substr(0, end)), "...");
 }
 
-// "1.2 MiB" where it is asked how much, not which byte.
-std::string SizeText(double bytes) {
-  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  size_t unit = 0;
-  for (; std::abs(bytes) >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
-}
-
 bool IsShare(const PlanDiff::Number& number) { return number.what.starts_with("bubble"); }
 
 std::string ValueText(const PlanDiff::Number& number, double value) {
@@ -62,7 +54,7 @@ std::string ValueText(const PlanDiff::Number& number, double value) {
 
 std::string ChangeText(const PlanDiff::Number& number) {
   const std::string a = ValueText(number, number.a), b = ValueText(number, number.b);
-  const std::string text = absl::StrCat(a, " -> ", b);
+  std::string text = absl::StrCat(a, " -> ", b);
   if (number.a == 0 || number.b == 0 || IsShare(number)) return text;
   return absl::StrFormat("%s (%+.1f %%)", text, 100 * (number.b / number.a - 1));
 }

@@ -1,7 +1,9 @@
 #include "oneflow_core/print/plan_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -11,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
 #include "oneflow_core/base/wrap.h"
@@ -324,18 +327,19 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
   return absl::StrJoin(texts, " ");
 }
 
+std::string SizeText(double bytes) {
+  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t unit = 0;
+  for (; std::abs(bytes) >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 1, bytes, kUnits[unit]);
+}
+
 std::string BytesText(int64_t bytes) {
   std::string digits = absl::StrCat(bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : bytes);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
   if (bytes < 0) digits.insert(0, "-");
-  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  int unit = 0;
-  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
-  if (value < 1) return digits + " bytes";
-  char text[64];
-  std::snprintf(text, sizeof(text), " bytes (%.1f %s)", value, kUnits[unit]);
-  return digits + text;
+  if (bytes < 1024) return digits + " bytes";
+  return absl::StrCat(digits, " bytes (", SizeText(static_cast<double>(bytes)), ")");
 }
 
 int64_t ParameterCount(const proto::Plan& plan) {

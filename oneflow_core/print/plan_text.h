@@ -32,6 +32,8 @@ std::string MeshText(const proto::Mesh& mesh);
 // "F×2 (B F)×2 B×2 U", "F0×4 ((F0 B1)×2 (F1 B0)×2)×3 ...". Unknown segments are "?".
 std::string OrderText(const proto::Program& program, const proto::Stream& stream);
 
+// "1.2 MiB": how much, not which byte.
+std::string SizeText(double bytes);
 // "1,234,567 bytes (1.2 MiB)".
 std::string BytesText(int64_t bytes);
 
