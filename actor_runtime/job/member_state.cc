@@ -21,7 +21,7 @@ constexpr JobTime kLongest = 24 * 3600 * kJobSecond;
 // Clocks of two machines drift apart by this part of the time at most: 50 millionths.
 constexpr JobTime kDrift = 20'000;
 
-double Seconds(JobTime t) { return static_cast<double>(t) / kJobSecond; }
+double InSeconds(JobTime t) { return static_cast<double>(t) / kJobSecond; }
 
 }  // namespace
 
@@ -133,7 +133,7 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
     return End(
         MakeFailure(Self(), absl::StatusCode::kUnavailable,
                     absl::StrFormat(" was stopped, or had no processor, for %.1f s; then: %s",
-                                    Seconds(gap), std::string(ToStd(why.message())))),
+                                    InSeconds(gap), std::string(ToStd(why.message())))),
         emit);
   }
   if (at_ == 0 || last_break_.empty()) last_break_ = why;
@@ -160,13 +160,13 @@ void MemberState::Tick(JobTime now, Emit emit) {
           Self(), absl::StatusCode::kUnavailable,
           absl::StrFormat(
               " was stopped, or had no processor, for %.1f s; after %.1f s the others give it up",
-              Seconds(gap), Seconds(silence_)));
+              InSeconds(gap), InSeconds(silence_)));
       Fail(why, now, emit);
       return End(why, emit);
     }
     if (listening_.time() - heard_ >= silence_) {
       const auto silent =
-          absl::StrFormat(" has been silent for %.1f s", Seconds(listening_.time() - heard_));
+          absl::StrFormat(" has been silent for %.1f s", InSeconds(listening_.time() - heard_));
       Fail(MarkConsequence(0, absl::UnavailableError("process 0" + silent)), now, emit);
       return End(HasFailed() ? MakeFailure(Self(), failing_)
                              : MakeFailure(Zero(), absl::StatusCode::kUnavailable, silent),
@@ -182,7 +182,7 @@ void MemberState::Tick(JobTime now, Emit emit) {
   if (now_ >= begun_ + options_.join) {
     return End(MakeFailure(Self(), absl::StatusCode::kDeadlineExceeded,
                            absl::StrFormat(": no coordinator at %s within %.1f s: %s", Addresses(),
-                                           Seconds(options_.join),
+                                           InSeconds(options_.join),
                                            last_break_.empty() ? "no answer" : last_break_)),
                emit);
   }

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kRows = 40;  // of the costliest actors and boxing
+constexpr size_t kJsonRows = 40;  // of the costliest actors and boxing
 // Blocks of the critical path, from its end; a long run has hundreds of thousands.
 constexpr size_t kPieces = 20000;
 
@@ -93,7 +93,7 @@ Costliest ActorsJson(const SimulationSummary& summary, bool boxing) {
   Costliest costliest;
   for (const SimulationSummary::Actor& actor : summary.actors) {
     if (actor.boxing != boxing) continue;
-    if (costliest.rows.size() < kRows) {
+    if (costliest.rows.size() < kJsonRows) {
       costliest.rows.push_back(ActorJson(actor));
     } else {
       ++costliest.left_out;

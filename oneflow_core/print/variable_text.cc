@@ -41,9 +41,9 @@ std::string LayoutsText(const proto::Plan& plan, const Registers& registers,
   return texts.empty() ? "-" : absl::StrJoin(texts, ", ");
 }
 
-std::string TimesText(const proto::Plan& plan, const std::set<int>& once,
-                      const std::string& how_often, const std::set<int>& each,
-                      const std::string& tail = "") {
+std::string StepTimesText(const proto::Plan& plan, const std::set<int>& once,
+                          const std::string& how_often, const std::set<int>& each,
+                          const std::string& tail = "") {
   std::vector<std::string> texts;
   if (!once.empty()) texts.push_back("once over " + AxesText(plan, once));
   if (!each.empty()) {
@@ -69,17 +69,17 @@ std::string HostText(const VariableLayouts& v) {
 
 VariableGroup Describe(const proto::Plan& plan, const VariableLayouts& v) {
   const std::string ahead = v.ahead > 0 ? absl::StrCat(" (", v.ahead, " ahead)") : "";
-  return {
-      .name = v.variable->name(),
-      .variables = {&v},
-      .states = LayoutsText(plan, v.states),
-      .gradient = LayoutsText(plan, v.gradients, "full"),
-      .weight = LayoutsText(plan, v.weights),
-      .gathered =
-          TimesText(plan, v.gathered_once, absl::StrCat(v.gathers_a_micro_batch, " a micro-batch"),
-                    v.gathered_each_micro_batch, ahead),
-      .reduced = TimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch),
-      .host = HostText(v)};
+  return {.name = v.variable->name(),
+          .variables = {&v},
+          .states = LayoutsText(plan, v.states),
+          .gradient = LayoutsText(plan, v.gradients, "full"),
+          .weight = LayoutsText(plan, v.weights),
+          .gathered = StepTimesText(plan, v.gathered_once,
+                                    absl::StrCat(v.gathers_a_micro_batch, " a micro-batch"),
+                                    v.gathered_each_micro_batch, ahead),
+          .reduced =
+              StepTimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch),
+          .host = HostText(v)};
 }
 
 // Of --shard and --reduce: axes that split tokens (oneflow_core/model/sharding.h).

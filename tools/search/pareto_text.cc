@@ -11,7 +11,7 @@
 namespace oneflow {
 namespace {
 
-const char* AxisName(ParetoAxis axis) {
+const char* ParetoAxisName(ParetoAxis axis) {
   switch (axis) {
     case ParetoAxis::kBytes: return "bytes_a_device";
     case ParetoAxis::kDevices: return "devices";
@@ -83,7 +83,7 @@ nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& 
   using Json = nlohmann::ordered_json;
   Json json = {{"model", frame.model},
                {"cluster", frame.cluster},
-               {"axis", AxisName(result.axis)},
+               {"axis", ParetoAxisName(result.axis)},
                {"given", frame.given_flags},
                {"space", frame.space},
                {"seconds", result.seconds},

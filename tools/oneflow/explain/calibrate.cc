@@ -130,7 +130,7 @@ absl::Status TryPath(const std::string& path) {
 }
 
 // --devices, or `most` where it is not given. An error where it is more: `hint` says what there is.
-absl::StatusOr<int> DevicesFromFlags(int most, const std::string& hint) {
+absl::StatusOr<int> DeviceCountFromFlags(int most, const std::string& hint) {
   if (FLAGS_devices.empty()) return most;
   ASSIGN_OR_RETURN(const int64_t devices, ParseDevices(FLAGS_devices));
   if (devices <= most) return static_cast<int>(devices);
@@ -147,8 +147,8 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
   const int most = std::max(1, Cores() / options.threads);
   ASSIGN_OR_RETURN(
       options.devices,
-      DevicesFromFlags(most, absl::StrCat("of ", options.threads,
-                                          " threads each there is room for 1 to ", most)));
+      DeviceCountFromFlags(most, absl::StrCat("of ", options.threads,
+                                              " threads each there is room for 1 to ", most)));
   if (args.Given("processes")) {
     if (options.devices % FLAGS_processes != 0) {
       return InputError(absl::StrCat("--processes=", FLAGS_processes),
@@ -171,7 +171,7 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
 absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
   int gpus = 0;
   while (backend.facts_of(gpus).ok()) ++gpus;
-  return DevicesFromFlags(gpus, absl::StrCat("it has 1 to ", gpus, " GPUs"));
+  return DeviceCountFromFlags(gpus, absl::StrCat("it has 1 to ", gpus, " GPUs"));
 }
 
 absl::StatusOr<proto::Cluster> CalibrateCuda() {

@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Argu
   return traffic;
 }
 
-std::string JsonWith(const std::string& json, const std::optional<ProcessTraffic>& traffic) {
+std::string WithTraffic(const std::string& json, const std::optional<ProcessTraffic>& traffic) {
   if (!traffic) return json;
   auto all = nlohmann::ordered_json::parse(json);
   all["process_traffic"] = nlohmann::ordered_json::parse(ProcessTrafficJson(*traffic));
@@ -85,7 +85,7 @@ absl::Status Explain(const Arguments& args) {
   if (format == "json") {
     const Headline headline =
         MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan));
-    text = JsonWith(WithHeadline(PlanJson(plan, headline.proof), headline), traffic);
+    text = WithTraffic(WithHeadline(PlanJson(plan, headline.proof), headline), traffic);
   } else if (format == "dot") {
     ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program, FLAGS_full));
   } else if (format == "memory") {

@@ -37,7 +37,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kSliceElements = int64_t{1} << 23;
 constexpr char kConfig[] = "config.json", kTokenizerConfig[] = "tokenizer_config.json";
 
 // The configuration of the graph, with what the notes of an imported model add.

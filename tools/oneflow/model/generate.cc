@@ -106,7 +106,7 @@ std::string TokenBytes(const Tokenizer& tokenizer, int32_t token) {
   return "<" + std::to_string(token) + ">";
 }
 
-absl::Status CheckFinite(std::span<const float> logits) {
+absl::Status CheckFiniteLogits(std::span<const float> logits) {
   if (std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
     return absl::OkStatus();
   }
@@ -137,7 +137,7 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   result.prompt_seconds = SecondsSince(start);
   start = Clock::now();
   while (true) {
-    RETURN_IF_ERROR(CheckFinite(logits));
+    RETURN_IF_ERROR(CheckFiniteLogits(logits));
     const int32_t token =
         SampleToken(logits.first(ends.vocab), sampling, static_cast<int64_t>(tokens.size()));
     tokens.push_back(token);
@@ -157,7 +157,7 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   return result;
 }
 
-void PrintJson(const std::string& checkpoint, const Generated& result) {
+void PrintGenerated(const std::string& checkpoint, const Generated& result) {
   const nlohmann::ordered_json json = {{"checkpoint", checkpoint},
                                        {"tokens", result.tokens},
                                        {"text", result.text},
@@ -217,7 +217,7 @@ absl::Status Generate(const Arguments& args) {
                  result.tokens.size(), result.seconds, result.tokens_per_second(), prompt,
                  result.prompt_seconds);
   } else {
-    PrintJson(folder, result);
+    PrintGenerated(folder, result);
   }
   return absl::OkStatus();
 }

@@ -32,9 +32,6 @@
 namespace oneflow {
 namespace {
 
-// Weights are copied in slices of at most this many elements: 32 MiB.
-constexpr int64_t kSliceElements = int64_t{1} << 23;
-
 // Rows of the embedding: --pad_vocab, where it is given.
 absl::StatusOr<int64_t> PaddedVocab(const Arguments& args, int64_t vocab) {
   if (!args.Given("pad_vocab")) return vocab;
@@ -83,7 +80,7 @@ ModelNotes MakeNotes(const HuggingFaceConfig& config,
 }
 
 // Values that are not finite are imported as they are, and reported.
-absl::Status CheckFinite(const MappedPart& part) {
+absl::Status CheckFinitePart(const MappedPart& part) {
   const FileTensor& tensor = *part.tensor;
   const int64_t elements = Product(tensor.dims);
   std::vector<float> values(std::min(elements, kSliceElements));
@@ -127,8 +124,8 @@ std::shared_ptr<const TokenizerFiles> FindTokenizer(const std::string& dir,
   return std::make_shared<const TokenizerFiles>(*std::move(files));
 }
 
-absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writer,
-                          std::vector<float>& values) {
+absl::Status ImportVariable(const MappedVariable& variable, CheckpointWriter& writer,
+                            std::vector<float>& values) {
   bool finite = true;
   for (const Slice& slice : SplitTensor(variable.dims, kSliceElements)) {
     values.resize(slice.elements());
@@ -142,7 +139,7 @@ absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writ
     finite = finite && std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
   }
   if (finite) return absl::OkStatus();
-  for (const MappedPart& part : variable.parts) RETURN_IF_ERROR(CheckFinite(part));
+  for (const MappedPart& part : variable.parts) RETURN_IF_ERROR(CheckFinitePart(part));
   return absl::OkStatus();
 }
 
@@ -156,7 +153,7 @@ absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto:
   ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan, info, {}));
   std::vector<float> values;
   for (const MappedVariable& variable : variables) {
-    RETURN_IF_ERROR(CopyVariable(variable, *writer, values));
+    RETURN_IF_ERROR(ImportVariable(variable, *writer, values));
   }
   ASSIGN_OR_RETURN(const std::string part, writer->Finish());
   ASSIGN_OR_RETURN(std::string folder, CommitParts(dir, plan, info, {}, {&part, 1}));

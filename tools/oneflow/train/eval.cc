@@ -98,7 +98,7 @@ MeanLoss Total(const std::vector<Result>& results) {
   return total;
 }
 
-void Print(const std::string& checkpoint, int64_t step, const std::vector<Result>& results) {
+void PrintResults(const std::string& checkpoint, int64_t step, const std::vector<Result>& results) {
   const MeanLoss total = Total(results);
   if (FLAGS_format == "json") {
     nlohmann::ordered_json json = {{"checkpoint", checkpoint}, {"step", step}};
@@ -200,7 +200,7 @@ absl::Status Evaluate(const Arguments& args) {
     }
     results.push_back({data.names[i], loss});
   }
-  Print(folder, reader->step(), results);
+  PrintResults(folder, reader->step(), results);
   return absl::OkStatus();
 }
 
