@@ -12,6 +12,9 @@
 9. Only the room tools reads flags; the trainer, which others than the command line drive, prints nothing either.
 10. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
    and names the ops that they are made of.)
+11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces: a function of another
+   source could be called instead.
+12. A room has no more lines than lines.txt allows.
 """
 
 import collections
@@ -87,6 +90,10 @@ COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{$(.*?)^\}  // namespace \1$", re.MULTILINE | re.DOTALL)
 TYPE = re.compile(r"^(?:class|struct|enum(?: class)?) (\w+)\b[^;\n]*\{", re.MULTILINE)
+UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+UNNAMED_NAME = re.compile(r"^(?:(?:struct|class|enum(?: class)?) (\w+)[^;\n]*\{"
+                          r"|(?:constexpr|const)\b[^=({\n]*?\b(\w+)(?:\[\w*\])* ?[={]"
+                          r"|(?! |(?:using|template|namespace|struct|class|enum|constexpr|const)\b)[\w:<>,*& ]+?[ *&](\w+)\()", re.MULTILINE)
 WALK_ITEM = re.compile(r"^\d+\. \[[^\]]+\]\(([^)]+)\)", re.MULTILINE)
 
 
@@ -303,6 +310,37 @@ def kind_problems(root):
             yield f'"{kind}" is named in {len(files)} files, more than {most}; ask its row (oneflow_core/op/op_def.h): {", ".join(files)}'
 
 
+def unnamed_problems(root):
+    """Names that two sources of a folder that is compiled together define in unnamed namespaces."""
+    where = {}
+    for path in source_files(root):
+        build = root / path.parent / "BUILD.bazel"
+        if path.suffix != ".cc" or is_test(path) or not build.exists() or "oneflow_cc_folder(" not in build.read_text(encoding="utf-8"):
+            continue
+        for body in UNNAMED.findall((root / path).read_text(encoding="utf-8")):
+            for names in UNNAMED_NAME.findall(body):
+                first = where.setdefault((path.parent, "".join(names)), path)
+                if first != path:
+                    yield f"{path}: {first.name} has a {''.join(names)}, too, and is compiled with it; rename one, or share it"
+                    where[path.parent, "".join(names)] = path
+
+
+def line_problems(root):
+    """Rooms that are larger than lines.txt allows: "room lines-without-tests lines-of-tests" a row."""
+    listing = root / "tests/layering/lines.txt"
+    rows = [line.split() for line in listing.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")] \
+        if listing.exists() else []
+    for room, *most in rows:
+        counts = [0, 0]
+        for path in (root / room).rglob("*"):
+            if path.suffix in CPP_SUFFIXES | {".proto", ".py", ".sh", ".bazel"} and path.is_file():
+                test = is_test(path.relative_to(root)) or path.stem.endswith(("_for_test", "_test_util"))
+                counts[test] += len(path.read_text(encoding="utf-8").splitlines())
+        for count, allowed, what in zip(counts, most, ("", " of tests")):
+            if count > int(allowed):
+                yield f"{room}: {count} lines{what}, more than {allowed}: take some out, or raise the line of lines.txt and say why"
+
+
 def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
@@ -319,6 +357,8 @@ def problems(root):
     found += type_problems(root, source_files(root))
     found += walk_problems(root)
     found += kind_problems(root)
+    found += unnamed_problems(root)
+    found += line_problems(root)
     for path in sorted(allowed):
         if not (root / path).exists():
             found.append(f"tests/layering/long_files.txt: {path} does not exist")
