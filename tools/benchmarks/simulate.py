@@ -1,8 +1,7 @@
 """Compares predictions of `oneflow simulate` with measurements of `oneflow train` on this machine.
 
 The machine is measured first (`oneflow calibrate`, devices of one thread each, one and two of them at work), then each
-of eight plans of at most two devices is simulated and run; medians. Measured are the steps after two of warm-up. Last,
-one step of GPT 1T on 3,072 devices is compiled and simulated, and the seconds that takes are printed.
+of eight plans of at most two devices is simulated and run; medians. Measured are the steps after two of warm-up.
 
 With --processes=2: six plans in two processes, over shared memory and over TCP slowed to 500 Mbit/s between two network
 namespaces (root); the links are measured, too.
@@ -14,10 +13,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 from benchmarks import far_plans
-from benchmarks.sides import ROOT, Oneflow
+from benchmarks.sides import Oneflow
 
 TARGETS = ["//tools/benchmarks:link_rate"]
 MIDDLE = dict(layers=4, heads=4, hidden=256, sequence=128, vocab=1024, batch=8)
@@ -34,7 +32,6 @@ PLANS = [
     ("large, data=2, bf16", LARGE, "data=2", {"precision": "bf16"}),
     ("recipe, pipe=2, 1f1b", RECIPE, "pipe=2", {"micro_batches": 4}),
 ]
-ONE_T = dict(layers=128, heads=160, hidden=25600, sequence=2048, vocab=51200, batch=3072)
 
 
 def add_flags(parser):
@@ -72,18 +69,15 @@ def compare(oneflow, cluster, args):
     return {"predicted_seconds": a, "measured_seconds": b, "error": a / b - 1}
 
 
-def simulate_1t(binaries, folder):
-    """Seconds of the step, and seconds that it took to say so."""
-    oneflow = Oneflow(binaries, folder, ONE_T, "pipe=64,data=6,tensor=8", 1, "bf16", "1t", 512)
-    begin = time.monotonic()
-    step = predicted(oneflow, os.path.join(ROOT, "examples/clusters/a100.textproto"), "--steps=1")
-    return {"step_seconds": step, "simulating_seconds": time.monotonic() - begin}
-
-
 def print_row(args, row, name):
     if args.format == "text":
         print(f"{name:40} predicted {1e3 * row['predicted_seconds']:8.2f} ms   measured "
               f"{1e3 * row['measured_seconds']:8.2f} ms   error {100 * row['error']:+6.1f} %", flush=True)
+
+
+def print_mean(args, rows):
+    mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
+    print(json.dumps({"plans": rows, "mean_error": mean}) if args.format == "json" else f"mean error {100 * mean:.1f} %")
 
 
 def run_far(args, binaries):
@@ -105,8 +99,7 @@ def run_far(args, binaries):
             for row in far_plans.compare(binaries, folder, link, measured, args, predicted):
                 rows.append(row)
                 print_row(args, row, f"{row['plan']}, {row['link']}")
-    mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
-    print(json.dumps({"plans": rows, "mean_error": mean}) if args.format == "json" else f"mean error {100 * mean:.1f} %")
+    print_mean(args, rows)
 
 
 def run(args, binaries):
@@ -122,10 +115,4 @@ def run(args, binaries):
             files = clusters(oneflow, args.clusters or folder, args.seconds)
             rows.append({"plan": name, **compare(oneflow, files[devices], args)})
             print_row(args, rows[-1], name)
-        mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
-        large = simulate_1t(binaries, folder)
-    if args.format == "json":
-        print(json.dumps({"plans": rows, "mean_error": mean, "1t": large}))
-        return
-    print(f"mean error {100 * mean:.1f} %")
-    print(f"GPT 1T on 3,072 A100: a step of {large['step_seconds']:.1f} s, simulated in {large['simulating_seconds']:.1f} s")
+    print_mean(args, rows)
