@@ -6,7 +6,6 @@ of eight plans of at most two devices is simulated and run; medians. Measured ar
 With --processes=2: six plans in two processes, over shared memory and over TCP slowed to 500 Mbit/s between two network
 namespaces (root); the links are measured, too.
 """
-import contextlib
 import json
 import os
 import statistics
@@ -38,21 +37,16 @@ def add_flags(parser):
     parser.add_argument("--rounds", type=int, default=2, help="runs of each plan")
     parser.add_argument("--steps", type=int, default=8, help="of a run")
     parser.add_argument("--seconds", type=float, default=25, help="of each of the two measurements of the machine")
-    parser.add_argument("--plans", type=int, nargs="*", default=range(len(PLANS)), help="of the eight, or six, by number from 0")
     parser.add_argument("--processes", type=int, choices=[1, 2], default=1)
-    parser.add_argument("--links", nargs="*", choices=["shared", "slow"], default=["shared", "slow"])
-    parser.add_argument("--clusters", help="folder of the machine's files, measured before; made where they are not there")
 
 
-def clusters(oneflow, folder, seconds):
-    """The machine's files, with one and with two devices at work."""
-    files = {}
-    for devices in [1, 2]:
-        files[devices] = os.path.join(folder, f"cluster{devices}.textproto")
-        if not os.path.exists(files[devices]):
-            print(f"measuring this machine, {devices} at work", file=sys.stderr)
-            oneflow.run("calibrate", "--threads=1", f"--devices={devices}", f"--seconds={seconds}", "--out=" + files[devices])
-    return files
+def calibrate(binaries, folder, *flags):
+    """The machine's file."""
+    print(f"measuring this machine, {' '.join(flags)}", file=sys.stderr)
+    out = os.path.join(folder, f"cluster{''.join(flags)}.textproto")
+    subprocess.run([os.path.join(binaries, "tools/oneflow/oneflow"), "calibrate", "--threads=1", *flags, "--out=" + out], check=True,
+                   stdout=subprocess.DEVNULL)
+    return out
 
 
 def predicted(oneflow, cluster, *flags):
@@ -83,19 +77,9 @@ def print_mean(args, rows):
 def run_far(args, binaries):
     """Two processes."""
     rows = []
-    slow = far_plans.slow_link() if "slow" in args.links else contextlib.nullcontext()  # root
-    with tempfile.TemporaryDirectory() as folder, slow as names:
-        links = []
-        if "shared" in args.links:
-            links.append(far_plans.SharedMemory())
-        if "slow" in args.links:
-            links.append(far_plans.SlowLink(names, os.path.join(binaries, "tools/benchmarks/link_rate")))
-        measured = os.path.join(args.clusters or folder, "processes2.textproto")
-        if not os.path.exists(measured):
-            oneflow = os.path.join(binaries, "tools/oneflow/oneflow")
-            subprocess.run([oneflow, "calibrate", "--threads=1", "--devices=2", "--processes=2", f"--seconds={args.seconds}",
-                            "--out=" + measured], check=True, stdout=subprocess.DEVNULL)
-        for link in links:
+    with tempfile.TemporaryDirectory() as folder, far_plans.slow_link() as names:  # root
+        measured = calibrate(binaries, folder, "--devices=2", "--processes=2", f"--seconds={args.seconds}")
+        for link in far_plans.SharedMemory(), far_plans.SlowLink(names, os.path.join(binaries, "tools/benchmarks/link_rate")):
             for row in far_plans.compare(binaries, folder, link, measured, args, predicted):
                 rows.append(row)
                 print_row(args, row, f"{row['plan']}, {row['link']}")
@@ -108,11 +92,10 @@ def run(args, binaries):
         return
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for i in args.plans:
-            name, model, mesh, more = PLANS[i]
+        files = {devices: calibrate(binaries, folder, f"--devices={devices}", f"--seconds={args.seconds}") for devices in (1, 2)}
+        for i, (name, model, mesh, more) in enumerate(PLANS):
             devices = 2 if mesh else 1
             oneflow = Oneflow(binaries, folder, model, mesh, devices, name=f"plan{i}", **more)
-            files = clusters(oneflow, args.clusters or folder, args.seconds)
             rows.append({"plan": name, **compare(oneflow, files[devices], args)})
             print_row(args, rows[-1], name)
     print_mean(args, rows)
