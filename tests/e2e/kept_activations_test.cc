@@ -180,7 +180,7 @@ TEST_CASE("states of matrices in blocks: 18 bytes a parameter, 12 h^2 of them a 
         18 * kLayers * 12 * h * h / 4);
 }
 
-// Entries in GiB, of the table in docs/activations.md: all four models with ONEFLOW_TEST_FULL.
+// In GiB: all four models with ONEFLOW_TEST_FULL (docs/results/activations-2026-11-21.txt).
 TEST_CASE("the published bytes of 22B and 175B come out exactly") {
   constexpr double kGiB = 1 << 30;
   struct Row {
