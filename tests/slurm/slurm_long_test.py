@@ -3,7 +3,6 @@ import contextlib
 import os
 import signal
 
-from tests.e2e.cli import run
 from tests.slurm import cluster
 from tests.slurm.slurm_case import StandInCase, TrainCase
 from tests.slurm.waiting import wait_for
@@ -36,7 +35,7 @@ class SlurmLongTest(StandInCase):
         self.slurm.kill_node(lost, tasks=True)
         self.let_go()
         status = self.wait_until_over(seconds=150)
-        self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
+        self.assertEqual(status["state"], "done", self.all_logs())
         self.assertEqual(self.attempts(), [(job, "none"), (job, "step-00000005")])
         self.assertNotEqual(self.find_node(2, 1), lost)
         self.assertEqual(self.losses(), self.undisturbed())
@@ -48,11 +47,10 @@ class SlurmLongTest(StandInCase):
         # The first job is signalled half a minute, or a minute more, before its end, and writes a checkpoint; the
         # second does not listen, and goes when Slurm ends it.
         status = self.wait_until_over(seconds=500)
-        self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
+        self.assertEqual(status["state"], "done", self.all_logs())
         self.assertEqual(self.attempts(),
                          [(jobs[0], "none"), (jobs[1], "step-00000007"), (jobs[2], "step-00000010")])
-        with open(f"{self.job}/logs/slurm-{jobs[0]}.log", encoding="utf-8") as log:
-            self.assertIn("oneflow: the job's time is over\n", log.read())
+        self.assertIn("oneflow: the job's time is over\n", self.read(f"logs/slurm-{jobs[0]}.log"))
         self.assertEqual(self.losses(), self.undisturbed())
 
 
@@ -72,7 +70,7 @@ class HangTest(TrainCase):
         # That of the script and of the first process: the successor goes on while that process still is there.
         jobs = self.submit("--spare_nodes=1", "--max_jobs=2")
         self.wait_for_checkpoint(1)
-        node = self.slurm.run("squeue", "--noheader", "--jobs=" + jobs[0], "--format=%B").strip()
+        node = self.node_of_script(jobs[0])
         old = self.tasks(0)
         hung = [self.slurm.daemons[node].pid, *self.slurm.list_processes(node)]
         for pid in hung:

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 
@@ -66,11 +67,12 @@ void ReadBoth(std::array<int, 2> pipes, std::array<std::string*, 2> texts) {
   }
 }
 
-int WaitFor(pid_t pid) {
+void WaitFor(pid_t pid, CommandResult& result) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.exited = WIFEXITED(status);
+  result.code = result.exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace
@@ -93,7 +95,7 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv) {
   CommandResult result;
   if (pid.ok()) {
     ReadBoth({out[0], err[0]}, {&result.out, &result.err});
-    result.code = WaitFor(*pid);
+    WaitFor(*pid, result);
   }
   close(out[0]);
   close(err[0]);
@@ -108,9 +110,10 @@ absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv) {
 }
 
 absl::Status CommandError(const std::vector<std::string>& argv, const CommandResult& result) {
-  const std::string err = result.err.substr(0, result.err.find_last_not_of('\n') + 1);
+  const std::string both = result.err + result.out;
+  const absl::string_view said = absl::StripAsciiWhitespace(both);
   return absl::UnavailableError(absl::StrCat("`", CommandText(argv), "` failed with exit code ",
-                                             result.code, err.empty() ? "" : ": ", err));
+                                             result.code, said.empty() ? "" : ": ", said));
 }
 
 absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const std::string& log,
@@ -137,11 +140,8 @@ std::string ShellQuoted(const std::string& word) {
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
   std::string quoted = "'";
   for (const char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
+    const bool special = c == '\'' || c == '\\';
+    quoted += special ? std::string("'\\") + c + "'" : std::string(1, c);
   }
   return quoted + "'";
 }

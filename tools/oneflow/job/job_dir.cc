@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/job/job.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -40,11 +41,6 @@ std::optional<int64_t> ParseProcess(std::string_view name) {
 
 // Files of a job are a few levels deep. They are printed, and printing takes stack by level.
 constexpr int kMostLevels = 16;
-
-int64_t ReadInteger(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
-  const auto it = json.find(name);
-  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
-}
 
 std::string ReadText(const nlohmann::ordered_json& json, const char* name) {
   const auto it = json.find(name);
@@ -89,25 +85,18 @@ absl::StatusOr<JobRecord> JobDir::ReadRecord() const {
                       "is no job's directory: it has no job.json that can be read",
                       "give the directory that `oneflow submit` was given");
   }
-  JobRecord record;
   const absl::StatusOr<Engine> engine = ParseEngine(ReadText(*json, "engine"));
   if (!engine.ok()) return Annotate(engine.status(), File("job.json"));
-  record.engine = *engine;
-  record.submitted = ReadText(*json, "submitted");
-  record.host = ReadText(*json, "host");
-  record.nodes = ReadInteger(*json, "nodes", 1);
-  record.spare_nodes = ReadInteger(*json, "spare_nodes", 0);
-  record.processes = ReadInteger(*json, "processes", 1);
-  return record;
+  return JobRecord{*engine, ReadText(*json, "host")};
 }
 
-absl::Status JobDir::WriteRecord(const JobRecord& record) const {
-  const nlohmann::ordered_json json = {{"engine", EngineName(record.engine)},
-                                       {"submitted", record.submitted},
-                                       {"host", record.host},
-                                       {"nodes", record.nodes},
-                                       {"spare_nodes", record.spare_nodes},
-                                       {"processes", record.processes}};
+absl::Status JobDir::WriteRecord(const JobSpec& spec) const {
+  const nlohmann::ordered_json json = {{"engine", EngineName(spec.engine)},
+                                       {"submitted", UtcText(std::time(nullptr))},
+                                       {"host", HostName()},
+                                       {"nodes", spec.nodes},
+                                       {"spare_nodes", spec.spare_nodes},
+                                       {"processes", spec.processes()}};
   return WriteFile(File("job.json"), JsonText(json, 2) + "\n");
 }
 
@@ -154,6 +143,13 @@ std::vector<std::pair<int64_t, std::string>> JobDir::Logs(int64_t attempt) const
 std::string JobDir::NewestCheckpoint() const {
   const absl::StatusOr<std::string> latest = LatestCheckpoint(File("checkpoints"));
   return latest.ok() ? fs::path(*latest).filename().string() : "";
+}
+
+std::string UtcText(std::time_t time) {
+  std::tm utc = {};
+  char text[32] = "";
+  if (gmtime_r(&time, &utc) != nullptr) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
 }
 
 absl::StatusOr<JobDir> JobDirFromFlags() {

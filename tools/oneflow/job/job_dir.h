@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,12 +26,10 @@
 
 namespace oneflow {
 
-// The facts of a job that submit noted.
+// Where a job runs, as submit noted in job.json.
 struct JobRecord {
   Engine engine = Engine::kLocal;
-  std::string submitted;  // when, UTC
-  std::string host;       // from where
-  int64_t nodes = 1, spare_nodes = 0, processes = 1;
+  std::string host;  // of submit
 };
 
 // A line of `attempts`.
@@ -47,7 +46,7 @@ class JobDir {
 
   // NOT_FOUND, as an input error with a hint, if the folder is not a job's.
   absl::StatusOr<JobRecord> ReadRecord() const;
-  absl::Status WriteRecord(const JobRecord& record) const;
+  absl::Status WriteRecord(const JobSpec& spec) const;
 
   std::vector<std::string> Jobs() const;  // that submit has started
   // The job that may write here, or was the last to; empty: none has begun.
@@ -68,6 +67,9 @@ class JobDir {
  private:
   std::string path_;
 };
+
+// "2026-01-31T12:00:00Z"; empty for a year that has none.
+std::string UtcText(std::time_t time);
 
 // --job_dir of a verb; an input error where it is missing.
 absl::StatusOr<JobDir> JobDirFromFlags();

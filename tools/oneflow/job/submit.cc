@@ -160,15 +160,6 @@ int64_t NextAttempt(const JobDir& dir) {
   return newest + 1;
 }
 
-std::string Now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc = {};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
-
 absl::Status Remove(const std::string& path) {
   std::error_code error;
   fs::remove(path, error);
@@ -178,7 +169,7 @@ absl::Status Remove(const std::string& path) {
 // Attempts of an earlier submission do not count as fruitless ones of this.
 absl::Status BeginAttempts(const std::string& path) {
   std::ofstream file(path, std::ios::app);
-  file << "- submitted " << Now() << "\n";
+  file << "- submitted " << UtcText(std::time(nullptr)) << "\n";
   file.close();
   return file ? absl::OkStatus() : WriteError(path, "cannot be written", errno);
 }
@@ -196,8 +187,6 @@ absl::Status WritePlanFiles(const JobDir& dir, const proto::Plan& plan) {
 }
 
 absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan& plan) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
   RETURN_IF_ERROR(CreateFolders(dir.File("logs")));
   RETURN_IF_ERROR(Remove(dir.File("cancel")));
   RETURN_IF_ERROR(Remove(dir.File("final.json")));
@@ -213,19 +202,27 @@ absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan&
   } else {
     RETURN_IF_ERROR(WriteFile(dir.File("job.sh"), MakeScript(spec)));
   }
-  return dir.WriteRecord({.engine = spec.engine,
-                          .submitted = Now(),
-                          .host = host,
-                          .nodes = spec.nodes,
-                          .spare_nodes = spec.spare_nodes,
-                          .processes = spec.processes()});
+  return dir.WriteRecord(spec);
 }
 
-absl::StatusOr<std::string> OutputOfSlurm(const std::vector<std::string>& words) {
+absl::StatusOr<std::string> AskSlurm(const std::vector<std::string>& words) {
   const absl::StatusOr<std::string> output = RunForOutput(words);
   if (!absl::IsNotFound(output.status())) return output;
   return InputError("--engine=slurm", ToStd(output.status().message()),
                     "run it where Slurm's commands are, or use another engine");
+}
+
+// The id of the job that sbatch makes. Slurm has answered `sinfo` before: where sbatch refuses, its
+// own words say what in the flags is wrong.
+absl::StatusOr<std::string> Sbatch(const std::vector<std::string>& words) {
+  ASSIGN_OR_RETURN(const CommandResult result, RunCommand(words));
+  const std::string id = ParseSbatch(result.out);
+  if (result.code == 0 && !id.empty()) return id;
+  const absl::Status failed = CommandError(words, result);
+  if (!result.exited) return failed;
+  return InputError("--engine=slurm", ToStd(failed.message()),
+                    "correct the flag or the --sbatch_option that it names; --dry_run prints the "
+                    "script");
 }
 
 void TakeBack(const std::vector<std::string>& jobs) {
@@ -235,17 +232,16 @@ void TakeBack(const std::vector<std::string>& jobs) {
 // Jobs that are queued already are taken back where a later one cannot be queued.
 absl::StatusOr<std::vector<std::string>> StartSlurm(const JobDir& dir, const JobSpec& spec) {
   std::vector<std::string> jobs;
-  absl::Status failed;
-  while (failed.ok() && static_cast<int64_t>(jobs.size()) < spec.max_jobs) {
-    const absl::StatusOr<std::string> output =
-        OutputOfSlurm(SbatchCommand(dir.File("job.sh"), jobs.empty() ? "" : jobs.back()));
-    const absl::StatusOr<std::string> id = output.ok() ? ParseSbatch(*output) : output.status();
-    failed = id.status();
-    if (id.ok()) jobs.push_back(*id);
+  while (static_cast<int64_t>(jobs.size()) < spec.max_jobs) {
+    const absl::StatusOr<std::string> id =
+        Sbatch(SbatchCommand(dir.File("job.sh"), jobs.empty() ? "" : jobs.back()));
+    if (!id.ok()) {
+      TakeBack(jobs);
+      return id.status();
+    }
+    jobs.push_back(*id);
   }
-  if (failed.ok()) return jobs;
-  TakeBack(jobs);
-  return failed;
+  return jobs;
 }
 
 absl::StatusOr<std::vector<std::string>> Start(const JobDir& dir, const JobSpec& spec,
@@ -260,6 +256,35 @@ absl::StatusOr<std::vector<std::string>> Start(const JobDir& dir, const JobSpec&
     case Engine::kKubernetes: return std::vector<std::string>();
   }
   return std::vector<std::string>();
+}
+
+// Writes and starts the job; `jobs` of the directory are its own then.
+absl::StatusOr<std::vector<std::string>> WriteAndStart(const JobDir& dir, const JobSpec& spec,
+                                                       const proto::Plan& plan,
+                                                       const JobLock& lock) {
+  RETURN_IF_ERROR(WriteJob(dir, spec, plan));
+  ASSIGN_OR_RETURN(std::vector<std::string> jobs, Start(dir, spec, lock));
+  const absl::Status written = dir.WriteJobs(jobs);
+  if (written.ok()) return jobs;
+  // Nobody could cancel jobs that the directory does not know.
+  if (spec.engine == Engine::kSlurm) TakeBack(jobs);
+  return written;
+}
+
+// The same. A job would take the end of an earlier one for its own; where none starts, the
+// directory keeps that end.
+absl::StatusOr<std::vector<std::string>> ReplaceJob(const JobDir& dir, const JobSpec& spec,
+                                                    const proto::Plan& plan, const JobLock& lock) {
+  std::vector<std::pair<std::string, std::string>> earlier;
+  for (const char* name : {"final.json", "cancel", "jobs"}) {
+    const absl::StatusOr<std::string> bytes = ReadFile(dir.File(name));
+    if (bytes.ok()) earlier.emplace_back(dir.File(name), *bytes);
+  }
+  absl::StatusOr<std::vector<std::string>> jobs = WriteAndStart(dir, spec, plan, lock);
+  if (!jobs.ok()) {
+    for (const auto& [path, bytes] : earlier) (void)WriteFile(path, bytes);
+  }
+  return jobs;
 }
 
 void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) {
@@ -278,7 +303,6 @@ void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) 
 }
 
 absl::Status Submit(const Arguments& args) {
-  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
   const JobDir dir(spec.job_dir);
   if (FLAGS_data.empty()) return InputError("--data", "is missing", "write --data=text.txt");
@@ -301,9 +325,9 @@ absl::Status Submit(const Arguments& args) {
     return absl::OkStatus();
   }
   if (spec.engine == Engine::kSlurm) {
-    ASSIGN_OR_RETURN(const std::string sinfo, OutputOfSlurm(SinfoCommand()));
+    ASSIGN_OR_RETURN(const std::string sinfo, AskSlurm(SinfoCommand(spec.partition)));
     ASSIGN_OR_RETURN(const int64_t bytes, LargestHostBytes(plan, spec.nodes));
-    RETURN_IF_ERROR(CheckRoom(ParseSinfo(sinfo), spec, bytes));
+    RETURN_IF_ERROR(CheckRoom(sinfo, spec, bytes));
   }
   RETURN_IF_ERROR(CreateFolders(spec.job_dir));
   ASSIGN_OR_RETURN(const std::optional<JobLock> lock, JobLock::Take(dir));
@@ -314,14 +338,8 @@ absl::Status Submit(const Arguments& args) {
   RETURN_IF_ERROR(CheckNoLiveJob(dir));
   // Keys of an earlier submission are kept; half of them would fail each attempt.
   if (dir.Has("keys")) RETURN_IF_ERROR(ReadJobKeys(dir.File("keys")).status());
-  RETURN_IF_ERROR(WriteJob(dir, spec, plan));
-  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, Start(dir, spec, *lock));
-  if (const absl::Status written = dir.WriteJobs(jobs); !written.ok()) {
-    // Nobody could cancel jobs that the directory does not know.
-    if (spec.engine == Engine::kSlurm) TakeBack(jobs);
-    return written;
-  }
-  Tell(spec, jobs, format == "json");
+  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, ReplaceJob(dir, spec, plan, *lock));
+  Tell(spec, jobs, FLAGS_format == "json");
   return absl::OkStatus();
 }
 
