@@ -212,8 +212,6 @@ class JobTest(JobCase):
         self.assertFalse(os.path.exists(self.job))
 
     def test_refusals(self):
-        self.refuse(["4 ranks do not divide evenly among 3 processes", "divides 4"], "--processes_per_node=3")
-        self.refuse(["--nodes=2", "one node"], "--nodes=2")
         self.refuse(["--data=", "absent.txt", "cannot be read"], "--data=text.txt,absent.txt")
         self.refuse(["--eval_data=", "cannot be read"], "--eval_data=absent.txt")
         self.refuse(["absent.plan"], "--plan=absent.plan")
@@ -222,19 +220,12 @@ class JobTest(JobCase):
         self.refuse(["--eval_every", "nothing to validate on"], "--eval_every=1")
         self.refuse(["--job_dir=", "a\\b: has a backslash"], "--job_dir=a\\b")
         self.refuse(["--checkpoint_dir", "no such flag"], "--checkpoint_dir=ckpt")
-        self.refuse(["--nodes=0", "at least 1"], "--nodes=0", engine="slurm")
-        self.refuse(["--max_jobs=0", "at least 1"], "--max_jobs=0", engine="slurm")
-        self.refuse(["--sbatch_option=account", "no long option"], "--sbatch_option=account", engine="slurm")
         self.refuse(["--sbatch_option=--array=0-3", "makes several jobs of one"], "--sbatch_option=--array=0-3", engine="slurm")
-        self.refuse(["--time=2:", "120 seconds in which a job ends"], "--time=2", engine="slurm")
-        self.refuse(["--trust_network: is missing", "2 nodes meet beyond loopback"], "--nodes=2", engine="slurm")
-        self.refuse(["--trust_network=10.0/33", "is no network"], "--nodes=2", "--trust_network=10.0/33", engine="slurm")
         self.refuse(["--join_seconds=0", "out of range"], "--join_seconds=0")
         self.refuse(["--silence_seconds=nan", "out of range"], "--silence_seconds=nan")
         self.refuse(["--oneflow=/none", "no program that can be run"], "--oneflow=/none")
         self.refuse(["--engine=pbs", "slurm, local or kubernetes"], engine="pbs")
         self.refuse(["--image", "is missing"], engine="kubernetes")
-        self.refuse(["--trust_network", "is missing"], "--image=i", "--volume_claim=v", "--nodes=2", engine="kubernetes")
         for verb in ["status", "logs", "cancel"]:
             self.assertIn("is no job's directory", self.oneflow(verb, code=2))
             self.assertIn("--job_dir: is missing", run(verb, cwd=self.dir, code=2)[1])

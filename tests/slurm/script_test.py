@@ -74,8 +74,9 @@ class ScriptTest(JobCase):
     JOIN = """echo '{"attempt":'"$ONEFLOW_ATTEMPT"'}' >$job/status.json; """
 
     def test_the_command_of_an_attempt(self):
-        code, out = self.play(srun='printf "%s\\n" "$@" >$job/srun; ' + self.OUTCOME % 0)
+        code, out = self.play(srun='printf "%s\\n" "$@" >$job/srun; pwd >$job/pwd; ' + self.OUTCOME % 0)
         self.assertEqual((code, out), (0, "oneflow: attempt 1 goes on from checkpoint none\noneflow: done: attempt 1\n"))
+        self.assertEqual(self.read("pwd"), self.dir + "\n")  # in which it was submitted
         words = self.read("srun").split("\n")
         for word in ["--no-kill", "--kill-on-bad-exit=1", "--overlap", "--export=ALL", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
                      "--output=" + self.job.replace("%", "%%") + "/logs/attempt-1/process-%t.log", "/opt/oneflow", "--resume=auto"]:
@@ -261,10 +262,10 @@ class ScriptTest(JobCase):
         def expand(word):  # $(NAME), and $$ for $
             return re.sub(r"\$\$|\$\((\w+)\)", lambda m: "$" if m[0] == "$$" else environment.get(m[1], m[0]), word)
         return subprocess.Popen([expand(word) for word in container["command"] + container["args"]], env=environment,
-                                cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                cwd="/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def test_the_commands_of_pods(self):
-        self.write_commands(oneflow=f'exec {sys.executable} {TRAINER} "$@" --process_index="$JOB_COMPLETION_INDEX"')
+        self.write_commands(oneflow=f'[[ -e text.txt ]] && exec {sys.executable} {TRAINER} "$@" --process_index="$JOB_COMPLETION_INDEX"')
         manifest = self.manifest("--nodes=2", "--processes_per_node=2")
         spec = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]
         self.assertEqual((spec["completions"], spec["parallelism"], spec["completionMode"]), (4, 4, "Indexed"))

@@ -1,8 +1,6 @@
 """A test case with its own Slurm: one cluster for all tests of a class, a job directory for each test."""
-import contextlib
 import json
 import os
-import pathlib
 import subprocess
 import tempfile
 
@@ -53,13 +51,8 @@ class SlurmCase(JobCase):
     @staticmethod
     def tasks(process):
         """Pids of `oneflow train`, or of what stands for it, in the task of that number."""
-        pids = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                command, environment = (pathlib.Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0") for name in ("cmdline", "environ"))
-                if b"train" in command[1:3] and f"SLURM_PROCID={process}".encode() in environment:
-                    pids.append(int(pid))
-        return pids
+        return [pid for pid in cluster.list_processes(f"SLURM_PROCID={process}")
+                if b"train" in cluster.read_proc(pid, "cmdline").split(b"\0")[1:3]]
 
     def node_of_script(self, job):
         return self.slurm.run("squeue", "--noheader", "--jobs=" + job, "--format=%B").strip()

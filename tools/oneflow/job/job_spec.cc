@@ -239,8 +239,10 @@ std::string MakeScript(const JobSpec& spec) {
   if (slurm) text += Directives(spec);
   absl::StrAppend(&text,
                   "#\n# Written by `oneflow submit`; docs/operations.md says how it is used.\n"
-                  "set -u\n\njob_dir=",
-                  ShellQuoted(spec.job_dir), "\nmax_restarts=", spec.max_restarts, "\n");
+                  "set -u\ncd ",
+                  ShellQuoted(spec.folder),
+                  " || echo \"oneflow: goes on in $PWD\"\n\njob_dir=", ShellQuoted(spec.job_dir),
+                  "\nmax_restarts=", spec.max_restarts, "\n");
   if (slurm) {
     const std::vector<std::string> step = {
         absl::StrCat("--nodes=", spec.nodes), absl::StrCat("--ntasks=", spec.processes()),

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
@@ -37,42 +36,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Flags of train that name files, which processes find by absolute paths.
-constexpr std::array<std::string_view, 6> kFiles = {"data",      "eval_data", "trace",
-                                                    "cuda_libs", "init_from", "tokenizer"};
-
-template <typename List>
-bool Has(const List& list, std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
-}
-
 std::string Absolute(const std::string& path) {
   std::error_code error;
   std::string text = fs::absolute(path, error).lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
-}
-
-std::string AbsoluteList(const std::string& list) {
-  std::vector<std::string> files = CommaSeparated(list);
-  for (std::string& file : files) {
-    const DataName name = SplitDataName(file);  // FILE:WEIGHT of --data
-    file = Absolute(name.file) + name.weight;
-  }
-  return JoinCommas(files);
-}
-
-// --tokenizer: bytes, gpt2:FOLDER or a file.
-std::string AbsoluteTokenizer(const std::string& spec) {
-  constexpr std::string_view kGpt2 = "gpt2:";
-  if (spec == "bytes") return spec;
-  return spec.starts_with(kGpt2) ? absl::StrCat("gpt2:", Absolute(spec.substr(kGpt2.size())))
-                                 : Absolute(spec);
-}
-
-std::string AbsoluteValue(const std::string& flag, const std::string& value) {
-  if (flag == "tokenizer") return AbsoluteTokenizer(value);
-  return flag == "data" || flag == "eval_data" ? AbsoluteList(value) : Absolute(value);
 }
 
 absl::Status CheckFiles(const std::string& flag, const std::string& list) {
@@ -85,7 +53,7 @@ absl::Status CheckFiles(const std::string& flag, const std::string& list) {
   return absl::OkStatus();
 }
 
-// The flags that processes are given: train's, as they were written, with absolute paths.
+// The flags that processes are given: train's, as they were written.
 std::vector<std::string> TrainFlags(const Arguments& args) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
@@ -94,8 +62,7 @@ std::vector<std::string> TrainFlags(const Arguments& args) {
                           name == "memory" || name == "cluster" || name == "format";
     const bool of_job = name == "job_dir";  // the one flag of the job that submit takes, too
     if (compiled || FindFlag(verbs::kTrain, name) == nullptr || of_job) continue;
-    words.push_back(
-        absl::StrCat("--", name, "=", Has(kFiles, name) ? AbsoluteValue(name, value) : value));
+    words.push_back(absl::StrCat("--", name, "=", value));
   }
   return words;
 }
@@ -113,6 +80,7 @@ absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   spec.spare_nodes = FLAGS_spare_nodes;
   spec.processes_per_node = FLAGS_processes_per_node;
   spec.job_dir = Absolute(FLAGS_job_dir);
+  spec.folder = Absolute(".");
   std::error_code error;
   spec.oneflow = !FLAGS_oneflow.empty() ? FLAGS_oneflow
                  : spec.engine == Engine::kKubernetes
