@@ -49,6 +49,13 @@ class JobCase(unittest.TestCase):
         if not os.path.exists(self.job + "/pipe"):
             os.mkfifo(self.job + "/pipe")
 
+    def submit_and_wait(self, *flags, **attempts):
+        """Submits a job whose first attempt waits at step 7; returns what submit() does, once it is there."""
+        self.behave(**{"attempt_1": {"wait": 7}, **attempts})
+        submitted = self.submit(*flags)
+        self.wait_for_log(1, "waits at step 7")
+        return submitted
+
     def let_go(self):
         """Ends the wait of an attempt, which must have begun."""
         self.write("pipe", "go")

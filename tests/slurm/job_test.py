@@ -106,9 +106,7 @@ class JobTest(JobCase):
         self.assertIn("1 restarts were not enough", status["final"]["why"])
 
     def test_cancel_leaves_a_checkpoint_from_which_another_submit_goes_on(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         status = self.status()
         self.assertEqual((status["state"], status["training"]), ("running", {"attempt": 1, "step": 7}))
         pid = int(status["jobs"][0]["id"])
@@ -125,9 +123,7 @@ class JobTest(JobCase):
         self.check_metrics()
 
     def test_cancel_now_leaves_no_process(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         group = int(self.status()["jobs"][0]["id"])
         self.oneflow("cancel", "--now")
         self.assertEqual(self.wait_until_over()["state"], "cancelled")
@@ -140,9 +136,7 @@ class JobTest(JobCase):
         return [pid for pgid, state, pid in map(str.split, lines.splitlines()) if int(pgid) == group and state[0] != "Z"]
 
     def test_a_loop_that_is_killed_is_stopped_and_goes_on_when_submitted_again(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         group = int(self.status()["jobs"][0]["id"])
         os.kill(group, signal.SIGKILL)
         # The trainer lives on and holds the directory.
@@ -155,9 +149,7 @@ class JobTest(JobCase):
         self.check_metrics()
 
     def test_processes_of_a_loop_that_was_killed_are_cancelled(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         os.kill(int(self.status()["jobs"][0]["id"]), signal.SIGKILL)
         self.oneflow("cancel")
         status = self.wait_until_over()
@@ -175,17 +167,13 @@ class JobTest(JobCase):
         self.assertEqual(len(self.attempts()), 1)
 
     def test_sigterm_at_the_loop_is_handed_on_and_is_no_cancellation(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         os.kill(int(self.status()["jobs"][0]["id"]), signal.SIGTERM)
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"], status["attempt"]), ("stopped", "step-00000007", 1))
 
     def test_the_script_is_started_a_second_time(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         second = subprocess.run(["bash", self.job + "/job.sh"], capture_output=True, text=True, check=False)
         pid = self.status()["jobs"][0]["id"]
         self.assertEqual((second.returncode, second.stdout), (1, f"oneflow: {self.job} belongs to job {pid}, which runs\n"))
@@ -253,9 +241,7 @@ class JobTest(JobCase):
         self.assertIn("no attempt has begun", self.oneflow("logs", code=2))
 
     def test_jobs_are_damaged_while_one_runs(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         jobs = self.read("jobs")
         self.write("jobs", "x\n")
         for verb in ["status", "cancel"]:
@@ -264,9 +250,7 @@ class JobTest(JobCase):
         self.write("jobs", jobs)
 
     def test_jobs_that_are_not_here(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         record = json.loads(self.read("job.json"))
         for change, sentence in [({"host": "elsewhere"}, "oneflow cancel: the job runs on host elsewhere; call it there"),
                                  ({"engine": "kubernetes"}, "is a job of Kubernetes, which is not asked; use kubectl delete")]:

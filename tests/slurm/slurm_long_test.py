@@ -14,9 +14,7 @@ def wait_until_down(slurm, node):
 
 class SlurmLongTest(StandInCase):
     def test_a_daemon_that_dies_ends_no_process(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit("--spare_nodes=1")
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait("--spare_nodes=1")
         lost = self.find_node(1, 1)
         self.slurm.kill_node(lost)
         wait_until_down(self.slurm, lost)
@@ -28,9 +26,7 @@ class SlurmLongTest(StandInCase):
 
     def test_a_host_that_dies(self):
         # The first process finds the other one lost, and ends; Slurm knows of the node when its time is over.
-        self.behave(attempt_1={"wait": 7, "fail": 8, "code": 1})
-        job, = self.submit("--spare_nodes=1")
-        self.wait_for_log(1, "waits at step 7")
+        job, = self.submit_and_wait("--spare_nodes=1", attempt_1={"wait": 7, "fail": 8, "code": 1})
         lost = self.find_node(1, 1)
         self.slurm.kill_node(lost, tasks=True)
         self.let_go()

@@ -11,9 +11,7 @@ from tests.slurm.waiting import wait_for
 
 class SlurmLoopTest(StandInCase):
     def test_submit_watch_and_cancel(self):
-        self.behave(attempt_1={"wait": 7})
-        first, second = self.submit("--max_jobs=2")
-        self.wait_for_log(1, "waits at step 7")
+        first, second = self.submit_and_wait("--max_jobs=2")
         self.find_node(1, 1)
         status = self.status()
         self.assertEqual(status["state"], "running")
@@ -36,9 +34,7 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual(self.losses(), self.undisturbed())
 
     def test_the_script_is_submitted_a_second_time(self):
-        self.behave(attempt_1={"wait": 7})
-        first, = self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        first, = self.submit_and_wait()
         second = self.slurm.run("sbatch", "--parsable", self.job + "/job.sh").strip()
         wait_for("the second job's end", lambda: self.slurm.jobs()[second] == "FAILED")
         self.assertEqual(self.read(f"logs/slurm-{second}.log"), f"oneflow: {self.job} belongs to job {first}, which runs\n")
@@ -47,17 +43,13 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual(self.attempts(), [(first, "none")])
 
     def test_cancel_now(self):
-        self.behave(attempt_1={"wait": 7})
-        jobs = self.submit("--max_jobs=3")
-        self.wait_for_log(1, "waits at step 7")
+        jobs = self.submit_and_wait("--max_jobs=3")
         self.oneflow("cancel", "--now")
         self.assertEqual(self.wait_until_over()["state"], "cancelled")
         wait_for("the jobs' ends", lambda: {self.slurm.jobs()[job] for job in jobs} == {"CANCELLED"})
 
     def test_a_killed_task_and_a_lost_node_in_the_same_job(self):
-        self.behave(attempt_1={"wait": 7}, attempt_2={"wait": 13})
-        job, = self.submit("--spare_nodes=1")
-        self.wait_for_log(1, "waits at step 7")
+        job, = self.submit_and_wait("--spare_nodes=1", attempt_2={"wait": 13})
         self.find_node(1, 1)
         pid, = self.tasks(1)
         os.kill(pid, signal.SIGKILL)
@@ -71,9 +63,7 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual(self.losses(), self.undisturbed())
 
     def test_the_node_of_the_script_is_lost(self):
-        self.behave(attempt_1={"wait": 7})
-        jobs = self.submit("--spare_nodes=1", "--max_jobs=4")
-        self.wait_for_log(1, "waits at step 7")
+        jobs = self.submit_and_wait("--spare_nodes=1", "--max_jobs=4")
         self.slurm.set_down(self.node_of_script(jobs[0]))
         status = self.wait_until_over()
         self.assertEqual(status["state"], "done")
@@ -83,9 +73,7 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual([states[job] for job in jobs[1:]], ["COMPLETED", "CANCELLED", "CANCELLED"])
 
     def test_too_few_nodes_are_left_and_the_successor_gets_new_ones(self):
-        self.behave(attempt_1={"wait": 7})
-        jobs = self.submit("--max_jobs=2")
-        self.wait_for_log(1, "waits at step 7")
+        jobs = self.submit_and_wait("--max_jobs=2")
         self.slurm.set_down(self.find_node(1, 1))
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.assertEqual([job for job, _ in self.attempts()], jobs)
@@ -127,9 +115,7 @@ class SlurmLoopTest(StandInCase):
 
 class ControllerTest(StandInCase):
     def test_the_controller_is_restarted_during_a_job(self):
-        self.behave(attempt_1={"wait": 7, "fail": 8, "code": 1})
-        job, = self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        job, = self.submit_and_wait(attempt_1={"wait": 7, "fail": 8, "code": 1})
         self.slurm.stop_controller()
         try:
             text = self.oneflow("status")

@@ -37,8 +37,17 @@ absl::Status CheckLine(std::string_view flag, const std::string& text) {
                     "has characters that a job's script cannot hold", "use none of control");
 }
 
-// sbatch itself checks its options. A script that is an array of jobs would be one job's several
-// times, though, and sbatch, too, takes the beginning of an option's name for it.
+// sbatch itself checks its options. These are good ones, with which a job directory is not what it
+// should be.
+struct Refused {
+  std::string_view name, why, hint;
+};
+constexpr std::array<Refused, 3> kRefused = {{
+    {"array", "makes several jobs of one", "submit each with its own --job_dir"},
+    {"clusters", "starts a job that `oneflow status` does not find", "submit it on that cluster"},
+    {"wait", "keeps `submit` until the job has ended", "wait by `oneflow status`"},
+}};
+
 absl::Status CheckSbatchOption(const std::string& option) {
   RETURN_IF_ERROR(CheckLine("sbatch_option", option));
   const std::string where = "--sbatch_option=" + option;
@@ -47,9 +56,14 @@ absl::Status CheckSbatchOption(const std::string& option) {
                       "write it as one word: --sbatch_option=--account=mine");
   }
   const std::string name = option.substr(2, option.find('=') - 2);
-  if (name.size() < 2 || !std::string_view("array").starts_with(name)) return absl::OkStatus();
-  return InputError(where, "sbatch's --array makes several jobs of one",
-                    "submit each with its own --job_dir");
+  for (const Refused& refused : kRefused) {
+    // sbatch, too, takes the beginning of a name for it.
+    if (name.size() < 2 || !refused.name.starts_with(name)) continue;
+    return InputError(where,
+                      absl::StrCat("sbatch's --", ToAbsl(refused.name), " ", ToAbsl(refused.why)),
+                      refused.hint);
+  }
+  return absl::OkStatus();
 }
 
 // Times that sbatch takes for minutes; the script looks at what Slurm makes of all others.

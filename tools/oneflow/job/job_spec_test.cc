@@ -150,7 +150,7 @@ TEST_CASE("job_spec: an option of sbatch is one word, before those that the scri
            {"--comment=a;rm -rf x", "'--comment=a;rm -rf x'"},
            {"--comment=a -n 3 #\\ \"'", "'--comment=a -n 3 #'\\\\' \"'\\'''"},
            {"--output=x", "--output=x"},
-           {"--acctg-freq=1", "--acctg-freq=1"}}) {
+           {"--wait-all-nodes=1", "--wait-all-nodes=1"}}) {
     spec.sbatch_options = {option};
     INFO(option);
     CHECK(CheckSpec(spec, plan).ok());
@@ -193,9 +193,14 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
   refused([](JobSpec& s) { s.job_dir = "/a\\b"; }, "--job_dir=/a\\b: has a backslash");
   refused([](JobSpec& s) { s.time = "2"; },
           "--time=2: is no more than the 120 seconds in which a job ends");
-  for (const std::string array : {"--array=0-3", "--arr=0-3", "--array", "--ar"}) {
-    refused([&](JobSpec& s) { s.sbatch_options = {array}; },
-            "--sbatch_option=" + array + ": sbatch's --array makes several jobs of one");
+  for (const auto& [option, words] : std::vector<std::pair<std::string, std::string>>{
+           {"--array=0-3", "sbatch's --array makes several jobs of one; submit each"},
+           {"--arr=0-3", "sbatch's --array"},
+           {"--ar", "sbatch's --array"},
+           {"--clusters=b", "sbatch's --clusters starts a job that"},
+           {"--wait", "sbatch's --wait keeps"}}) {
+    refused([&](JobSpec& s) { s.sbatch_options = {option}; },
+            "--sbatch_option=" + option + ": " + words);
   }
   refused([](JobSpec& s) { s.interface = ""; },
           "--trust_network: is missing: the processes of 4 nodes meet beyond loopback; name the "

@@ -52,8 +52,9 @@ std::string ParseSbatch(std::string_view text) {
 }
 
 std::vector<std::string> SqueueCommand(const std::vector<std::string>& jobs) {
-  return {"squeue", "--noheader", "--states=all", "--format=%i|%T|%D|%R",
-          "--jobs=" + absl::StrJoin(jobs, ",")};
+  return {"squeue",       "--noheader",
+          "--states=all", "--format=%i|%T|%D|%R",
+          "--sort=i",     "--jobs=" + absl::StrJoin(jobs, ",")};
 }
 
 std::vector<SlurmJob> ParseSqueue(std::string_view text) {
