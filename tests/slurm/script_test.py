@@ -285,7 +285,8 @@ class ScriptTest(JobCase):
         self.assertIn("kubectl delete -f", self.oneflow("cancel", code=2))
 
     def test_words_of_kubernetes_are_its_own_to_check(self):
-        pod = self.manifest("--image=A \"B\": #", "--volume_claim=V'\\")["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        manifest = self.manifest("--image=A \"B\": #", "--volume_claim=V'\\")
+        pod = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
         self.assertEqual(pod["containers"][0]["image"], "A \"B\": #")
         self.assertEqual(pod["volumes"][0]["persistentVolumeClaim"]["claimName"], "V'\\")
 

@@ -1,7 +1,6 @@
 """The loop of jobs on a real Slurm of four nodes, with trainer.py instead of `oneflow train`."""
 import os
 import signal
-import subprocess
 
 from tests.e2e.cli import run
 from tests.slurm import cluster
