@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/job/job.h"
 #include "oneflow_core/base/file.h"
@@ -47,14 +47,15 @@ std::string ReadText(const nlohmann::ordered_json& json, const char* name) {
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+// The lines of a file; none where it cannot be read.
+std::vector<std::string> ReadLines(const std::string& path) {
+  return absl::StrSplit(ReadFile(path).value_or(""), '\n');
+}
+
 // The lines that are ids of an engine.
 std::vector<std::string> ReadIds(const std::string& path) {
-  std::vector<std::string> ids;
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  std::istringstream lines(text.ok() ? *text : "");
-  for (std::string line; std::getline(lines, line);) {
-    if (Number(line).value_or(0) > 0) ids.push_back(line);
-  }
+  std::vector<std::string> ids = ReadLines(path);
+  std::erase_if(ids, [](const std::string& line) { return Number(line).value_or(0) <= 0; });
   return ids;
 }
 
@@ -113,17 +114,12 @@ absl::Status JobDir::WriteJobs(const std::vector<std::string>& jobs) const {
   return WriteFile(File("jobs"), text);
 }
 
-std::vector<Attempt> JobDir::Attempts() const {
-  std::vector<Attempt> attempts;
-  const absl::StatusOr<std::string> text = ReadFile(File("attempts"));
-  std::istringstream lines(text.ok() ? *text : "");
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string number;
-    Attempt attempt;
-    if (!(words >> number >> attempt.job >> attempt.checkpoint)) continue;
-    attempt.number = Number(number).value_or(0);
-    if (attempt.number > 0) attempts.push_back(attempt);
+std::vector<int64_t> JobDir::Attempts() const {
+  std::vector<int64_t> attempts;
+  for (const std::string& line : ReadLines(File("attempts"))) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    const int64_t number = words.size() < 3 ? 0 : Number(words[0]).value_or(0);
+    if (number > 0) attempts.push_back(number);
   }
   return attempts;
 }

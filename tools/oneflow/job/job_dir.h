@@ -32,12 +32,6 @@ struct JobRecord {
   std::string host;  // of submit
 };
 
-// A line of `attempts`.
-struct Attempt {
-  int64_t number = 0;
-  std::string job, checkpoint;
-};
-
 class JobDir {
  public:
   explicit JobDir(std::string path) : path_(std::move(path)) {}
@@ -52,7 +46,7 @@ class JobDir {
   // The job that may write here, or was the last to; empty: none has begun.
   std::string Owner() const;
   absl::Status WriteJobs(const std::vector<std::string>& jobs) const;
-  std::vector<Attempt> Attempts() const;
+  std::vector<int64_t> Attempts() const;  // their numbers, in their order
 
   // The object in a JSON file; nothing where there is none, no object, or one that is nested deeper
   // than any file of a job.

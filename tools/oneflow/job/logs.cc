@@ -1,4 +1,5 @@
 // oneflow logs: the last lines that the processes of a job's attempt wrote.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -49,11 +50,11 @@ std::vector<Log> LoopLogs(const JobDir& dir) {
 
 // The one that --attempt names, which must have begun; else the newest, or 0 where none has begun.
 absl::StatusOr<int64_t> AttemptFromFlags(const JobDir& dir) {
-  const std::vector<Attempt> attempts = dir.Attempts();
-  const int64_t newest = attempts.empty() ? 0 : attempts.back().number;
+  const std::vector<int64_t> attempts = dir.Attempts();
+  const int64_t newest = attempts.empty() ? 0 : attempts.back();
   if (FLAGS_attempt == 0) return newest;
-  for (const Attempt& attempt : attempts) {
-    if (attempt.number == FLAGS_attempt) return FLAGS_attempt;
+  if (std::find(attempts.begin(), attempts.end(), FLAGS_attempt) != attempts.end()) {
+    return FLAGS_attempt;
   }
   return InputError(absl::StrCat("--attempt=", FLAGS_attempt), "there is no such attempt",
                     newest == 0 ? "none has begun" : absl::StrCat("the newest is ", newest));

@@ -114,8 +114,8 @@ absl::Status Status(const Arguments& /*args*/) {
     status["jobs"].push_back(
         {{"id", job.id}, {"state", job.state}, {"nodes", job.nodes}, {"where", job.where}});
   }
-  const std::vector<Attempt> attempts = dir.Attempts();
-  if (!attempts.empty()) status["attempt"] = attempts.back().number;
+  const std::vector<int64_t> attempts = dir.Attempts();
+  if (!attempts.empty()) status["attempt"] = attempts.back();
   const std::string checkpoint = dir.NewestCheckpoint();
   if (!checkpoint.empty()) status["checkpoint"] = checkpoint;
   if (const auto training = dir.Json("status.json")) {

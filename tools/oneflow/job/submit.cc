@@ -118,7 +118,7 @@ absl::Status CheckProgram(const JobSpec& spec, const proto::Plan& plan) {
 // One more than the number of any attempt so far.
 int64_t NextAttempt(const JobDir& dir) {
   int64_t newest = 0;
-  for (const Attempt& attempt : dir.Attempts()) newest = std::max(newest, attempt.number);
+  for (const int64_t attempt : dir.Attempts()) newest = std::max(newest, attempt);
   for (const char* name : {"outcome.json", "status.json"}) {
     const auto json = dir.Json(name);
     if (json && json->contains("attempt") && json->at("attempt").is_number_integer()) {
