@@ -256,21 +256,17 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   return diff;
 }
 
-std::string DiffJson(const PlanDiff& diff) {
-  Json facts = Json::array(), numbers = Json::array();
-  for (const PlanDiff::Fact& fact : diff.facts) {
-    facts.push_back(WithStages({{"what", fact.what}, {"a", fact.a}, {"b", fact.b}}, fact.stages));
-  }
-  for (const PlanDiff::Number& number : diff.numbers) {
-    numbers.push_back(
-        WithStages({{"what", number.what}, {"unit", number.unit}, {"a", number.a}, {"b", number.b}},
-                   number.stages));
-  }
-  const Json json = {{"facts", std::move(facts)},
-                     {"numbers", std::move(numbers)},
-                     {"actors_only_in_a", diff.only_a},
-                     {"actors_only_in_b", diff.only_b}};
-  return JsonText(json, 2) + "\n";
+Json DiffJson(const PlanDiff& diff) {
+  const auto fact = [](const PlanDiff::Fact& f) {
+    return WithStages({{"what", f.what}, {"a", f.a}, {"b", f.b}}, f.stages);
+  };
+  const auto number = [](const PlanDiff::Number& n) {
+    return WithStages({{"what", n.what}, {"unit", n.unit}, {"a", n.a}, {"b", n.b}}, n.stages);
+  };
+  return {{"facts", JsonList(diff.facts, fact)},
+          {"numbers", JsonList(diff.numbers, number)},
+          {"actors_only_in_a", diff.only_a},
+          {"actors_only_in_b", diff.only_b}};
 }
 
 }  // namespace oneflow

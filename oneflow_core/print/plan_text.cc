@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
+#include "oneflow_core/base/time_text.h"
 #include "oneflow_core/base/wrap.h"
 #include "oneflow_core/plan/address_period.h"
 #include "oneflow_core/plan/arenas.h"
@@ -248,21 +249,13 @@ std::string TimesText(const std::vector<std::string>& names, int64_t times) {
 
 // Facts that hold for all layers share a line: "h.*.attn.add is S(0) on data: ...; 12 times".
 std::string NotesText(const proto::Plan& plan) {
-  // By the rest of the note and the name without numbers, in the order of the first.
-  std::vector<std::pair<std::string, std::vector<std::string>>> notes;
-  std::map<std::string, size_t> known;
+  std::vector<NumberedText> notes;
   for (const std::string& note : plan.facts().note()) {
     const size_t name = std::min(note.find(' '), note.size());
-    const auto [at, is_new] =
-        known.emplace(WithoutNumbers(note.substr(0, name)) + note.substr(name), notes.size());
-    if (is_new) notes.push_back({note.substr(name), {}});
-    notes[at->second].second.push_back(note.substr(0, name));
+    notes.push_back({note.substr(0, name), note.substr(name)});
   }
   std::string text;
-  for (const auto& [rest, names] : notes) {
-    const std::string times = names.size() > 1 ? absl::StrCat("; ", names.size(), " times") : "";
-    absl::StrAppend(&text, "    ", Folded(names), rest, times, "\n");
-  }
+  for (const std::string& line : FoldedLines(notes)) absl::StrAppend(&text, "    ", line, "\n");
   return text;
 }
 
@@ -335,11 +328,9 @@ std::string SizeText(double bytes) {
 }
 
 std::string BytesText(int64_t bytes) {
-  std::string digits = absl::StrCat(bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : bytes);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
-  if (bytes < 0) digits.insert(0, "-");
-  if (bytes < 1024) return digits + " bytes";
-  return absl::StrCat(digits, " bytes (", SizeText(static_cast<double>(bytes)), ")");
+  const std::string text = DigitsText(bytes) + " bytes";
+  if (bytes < 1024) return text;
+  return absl::StrCat(text, " (", SizeText(static_cast<double>(bytes)), ")");
 }
 
 int64_t ParameterCount(const proto::Plan& plan) {

@@ -12,7 +12,6 @@
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
-#include "oneflow_core/print/variable_json.h"
 #include "oneflow_core/print/variable_text.h"
 
 namespace oneflow {
