@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -52,14 +51,9 @@ const char* DeviceWord(const proto::Plan& plan) {
 // "f32[4,256,768]", then what the mesh splits: "/data:0/tensor:2".
 std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
                        proto::DataType dtype) {
-  std::string text = DataTypeText(dtype) + "[";
-  for (int i = 0; i < layout.dim_size(); ++i)
-    absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
-  absl::StrAppend(&text, "]");
+  std::string text = absl::StrCat(DataTypeText(dtype), "[", absl::StrJoin(layout.dim(), ","), "]");
   for (const auto& split : layout.split()) {
-    const bool known = split.axis() >= 0 && split.axis() < plan.mesh().axis_size();
-    absl::StrAppend(&text, "/", known ? plan.mesh().axis(split.axis()).name() : "?", ":",
-                    split.dim());
+    absl::StrAppend(&text, "/", AxisText(plan, split.axis()), ":", split.dim());
   }
   return text;
 }
@@ -67,18 +61,11 @@ std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
 std::string AttrText(const proto::AttrValue& value) {
   switch (value.value_case()) {
     case proto::AttrValue::kI: return absl::StrCat(value.i());
-    case proto::AttrValue::kF: {
-      char text[32];
-      std::snprintf(text, sizeof(text), "%.9g", value.f());
-      return text;
-    }
+    case proto::AttrValue::kF: return absl::StrFormat("%.9g", value.f());
     case proto::AttrValue::kB: return value.b() ? "true" : "false";
     case proto::AttrValue::kS: return value.s();
-    case proto::AttrValue::kInts: {
-      std::string text;
-      for (int64_t i : value.ints().value()) absl::StrAppend(&text, text.empty() ? "[" : ",", i);
-      return text.empty() ? "[]" : text + "]";
-    }
+    case proto::AttrValue::kInts:
+      return absl::StrCat("[", absl::StrJoin(value.ints().value(), ","), "]");
     default: return "?";
   }
 }
@@ -212,10 +199,8 @@ std::string DropoutText(const proto::Graph& graph) {
     ++ops;
   }
   if (ops == 0) return "";
-  std::string list;
-  for (const double rate : rates) absl::StrAppend(&list, list.empty() ? "" : ", ", rate);
-  return absl::StrCat("dropout: ", ops, ops == 1 ? " op" : " ops", ", rate ", list,
-                      "; in program train only\n");
+  return absl::StrCat("dropout: ", ops, ops == 1 ? " op" : " ops", ", rate ",
+                      absl::StrJoin(rates, ", "), "; in program train only\n");
 }
 
 std::string MemoryText(const proto::Plan& plan) {
@@ -262,13 +247,14 @@ std::string NotesText(const proto::Plan& plan) {
 }  // namespace
 
 std::string DataTypeText(proto::DataType type) {
-  static const std::map<int, const char*> kNames = {{proto::F32, "f32"},
-                                                    {proto::F64, "f64"},
-                                                    {proto::I32, "i32"},
-                                                    {proto::BF16, "bf16"},
-                                                    {proto::U8, "u8"}};
-  const auto name = kNames.find(type);
-  return name == kNames.end() ? "?" : name->second;
+  switch (type) {
+    case proto::F32: return "f32";
+    case proto::F64: return "f64";
+    case proto::I32: return "i32";
+    case proto::BF16: return "bf16";
+    case proto::U8: return "u8";
+    default: return "?";
+  }
 }
 
 std::string KindText(proto::Stream::Kind kind) {
@@ -289,11 +275,15 @@ std::string GroupText(const proto::Plan& plan, const proto::Actor& actor) {
 }
 
 std::string MeshText(const proto::Mesh& mesh) {
-  std::string text;
-  for (const auto& axis : mesh.axis()) {
-    absl::StrAppend(&text, text.empty() ? "" : ",", axis.name(), "=", axis.size());
-  }
-  return text.empty() ? "1" : text;
+  const auto add = [](std::string* text, const proto::Mesh::Axis& axis) {
+    absl::StrAppend(text, axis.name(), "=", axis.size());
+  };
+  return mesh.axis().empty() ? "1" : absl::StrJoin(mesh.axis(), ",", add);
+}
+
+std::string AxisText(const proto::Plan& plan, int axis) {
+  const bool known = axis >= 0 && axis < plan.mesh().axis_size();
+  return known ? plan.mesh().axis(axis).name() : "?";
 }
 
 // A run may be long and repeat itself inside, as rounds of interleaved chunks do; and runs may

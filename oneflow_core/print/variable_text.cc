@@ -22,15 +22,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Registers = std::vector<const proto::Register*>;
 
-// "data.0+tensor".
-template <typename Axes>
-std::string AxesText(const proto::Plan& plan, const Axes& axes) {
-  return absl::StrJoin(axes, "+", [&](std::string* text, int axis) {
-    const bool known = axis >= 0 && axis < plan.mesh().axis_size();
-    *text += known ? plan.mesh().axis(axis).name() : "?";
-  });
-}
-
 // `unsplit`: the word for what no axis splits.
 std::string LayoutsText(const proto::Plan& plan, const Registers& registers,
                         const std::string& unsplit = "replicated") {

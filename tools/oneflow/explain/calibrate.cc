@@ -60,6 +60,7 @@ std::string MakeJson(const proto::Cluster& cluster) {
                                                                                    : "{}\n";
 }
 
+// Kernels, and how fast the memory is.
 std::string KernelLines(const proto::Device& device) {
   std::vector<std::vector<std::string>> rows;
   for (const proto::KernelTime& k : device.kernel_time()) {
