@@ -196,7 +196,7 @@ class BadInputTest(BadInputCase):
                                                         cwd=self.dir)[1])
         for verb in ["explain", "simulate"]:
             self.refuse(["--threads", "acts on nothing"], verb, "--plan=gpt.plan", "--threads=1")
-        for form in ["text", "json", "dot", "memory", "html"]:  # a wrong cluster is not passed over
+        for form in ["text", "json", "memory", "html"]:  # a wrong cluster is not passed over
             self.refuse(["--cluster=h300", "did you mean h100?"], "explain", "--plan=gpt.plan", "--cluster=h300", "--format=" + form)
         for words, *flags in [(["--steps", "--format=html"], "--steps=3"), (["--full", "acts on nothing"], "--full", "--format=json")]:
             self.refuse(words, "explain", "--plan=gpt.plan", *flags)

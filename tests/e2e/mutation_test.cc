@@ -28,7 +28,6 @@
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/print/boxing_text.h"
 #include "oneflow_core/print/plan_diff.h"
-#include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/verify/verify_kernels.h"
@@ -258,9 +257,6 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
   text += VerifyPlan(plan).ToString();
   if (!well_formed) return text.size();
   text += JsonText(PlanJson(plan, ""));
-  for (const proto::Program& program : plan.program()) {
-    for (const bool full : {false, true}) text += *PlanDot(plan, program.name(), full);
-  }
   text += ModelMemoryText(plan).value_or("");
   for (const PlanDiff& diff : {DiffPlans(plan, other, "train"), DiffPlans(other, plan, "train")}) {
     text += DiffText(diff) + JsonText(DiffJson(diff));

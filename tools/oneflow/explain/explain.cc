@@ -1,5 +1,5 @@
-// oneflow explain: what a plan is: text for people, json for programs, dot and html for pictures,
-// memory in the classes of published tables.
+// oneflow explain: what a plan is: text for people, json for programs, html for a picture, memory
+// in the classes of published tables.
 #include <optional>
 #include <string>
 
@@ -12,7 +12,6 @@
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/boxing_text.h"
-#include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
@@ -45,9 +44,9 @@ absl::Status CheckFlagsOfFormat(const Arguments& args, const std::string& format
     return InputError("--steps", "acts on nothing with --format=" + format,
                       "leave it out, or add --format=html, which simulates steps");
   }
-  if (args.Given("full") && format != "text" && format != "dot") {
+  if (args.Given("full") && format != "text") {
     return InputError("--full", "acts on nothing with --format=" + format,
-                      "leave it out; it is for --format=text and dot");
+                      "leave it out; it is for --format=text");
   }
   return absl::OkStatus();
 }
@@ -80,8 +79,6 @@ absl::Status Explain(const Arguments& args) {
     json["headline"] = MakeHeadline(plan, ClusterToSimulate(args, plan), proof).json;
     if (traffic) json["process_traffic"] = ProcessTrafficJson(*traffic);
     text = JsonText(json, traffic ? -1 : 1) + "\n";
-  } else if (format == "dot") {
-    ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program, FLAGS_full));
   } else if (format == "memory") {
     ASSIGN_OR_RETURN(text, ModelMemoryText(plan));
     for (const proto::StageMemory& stage : plan.memory()) {
@@ -114,7 +111,6 @@ Verb ExplainVerb() {
           "oneflow explain --plan=gpt.plan --format=memory\n"
           "oneflow explain --plan=gpt.plan --processes=2\n"
           "oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
-          "oneflow explain --plan=gpt.plan --format=dot --program=train > plan.dot\n"
           "oneflow explain --plan=gpt.plan --format=html --cluster=a100 > plan.html\n",
           Explain};
 }
