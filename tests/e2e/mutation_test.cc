@@ -20,6 +20,7 @@
 #include "actor_runtime/simulate/summary.h"
 #include "actor_runtime/trainer/plan_facts.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/llama.h"
@@ -255,10 +256,10 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
   for (const proto::Program& program : plan.program()) text += BoxingTable(plan, program);
   text += VerifyPlan(plan).ToString();
   if (!well_formed) return text.size();
-  text += PlanJson(plan, "");
+  text += JsonText(PlanJson(plan, ""));
   text += ModelMemoryText(plan).value_or("");
   for (const PlanDiff& diff : {DiffPlans(plan, other, "train"), DiffPlans(other, plan, "train")}) {
-    text += DiffText(diff) + DiffJson(diff);
+    text += DiffText(diff) + JsonText(DiffJson(diff));
   }
   text += std::to_string(FactsOfModel(plan).value_or(ModelFacts()).vocab);
   for (const char* kernel : {"feed", "fetch"}) {

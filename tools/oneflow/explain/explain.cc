@@ -1,6 +1,5 @@
 // oneflow explain: what a plan is: text for people, json for programs, html for a picture, memory
 // in the classes of published tables.
-#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -20,6 +19,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
 #include "tools/oneflow/explain/model_memory.h"
@@ -36,13 +36,6 @@ absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Argu
   ASSIGN_OR_RETURN(ProcessTraffic traffic,
                    FindProcessTraffic(plan, FLAGS_program, FLAGS_processes));
   return traffic;
-}
-
-std::string JsonWith(const std::string& json, const std::optional<ProcessTraffic>& traffic) {
-  if (!traffic) return json;
-  auto all = nlohmann::ordered_json::parse(json);
-  all["process_traffic"] = nlohmann::ordered_json::parse(ProcessTrafficJson(*traffic));
-  return JsonText(all) + "\n";
 }
 
 // Refuses flags that the format does not use.
@@ -66,8 +59,7 @@ absl::Status Explain(const Arguments& args) {
                         "write --graph=gpt.textproto and what it is compiled with");
     }
     ASSIGN_OR_RETURN(const std::string text, TextAfterFromFlags(args, FLAGS_after));
-    std::fputs(text.c_str(), stdout);
-    return absl::OkStatus();
+    return Print(text);
   }
   RETURN_IF_ERROR(CheckFlagsOfFormat(args, format));
   RETURN_IF_ERROR(CheckFlagsCompile(args));
@@ -82,9 +74,11 @@ absl::Status Explain(const Arguments& args) {
                    ProcessTrafficFromFlags(args, plan));
   std::string text;
   if (format == "json") {
-    const Headline headline =
-        MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan));
-    text = JsonWith(WithHeadline(PlanJson(plan, headline.proof), headline), traffic);
+    const std::string proof = DescribeProof(plan);
+    nlohmann::ordered_json json = PlanJson(plan, proof);
+    json["headline"] = MakeHeadline(plan, ClusterToSimulate(args, plan), proof).json;
+    if (traffic) json["process_traffic"] = ProcessTrafficJson(*traffic);
+    text = JsonText(json, traffic ? -1 : 1) + "\n";
   } else if (format == "memory") {
     ASSIGN_OR_RETURN(text, ModelMemoryText(plan));
     for (const proto::StageMemory& stage : plan.memory()) {
@@ -97,16 +91,15 @@ absl::Status Explain(const Arguments& args) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
     ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   } else {
-    text = HeadlineText(MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan))) +
-           "\n" + (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
+    text = MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
+           (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
     if (only.empty() || only == "train") text += VariableTable(plan);
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
     if (traffic) text += absl::StrCat(FLAGS_program, ", ", ProcessTrafficText(*traffic));
   }
-  std::fputs(text.c_str(), stdout);
-  return absl::OkStatus();
+  return Print(text);
 }
 
 }  // namespace

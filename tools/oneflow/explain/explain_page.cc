@@ -12,7 +12,6 @@
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
-#include "oneflow_core/print/variable_json.h"
 #include "oneflow_core/print/variable_text.h"
 
 namespace oneflow {
@@ -123,17 +122,15 @@ Json AxesJson(const proto::Plan& plan) {
 
 Json VariablesJson(const proto::Plan& plan) {
   const std::vector<VariableLayouts> layouts = FindVariableLayouts(plan);
-  Json rows = Json::array();
-  for (const VariableGroup& group : GroupVariables(plan, layouts)) {
+  return JsonList(GroupVariables(plan, layouts), [&](const VariableGroup& group) {
     Json row = VariableJson(plan, *group.variables[0]);
     row["name"] = group.name;
     row["variables"] = group.variables.size();
     row["text"] = {{"states", group.states},   {"gradients", group.gradient},
                    {"weights", group.weight},  {"gathered", group.gathered},
                    {"reduced", group.reduced}, {"host", group.host}};
-    rows.push_back(std::move(row));
-  }
-  return rows;
+    return row;
+  });
 }
 
 std::string With(std::string_view page, std::string_view mark, std::string_view text) {
