@@ -1,7 +1,6 @@
 """oneflow train on the emulated GPU: what it tells of host time, memory and devices."""
 import json
 import os
-import tempfile
 import unittest
 
 from tests.e2e import cli
@@ -9,13 +8,10 @@ from tests.e2e import cli
 cli.ONEFLOW = os.path.abspath("tools/oneflow/oneflow_emulated")
 
 
-class TrainTest(unittest.TestCase):
+class TrainTest(cli.NewFolderCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.dir = self.folder.name
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as file:
-            file.write("to be or not to be, that is the question. " * 40)
+        super().setUp()
+        cli.write(self.dir + "/text.txt", "to be or not to be, that is the question. " * 40)
 
     def model(self, *sizes):
         cli.run("model", "gpt", "--layers=1", "--heads=1", "--vocab=256", *sizes, "--out=gpt.textproto", cwd=self.dir)

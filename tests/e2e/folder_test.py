@@ -5,10 +5,9 @@ import resource
 import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, read_metrics, read_slices, run
+from tests.e2e.cli import ONEFLOW, NewFolderCase, read_metrics, read_slices, run, write
 
 MODEL = ["--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 TRAIN = ["train", "--plan=gpt.plan", "--data=text.txt", "--checkpoint_dir=ckpt"]
@@ -20,13 +19,10 @@ def a_full_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
-class FolderTest(unittest.TestCase):
+class FolderTest(NewFolderCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.dir = temporary.name
-        with open(self.dir + "/text.txt", "w") as text:
-            text.write("some words to learn from. " * 50)
+        super().setUp()
+        write(self.dir + "/text.txt", "some words to learn from. " * 50)
         run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan", cwd=self.dir)
 
@@ -188,8 +184,7 @@ class FolderTest(unittest.TestCase):
         self.assertEqual([4], self.steps())
         # Weights as large as numbers get give no finite loss before any update.
         graph = self.read("gpt.textproto").decode().replace("f: 0.02", "f: 3e38")
-        with open(self.dir + "/large.textproto", "w") as file:
-            file.write(graph)
+        write(self.dir + "/large.textproto", graph)
         error = run("train", "--graph=large.textproto", "--data=text.txt", "--steps=2", cwd=self.dir, code=1)[1]
         self.assertIn("what was trained is of no use; the first step was not finite either, before any update, so that no "
                       "--learning_rate is to blame: look at the weights with which the run begins", error)

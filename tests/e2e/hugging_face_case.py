@@ -2,21 +2,17 @@
 import json
 import os
 import shutil
-import tempfile
-import unittest
 
-from tests.e2e.cli import ONEFLOW, run
+from tests.e2e.cli import ONEFLOW, NewFolderCase, run, write
 from tools.hf_checks import files, oneflow_runs
 
 FIXTURES = os.path.abspath("tests/e2e/hugging_face")
 TOKENIZER = os.path.abspath("actor_runtime/tokenizer/testdata")
 
 
-class Case(unittest.TestCase):
+class Case(NewFolderCase):
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.dir = temporary.name
+        super().setUp()
         self.oneflow = oneflow_runs.Oneflow(ONEFLOW, self.dir)
 
     def run_here(self, *args):
@@ -50,8 +46,7 @@ class Case(unittest.TestCase):
 
     def write(self, name, text):
         os.makedirs(os.path.dirname(f"{self.dir}/{name}"), exist_ok=True)
-        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
+        write(f"{self.dir}/{name}", text)
 
     def read(self, name):
         with open(f"{self.dir}/{name}", encoding="utf-8") as file:

@@ -5,32 +5,22 @@ import json
 import os
 import shutil
 import struct
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run, write
 
 TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
 GPT2, PIECES = "--tokenizer=gpt2:" + TESTDATA, "--tokenizer=" + TESTDATA + "/unigram.model"
 
 
-class TokensTest(unittest.TestCase):
+class TokensTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
-        cls.write(cls, "text.txt", "the program of the café, and its text.\n" * 60)
+        super().setUpClass()
+        write(cls.dir + "/text.txt", "the program of the café, and its text.\n" * 60)
         for name, vocab in [("bytes", "256"), ("bpe", "704")]:
             run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=" + vocab,
                 f"--out={name}.textproto", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def write(self, name, text):
-        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
 
     def oneflow(self, *args, code=0):
         return run(*args, cwd=self.dir, code=code)
@@ -196,8 +186,7 @@ class TokensTest(unittest.TestCase):
 
     def test_what_is_no_text_is_refused_in_each_place(self):
         line = json.dumps({"text": "Hello world."}) + "\n"
-        with open(self.dir + "/text.gz", "wb") as file:
-            file.write(gzip.compress(b"the program of the license\n" * 40))
+        write(self.dir + "/text.gz", gzip.compress(b"the program of the license\n" * 40))
         self.write("lines.txt", line * 30)
         train = ["train", "--graph=bytes.textproto", "--steps=1", "--batch=2"]
         for name, words in [("text.gz", ["text.gz: is compressed with gzip", "gzip -dk"]),
@@ -217,8 +206,7 @@ class TokensTest(unittest.TestCase):
             self.assertIn("oneflow: warning: zeros: holds 20 zero bytes in its first 540", self.oneflow(*command)[1])
 
     def test_text_that_is_no_utf8_gives_a_warning_where_a_tokenizer_encodes_it(self):
-        with open(self.dir + "/latin1.txt", "wb") as file:
-            file.write("the Größe of the license\n".encode("latin1") * 20)
+        write(self.dir + "/latin1.txt", "the Größe of the license\n".encode("latin1") * 20)
         warning = "oneflow: warning: latin1.txt: is no UTF-8 (byte 6)"
         for flags in [["--tokenizer=bytes"], [GPT2]]:
             expected = 1 if GPT2 in flags else 0
@@ -230,8 +218,7 @@ class TokensTest(unittest.TestCase):
     def test_ids_without_a_header_have_the_bytes_that_one_says(self):
         ids = [(7 * i) % 700 for i in range(300)]
         for name, kind in [("two.npy", "H"), ("four.npy", "I"), ("four.bin", "i")]:
-            with open(f"{self.dir}/{name}", "wb") as file:
-                file.write(struct.pack(f"<300{kind}", *ids))
+            write(f"{self.dir}/{name}", struct.pack(f"<300{kind}", *ids))
         losses = set()
         for name, flags in [("two.npy", []), ("two.npy", ["--token_bytes=2"]), ("four.npy", ["--token_bytes=4"]),
                             ("four.bin", ["--token_bytes=4"])]:
