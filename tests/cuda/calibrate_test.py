@@ -6,9 +6,10 @@ import json
 import math
 import os
 import subprocess
+import tempfile
 import unittest
 
-from tests.e2e.cli import NewFolderCase, run
+from tests.e2e.cli import run
 
 EMULATED = os.path.abspath("tools/oneflow/oneflow_emulated")
 QUICK = ["calibrate", "--device=cuda", "--seconds=0.1"]
@@ -24,7 +25,12 @@ def on_gpu(*args, cwd, code=0):
     return done.stdout, done.stderr
 
 
-class CalibrateGpusTest(NewFolderCase):
+class CalibrateGpusTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+
     def check_device(self, device):
         for name in ["peak_flops", "peak_flops_bf16", "memory_bandwidth", "read_bandwidth", "firing_seconds"]:
             self.assertTrue(math.isfinite(device[name]) and device[name] > 0, name)

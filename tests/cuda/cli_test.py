@@ -2,9 +2,10 @@
 import json
 import os
 import subprocess
+import tempfile
 import unittest
 
-from tests.e2e.cli import NewFolderCase, read_metrics, run, write
+from tests.e2e.cli import read_metrics, run
 
 EMULATED = os.path.abspath("tools/oneflow/oneflow_emulated")
 
@@ -21,10 +22,13 @@ def losses(path):
     return [line["loss"] for line in read_metrics(path) if "loss" in line]
 
 
-class CudaCliTest(NewFolderCase):
+class CudaCliTest(unittest.TestCase):
     def setUp(self):
-        super().setUp()
-        write(self.dir + "/text.txt", "the cat sat on the mat. " * 200)
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("the cat sat on the mat. " * 200)
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256",
             "--out=g.textproto", cwd=self.dir)
 

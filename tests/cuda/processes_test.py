@@ -27,10 +27,13 @@ def contents(folder):
     return files
 
 
-class ProcessesTest(cli.NewFolderCase):
+class ProcessesTest(unittest.TestCase):
     def setUp(self):
-        super().setUp()
-        cli.write(self.dir + "/text.txt", "to be or not to be, that is the question. " * 40)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = folder.name
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as file:
+            file.write("to be or not to be, that is the question. " * 40)
         cli.run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
 
     def compile(self, *flags):

@@ -1,6 +1,7 @@
 """oneflow train on the emulated GPU: what it tells of host time, memory and devices."""
 import json
 import os
+import tempfile
 import unittest
 
 from tests.e2e import cli
@@ -8,10 +9,13 @@ from tests.e2e import cli
 cli.ONEFLOW = os.path.abspath("tools/oneflow/oneflow_emulated")
 
 
-class TrainTest(cli.NewFolderCase):
+class TrainTest(unittest.TestCase):
     def setUp(self):
-        super().setUp()
-        cli.write(self.dir + "/text.txt", "to be or not to be, that is the question. " * 40)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.dir = self.folder.name
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as file:
+            file.write("to be or not to be, that is the question. " * 40)
 
     def model(self, *sizes):
         cli.run("model", "gpt", "--layers=1", "--heads=1", "--vocab=256", *sizes, "--out=gpt.textproto", cwd=self.dir)

@@ -4,20 +4,28 @@ A case is a command and the words its error must hold. Nothing a user writes may
 """
 import os
 import shutil
+import tempfile
+import unittest
 
-from tests.e2e.cli import FolderCase, run, write
+from tests.e2e.cli import run
 
 SMALL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 
 
-class BadInputCase(FolderCase):
+class BadInputCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
         run("model", "gpt", *SMALL, "--out=gpt.textproto", cwd=cls.dir)
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan", cwd=cls.dir)
-        write(cls.dir + "/text.txt", "some words to learn from. " * 50)
+        with open(cls.dir + "/text.txt", "w") as text:
+            text.write("some words to learn from. " * 50)
         run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=1", "--checkpoint_dir=ckpt", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
 
     def refuse(self, words, *args):
         error = run(*args, cwd=self.dir, code=2)[1]
@@ -31,6 +39,10 @@ class BadInputCase(FolderCase):
 
     def train(self, words, *flags):
         return self.refuse(words, "train", "--plan=gpt.plan", "--steps=1", *flags)
+
+    def write(self, name, data):
+        with open(os.path.join(self.dir, name), "wb") as out:
+            out.write(data)
 
     def checkpoint(self, change):
         """A copy of the checkpoint, changed by `change(folder of the step)`."""

@@ -10,7 +10,7 @@ import unittest
 
 import xxhash
 
-from tests.e2e.cli import read_metrics, run, write
+from tests.e2e.cli import read_metrics, run
 
 PAGE = "docs/checkpoints.md"
 SEED = 7
@@ -43,7 +43,8 @@ class CheckpointFormatTest(unittest.TestCase):
         cls.addClassCleanup(temporary.cleanup)
         cls.dir, cls.page = temporary.name, functions()
         cls.text = bytes(range(32, 127)) * 20
-        write(cls.dir + "/text.txt", cls.text)
+        with open(cls.dir + "/text.txt", "wb") as file:
+            file.write(cls.text)
         # A step this small changes no bit of a weight.
         run("train", "--graph=" + os.path.abspath("examples/bigram.textproto"), "--mesh=data=2,tensor=2", "--batch=4",
             "--data=text.txt", "--steps=1", f"--seed={SEED}", "--learning_rate=1e-30", "--checkpoint_dir=checkpoints",
@@ -65,7 +66,8 @@ class CheckpointFormatTest(unittest.TestCase):
 
     def test_a_mixture(self):
         texts = [self.text, bytes(range(97, 123)) * 30]
-        write(self.dir + "/b.txt", texts[1])
+        with open(self.dir + "/b.txt", "wb") as file:
+            file.write(texts[1])
         run("train", "--graph=" + os.path.abspath("examples/bigram.textproto"), "--batch=8", "--data=text.txt:3,b.txt:1", "--steps=2",
             f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=mixture.jsonl", "--checkpoint_dir=mixture", cwd=self.dir)
         with open(self.dir + "/mixture/step-00000002/manifest.json", encoding="utf-8") as file:
@@ -87,7 +89,8 @@ class CheckpointFormatTest(unittest.TestCase):
             graph = file.read()
         graph = graph.replace('kind: "linear" input: "x"', 'kind: "linear" input: "dropped"') + (
             f'op {{ name: "dropped" kind: "dropout" input: "x" attr {{ key: "rate" value {{ f: {rate} }} }} }}\n')
-        write(self.dir + "/dropout.textproto", graph)
+        with open(self.dir + "/dropout.textproto", "w", encoding="utf-8") as file:
+            file.write(graph)
         run("train", "--graph=dropout.textproto", "--mesh=data=2", f"--batch={batch}", "--micro_batches=2", "--data=text.txt",
             "--steps=2", f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=dropout.jsonl", cwd=self.dir)
         normal, kept, sample = self.page["normal"], self.page["kept"], self.page["sample"]

@@ -4,20 +4,24 @@ import json
 import os
 import shutil
 import struct
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, read_metrics, run, write
+from tests.e2e.cli import read_metrics, run
 
 TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
 GPT2, LLAMA3 = "--tokenizer=gpt2:" + TESTDATA, "--tokenizer=" + TESTDATA + "/llama3.json"
 PIECES = "--tokenizer=" + TESTDATA + "/bpe.model"
 
 
-class CheckpointTokenizerTest(FolderCase):
+class CheckpointTokenizerTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
-        write(cls.dir + "/text.txt", "the program of the café, and its text 12345.\n" * 60)
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.dir = temporary.name
+        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as file:
+            file.write("the program of the café, and its text 12345.\n" * 60)
         run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=900", "--out=gpt.textproto", cwd=cls.dir)
 
     def oneflow(self, *args, code=0):
@@ -96,7 +100,8 @@ class CheckpointTokenizerTest(FolderCase):
 
     def test_tokens_of_another_program(self):
         # Only ends of a turn: the model learns to end at once.
-        write(self.dir + "/ends.bin", struct.pack("<400H", *[806] * 400))
+        with open(self.dir + "/ends.bin", "wb") as file:
+            file.write(struct.pack("<400H", *[806] * 400))
         self.train("--data=ends.bin", "ends", LLAMA3, "--learning_rate=0.1", "--warmup_steps=0", steps=40)
         tokenizer = self.manifest("ends/step-00000040")["tokenizer"]
         self.assertEqual((tokenizer["name"], tokenizer["stops"]), ("llama3.json", [805, 806]))

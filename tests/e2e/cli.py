@@ -4,8 +4,6 @@ import json
 import os
 import struct
 import subprocess
-import tempfile
-import unittest
 
 ONEFLOW = os.path.abspath("tools/oneflow/oneflow")  # the runfiles' root is the working folder
 
@@ -29,12 +27,6 @@ def run(*args, cwd, code=0, preexec_fn=None, as_written=False):
     assert done.returncode == code, (
         f"oneflow {' '.join(map(str, args))}: exit code {done.returncode}, wanted {code}\n{done.stdout}\n{done.stderr}")
     return done.stdout, done.stderr
-
-
-def write(path, text):
-    """Writes a file; a text in UTF-8, or bytes."""
-    with open(path, "wb") as file:
-        file.write(text.encode() if isinstance(text, str) else text)
 
 
 def write_npy(path, dims, values, type="f"):
@@ -73,25 +65,3 @@ def read_slices(folder):
 def read_metrics(path):
     with open(path) as lines:
         return [json.loads(line) for line in lines]
-
-
-class FolderCase(unittest.TestCase):
-    """Tests that share a folder, `dir`."""
-
-    @classmethod
-    def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir = temporary.name
-
-    def write(self, name, text):
-        write(os.path.join(self.dir, name), text)
-
-
-class NewFolderCase(unittest.TestCase):
-    """Tests with a folder each, `dir`."""
-
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.dir = temporary.name

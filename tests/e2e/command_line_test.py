@@ -4,9 +4,10 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, FolderCase, NewFolderCase, run, write
+from tests.e2e.cli import ONEFLOW, run
 
 VERBS = ["model", "compile", "search", "explain", "verify", "run", "data", "train", "generate", "simulate", "diff", "calibrate", "devices",
          "submit", "status", "logs", "cancel"]
@@ -69,11 +70,14 @@ class HelpTest(unittest.TestCase):
             self.assertRegex(text, words)
 
 
-class ExamplesTest(NewFolderCase):
+class ExamplesTest(unittest.TestCase):
     def setUp(self):
-        super().setUp()
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
         for name in ["text.txt", "book.txt", "a.txt", "b.txt"]:
-            write(f"{self.dir}/{name}", "The words to learn from are few, and they come again and again. " * 40)
+            with open(f"{self.dir}/{name}", "w", encoding="utf-8") as text:
+                text.write("The words to learn from are few, and they come again and again. " * 40)
         os.mkdir(self.dir + "/bin")
         os.symlink(ONEFLOW, self.dir + "/bin/oneflow")
 
@@ -98,11 +102,16 @@ class ExamplesTest(NewFolderCase):
         self.assertGreater(ran, 15)
 
 
-class PlanTest(FolderCase):
+class PlanTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
         run("model", "gpt", *SMALL, "--out=gpt.textproto", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
 
     def oneflow(self, *args, code=0):
         return run(*args, cwd=self.dir, code=code, as_written=True)[1 if code else 0]
@@ -179,7 +188,8 @@ class PlanTest(FolderCase):
                               ("device {\n  kind: CUDA\n  kind: CPU\n}", ["two.textproto:3:", "kind is given twice", "leave one"]),
                               ('name: "a" name: "b"', ["two.textproto:1:", "name is given twice"])]:
             with self.subTest(fields):
-                write(self.dir + "/two.textproto", fields)
+                with open(self.dir + "/two.textproto", "w", encoding="utf-8") as file:
+                    file.write(fields)
                 error = self.oneflow("simulate", "--plan=gpt.plan", "--cluster=two.textproto", code=2)
                 for word in words:
                     self.assertIn(word, error)

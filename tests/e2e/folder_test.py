@@ -5,9 +5,10 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, NewFolderCase, read_metrics, read_slices, run, write
+from tests.e2e.cli import ONEFLOW, read_metrics, read_slices, run
 
 MODEL = ["--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 TRAIN = ["train", "--plan=gpt.plan", "--data=text.txt", "--checkpoint_dir=ckpt"]
@@ -19,10 +20,13 @@ def a_full_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
-class FolderTest(NewFolderCase):
+class FolderTest(unittest.TestCase):
     def setUp(self):
-        super().setUp()
-        write(self.dir + "/text.txt", "some words to learn from. " * 50)
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        with open(self.dir + "/text.txt", "w") as text:
+            text.write("some words to learn from. " * 50)
         run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan", cwd=self.dir)
 
@@ -184,7 +188,8 @@ class FolderTest(NewFolderCase):
         self.assertEqual([4], self.steps())
         # Weights as large as numbers get give no finite loss before any update.
         graph = self.read("gpt.textproto").decode().replace("f: 0.02", "f: 3e38")
-        write(self.dir + "/large.textproto", graph)
+        with open(self.dir + "/large.textproto", "w") as file:
+            file.write(graph)
         error = run("train", "--graph=large.textproto", "--data=text.txt", "--steps=2", cwd=self.dir, code=1)[1]
         self.assertIn("what was trained is of no use; the first step was not finite either, before any update, so that no "
                       "--learning_rate is to blame: look at the weights with which the run begins", error)

@@ -1,18 +1,21 @@
 """`oneflow generate`: tokenizers, sampling, where it stops, and that meshes agree."""
 import json
 import os
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, run, write
+from tests.e2e.cli import run
 
 VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
 
 
-class GenerateTest(FolderCase):
+class GenerateTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
-        write(cls.dir + "/text.txt", "the café 🙂 of the cat. " * 400)
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("the café 🙂 of the cat. " * 400)
         tokenizer = "--tokenizer=gpt2:" + VOCABULARY
         run("data", "--text=text.txt", tokenizer, "--out=data", cwd=cls.dir)
         for name, vocab, data in [("bytes", "256", "text.txt"), ("bpe", "704", "data/train.bin")]:
@@ -20,6 +23,10 @@ class GenerateTest(FolderCase):
                 f"--out={name}.textproto", cwd=cls.dir)
             run("train", f"--graph={name}.textproto", "--data=" + data, "--steps=300", "--batch=16",
                 "--learning_rate=5e-3", "--checkpoint_dir=" + name, cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
 
     def generate(self, checkpoint, *flags):
         flags = [*flags, "--prompt=the café"] if checkpoint == "bytes" else [*flags, "--tokenizer=gpt2:" + VOCABULARY]

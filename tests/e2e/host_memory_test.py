@@ -2,9 +2,10 @@
 nothing, and what `compile`, `explain`, `simulate` and `diff` say of it."""
 import json
 import re
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, run, write
+from tests.e2e.cli import run
 from tests.e2e.page import Page
 
 NO_LOSS = '''op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }
@@ -14,13 +15,16 @@ output: "y"
 '''
 
 
-class HostMemoryTest(FolderCase):
+class HostMemoryTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.dir = temporary.name
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=64", "--sequence=32", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         for name, text in [("no_loss.textproto", NO_LOSS), ("nodes.textproto", 'level { name: "node" size: 2 }\nlevel { name: "cluster" }\n')]:
-            write(f"{cls.dir}/{name}", text)
+            with open(f"{cls.dir}/{name}", "w", encoding="utf-8") as out:
+                out.write(text)
 
     def compile(self, *flags, graph="gpt", out="x", code=0):
         return run("compile", f"--graph={graph}.textproto", "--batch=16", "--micro_batches=4", "--threads=1", f"--out={out}.plan", *flags,
@@ -192,7 +196,8 @@ class HostMemoryTest(FolderCase):
         with open(self.dir + "/gpt.textproto", encoding="utf-8") as graph:
             text = graph.read()
         mark = re.search(r'name: "h\.0\.mlp\.fc\.weight" kind: "variable" ', text)
-        write(self.dir + "/stated.textproto", text[:mark.end()] + 'attr { key: "host" value { s: "states,update" } } ' + text[mark.end():])
+        with open(self.dir + "/stated.textproto", "w", encoding="utf-8") as out:
+            out.write(text[:mark.end()] + 'attr { key: "host" value { s: "states,update" } } ' + text[mark.end():])
         self.compile(graph="stated")
         host = {v["name"]: v["host"] for v in json.loads(self.explain("--format=json"))["variables"] if "host" in v}
         self.assertTrue(host["h.0.mlp.fc.weight"]["updates"])

@@ -2,17 +2,21 @@
 import json
 import os
 import shutil
+import tempfile
+import unittest
 
-from tests.e2e.cli import ONEFLOW, NewFolderCase, run, write
+from tests.e2e.cli import ONEFLOW, run
 from tools.hf_checks import files, oneflow_runs
 
 FIXTURES = os.path.abspath("tests/e2e/hugging_face")
 TOKENIZER = os.path.abspath("actor_runtime/tokenizer/testdata")
 
 
-class Case(NewFolderCase):
+class Case(unittest.TestCase):
     def setUp(self):
-        super().setUp()
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
         self.oneflow = oneflow_runs.Oneflow(ONEFLOW, self.dir)
 
     def run_here(self, *args):
@@ -46,7 +50,8 @@ class Case(NewFolderCase):
 
     def write(self, name, text):
         os.makedirs(os.path.dirname(f"{self.dir}/{name}"), exist_ok=True)
-        write(f"{self.dir}/{name}", text)
+        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
 
     def read(self, name):
         with open(f"{self.dir}/{name}", encoding="utf-8") as file:

@@ -8,7 +8,7 @@ import shutil
 import struct
 import unittest
 
-from tests.e2e.cli import run, write
+from tests.e2e.cli import run
 from tests.e2e.hugging_face_case import FIXTURES, TOKENIZER, Case
 from tools.hf_checks import files, oneflow_runs
 
@@ -35,7 +35,8 @@ class FamiliesTest(Case):
         for family in FAMILIES:
             with self.subTest(family):
                 self.setUp()
-                write(self.dir + "/tokens.bin", array.array("H", expected(family)["batch"]).tobytes())
+                with open(self.dir + "/tokens.bin", "wb") as file:
+                    file.write(array.array("H", expected(family)["batch"]).tobytes())
                 self.run_here("import", f"--from={FIXTURES}/{family}", "--out=imported")
                 result = json.loads(self.evaluate()[0])
                 self.assertEqual(result["labels"], len(expected(family)["batch"]) - 1)
@@ -50,7 +51,8 @@ class FamiliesTest(Case):
             tensors[name] = (dtype, dims, struct.pack("<f", math.nan) + data[4:])
 
         self.copy("gpt2", change=spoil)
-        write(self.dir + "/tokens.bin", array.array("H", expected("gpt2")["batch"]).tobytes())
+        with open(self.dir + "/tokens.bin", "wb") as file:
+            file.write(array.array("H", expected("gpt2")["batch"]).tobytes())
         self.run_here("import", "--from=model", "--out=imported")
         found = "h.0.ln_1.weight has values that are not finite, NaN or infinity"
         self.assertIn(found, self.evaluate(code=2)[1])
@@ -94,7 +96,8 @@ class PaddedTest(Case):
         self.assertEqual(files.read_model(self.dir + "/exported"), files.read_model(FIXTURES + "/gpt2"))
 
     def test_a_run_hands_the_vocabulary_on(self):
-        write(self.dir + "/text.txt", "some words to learn from. " * 50)
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 50)
         train = ["train", "--graph=" + self.oneflow.graph("padded"), "--data=text.txt", "--tokenizer=bytes", "--batch=2",
                  "--checkpoint_dir=tuned"]
         # The graph of the checkpoint is that of the run.
@@ -105,7 +108,8 @@ class PaddedTest(Case):
         dtype, shape, _ = files.read_model(self.dir + "/exported")["transformer.wte.weight"]
         self.assertEqual((dtype, shape), ("F32", [128, 32]))
         self.assertEqual(self.config("exported")["vocab_size"], 128)
-        write(self.dir + "/text.txt", b"x" * 200 + bytes([130]) + b"x" * 200)
+        with open(self.dir + "/text.txt", "wb") as text:
+            text.write(b"x" * 200 + bytes([130]) + b"x" * 200)
         self.refuse(["text.txt", "130"], *train, "--init_from=padded", "--steps=1")
 
 
@@ -113,7 +117,8 @@ class TrainTest(Case):
     def setUp(self):
         super().setUp()
         self.run_here("import", f"--from={FIXTURES}/gpt2", "--out=imported")
-        write(self.dir + "/text.txt", "some words to learn from. " * 50)
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 50)
         self.train = ["train", "--graph=" + self.oneflow.graph("imported"), "--data=text.txt", "--tokenizer=bytes",
                       "--batch=4", "--micro_batches=2", "--steps=2", "--metrics=metrics.jsonl"]
 
@@ -155,7 +160,8 @@ class TrainTest(Case):
     def test_a_graph_that_computes_something_else_gives_a_warning(self):
         with open(self.oneflow.graph("imported"), encoding="utf-8") as file:
             graph = file.read()
-        write(self.dir + "/other.textproto", graph.replace('kind: "gelu"', 'kind: "dropout" attr { key: "rate" value { f: 0.5 } }', 1))
+        with open(self.dir + "/other.textproto", "w", encoding="utf-8") as file:
+            file.write(graph.replace('kind: "gelu"', 'kind: "dropout" attr { key: "rate" value { f: 0.5 } }', 1))
         error = self.run_here(*self.train, "--graph=other.textproto", "--init_from=imported")[1]
         self.assertIn("with another graph: op h.0.mlp.gelu: kind gelu, now dropout", error)
 
@@ -177,7 +183,8 @@ class LlamaTest(Case):
         self.run_here("import", f"--from={FIXTURES}/llama", "--sequence=48", "--pad_vocab=160", "--out=short")
         logits = self.oneflow.logits("short", wanted["batch"][:18], 48)[17]
         oneflow_runs.check_close("logits", logits[:128], wanted["logits"][wanted["logits_at"].index(17)])
-        write(self.dir + "/text.txt", "some words to learn from. " * 50)
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 50)
         losses = []
         for mesh in ["data=1", "data=2", "tensor=2", "tensor=2x2", "pipe=2"]:
             self.run_here("train", "--init_from=short", "--mesh=" + mesh, "--data=text.txt", "--tokenizer=bytes",
@@ -227,12 +234,14 @@ class TokenizerTest(Case):
 
     def test_a_tokenizer_that_cannot_be_used_is_a_warning(self):
         self.copy("gpt2", eos_token_id=5)
-        write(self.dir + "/model/tokenizer.json", "{}")
+        with open(self.dir + "/model/tokenizer.json", "w", encoding="utf-8") as file:
+            file.write("{}")
         error = self.run_here("import", "--from=model", "--out=imported")[1]
         self.assertIn("warning: the checkpoint has no tokenizer: model/tokenizer.json", error)
         self.refuse(["imported/step-00000000: contains no tokenizer", "give it with --tokenizer"],
                     "generate", "--checkpoint=imported", "--prompt=the", "--tokens=1")
-        write(self.dir + "/ids.bin", bytes([1, 0, 2, 0, 5, 0, 7, 0]) * 100)
+        with open(self.dir + "/ids.bin", "wb") as file:
+            file.write(bytes([1, 0, 2, 0, 5, 0, 7, 0]) * 100)
         # The ids are those of the model, and so is the end of a document.
         train = ["train", "--init_from=imported", "--data=ids.bin", "--documents", "--steps=1", "--batch=2", "--checkpoint_dir=tuned"]
         out, error = self.run_here(*train, "--end_of_text_id=5", "--format=json")
@@ -268,14 +277,16 @@ class ExportTest(Case):
         self.assertEqual([name for name in os.listdir(self.dir) if name.startswith("x")], [])
 
     def test_models_that_hugging_face_does_not_have(self):
-        write(self.dir + "/text.txt", "some words to learn from. " * 50)
+        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 50)
 
         def trained(*flags, change=None):
             self.run_here("model", "gpt", "--preset=tiny", *flags, "--out=graph.textproto")
             if change:
                 with open(self.dir + "/graph.textproto", encoding="utf-8") as file:
                     graph = change(file.read())
-                write(self.dir + "/graph.textproto", graph)
+                with open(self.dir + "/graph.textproto", "w", encoding="utf-8") as file:
+                    file.write(graph)
             self.run_here("train", "--graph=graph.textproto", "--data=text.txt", "--steps=1", "--checkpoint_dir=run")
             return ["export", "--checkpoint=run", "--out=x"]
 

@@ -3,19 +3,25 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, NewFolderCase, read_metrics, read_slices, replaced, run, write
+from tests.e2e.cli import ONEFLOW, read_metrics, read_slices, replaced, run
 
 MESH = ["--mesh=pipe=2,data=2", "--micro_batches=2"]
 MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
 
 
-class InterruptTest(NewFolderCase):
+class InterruptTest(unittest.TestCase):
     def setUp(self):
-        super().setUp()
-        write(self.dir + "/text.txt", "some words to learn from. " * 50)
+        self.temporary = tempfile.TemporaryDirectory()
+        self.dir = self.temporary.name
+        with open(self.dir + "/text.txt", "w") as text:
+            text.write("some words to learn from. " * 50)
         run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
+
+    def tearDown(self):
+        self.temporary.cleanup()
 
     @staticmethod
     def cpu_seconds(process):

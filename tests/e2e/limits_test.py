@@ -2,17 +2,21 @@
 import os
 import re
 import subprocess
+import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, FolderCase, replaced, run, write
+from tests.e2e.cli import ONEFLOW, replaced, run
 
 
-class LimitsTest(FolderCase):
+class LimitsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.dir = temporary.name
         run("model", "gpt", "--layers=4", "--heads=4", "--hidden=256", "--sequence=64", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
-        write(cls.dir + "/text.txt", "some words to learn from. " * 100)
+        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("some words to learn from. " * 100)
         run("compile", "--graph=gpt.textproto", "--batch=16", "--threads=2", "--out=gpt.plan", cwd=cls.dir)
 
     def train(self, limits, *flags):

@@ -1,19 +1,23 @@
 """Weighted mixtures of data: which file a sample comes from, what is said of it, and that a run resumes with its own mixture only."""
 import json
 import os
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, read_metrics, run, write
+from tests.e2e.cli import read_metrics, run
 
 BIGRAM = "--graph=" + os.path.abspath("examples/bigram.textproto")
 
 
-class MixtureTest(FolderCase):
+class MixtureTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.dir = temporary.name
         for name, text in [("a.txt", "abcdefgh" * 100), ("b.txt", "01234567" * 60), ("c.txt", "!?.,;:-+" * 20)]:
-            write(f"{cls.dir}/{name}", text)
+            with open(f"{cls.dir}/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
 
     def train(self, data, out, *flags, steps=4, code=0):
         return run("train", BIGRAM, "--data=" + data, f"--steps={steps}", "--batch=8", "--seed=3", f"--metrics={out}.jsonl", *flags,

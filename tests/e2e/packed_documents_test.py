@@ -3,20 +3,24 @@ import json
 import math
 import os
 import struct
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, read_metrics, run, write
+from tests.e2e.cli import read_metrics, run
 
 TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
 GPT2 = "--tokenizer=gpt2:" + TESTDATA
 END = "--end_of_text_id=10"  # a text of bytes: its lines are documents
 
 
-class PackedDocumentsTest(FolderCase):
+class PackedDocumentsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
-        write(cls.dir + "/lines.txt", "".join(f"line {i} of many\nand one\n" for i in range(100)))
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.dir = temporary.name
+        with open(cls.dir + "/lines.txt", "w", encoding="utf-8") as text:
+            text.write("".join(f"line {i} of many\nand one\n" for i in range(100)))
         for name, flags in [("bytes", ["--vocab=256"]), ("bpe", ["--vocab=704"]), ("unfused", ["--vocab=256", "--attention=unfused"])]:
             run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=16", f"--out={name}.textproto", *flags,
                 cwd=cls.dir)
@@ -116,7 +120,8 @@ class PackedDocumentsTest(FolderCase):
         self.assertEqual([line.split(":")[0] for line in out.splitlines()], ["lines.txt", "short.txt", "all 2 files"])
         self.assertRegex(out, r"^lines.txt: loss \d\.\d+, perplexity [\d.]+, \d+ labels\n")
         self.assertEqual(error, "oneflow: warning: the weights of --data act on nothing: each file is evaluated alone\n")
-        write(self.dir + "/one.txt", "a")
+        with open(self.dir + "/one.txt", "w", encoding="utf-8") as file:
+            file.write("a")
         for words, flags in [("--eval_batches=0: must be at least 1", ["--data=lines.txt", END, "--eval_batches=0"]),
                              ("--data: is missing", [END]), ("too short: it needs 2 tokens", ["--data=one.txt", END]),
                              ("--end_of_text_id: acts on nothing", ["--data=lines.txt", END, "--documents=false"]),
@@ -125,7 +130,8 @@ class PackedDocumentsTest(FolderCase):
             self.assertIn(words, error)
 
     def test_no_label_counts(self):
-        write(self.dir + "/ends.txt", "\n" * 400)
+        with open(self.dir + "/ends.txt", "w", encoding="utf-8") as file:
+            file.write("\n" * 400)
         out, error = self.train("--documents", END, "--eval_fraction=0.3", "--checkpoint_dir=ends", "--metrics=ends.jsonl", data="ends.txt")
         self.assertIn("  loss none  ", out)
         self.assertIn("  validation loss none  ", out)

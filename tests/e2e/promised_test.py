@@ -3,9 +3,10 @@ import collections
 import json
 import os
 import re
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, read_metrics, run, write
+from tests.e2e.cli import read_metrics, run
 
 CLUSTER = "--cluster=" + os.path.abspath("examples/clusters/a100.textproto")
 CAUSES = ["compute_seconds", "exposed_exchange_seconds", "idle_seconds"]
@@ -16,13 +17,19 @@ def read_events(path):
         return json.load(file)["traceEvents"]
 
 
-class PromisedTest(FolderCase):
+class PromisedTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
-        write(cls.dir + "/text.txt", "".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
+            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
         run("model", "gpt", "--layers=4", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
 
     def train(self, *flags):
         return run("train", "--plan=gpt.plan", "--data=text.txt", *flags, cwd=self.dir)[0]

@@ -4,9 +4,10 @@ import math
 import os
 import re
 import shlex
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, run, write
+from tests.e2e.cli import run
 
 CLUSTER = """name: "two nodes"
 device { kind: CPU peak_flops: 1e11 memory_bandwidth: 1e10 kernel_threads: 1 memory_bytes: 100000000 }
@@ -16,12 +17,18 @@ level { name: "host" latency: 1e-5 bandwidth: 1e9 }
 SMALL = ["search", "--graph=gpt.textproto", "--devices=2", "--batch=4", "--cluster=cluster.textproto"]
 
 
-class SearchTest(FolderCase):
+class SearchTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=64", "--out=gpt.textproto", cwd=cls.dir)
-        write(cls.dir + "/cluster.textproto", CLUSTER)
+        with open(cls.dir + "/cluster.textproto", "w", encoding="utf-8") as file:
+            file.write(CLUSTER)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
 
     def search(self, *flags):
         return run(*SMALL, *flags, cwd=self.dir)[0]
@@ -51,7 +58,8 @@ class SearchTest(FolderCase):
 
     def test_a_name_with_a_blank_is_quoted(self):
         os.makedirs(self.dir + "/my model", exist_ok=True)
-        write(self.dir + "/my model/gpt's.textproto", self.bytes_of("gpt.textproto"))
+        with open(self.dir + "/my model/gpt's.textproto", "wb") as file:
+            file.write(self.bytes_of("gpt.textproto"))
         found = self.json("--graph=my model/gpt's.textproto", "--fix=data=2,micro_batches=1", "--top=1")
         run("compile", *shlex.split(found["plans"][0]["flags"]), "--out=x.plan", cwd=self.dir)
 
@@ -193,7 +201,8 @@ class SearchTest(FolderCase):
                 self.refuse([words], *flags)
 
     def test_a_cluster_with_fewer_devices(self):
-        write(self.dir + "/small.textproto", CLUSTER.replace("CPU", "CUDA").replace('name: "host"', 'name: "host" size: 2'))
+        with open(self.dir + "/small.textproto", "w", encoding="utf-8") as file:
+            file.write(CLUSTER.replace("CPU", "CUDA").replace('name: "host"', 'name: "host" size: 2'))
         self.refuse(["has 4 devices", "has 8"], "--cluster=small.textproto", "--devices=8")
 
     def test_a_graph_without_blocks_or_loss(self):
@@ -204,7 +213,8 @@ class SearchTest(FolderCase):
         self.refuse(["flat.textproto: has no blocks", "`oneflow model`"], "--graph=flat.textproto")
 
     def test_the_mesh_of_the_graph_is_not_used(self):
-        write(self.dir + "/mesh.textproto", self.bytes_of("gpt.textproto") + b'mesh { axis { name: "data" size: 2 } }\n')
+        with open(self.dir + "/mesh.textproto", "wb") as file:
+            file.write(self.bytes_of("gpt.textproto") + b'mesh { axis { name: "data" size: 2 } }\n')
         flags = ["--graph=mesh.textproto", "--devices=1", "--batch=1", "--top=1", "--out=best.plan"]
         text, warning = run(*SMALL, *flags, cwd=self.dir)
         self.assertIn("the mesh of mesh.textproto is not used", warning)

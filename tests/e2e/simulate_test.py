@@ -2,9 +2,10 @@
 import collections
 import json
 import os
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, run, write
+from tests.e2e.cli import run
 
 CLUSTERS = os.path.abspath("examples/clusters")
 
@@ -22,12 +23,17 @@ def tracks(trace):
     return slices
 
 
-class SimulateTest(FolderCase):
+class SimulateTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
 
     def simulate(self, *flags):
         return run("simulate", "--plan=gpt.plan", *flags, cwd=self.dir)[0]
@@ -338,7 +344,8 @@ class SimulateTest(FolderCase):
 
     def test_trace_has_the_form_of_the_real_one(self):
         self.simulate("--steps=2", "--trace=simulated.json")
-        write(self.dir + "/text", "some words to learn from. " * 50)
+        with open(self.dir + "/text", "w") as text:
+            text.write("some words to learn from. " * 50)
         run("train", "--plan=gpt.plan", "--data=text", "--steps=2", "--trace=real.json", cwd=self.dir)
         with open(self.dir + "/simulated.json") as simulated, open(self.dir + "/real.json") as real:
             simulated, real = json.load(simulated), json.load(real)

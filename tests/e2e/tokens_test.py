@@ -5,22 +5,32 @@ import json
 import os
 import shutil
 import struct
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, run, write
+from tests.e2e.cli import run
 
 TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
 GPT2, PIECES = "--tokenizer=gpt2:" + TESTDATA, "--tokenizer=" + TESTDATA + "/unigram.model"
 
 
-class TokensTest(FolderCase):
+class TokensTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
-        write(cls.dir + "/text.txt", "the program of the café, and its text.\n" * 60)
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        cls.write(cls, "text.txt", "the program of the café, and its text.\n" * 60)
         for name, vocab in [("bytes", "256"), ("bpe", "704")]:
             run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=" + vocab,
                 f"--out={name}.textproto", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def write(self, name, text):
+        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
 
     def oneflow(self, *args, code=0):
         return run(*args, cwd=self.dir, code=code)
@@ -186,7 +196,8 @@ class TokensTest(FolderCase):
 
     def test_what_is_no_text_is_refused_in_each_place(self):
         line = json.dumps({"text": "Hello world."}) + "\n"
-        write(self.dir + "/text.gz", gzip.compress(b"the program of the license\n" * 40))
+        with open(self.dir + "/text.gz", "wb") as file:
+            file.write(gzip.compress(b"the program of the license\n" * 40))
         self.write("lines.txt", line * 30)
         train = ["train", "--graph=bytes.textproto", "--steps=1", "--batch=2"]
         for name, words in [("text.gz", ["text.gz: is compressed with gzip", "gzip -dk"]),
@@ -206,7 +217,8 @@ class TokensTest(FolderCase):
             self.assertIn("oneflow: warning: zeros: holds 20 zero bytes in its first 540", self.oneflow(*command)[1])
 
     def test_text_that_is_no_utf8_gives_a_warning_where_a_tokenizer_encodes_it(self):
-        write(self.dir + "/latin1.txt", "the Größe of the license\n".encode("latin1") * 20)
+        with open(self.dir + "/latin1.txt", "wb") as file:
+            file.write("the Größe of the license\n".encode("latin1") * 20)
         warning = "oneflow: warning: latin1.txt: is no UTF-8 (byte 6)"
         for flags in [["--tokenizer=bytes"], [GPT2]]:
             expected = 1 if GPT2 in flags else 0
@@ -218,7 +230,8 @@ class TokensTest(FolderCase):
     def test_ids_without_a_header_have_the_bytes_that_one_says(self):
         ids = [(7 * i) % 700 for i in range(300)]
         for name, kind in [("two.npy", "H"), ("four.npy", "I"), ("four.bin", "i")]:
-            write(f"{self.dir}/{name}", struct.pack(f"<300{kind}", *ids))
+            with open(f"{self.dir}/{name}", "wb") as file:
+                file.write(struct.pack(f"<300{kind}", *ids))
         losses = set()
         for name, flags in [("two.npy", []), ("two.npy", ["--token_bytes=2"]), ("four.npy", ["--token_bytes=4"]),
                             ("four.bin", ["--token_bytes=4"])]:

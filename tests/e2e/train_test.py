@@ -1,9 +1,10 @@
 """The lines of the README, on a small model: model, compile, explain, verify, train, resume, generate."""
 import json
 import os
+import tempfile
 import unittest
 
-from tests.e2e.cli import FolderCase, read_metrics, read_slices, run, write
+from tests.e2e.cli import read_metrics, read_slices, run
 
 MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
 
@@ -37,12 +38,18 @@ def tied_graph(axes, stages):
     return TIED.format(batch=on("data", "S(0)"), table=on("tensor", "S(0)"), partial=on("tensor", "P"), last=stages - 1)
 
 
-class TrainTest(FolderCase):
+class TrainTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
-        write(cls.dir + "/text.txt", "".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.dir = cls.temporary.name
+        with open(cls.dir + "/text.txt", "w") as text:
+            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
         run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=cls.dir)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
 
     def test_more_threads_than_cores_are_told(self):
         cores = os.sched_getaffinity(0)
@@ -71,7 +78,8 @@ class TrainTest(FolderCase):
         self.assertIn("\n    embed is S(0) on data: the default says so\n", summary)
         with open(self.dir + "/gpt.textproto", encoding="utf-8") as file:
             own = file.read().replace('name: "embed" ', 'name: "embed" sbp { on { key: "data" value: "S(0)" } } ', 1)
-        write(self.dir + "/own.textproto", own)
+        with open(self.dir + "/own.textproto", "w", encoding="utf-8") as file:
+            file.write(own)
         told = run("compile", "--graph=own.textproto", "--mesh=data=2", "--batch=8", "--out=own.plan", cwd=self.dir)[0]
         self.assertIn("\n    embed is S(0) on data: the graph says so\n", told)
         facts = json.loads(run("explain", "--plan=explain.plan", "--format=json", cwd=self.dir)[0])
@@ -166,7 +174,8 @@ class TrainTest(FolderCase):
         out = run(*train, "--steps=3", "--resume", "--format=json", cwd=self.dir)[0]
         self.assertEqual({"steps_done": 3, "eval_loss": loss}, json.loads(out))
         # If all batches are equal, the mean of any number of them is the same.
-        write(self.dir + "/alike.txt", "a" * 400)
+        with open(self.dir + "/alike.txt", "w") as text:
+            text.write("a" * 400)
         means = [json.loads(run(*train, "--steps=3", "--resume", "--format=json", "--eval_data=alike.txt",
                                 f"--eval_batches={batches}", cwd=self.dir)[0])["eval_loss"] for batches in (1, 4)]
         self.assertEqual(means[0], means[1])
@@ -290,7 +299,8 @@ class TrainTest(FolderCase):
                                 ("tensor=2", "bf16"), ("data=2", "bf16")]:
             metrics, slices = [], []
             for stages in [1, 2]:
-                write(self.dir + "/tied.textproto", tied_graph(rest, stages))
+                with open(self.dir + "/tied.textproto", "w") as graph:
+                    graph.write(tied_graph(rest, stages))
                 folder = f"tied_{rest}_{stages}_{precision}"
                 rows = self.train("--graph=tied.textproto", f"--mesh=pipe={stages},{rest}", "--batch=8",
                                   "--micro_batches=4", "--steps=4", "--precision=" + precision,
