@@ -3,7 +3,7 @@
 1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
 2. Folders of oneflow_core: base <- tensor <- {{device, graph} <- op, train} <- {model, plan <- {cost, net <- {print, verify}}}. In the
    other rooms, too, no folder includes another that includes it, straight or by way of others.
-3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
+3. C++ files and Python tests have at most MAX_LINES lines.
 4. Tests do not sleep; sources leave no work markers behind.
 5. CUDA sources run on the emulated GPU, too, and give the same bits every time (GPU_RULES).
 6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
@@ -174,18 +174,6 @@ def folder_cycles(root):
                     ways.append([*way, folder])
 
 
-def allowed_lines(root):
-    """Files that may be longer than MAX_LINES, and how long."""
-    allowed = {}
-    listing = root / "tests/layering/long_files.txt"
-    if listing.exists():
-        for line in listing.read_text().splitlines():
-            if line.strip() and not line.startswith("#"):
-                lines, path = line.split()
-                allowed[path] = int(lines)
-    return allowed
-
-
 def held_out_words(root):
     """The rows of words.txt: (pattern of a word, what to say instead, whether comments and texts count, folders)."""
     listing = root / "tests/layering/words.txt"
@@ -213,12 +201,12 @@ def word_problems(root, path, rows):
                     yield f'{path}:{number}: the word "{found}"; say {instead} (tests/layering/words.txt)'
 
 
-def file_problems(root, path, max_lines):
+def file_problems(root, path):
     lines = (root / path).read_text(encoding="utf-8").splitlines()
     if core_folder(path) not in CORE_FOLDERS.keys() | {None}:
         yield f"{path}: oneflow_core/{core_folder(path)} is not in CORE_FOLDERS"
-    if path.suffix in CPP_SUFFIXES | {".py"} and len(lines) > max_lines:
-        yield f"{path}: {len(lines)} lines, more than {max_lines}"
+    if path.suffix in CPP_SUFFIXES | {".py"} and len(lines) > MAX_LINES:
+        yield f"{path}: {len(lines)} lines, more than {MAX_LINES}"
     for number, line in enumerate(lines, 1):
         include = INCLUDE.match(line)
         if include:
@@ -344,14 +332,13 @@ def line_problems(root):
 def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
-    allowed = allowed_lines(root)
     words = held_out_words(root)
     found = []
     for path in source_files(root):
-        found += file_problems(root, path, allowed.get(str(path), MAX_LINES))
+        found += file_problems(root, path)
         found += word_problems(root, path, words)
     for path in python_tests(root):
-        found += file_problems(root, path, MAX_LINES)
+        found += file_problems(root, path)
     found += folder_cycles(root)
     found += golden_problems(root)
     found += type_problems(root, source_files(root))
@@ -359,9 +346,6 @@ def problems(root):
     found += kind_problems(root)
     found += unnamed_problems(root)
     found += line_problems(root)
-    for path in sorted(allowed):
-        if not (root / path).exists():
-            found.append(f"tests/layering/long_files.txt: {path} does not exist")
     return found
 
 

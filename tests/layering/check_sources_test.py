@@ -117,12 +117,7 @@ class CheckSourcesTest(unittest.TestCase):
 
     def test_long_files(self):
         text = "\n" * (check_sources.MAX_LINES + 1)
-        listing = "tests/layering/long_files.txt"
         self.assert_one(find_problems({"compiler/a.cc": text}), "501 lines, more than 500")
-        self.assertEqual([], find_problems({"compiler/a.cc": text, listing: "501 compiler/a.cc\n"}))
-        self.assert_one(find_problems({"compiler/a.cc": text + "\n", listing: "501 compiler/a.cc\n"}),
-                        "502 lines, more than 501")
-        self.assert_one(find_problems({listing: "501 compiler/gone.cc\n"}), "does not exist")
         self.assert_one(find_problems({"tests/e2e/a_test.py": text}), "501 lines, more than 500")
 
     def test_golden_files(self):

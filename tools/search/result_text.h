@@ -1,8 +1,8 @@
 // A result of a search, for people and for programs.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -22,6 +22,21 @@ struct ResultFrame {
 
 // All flags with which compile makes the plan of a candidate.
 std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate);
+
+// A letter for each plan, "A", "B", ...: the same where the bits of a run are the same (BitsKey).
+std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found);
+
+// Two lines for each plan: the numbers of `first`, whose first row is titles, then those of the
+// plan; and below them its flags.
+using Row = std::vector<std::string>;
+std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<Row>& first,
+                      const std::vector<std::string>& flags);
+
+nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& bits,
+                                     const std::string& flags);
+
+// "9.77 KiB", "37.25 GiB".
+std::string ShortBytesText(int64_t bytes);
 
 // The table of plans, each with its flags, and what is known of the rest of the space. Requires a
 // plan that was found.

@@ -15,6 +15,7 @@
 #include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/print/table.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/calibrate.h"
 #include "tools/measure/calibrate_gpus.h"
@@ -22,6 +23,7 @@
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -58,15 +60,16 @@ std::string MakeJson(const proto::Cluster& cluster) {
                                                                                    : "{}\n";
 }
 
+// Kernels, and how fast the memory is.
 std::string KernelLines(const proto::Device& device) {
-  std::string text;
+  std::vector<std::vector<std::string>> rows;
   for (const proto::KernelTime& k : device.kernel_time()) {
-    absl::StrAppendFormat(&text, "%-22s %-5s %-40s %10.1f us %8.1f GFLOP/s %7.1f GB/s\n",
-                          k.kernel(), proto::DataType_Name(k.dtype()), k.inputs(),
-                          k.seconds() * 1e6, k.flops() / k.seconds() / 1e9,
-                          k.bytes() / k.seconds() / 1e9);
+    rows.push_back({k.kernel(), proto::DataType_Name(k.dtype()), k.inputs(),
+                    absl::StrFormat("%.1f us", k.seconds() * 1e6),
+                    absl::StrFormat("%.1f GFLOP/s", k.flops() / k.seconds() / 1e9),
+                    absl::StrFormat("%.1f GB/s", k.bytes() / k.seconds() / 1e9)});
   }
-  return text;
+  return TableText(rows, {{}, {}, {}, {.right = true}, {.right = true}, {.right = true}});
 }
 
 std::string HostLine(const proto::HostLink& link) {
@@ -195,7 +198,6 @@ absl::Status CalibrateMachine(const Arguments& args) {
     return InputError(absl::StrCat("--seconds=", FLAGS_seconds), "is out of range",
                       absl::StrCat("give ", kShortest, " to ", kLongest));
   }
-  const std::string& format = FLAGS_format;
   const proto::DeviceKind kind = DeviceKindFromFlags();
   const bool gpus = kind == proto::CUDA;
   if (gpus && args.Given("threads")) {
@@ -208,9 +210,8 @@ absl::Status CalibrateMachine(const Arguments& args) {
   google::protobuf::TextFormat::PrintToString(cluster, &fields);
   RETURN_IF_ERROR(
       WriteFile(FLAGS_out, gpus ? GpuFileText(cluster, fields) : FileText(cluster, fields)));
-  const std::string summary = gpus ? GpuSummary(cluster) : Summary(cluster);
-  std::fputs((format == "json" ? MakeJson(cluster) : summary).c_str(), stdout);
-  return absl::OkStatus();
+  if (FLAGS_format == "json") return Print(MakeJson(cluster));
+  return Print(gpus ? GpuSummary(cluster) : Summary(cluster));
 }
 
 }  // namespace

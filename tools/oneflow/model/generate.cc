@@ -17,6 +17,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/language_model.h"
@@ -106,7 +107,7 @@ std::string TokenBytes(const Tokenizer& tokenizer, int32_t token) {
   return "<" + std::to_string(token) + ">";
 }
 
-absl::Status CheckFiniteLogits(std::span<const float> logits) {
+absl::Status CheckFinite(std::span<const float> logits) {
   if (std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); })) {
     return absl::OkStatus();
   }
@@ -137,7 +138,7 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   result.prompt_seconds = SecondsSince(start);
   start = Clock::now();
   while (true) {
-    RETURN_IF_ERROR(CheckFiniteLogits(logits));
+    RETURN_IF_ERROR(CheckFinite(logits));
     const int32_t token =
         SampleToken(logits.first(ends.vocab), sampling, static_cast<int64_t>(tokens.size()));
     tokens.push_back(token);
@@ -157,21 +158,9 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   return result;
 }
 
-void PrintGenerated(const std::string& checkpoint, const Generated& result) {
-  const nlohmann::ordered_json json = {{"checkpoint", checkpoint},
-                                       {"tokens", result.tokens},
-                                       {"text", result.text},
-                                       {"end", result.end},
-                                       {"prompt_seconds", result.prompt_seconds},
-                                       {"seconds", result.seconds},
-                                       {"tokens_per_second", result.tokens_per_second()}};
-  std::printf("%s\n", JsonText(json).c_str());
-}
-
 absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const bool works, WorksAlone("generate"));
   if (!works) return absl::OkStatus();
-  const std::string& format = FLAGS_format;
   if (FLAGS_tokens < 1)
     return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
   ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags());
@@ -201,7 +190,7 @@ absl::Status Generate(const Arguments& args) {
   RETURN_IF_ERROR(runtime->Run("load", context, 1));
 
   LanguageModel model(*runtime, facts);
-  const bool show = format == "text";
+  const bool show = FLAGS_format == "text";
   const size_t prompt = tokens.size();
   if (show) std::fputs(FLAGS_prompt.c_str(), stdout);
   Ends ends = {vocab, tokenizer.stops};
@@ -210,14 +199,18 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const Generated result,
                    Continue(model, std::move(tokens), tokenizer, ends, sampling,
                             TextStream(args.Repeated("stop")), show));
+  RETURN_IF_ERROR(Print("\n", {{"checkpoint", folder},
+                               {"tokens", result.tokens},
+                               {"text", result.text},
+                               {"end", result.end},
+                               {"prompt_seconds", result.prompt_seconds},
+                               {"seconds", result.seconds},
+                               {"tokens_per_second", result.tokens_per_second()}}));
+  std::fflush(stdout);
   if (show) {
-    std::printf("\n");
-    std::fflush(stdout);
     std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
                  result.tokens.size(), result.seconds, result.tokens_per_second(), prompt,
                  result.prompt_seconds);
-  } else {
-    PrintGenerated(folder, result);
   }
   return absl::OkStatus();
 }

@@ -20,11 +20,10 @@
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "actor_runtime/trainer/folder_lock.h"
-#include "nlohmann/json.hpp"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
@@ -162,7 +161,6 @@ absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto:
 }
 
 absl::Status Import(const Arguments& args) {
-  const std::string& format = FLAGS_format;
   if (FLAGS_from.empty()) return InputError("--from", "is missing", "write --from=models/gpt2");
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/gpt2");
   RETURN_IF_ERROR(CheckNew(FLAGS_out));
@@ -197,18 +195,16 @@ absl::Status Import(const Arguments& args) {
   }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
-  if (format == "json") {
-    const nlohmann::ordered_json json = {
-        {"checkpoint", checkpoint}, {"model_type", config.model_type}, {"parameters", parameters},
-        {"dtype", notes.dtype},     {"vocab", config.vocab},           {"rows", vocab}};
-    std::printf("%s\n", JsonText(json).c_str());
-    return absl::OkStatus();
-  }
   const std::string padded = vocab > config.vocab ? absl::StrCat(", padded to ", vocab) : "";
-  std::printf("%s: %s, %lld parameters, from %s; vocabulary %lld%s\n", checkpoint.c_str(),
-              config.model_type.c_str(), static_cast<long long>(parameters), notes.dtype.c_str(),
-              static_cast<long long>(config.vocab), padded.c_str());
-  return absl::OkStatus();
+  return Print(
+      absl::StrCat(checkpoint, ": ", config.model_type, ", ", parameters, " parameters, from ",
+                   notes.dtype, "; vocabulary ", config.vocab, padded, "\n"),
+      {{"checkpoint", checkpoint},
+       {"model_type", config.model_type},
+       {"parameters", parameters},
+       {"dtype", notes.dtype},
+       {"vocab", config.vocab},
+       {"rows", vocab}});
 }
 
 }  // namespace
