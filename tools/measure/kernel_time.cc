@@ -137,7 +137,7 @@ absl::StatusOr<double> MeasureMatrixRate(int threads, DType dtype) {
   double best = 0;
   for (int round = 0; round < 2; ++round) {
     ASSIGN_OR_RETURN(const KernelTime time,
-                     TimeKernel({"linear", {square, square}, {}}, /*threads=*/1, 0.06, threads));
+                     TimeKernel({"linear", {square, square}, {}}, /*threads=*/1, 0.02, threads));
     best = std::max(best, threads * time.flops / time.of_thread);
   }
   return best;
