@@ -36,7 +36,7 @@ const std::vector<KernelSample>& LargeSamples() {
 
 const std::vector<KernelSample>& MediumSamples() {
   static const auto* samples =
-      new std::vector<KernelSample>(CollectSamples({2, 70, 132, 67, 3, 40, 515, true}));
+      new std::vector<KernelSample>(CollectSamples({1, 70, 132, 67, 3, 40, 515, true}));
   return *samples;
 }
 

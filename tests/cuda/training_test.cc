@@ -52,7 +52,7 @@ SmallRun OfExperts(const std::string& mesh) {
   run.model.sequence = config.sequence, run.model.vocab = config.vocab;
   run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
   run.mesh = mesh;
-  run.batch = 16, run.micro_batches = 2, run.steps = 3;
+  run.batch = 8, run.micro_batches = 2, run.steps = 2;
   return run;
 }
 

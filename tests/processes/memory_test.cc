@@ -19,9 +19,9 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kSteps = 300, kFirst = 1, kLast = kSteps - 2;
+constexpr int64_t kSteps = 150, kFirst = 1, kLast = kSteps - 2;
 // UCX keeps requests in blocks, and takes one more when more of them are under way than ever
-// before. A kilobyte a step would be found.
+// before. Two kilobytes a step would be found.
 constexpr int64_t kMostGrowth = 256 << 10;
 
 // Memory of this process that it shares with nobody. Allocates nothing.
