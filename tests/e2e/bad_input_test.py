@@ -113,8 +113,6 @@ class BadInputTest(BadInputCase):
         self.refuse(["--val_fraction=1.5: "], "data", "--text=text.txt", "--out=d", "--val_fraction=1.5")
         self.refuse(["--devices=-1: ", "use 1 or more"], "calibrate", "--out=c", "--devices=-1")
         self.refuse(["--process=-1: ", "use 0 or more"], "logs", "--job_dir=absent", "--process=-1")
-        self.refuse(["--partition=a b: ", "use letters, digits"], "submit", "--engine=slurm", "--job_dir=j", "--plan=gpt.plan",
-                    "--data=text.txt", "--steps=1", "--dry_run", "--partition=a b")
 
     def test_words_without_their_flag(self):
         for words, *command in [

@@ -8,7 +8,7 @@ import subprocess
 ONEFLOW = os.path.abspath("tools/oneflow/oneflow")  # the runfiles' root is the working folder
 
 
-REPEATED = ("--feed", "--fetch", "--stop")
+REPEATED = ("--feed", "--fetch", "--stop", "--sbatch_option")
 
 
 def replaced(args):

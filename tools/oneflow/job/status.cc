@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,11 +67,7 @@ std::string WaitsText(const Json& waits) {
 // When a file was last written; empty if it is not there.
 std::string TimeWritten(const std::string& path) {
   struct stat file = {};
-  std::tm utc = {};
-  if (stat(path.c_str(), &file) != 0 || gmtime_r(&file.st_mtim.tv_sec, &utc) == nullptr) return "";
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
+  return stat(path.c_str(), &file) == 0 ? UtcText(file.st_mtim.tv_sec) : "";
 }
 
 std::string StatusText(const Json& status) {
@@ -119,8 +114,8 @@ absl::Status Status(const Arguments& /*args*/) {
     status["jobs"].push_back(
         {{"id", job.id}, {"state", job.state}, {"nodes", job.nodes}, {"where", job.where}});
   }
-  const std::vector<Attempt> attempts = dir.Attempts();
-  if (!attempts.empty()) status["attempt"] = attempts.back().number;
+  const std::vector<int64_t> attempts = dir.Attempts();
+  if (!attempts.empty()) status["attempt"] = attempts.back();
   const std::string checkpoint = dir.NewestCheckpoint();
   if (!checkpoint.empty()) status["checkpoint"] = checkpoint;
   if (const auto training = dir.Json("status.json")) {
