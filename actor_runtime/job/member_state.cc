@@ -1,7 +1,6 @@
 #include "actor_runtime/job/member_state.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <glog/logging.h>
@@ -48,11 +47,6 @@ void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
   listening_.Pass(now - now_, beat_ > 0 ? beat_ : kJobSecond / 2);
   now_ = now;
-}
-
-JobTime MemberState::LeaseUntil() const {
-  if (options_.policy.write_without_lease) return std::numeric_limits<JobTime>::max();
-  return lease_;
 }
 
 JobTime MemberState::TickEvery() const {
@@ -144,7 +138,6 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
 // Whoever ends here tells the coordinator before (Fail): the link may carry messages in one
 // direction, and the others learn the reason sooner than by silence.
 void MemberState::Tick(JobTime now, Emit emit) {
-  if (options_.policy.suspend_beats && HasJoined()) return;
   const JobTime gap = now - ticked_;
   ticked_ = std::max(now, ticked_);
   Listen(now);

@@ -403,20 +403,5 @@ TEST_CASE("Reports arrive in order; large parts and answers pass") {
   }
 }
 
-TEST_CASE("A process whose beats are suspended is given up by name, and may not write") {
-  auto heard = MakeHeard(3);
-  auto members = JoinAll(heard, [](MemberOptions& options) {
-    options.silence_seconds = 2;
-    options.policy.suspend_beats = options.process == 1;
-  });
-  for (const Joined& member : members) REQUIRE(member.ok());
-  for (int p = 0; p < 3; ++p) {
-    const absl::Status end = heard[p]->End();
-    CHECK(end.code() == absl::StatusCode::kUnavailable);
-    CHECK(absl::StrContains(end.message(), "host b (process 1) has been silent for "));
-    CHECK_FALSE((*members[p])->MayWrite());
-  }
-}
-
 }  // namespace
 }  // namespace oneflow

@@ -4,7 +4,7 @@ A change of a name or of a type breaks programs that read it. Where one is meant
 calibrate prints a proto, whose names are those of proto/cluster.proto.
 """
 import json
-import re
+import pathlib
 import tempfile
 import textwrap
 import unittest
@@ -56,11 +56,16 @@ class JsonNamesTest(unittest.TestCase):
     def test_names_types_and_their_order_stay(self):
         with tempfile.TemporaryDirectory() as folder:
             printed = lambda *args, code=0: run(*args, "--format=json", cwd=folder, code=code)[0]
-            with open(f"{folder}/text.txt", "w", encoding="utf-8") as out:
-                out.write("".join(f"line {i} of a text\n" for i in range(200)))
+            read = lambda name: pathlib.Path(folder, name).read_text(encoding="utf-8")
+
+            def write(name, content):
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content, encoding="utf-8")
+            write("text.txt", "".join(f"line {i} of a text\n" for i in range(200)))
             run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto",
                 cwd=folder)
-            graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=2", "--threads=1")
+            graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=8", "--threads=1")
             search = ("search", graph, "--batch=4", "--cluster=h100", "--fix=context=1,tensor=1,micro_batches=1")
             reports = {
                 "compile": printed("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--cluster=h100",
@@ -76,13 +81,22 @@ class JsonNamesTest(unittest.TestCase):
                 "search": printed(*search, "--devices=2", "--why_not=pipe=2"),
                 "search --pareto": printed(*search, "--devices=1..2", "--pareto", "--price_per_device_hour=2"),
                 "data": printed("data", "--text=text.txt", "--tokenizer=bytes", "--val_fraction=0.1", "--out=data"),
-                "train": printed("train", graph, *train, "--eval_data=data/val.bin", "--checkpoint_dir=ckpt"),
+                "train": printed("train", graph, *train, "--job_dir=.", "--eval_data=data/val.bin", "--checkpoint_dir=ckpt"),
                 "eval": printed("eval", "--checkpoint=ckpt", "--data=data/val.bin", "--threads=1"),
                 "generate": printed("generate", "--checkpoint=ckpt", "--prompt=a", "--tokens=2", "--threads=1"),
                 "export": printed("export", "--checkpoint=ckpt", "--out=hf"),
                 "import": printed("import", "--from=hf", "--out=imported"),
                 "devices": printed("devices", code=1),
+                "submit": printed("submit", "--engine=kubernetes", "--image=a", "--volume_claim=b", "--job_dir=job", "--plan=b.plan",
+                                  "--data=text.txt", "--checkpoint_every=1"),
+                "status": printed("status", "--job_dir=job"),
+                "outcome.json": read("outcome.json"),
             }
+            write("job/attempts", "1 1 none\n")
+            write("job/logs/attempt-1/process-0.log", "a line\n")
+            reports["logs"] = printed("logs", "--job_dir=job")
+            write("local/job.json", '{"engine": "local", "host": "h"}')
+            reports["cancel"] = printed("cancel", "--job_dir=local")
         lines = []
         for verb, report in reports.items():
             values = map(json.loads, report.splitlines()) if verb == "train" else [json.loads(report)]

@@ -312,7 +312,7 @@ TEST_CASE("neither stages nor schedule nor anything of memory moves a layout, or
 
 TEST_CASE("the pipe degree on two nodes and more changes no bit") {
   Problem p;
-  p.model.layers = 8;
+  p.model.layers = 4;
   p.model.hidden = 40;
   p.model.heads = 4;
   p.model.sequence = 12;

@@ -1,6 +1,7 @@
 #include "tools/search/pareto_text.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -54,34 +55,30 @@ std::string AxisTitle(ParetoAxis axis) {
   return "";
 }
 
-std::string ParetoText(const ResultFrame& frame, const ParetoResult& result) {
-  std::string text = absl::StrCat(frame.model, " on ", frame.cluster,
-                                  ": plans that are best by time of a step and ",
-                                  AxisTitle(result.axis), "\n", frame.space, "\n");
+Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
+  using Json = nlohmann::ordered_json;
   const bool priced =
       std::ranges::any_of(result.points, [](const ParetoPoint& point) { return point.cost > 0; });
-  std::vector<FoundPlan> plans;
+  std::vector<FoundPlan> all, front;
   std::vector<Row> first = {{"devices"}};
   std::vector<std::string> flags;
   if (priced) first[0].emplace_back("cost");
   for (const ParetoPoint& point : result.points) {
+    all.push_back(point.plan);
     if (!point.on_front) continue;
-    plans.push_back(point.plan);
+    front.push_back(point.plan);
     flags.push_back(PointFlags(frame, point));
     first.push_back({DigitsText(point.devices)});
     if (priced) first.back().push_back(absl::StrFormat("%.2f", point.cost));
   }
-  text += PlanTable(plans, first, flags);
-  text += "\nunder each plan stand the flags of `oneflow compile` that make it\n";
-  if (priced) text += "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n";
-  absl::StrAppend(&text, "predicted: times of a step", ComparedText(result.compared),
-                  "\nby the simulator's times, on\n");
+  std::string text = absl::StrCat(
+      frame.model, " on ", frame.cluster, ": plans that are best by time of a step and ",
+      AxisTitle(result.axis), "\n", frame.space, "\n", PlanTable(front, first, flags),
+      "\nunder each plan stand the flags of `oneflow compile` that make it\n",
+      priced ? "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n" : "",
+      "predicted: times of a step", ComparedText(result.compared),
+      "\nby the simulator's times, on\n");
   for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
-  return text;
-}
-
-nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& result) {
-  using Json = nlohmann::ordered_json;
   Json json = {{"model", frame.model},
                {"cluster", frame.cluster},
                {"axis", ParetoAxisName(result.axis)},
@@ -89,10 +86,8 @@ nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& 
                {"space", frame.space},
                {"seconds", result.seconds},
                {"compared", ComparedJson(result.compared)}};
-  std::vector<FoundPlan> plans;
-  for (const ParetoPoint& point : result.points) plans.push_back(point.plan);
-  const std::vector<std::string> bits = GroupByBits(plans);
-  for (size_t i = 0; i < plans.size(); ++i) {
+  const std::vector<std::string> bits = GroupByBits(all);
+  for (size_t i = 0; i < all.size(); ++i) {
     const ParetoPoint& point = result.points[i];
     Json member = {{"devices", point.devices}, {"memory", point.capacity}};
     if (point.cost > 0) member["cost_of_1e9_tokens"] = point.cost;
@@ -109,7 +104,7 @@ nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& 
     if (!search.none.empty()) member["none"] = search.none;
     return member;
   });
-  return json;
+  return {std::move(text), std::move(json)};
 }
 
 }  // namespace oneflow

@@ -1,8 +1,8 @@
 #include "tools/search/result_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -81,16 +81,6 @@ nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
           {"compiled", counts.compiled},   {"did_not_fit", counts.did_not_fit}};
 }
 
-std::string GapText(const SearchResult& result) {
-  const double gap = FindGap(result);
-  if (std::isinf(gap)) {
-    return "nothing is known of the plans that were not tried: give a larger --budget_seconds\n";
-  }
-  return absl::StrCat(
-      "no plan of the space is more than ", PercentText(gap), " faster, by the simulator's times",
-      result.complete ? "" : "; the time of --budget_seconds ended the search", "\n");
-}
-
 }  // namespace
 
 std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate) {
@@ -164,50 +154,49 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
   return json;
 }
 
-std::string ResultText(const ResultFrame& frame, const SearchResult& result) {
-  std::string text =
-      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
-  if (frame.capacity > 0) absl::StrAppend(&text, ", ", ShortBytesText(frame.capacity), " each");
-  absl::StrAppend(&text, "\n", frame.space, CountsText(result.counts), ", in ",
-                  TimeText(result.seconds), "\n\n");
+Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
+  using Json = nlohmann::ordered_json;
   std::vector<Row> ranks = {{""}};
   std::vector<std::string> flags;
+  Json plans = Json::array();
+  const std::vector<std::string> bits = GroupByBits(result.found);
   for (size_t i = 0; i < result.found.size(); ++i) {
     ranks.push_back({absl::StrCat(i + 1)});
     flags.push_back(CompileFlags(frame, result.found[i].candidate));
+    plans.push_back(FoundPlanJson(result.found[i], bits[i], flags[i]));
   }
-  text += PlanTable(result.found, ranks, flags);
-  text +=
+  const bool bounded = result.bound_seconds > 0;
+  const double gap = FindGap(result);
+  std::string text =
+      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
+  if (frame.capacity > 0) absl::StrAppend(&text, ", ", ShortBytesText(frame.capacity), " each");
+  absl::StrAppend(
+      &text, "\n", frame.space, CountsText(result.counts), ", in ", TimeText(result.seconds),
+      "\n\n", PlanTable(result.found, ranks, flags),
       "\nunder each plan stand the flags of `oneflow compile` that make it; seq: "
-      "--sequence_parallel; plans of one letter of bits give the same bits\n";
-  absl::StrAppend(&text, "predicted: step ", TimeText(result.found[0].step_seconds),
-                  ComparedText(result.compared), "\n", GapText(result));
-  return text;
-}
-
-nlohmann::ordered_json ResultJson(const ResultFrame& frame, const SearchResult& result) {
-  nlohmann::ordered_json json = {{"model", frame.model},
-                                 {"cluster", frame.cluster},
-                                 {"devices", frame.devices},
-                                 {"device_capacity_bytes", frame.capacity},
-                                 {"given", frame.given_flags},
-                                 {"space", frame.space},
-                                 {"counts", CountsJson(result.counts)},
-                                 {"seconds", result.seconds},
-                                 {"complete", result.complete},
-                                 {"bound_seconds", nullptr},
-                                 {"gap", nullptr},
-                                 {"compared", ComparedJson(result.compared)}};
-  if (result.bound_seconds > 0) {
-    json["bound_seconds"] = result.bound_seconds;
-    json["gap"] = FindGap(result);
+      "--sequence_parallel; plans of one letter of bits give the same bits\npredicted: step ",
+      TimeText(result.found[0].step_seconds), ComparedText(result.compared), "\n");
+  if (bounded) {
+    absl::StrAppend(&text, "no plan of the space is more than ", PercentText(gap),
+                    " faster, by the simulator's times",
+                    result.complete ? "" : "; the time of --budget_seconds ended the search", "\n");
+  } else {
+    text += "nothing is known of the plans that were not tried: give a larger --budget_seconds\n";
   }
-  const std::vector<std::string> bits = GroupByBits(result.found);
-  for (size_t i = 0; i < result.found.size(); ++i) {
-    json["plans"].push_back(
-        FoundPlanJson(result.found[i], bits[i], CompileFlags(frame, result.found[i].candidate)));
-  }
-  return json;
+  return {std::move(text),
+          {{"model", frame.model},
+           {"cluster", frame.cluster},
+           {"devices", frame.devices},
+           {"device_capacity_bytes", frame.capacity},
+           {"given", frame.given_flags},
+           {"space", frame.space},
+           {"counts", CountsJson(result.counts)},
+           {"seconds", result.seconds},
+           {"complete", result.complete},
+           {"bound_seconds", bounded ? Json(result.bound_seconds) : Json()},
+           {"gap", bounded ? Json(gap) : Json()},
+           {"compared", ComparedJson(result.compared)},
+           {"plans", std::move(plans)}}};
 }
 
 std::string ProgressText(const SearchProgress& progress) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nlohmann/json.hpp"
+#include "oneflow_core/print/report.h"
 #include "tools/search/result.h"
 #include "tools/search/search.h"
 
@@ -40,8 +41,7 @@ std::string ShortBytesText(int64_t bytes);
 
 // The table of plans, each with its flags, and what is known of the rest of the space. Requires a
 // plan that was found.
-std::string ResultText(const ResultFrame& frame, const SearchResult& result);
-nlohmann::ordered_json ResultJson(const ResultFrame& frame, const SearchResult& result);
+Report DescribeResult(const ResultFrame& frame, const SearchResult& result);
 
 // One line, without its end.
 std::string ProgressText(const SearchProgress& progress);

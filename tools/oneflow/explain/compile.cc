@@ -20,7 +20,7 @@ absl::Status CompileGraph(const Arguments& args) {
   RETURN_IF_ERROR(CheckDecay(args, plan.train().optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
-  const Headline headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));
+  const Report headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));
   if (FLAGS_format != "json") {
     return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan));
   }

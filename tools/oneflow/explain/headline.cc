@@ -31,7 +31,7 @@ constexpr int64_t kMostFirings = int64_t{1} << 24;
 
 // Writes the time of a step; an error says why there is none.
 absl::Status Predict(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
-                     bool proved, Headline* headline) {
+                     bool proved, Report* headline) {
   const proto::Program* train = FindProgram(plan, "train");
   if (train == nullptr) return absl::NotFoundError("the plan has no program train");
   if (!cluster.ok()) return cluster.status();
@@ -92,7 +92,7 @@ int64_t MostBytes(const proto::Plan& plan, proto::MemoryKind kind) {
 }
 
 void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
-                   const char* device, Headline* headline) {
+                   const char* device, Report* headline) {
   const int64_t bytes = MostBytes(plan, proto::HOST);
   if (!RestsOnHost(plan) || bytes == 0) return;
   auto& [text, json] = *headline;
@@ -116,8 +116,8 @@ void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>
 
 }  // namespace
 
-Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
-                      const std::string& proof) {
+Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+                    const std::string& proof) {
   int64_t devices = 1;
   for (const auto& axis : plan.mesh().axis()) {
     if (__builtin_mul_overflow(devices, axis.size(), &devices)) break;
@@ -125,7 +125,7 @@ Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Clust
   const char* const device = plan.device_kind() == proto::CUDA ? "GPU" : "device";
   const int64_t parameters = ParameterCount(plan), bytes = MostBytes(plan, proto::DEVICE);
   const int64_t capacity = cluster.ok() ? cluster->device().memory_bytes() : 0;
-  Headline headline = {
+  Report headline = {
       absl::StrCat(plan.model(), ": ", DigitsText(parameters), " parameters on ", devices, " ",
                    device, devices == 1 ? "" : "s", ", mesh ", MeshText(plan.mesh()),
                    "\nmemory: ", BytesText(bytes), " a ", device),

@@ -141,9 +141,9 @@ absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
   }
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(result.best, FLAGS_out));
   const std::string file = FLAGS_out.empty() ? "" : "the best plan: " + FLAGS_out + "\n";
-  nlohmann::ordered_json json = ResultJson(frame, result);
-  if (!why_not.empty()) json["why_not"] = why_not;
-  return Print(ResultText(frame, result) + why_not + file, json, 1);
+  Report report = DescribeResult(frame, result);
+  if (!why_not.empty()) report.json["why_not"] = why_not;
+  return Print(report.text + why_not + file, report.json, 1);
 }
 
 absl::Status SearchPlans(const Arguments& args) {

@@ -89,7 +89,8 @@ absl::Status SearchFront(const SearchSpec& spec, const std::vector<int64_t>& dev
       FindPareto(spec,
                  {.search = options, .devices = devices, .price = FLAGS_price_per_device_hour}));
   if (format == "html") return WritePages(spec, frame, result);
-  return Print(ParetoText(frame, result), ParetoJson(frame, result), 1);
+  const Report report = DescribeFront(frame, result);
+  return Print(report.text, report.json, 1);
 }
 
 }  // namespace oneflow

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -11,10 +10,10 @@
 #include "absl/strings/str_join.h"
 #include "actor_runtime/job/job.h"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
@@ -85,13 +84,9 @@ absl::Status Cancel(const Arguments& /*args*/) {
     RETURN_IF_ERROR(record.engine == Engine::kSlurm ? CancelSlurm(ids)
                                                     : CancelLocal(record, ids[0]));
   }
-  if (FLAGS_format == "json") {
-    std::puts(JsonText(nlohmann::ordered_json{{"cancelled", ids}}).c_str());
-  } else {
-    std::puts(ids.empty() ? "nothing runs or waits"
-                          : ("cancelled: " + absl::StrJoin(ids, " ")).c_str());
-  }
-  return absl::OkStatus();
+  return Print(ids.empty() ? "nothing runs or waits\n"
+                           : absl::StrCat("cancelled: ", absl::StrJoin(ids, " "), "\n"),
+               nlohmann::ordered_json{{"cancelled", ids}});
 }
 
 }  // namespace

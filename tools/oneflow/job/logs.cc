@@ -1,15 +1,14 @@
 // oneflow logs: the last lines that the processes of a job's attempt wrote.
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/job_dir.h"
 
@@ -17,8 +16,6 @@ namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Json = nlohmann::ordered_json;
 
 struct Log {
   std::string name;  // "process 3", "loop"
@@ -60,17 +57,6 @@ absl::StatusOr<int64_t> AttemptFromFlags(const JobDir& dir) {
                     newest == 0 ? "none has begun" : absl::StrCat("the newest is ", newest));
 }
 
-std::string LogsText(const Json& json) {
-  std::string text;
-  for (const Json& log : json.at("logs")) {
-    const std::string last = log.at("text");
-    absl::StrAppend(&text, "== ", log.at("of").get<std::string>(), " (",
-                    log.at("path").get<std::string>(), ")\n", last,
-                    last.empty() || last.ends_with('\n') ? "" : "\n");
-  }
-  return text;
-}
-
 absl::Status Logs(const Arguments& args) {
   if (FLAGS_lines < 0) return InputError("--lines", "must not be negative", "0: all");
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
@@ -92,14 +78,16 @@ absl::Status Logs(const Arguments& args) {
                       absl::StrCat("has no log of ", of, " of attempt ", attempt),
                       "leave --process out to see the logs that there are");
   }
-  Json json = {{"attempt", attempt}, {"logs", Json::array()}};
+  std::string text;
+  nlohmann::ordered_json json = {{"attempt", attempt}};
   for (const Log& log : logs) {
     ASSIGN_OR_RETURN(const std::string bytes, ReadFile(log.path));
-    json["logs"].push_back(
-        {{"of", log.name}, {"path", log.path}, {"text", LastLines(bytes, FLAGS_lines)}});
+    const std::string last = LastLines(bytes, FLAGS_lines);
+    absl::StrAppend(&text, "== ", log.name, " (", log.path, ")\n", last,
+                    last.empty() || last.ends_with('\n') ? "" : "\n");
+    json["logs"].push_back({{"of", log.name}, {"path", log.path}, {"text", last}});
   }
-  std::fputs((FLAGS_format == "json" ? JsonText(json) + "\n" : LogsText(json)).c_str(), stdout);
-  return absl::OkStatus();
+  return Print(text, json);
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -23,6 +22,7 @@
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
@@ -255,19 +255,15 @@ absl::StatusOr<std::vector<std::string>> ReplaceJob(const JobDir& dir, const Job
   return jobs;
 }
 
-void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) {
-  if (json) {
-    const nlohmann::ordered_json result = {
-        {"engine", EngineName(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}};
-    std::puts(JsonText(result).c_str());
-  } else if (spec.engine == Engine::kKubernetes) {
-    std::printf("start it with: kubectl apply -f %s\n",
-                ShellQuoted(spec.job_dir + "/jobset.yaml").c_str());
-  } else {
-    std::printf("%s %s: see `oneflow status --job_dir=%s`\n",
-                spec.engine == Engine::kSlurm ? "Slurm's job" : "process",
-                absl::StrJoin(jobs, ", ").c_str(), ShellQuoted(spec.job_dir).c_str());
-  }
+absl::Status Tell(const JobSpec& spec, const std::vector<std::string>& jobs) {
+  const std::string text =
+      spec.engine == Engine::kKubernetes
+          ? "start it with: kubectl apply -f " + ShellQuoted(spec.job_dir + "/jobset.yaml") + "\n"
+          : absl::StrCat(spec.engine == Engine::kSlurm ? "Slurm's job " : "process ",
+                         absl::StrJoin(jobs, ", "),
+                         ": see `oneflow status --job_dir=", ShellQuoted(spec.job_dir), "`\n");
+  return Print(text,
+               {{"engine", EngineName(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}});
 }
 
 absl::Status Submit(const Arguments& args) {
@@ -288,9 +284,7 @@ absl::Status Submit(const Arguments& args) {
                stderr);
   }
   if (FLAGS_dry_run) {
-    std::fputs((spec.engine == Engine::kKubernetes ? MakeJobSet(spec) : MakeScript(spec)).c_str(),
-               stdout);
-    return absl::OkStatus();
+    return Print(spec.engine == Engine::kKubernetes ? MakeJobSet(spec) : MakeScript(spec));
   }
   if (spec.engine == Engine::kSlurm) {
     ASSIGN_OR_RETURN(const std::string sinfo, AskSlurm(SinfoCommand(spec.partition)));
@@ -307,8 +301,7 @@ absl::Status Submit(const Arguments& args) {
   // Keys of an earlier submission are kept; half of them would fail each attempt.
   if (dir.Has("keys")) RETURN_IF_ERROR(ReadJobKeys(dir.File("keys")).status());
   ASSIGN_OR_RETURN(const std::vector<std::string> jobs, ReplaceJob(dir, spec, plan, *lock));
-  Tell(spec, jobs, FLAGS_format == "json");
-  return absl::OkStatus();
+  return Tell(spec, jobs);
 }
 
 }  // namespace
