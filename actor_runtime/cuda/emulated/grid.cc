@@ -2,6 +2,7 @@
 // running one at a time, which it cannot know.
 #include "actor_runtime/cuda/emulated/grid.h"
 
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -115,7 +116,7 @@ void MeetWarp(const char* what, size_t bytes, unsigned mask) {
   if (warp.arrived == 0) {
     warp.what = what;
     warp.bytes = bytes;
-  } else if (std::strcmp(warp.what, what) != 0 || warp.bytes != bytes) {
+  } else if ((warp.what != what && std::strcmp(warp.what, what) != 0) || warp.bytes != bytes) {
     Report("is in ", what, " of ", bytes, " bytes, another lane of its warp in ", warp.what, " of ",
            warp.bytes, " bytes");
     Leave();
@@ -181,12 +182,22 @@ std::string Stuck() {
   return "";
 }
 
-// A std::memcpy that ThreadSanitizer does not watch.
-void Copy(const void* from, size_t bytes, void* to) {
-  for (size_t i = 0; i < bytes; ++i) {
-    static_cast<std::byte*>(to)[i] = static_cast<const std::byte*>(from)[i];
+template <typename Word>
+void CopyWords(const std::byte* from, size_t words, std::byte* to) {
+  using Unaligned [[gnu::may_alias, gnu::aligned(1)]] = Word;
+  for (size_t i = 0; i < words; ++i) {
+    reinterpret_cast<Unaligned*>(to)[i] = reinterpret_cast<const Unaligned*>(from)[i];
     asm volatile("" ::: "memory");  // The compiler would make a memcpy of the loop.
   }
+}
+
+// A std::memcpy that ThreadSanitizer does not watch.
+void Copy(const void* from, size_t bytes, void* to) {
+  const auto* source = static_cast<const std::byte*>(from);
+  auto* target = static_cast<std::byte*>(to);
+  const size_t words = bytes / sizeof(uint64_t), done = words * sizeof(uint64_t);
+  CopyWords<uint64_t>(source, words, target);
+  CopyWords<uint8_t>(source + done, bytes - done, target + done);
 }
 
 void FillShared(size_t dynamic_bytes) {
