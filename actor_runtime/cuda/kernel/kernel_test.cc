@@ -44,8 +44,7 @@ TEST_CASE("f32 and bf16 agree with the CPU's f64 twin, and nothing else is writt
 // The bytes of all outputs of a sample.
 std::vector<std::vector<std::byte>> RunSample(const KernelSample& sample) {
   CudaHarness h(sample);
-  REQUIRE(h.Make() == absl::OkStatus());
-  REQUIRE(h.Call() == absl::OkStatus());
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
   std::vector<std::vector<std::byte>> bytes;
   for (int i = 0; i < h.outputs(); ++i) bytes.push_back(h.OutputBytes(i));
   return bytes;
@@ -95,8 +94,7 @@ TEST_CASE("accumulating adds to what is there") {
     if (added.setup().out[0].dtype == DType::kBF16 && FindDef(sample).product) continue;
     KernelHarness wide = MakeHarness(sample, DType::kF64);
     REQUIRE(added.Make() == absl::OkStatus());
-    REQUIRE(wide.Make() == absl::OkStatus());
-    REQUIRE(wide.Call() == absl::OkStatus());
+    REQUIRE(wide.MakeAndCall() == absl::OkStatus());
     std::vector<Values> expected;
     for (int i = 0; i < added.outputs(); ++i) {
       expected.push_back(wide.Output(i));
