@@ -35,6 +35,15 @@ inline int64_t HostArenaBytes(const proto::Plan& plan, int stage) {
   return HasHostArenas(plan) ? plan.memory(arena).arena_bytes() : 0;
 }
 
+// Bytes of the largest arena in a device's own memory.
+inline int64_t LargestDeviceArena(const proto::Plan& plan) {
+  int64_t most = 0;
+  for (const proto::StageMemory& memory : plan.memory()) {
+    if (memory.kind() == proto::DEVICE) most = std::max(most, memory.arena_bytes());
+  }
+  return most;
+}
+
 // True if data that a device's kernels compute with rests in the host's memory. Data that only
 // passes through the host does not count. Requires planned memory.
 inline bool RestsOnHost(const proto::Plan& plan) {

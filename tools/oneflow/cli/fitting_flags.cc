@@ -1,10 +1,10 @@
 #include "tools/oneflow/cli/fitting_flags.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +18,7 @@
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/offload.h"
 #include "oneflow_core/model/sharding.h"
+#include "oneflow_core/plan/arenas.h"
 
 namespace oneflow {
 namespace {
@@ -143,15 +144,6 @@ Change JoinChanges(const std::vector<Change>& changes, const CompileOptions& giv
   return all;
 }
 
-// The most that a device takes.
-int64_t CountBytes(const proto::Plan& plan) {
-  int64_t most = 0;
-  for (const proto::StageMemory& memory : plan.memory()) {
-    if (memory.kind() == proto::DEVICE) most = std::max(most, memory.arena_bytes());
-  }
-  return most;
-}
-
 // The line of a change; empty where the plan does not fit with it.
 std::string TryChange(const Change& change, const GraphSource& source, CompileOptions options) {
   change.apply(&options);
@@ -159,7 +151,7 @@ std::string TryChange(const Change& change, const GraphSource& source, CompileOp
   const absl::StatusOr<proto::Plan> plan = Compile(source, options);
   if (!plan.ok()) return "";
   std::string line = absl::StrFormat("\n  %s: %.2f GiB", change.flags,
-                                     static_cast<double>(CountBytes(*plan)) / (1 << 30));
+                                     static_cast<double>(LargestDeviceArena(*plan)) / (1 << 30));
   const absl::StatusOr<SimulatedRun> run = SimulateProved(options.cluster, *plan, "train", 2);
   if (run.ok()) absl::StrAppendFormat(&line, ", a step of %.3g s", run->StepSeconds());
   if (!change.bits.empty()) absl::StrAppend(&line, " (", change.bits, ")");

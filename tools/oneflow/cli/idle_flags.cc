@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/sharding.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/cli/flags.h"
@@ -39,15 +40,6 @@ bool MovesVariables(const proto::Graph& graph) {
                      [](const proto::Op& op) { return op.attr().contains("host"); });
 }
 
-// The most that a device takes.
-int64_t CountBytes(const proto::Plan& plan) {
-  int64_t most = 0;
-  for (const proto::StageMemory& memory : plan.memory()) {
-    if (memory.kind() == proto::DEVICE) most = std::max(most, memory.arena_bytes());
-  }
-  return most;
-}
-
 }  // namespace
 
 void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
@@ -55,15 +47,16 @@ void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
   // A larger plan keeps more than the buffers of its copies take, and its compilation costs more.
   constexpr int64_t kSmall = int64_t{1} << 30;
   if (!options.offload.activations || FindProgram(plan, "train") == nullptr) return;
-  if (CountBytes(plan) > kSmall) return;
+  if (LargestDeviceArena(plan) > kSmall) return;
   CompileOptions without = options;
   without.offload.activations.reset();
   const absl::StatusOr<proto::Plan> other = Compile(source, without);
-  if (!other.ok() || CountBytes(*other) > CountBytes(plan)) return;
+  if (!other.ok() || LargestDeviceArena(*other) > LargestDeviceArena(plan)) return;
   std::fprintf(stderr,
                "oneflow: warning: --offload=activations saves no memory in this plan: a device "
                "takes %s with it, %s without\n",
-               BytesText(CountBytes(plan)).c_str(), BytesText(CountBytes(*other)).c_str());
+               BytesText(LargestDeviceArena(plan)).c_str(),
+               BytesText(LargestDeviceArena(*other)).c_str());
 }
 
 void WarnOfIdleFlags(const Arguments& args, const CompileOptions& options,

@@ -106,10 +106,7 @@ Headline MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Clust
   for (const auto& axis : plan.mesh().axis()) {
     if (__builtin_mul_overflow(headline.devices, axis.size(), &headline.devices)) break;
   }
-  for (const proto::StageMemory& memory : plan.memory()) {
-    if (memory.kind() != proto::DEVICE) continue;
-    headline.bytes_a_device = std::max(headline.bytes_a_device, memory.arena_bytes());
-  }
+  headline.bytes_a_device = LargestDeviceArena(plan);
   AddHostMemory(plan, cluster, &headline);
   if (cluster.ok()) {
     headline.cluster = cluster->name();
