@@ -1,6 +1,7 @@
 #include "tools/search/result_text.h"
 
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

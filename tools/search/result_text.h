@@ -2,8 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "nlohmann/json.hpp"
 #include "tools/search/result.h"
