@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <optional>
-#include <utility>
 
 namespace oneflow {
 namespace {

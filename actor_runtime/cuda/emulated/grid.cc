@@ -3,11 +3,9 @@
 #include "actor_runtime/cuda/emulated/grid.h"
 
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/emulated/fiber.h"
