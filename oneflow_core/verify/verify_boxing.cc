@@ -1,8 +1,8 @@
 #include "oneflow_core/verify/verify_boxing.h"
+#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -11,10 +11,6 @@
 
 namespace oneflow {
 namespace {
-
-absl::Status Bad(const std::string& where, const std::string& what) {
-  return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
 
 // The change of SBP that the name of a collective promises on each axis of its group.
 struct Form {

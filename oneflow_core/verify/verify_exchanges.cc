@@ -1,8 +1,10 @@
 #include "oneflow_core/verify/verify_exchanges.h"
+#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
@@ -11,10 +13,6 @@
 
 namespace oneflow {
 namespace {
-
-absl::Status Bad(const std::string& where, const std::string& what) {
-  return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
 
 absl::Status VerifyGroup(const proto::Group& group, const Mesh& mesh, const std::string& where) {
   if (group.has_stages()) {

@@ -1,4 +1,5 @@
 #include "oneflow_core/verify/verify_feeds.h"
+#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -10,10 +11,6 @@
 
 namespace oneflow {
 namespace {
-
-absl::Status Bad(const std::string& where, const std::string& what) {
-  return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
 
 absl::Status CheckTrain(const proto::Program& program, const proto::Train& train,
                         const std::string& where) {

@@ -1,4 +1,5 @@
 #include "oneflow_core/verify/verify_kernels.h"
+#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <set>
@@ -24,12 +25,6 @@
 
 namespace oneflow {
 namespace {
-
-constexpr int64_t kAlign = 64;
-
-absl::Status Bad(std::string_view where, const std::string& what) {
-  return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
 
 // Boxing that devices of a stage fire together.
 bool IsCollective(std::string_view kernel) { return IsExchange(kernel) && kernel != "transfer"; }

@@ -1,4 +1,5 @@
 #include "oneflow_core/verify/verify_rates.h"
+#include "oneflow_core/verify/bad_plan.h"
 
 #include <string>
 
@@ -7,10 +8,6 @@
 
 namespace oneflow {
 namespace {
-
-absl::Status Bad(const std::string& where, const std::string& what) {
-  return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
 
 // Rates below 1 would divide by zero in the games, and initial fills beyond the slots would make
 // the initial marking impossible.

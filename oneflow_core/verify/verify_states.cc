@@ -1,4 +1,5 @@
 #include "oneflow_core/verify/verify_states.h"
+#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -12,10 +13,6 @@
 
 namespace oneflow {
 namespace {
-
-absl::Status Bad(const std::string& where, const std::string& what) {
-  return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
 
 // The axes of several devices along which each has the same part of a register.
 std::set<int64_t> ReplicatedAxes(const proto::Plan& plan, const proto::Register& r) {

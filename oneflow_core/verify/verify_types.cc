@@ -1,4 +1,5 @@
 #include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <set>
@@ -23,13 +24,8 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kAlign = 64;
 constexpr int kMaxSlots = 1 << 17;
 constexpr int kMostLaunchQueue = 1024;  // a device makes an event for each
-
-absl::Status Bad(std::string_view where, const std::string& what) {
-  return InputError(where, what, "the plan was edited or damaged; compile it again");
-}
 
 absl::StatusOr<Mesh> CheckedMesh(const proto::Plan& plan) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(plan.mesh(), "plan"));
