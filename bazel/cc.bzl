@@ -1,6 +1,7 @@
 """C++ rules: Bazel's own plus this project's warnings, default visibility and test main."""
 
 load("//bazel:rooms.bzl", "room_visibility")
+load("//bazel:together.bzl", "together")
 load("//bazel/precompiled:use.bzl", "precompiled")
 
 _COPTS = [
@@ -28,13 +29,36 @@ def _compilation(header, copts, deps):
         return {"copts": _COPTS + copts, "deps": deps}
     return precompiled(header, copts = _COPTS, deps = deps)
 
-def oneflow_cc_library(name, copts = [], deps = [], visibility = None, **kwargs):
+def oneflow_cc_library(name, srcs = [], copts = [], deps = [], visibility = None, **kwargs):
     """A cc_library, visible by default to the rooms that may depend on its own."""
     kwargs.update(_compilation("for_library", copts, deps))
     native.cc_library(
         name = name,
+        srcs = srcs,
         linkstatic = True,
         visibility = visibility or room_visibility(),
+        **kwargs
+    )
+
+def oneflow_cc_folder(name, srcs = [], exclude = [], folders = [], **kwargs):
+    """The library of a folder: its sources and headers, but those of tests.
+
+    Args:
+      name: the folder's.
+      folders: those below it that belong to it.
+      srcs: more of them, such as those that a genrule writes.
+      exclude: those of other targets (names or patterns), beside *_test.* and *_for_test.*.
+      **kwargs: as of oneflow_cc_library.
+    """
+    paths = [""] + [folder + "/" for folder in folders]
+    others = exclude + [path + other for path in paths for other in ["*_test.cc", "*_for_test.*"]]
+    oneflow_cc_library(
+        name = name,
+        srcs = srcs + together(
+            name,
+            native.glob([path + "*.cc" for path in paths], exclude = others),
+        ),
+        hdrs = native.glob([path + "*.h" for path in paths], exclude = others),
         **kwargs
     )
 

@@ -1,5 +1,5 @@
-// How much more than the least bytes plans of GPT-2 take: arena over lower bound, as `tools/bench
-// arenas` prints it. The limits hold on every stage.
+// How much more than the least bytes plans of GPT-2 take: arena over lower bound. The limits hold
+// on every stage.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>

@@ -248,7 +248,7 @@ bool GathersAhead(const std::vector<ProgramDraft>& drafts) {
 }
 
 // True if uses of what rests in the host's memory are copied ahead.
-bool CopiesAhead(const std::vector<ProgramDraft>& drafts) {
+bool AnyCopiesAhead(const std::vector<ProgramDraft>& drafts) {
   return std::any_of(drafts.begin(), drafts.end(), [](const ProgramDraft& draft) {
     return draft.lower.prefetch > 1 && !draft.lower.offload.empty();
   });
@@ -268,7 +268,7 @@ absl::StatusOr<proto::Plan> CompileOnMesh(const GraphSource& source, const Compi
   if (!only_if_least_fits || !NeedsTooMuch(boxed, options, schedule)) {
     made = WithPrograms(boxed, options, schedule);
   }
-  if (options.prefetch || (!GathersAhead(drafts) && !CopiesAhead(drafts))) return made;
+  if (options.prefetch || (!GathersAhead(drafts) && !AnyCopiesAhead(drafts))) return made;
   for (int ahead = kUsualPrefetch; ahead > 0 && absl::IsResourceExhausted(made.status());) {
     --ahead;
     for (ProgramDraft& draft : drafts) draft.lower.prefetch = ahead;

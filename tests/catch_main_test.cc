@@ -1,14 +1,13 @@
-// What the main of every test does (catch_main.cc).
+// What tests/catch_main.cc adds to every test.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
-
-#include <catch2/catch.hpp>
 
 TEST_CASE("tests are limited in CPU time, and end with an error where they use it up") {
   const char* wall = std::getenv("TEST_TIMEOUT");

@@ -27,7 +27,7 @@ def compile_actions(arguments):
     startup = [a.removeprefix("--startup=") for a in arguments if a.startswith("--startup=")]
     options = [a for a in arguments if a.startswith("-") and not a.startswith("--startup=")]
     targets = [a for a in arguments if not a.startswith("-")] or ["//..."]
-    command = ["bazel", *startup, "aquery", "--output=jsonproto", "--include_artifacts=false",
+    command = ["bazel", *startup, "aquery", "--define=together=false", "--output=jsonproto", "--include_artifacts=false",
                "--ui_event_filters=-info", "--noshow_progress", *options,
                f'mnemonic("CppCompile", {" + ".join(targets)})']
     return json.loads(subprocess.check_output(command, cwd=ROOT)).get("actions", [])

@@ -72,11 +72,6 @@ struct CheckpointInfo {
   std::shared_ptr<const ModelFiles> model_files = nullptr;  // of this model; null: none
 };
 
-// A fault that tests plant to see that it is found. The default, false, is the protocol.
-struct CheckpointPolicy {
-  bool manifest_before_sync = false;  // parts are handed over before their files are synced
-};
-
 // The identity of a writing process.
 struct WriterOptions {
   // Attempts that write to one folder have different numbers, unless the older one is known to be
@@ -88,7 +83,6 @@ struct WriterOptions {
   // So a process that was stopped for a while learns that the job went on without it. null: always
   // true. Thread-safe.
   std::function<bool()> may_write = nullptr;
-  CheckpointPolicy policy = {};
 };
 
 // ABORTED if options.may_write returns false.

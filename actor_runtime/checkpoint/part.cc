@@ -20,7 +20,7 @@ namespace {
 using manifest_json::Fields;
 using manifest_json::Json;
 
-constexpr char kFormat[] = "oneflow checkpoint part";
+constexpr char kPartFormat[] = "oneflow checkpoint part";
 
 // A bad part is not the user's mistake.
 template <typename... How>
@@ -71,7 +71,7 @@ absl::StatusOr<CheckpointPart> ParsePart(std::string_view text, const std::strin
     return Refused(where, "does not match its own checksum");
   }
   Fields fields(json, where);
-  if (fields.String("format") != kFormat || fields.Int("version") != kCheckpointVersion) {
+  if (fields.String("format") != kPartFormat || fields.Int("version") != kCheckpointVersion) {
     return Refused(where, "not a part of a checkpoint of version ", kCheckpointVersion);
   }
   CheckpointPart part;
@@ -171,7 +171,7 @@ std::string ToText(const CheckpointPart& part) {
   if (part.ranks.size() > 0) ranks = {part.ranks.begin, part.ranks.end};
   std::vector<StoredVariable> written = part.variables;
   std::erase_if(written, [](const StoredVariable& variable) { return variable.slices.empty(); });
-  return manifest_json::ToText({{"format", kFormat},
+  return manifest_json::ToText({{"format", kPartFormat},
                                 {"version", kCheckpointVersion},
                                 {"plan", part.plan},
                                 {"step", part.step},

@@ -152,7 +152,6 @@ absl::Status CheckpointWriter::Impl::Write(const Piece& piece) {
 absl::StatusOr<std::string> CheckpointWriter::Impl::Finish() {
   const std::lock_guard lock(mutex);
   for (auto& [rank, file] : files) {
-    if (options.policy.manifest_before_sync) continue;
     RETURN_IF_ERROR(MayWrite(options));
     RETURN_IF_ERROR(file.file.Sync());
   }

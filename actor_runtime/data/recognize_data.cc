@@ -22,7 +22,7 @@ constexpr int64_t kHead = 1 << 14;
 // Bytes of lines of JSON that are looked at, and where fewer than two lines are in them.
 constexpr int64_t kFirstLines = 1 << 16, kLongestLines = 1 << 24;
 
-std::string_view FileName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view NameInPath(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 absl::StatusOr<std::string> ReadPart(const DataFile& file, int64_t at, int64_t bytes) {
   std::string part(std::max<int64_t>(0, std::min(bytes, file.size() - at)), '\0');
@@ -32,7 +32,7 @@ absl::StatusOr<std::string> ReadPart(const DataFile& file, int64_t at, int64_t b
 }
 
 template <typename T>
-T At(std::string_view bytes, size_t at) {
+T NumberAt(std::string_view bytes, size_t at) {
   T value = 0;
   if (at + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
@@ -90,7 +90,7 @@ std::string FindBinary(std::string_view head) {
 
 absl::StatusOr<Contents> ReadContents(const DataFile& file) {
   Contents made;
-  made.name = FileName(file.path());
+  made.name = NameInPath(file.path());
   made.size = file.size();
   ASSIGN_OR_RETURN(made.head, ReadPart(file, 0, kHead));
   ASSIGN_OR_RETURN(made.tail, ReadPart(file, std::max<int64_t>(0, file.size() - 16), 16));
@@ -110,7 +110,7 @@ bool IsGzip(const Contents& c) {
 }
 
 // A frame of both formats that holds no data, which may be the first.
-bool IsSkippableFrame(const Contents& c) { return At<uint32_t>(c.head, 0) >> 4 == 0x184d2a5; }
+bool IsSkippableFrame(const Contents& c) { return NumberAt<uint32_t>(c.head, 0) >> 4 == 0x184d2a5; }
 
 // Letters may also begin a text.
 bool IsBinary(const Contents& c) { return !c.text; }
@@ -118,8 +118,8 @@ bool IsBinary(const Contents& c) { return !c.text; }
 bool EndsAsItBegins(const Contents& c) { return !c.text || c.tail.ends_with(c.head.substr(0, 4)); }
 
 bool IsArrowStream(const Contents& c) {
-  const auto length = At<int32_t>(c.head, 4);
-  return length > 0 && length % 8 == 0 && length < c.size && At<uint32_t>(c.head, 8) < 1024;
+  const auto length = NumberAt<int32_t>(c.head, 4);
+  return length > 0 && length % 8 == 0 && length < c.size && NumberAt<uint32_t>(c.head, 8) < 1024;
 }
 
 bool IsPickle(const Contents& c) {
@@ -130,7 +130,7 @@ bool IsPickle(const Contents& c) {
 
 // A header of 8 bytes: the length of the JSON that follows.
 bool IsSafetensors(const Contents& c) {
-  const auto length = At<uint64_t>(c.head, 0);
+  const auto length = NumberAt<uint64_t>(c.head, 0);
   return c.head.size() > 8 && c.head[8] == '{' && length >= 2 && length < (1 << 27) &&
          static_cast<int64_t>(length) <= c.size - 8;
 }

@@ -15,8 +15,8 @@ class FarCommunicator final : public Communicator {
   // `send` takes a message for another process. It must not block, and calls nothing of this class.
   // A piece's payload is read until Sent.
   FarCommunicator(Group group, const ExchangeBounds& bounds,
-                  std::function<void(const FarAction&)> send, ExchangePolicy policy = {})
-      : exchange_(std::move(group), bounds, policy), send_(std::move(send)) {}
+                  std::function<void(const FarAction&)> send)
+      : exchange_(std::move(group), bounds), send_(std::move(send)) {}
 
   void SetWake(std::function<void(int member)> wake) override;
   void Enter(int member, const ExchangeEntry& entry) override;

@@ -6,8 +6,7 @@
 //   2. It sends pulls after it has our `entered`. So all members here have entered when a pull
 //      arrives, and their inputs may be read.
 //   3. It sends `done` after all its packets have arrived. So we have answered all its pulls, and
-//   no
-//      later pull of it is right.
+//      no later pull of it is right.
 //   4. It sends a piece because of our pull. So the piece has a place here that waits for it.
 // A message that contradicts this is not of this protocol: a bug, or bytes of somebody else. It is
 // refused before it changes anything, because it must not write to a tensor or end the process.
@@ -33,10 +32,9 @@ absl::Status Refused(const FarMessage& m, absl::string_view why) {
 
 }  // namespace
 
-FarExchange::FarExchange(Group group, const ExchangeBounds& bounds, ExchangePolicy policy)
+FarExchange::FarExchange(Group group, const ExchangeBounds& bounds)
     : group_(std::move(group)),
       first_(bounds.first),
-      policy_(policy),
       members_(group_.members()),
       entries_(std::max(1, bounds.tensors), group_.members()) {
   const int members = group_.members();
@@ -61,15 +59,11 @@ FarExchange::FarExchange(Group group, const ExchangeBounds& bounds, ExchangePoli
   CHECK_GT(near_, 0) << "no member is in this process";
 }
 
-// An abort goes also to processes that have not entered (policy_.abort_entered_only is a planted
-// fault): they would enter later, and wait for us without end.
+// An abort goes also to processes that have not entered: they would enter later, and wait for us
+// without end.
 void FarExchange::EmitToAll(FarMessage::Kind kind, Emit emit) {
   for (const Process& process : processes_) {
-    if (process.member < 0) continue;
-    const bool said =
-        kind != FarMessage::kAbort || !policy_.abort_entered_only || process.entered > over_;
-    if (!said) continue;
-    emit({MakeMessage(kind, first_near_, process.member)});
+    if (process.member >= 0) emit({MakeMessage(kind, first_near_, process.member)});
   }
 }
 
@@ -108,8 +102,7 @@ void FarExchange::Begin(Emit emit) {
     MemberState& state = members_[m];
     std::tie(state.next, state.end) = work_->FindPieces(m);
     state.pull_bytes = work_->WindowBytes(m, entries_.accumulate[m] != 0);
-    state.most_pulls =
-        MostPulls(std::ssize(state.workspace) * (policy_.reuse_window ? 2 : 1), state.pull_bytes);
+    state.most_pulls = MostPulls(std::ssize(state.workspace), state.pull_bytes);
     CHECK_GE(state.most_pulls, 1) << "a workspace of " << state.workspace.size() << " bytes";
     Request(m, emit);
   }
@@ -139,9 +132,7 @@ void FarExchange::Request(int member, Emit emit) {
     ++pulling_;
     // Each pull has its own part of the window: packets of the next piece may arrive while this one
     // is still summed.
-    int64_t part = free - state.pulls.begin();
-    if (policy_.reuse_window) part /= 2;
-    std::byte* packet = state.workspace.data() + part * state.pull_bytes;
+    std::byte* packet = state.workspace.data() + (free - state.pulls.begin()) * state.pull_bytes;
     for (size_t s = 0; s < piece.region->sources.size(); ++s) {
       const int source = piece.region->sources[s];
       pull.packet_state[s] = kNone;
@@ -156,14 +147,13 @@ void FarExchange::Request(int member, Emit emit) {
       message.packet = work_->FindPacket(piece, source);
       emit({message});
     }
-    if (policy_.take_twice && (state.taken_twice = !state.taken_twice)) --state.next;
   }
 }
 
 // Reports done to the other processes once all packets are here: from then on they may overwrite
 // their inputs. It does not wait for sums, which read packets from our own window.
 void FarExchange::ReportDone(Emit emit) {
-  if (done_told_ || (pulling_ > 0 && !policy_.done_early)) return;
+  if (done_told_ || pulling_ > 0) return;
   for (const MemberState& state : members_) {
     if (state.next < state.end) return;
   }
@@ -182,11 +172,6 @@ void FarExchange::FinishIfOver() {
   ++over_;
   started_ = done_told_ = false;
   entered_here_ = pieces_done_ = 0;
-}
-
-uint64_t FarExchange::ExchangeNumber(const FarMessage& m) const {
-  constexpr uint64_t kInRun = 0xffffffff;
-  return policy_.match_across_runs ? (first_ & ~kInRun) | (m.number & kInRun) : m.number;
 }
 
 // The checks that need no state of the exchange. They come first: the others use members as
@@ -209,14 +194,13 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
   if (absl::Status status = Check(m); !status.ok()) return status;
   // Processes do not stop a run at the same moment. So messages of the run before, and those of
   // processes that have not heard of the abort, are late, not wrong: a refusal would end this run.
-  const uint64_t number = ExchangeNumber(m);
-  if (number < first_ || !status_.ok()) return absl::OkStatus();
+  if (m.number < first_ || !status_.ok()) return absl::OkStatus();
   Process& process = processes_[group_.FindProcess(m.from)];
-  const bool present = number == Number() && AllHereEntered();
+  const bool present = m.number == Number() && AllHereEntered();
   switch (m.kind) {
     case FarMessage::kEntered:
       // The next one of that process, once; at most one ahead of ours (1).
-      if (number - first_ != process.entered || number > Number() + 1) {
+      if (m.number - first_ != process.entered || m.number > Number() + 1) {
         return Refused(m, "it has said so, or cannot be there yet");
       }
       ++process.entered;
@@ -251,7 +235,7 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
       FinishIfOver();
       return absl::OkStatus();
     case FarMessage::kAbort:
-      if (number > Number() + 1) return Refused(m, "it cannot be there yet");
+      if (m.number > Number() + 1) return Refused(m, "it cannot be there yet");
       // A consequence: the message to the user names the process that failed first, not this one.
       Abort(MarkConsequence(group_.FindProcess(m.from),
                             absl::AbortedError(absl::StrCat("process ", group_.FindProcess(m.from),
@@ -263,44 +247,31 @@ absl::Status FarExchange::Receive(const FarMessage& m, Emit emit) {
 }
 
 // The pull that waits for a packet, and the index of the source in its region. Packets of a source
-// may overtake each other, so their number decides, not their order (policy_.ordered_links is a
-// planted fault, for which `state` is the state that the packet should have). The length is
-// compared with our own geometry, since the payload is written without a further check.
-absl::StatusOr<FarExchange::Pull*> FarExchange::FindPull(const FarMessage& m, PacketState state,
-                                                         size_t* source) {
-  Pull* first = nullptr;
+// may overtake each other, so their number decides, not their order. The length is compared with
+// our own geometry, since the payload is written without a further check.
+absl::StatusOr<FarExchange::Pull*> FarExchange::FindPull(const FarMessage& m, size_t* source) {
   for (Pull& pull : members_[m.to].pulls) {
     if (pull.piece < 0) continue;
     const ExchangeWork::Piece piece = work_->At(pull.piece);
     const std::vector<int>& sources = piece.region->sources;
     const auto from = std::find(sources.begin(), sources.end(), m.from);
     if (from == sources.end()) continue;
-    if (policy_.ordered_links) {
-      if (pull.packet_state[from - sources.begin()] != state) continue;
-      if (state == kArriving && m.length != piece.bytes()) continue;
-      if (first != nullptr && first->piece < pull.piece) continue;
-      first = &pull;
-      *source = from - sources.begin();
-      continue;
-    }
     if (work_->FindPacket(piece, m.from) != m.packet) continue;
     if (m.length != piece.bytes()) return Refused(m, absl::StrCat("it has ", m.length, " bytes"));
     *source = from - sources.begin();
     return &pull;
   }
-  if (first != nullptr && m.length == work_->At(first->piece).bytes()) return first;
   return Refused(m, absl::StrCat("nobody waits for packet ", m.packet));
 }
 
 absl::StatusOr<std::span<std::byte>> FarExchange::Arriving(const FarMessage& m) {
   if (absl::Status status = Check(m); !status.ok()) return status;
-  const uint64_t number = ExchangeNumber(m);
-  if (number < first_ || !status_.ok()) return std::span<std::byte>();
-  if (m.kind != FarMessage::kPiece || !started_ || number != Number()) {
+  if (m.number < first_ || !status_.ok()) return std::span<std::byte>();
+  if (m.kind != FarMessage::kPiece || !started_ || m.number != Number()) {
     return Refused(m, "the exchange is not in progress");
   }
   size_t source = 0;
-  absl::StatusOr<Pull*> pull = FindPull(m, kRequested, &source);
+  absl::StatusOr<Pull*> pull = FindPull(m, &source);
   if (!pull.ok()) return pull.status();
   // Counted twice, it would make the piece complete while another packet is missing.
   if ((*pull)->packet_state[source] != kRequested) return Refused(m, "it is here already");
@@ -325,7 +296,7 @@ void FarExchange::Arrived(const FarMessage& m, Emit emit) {
   --touching_;
   if (!status_.ok()) return;
   size_t source = 0;
-  absl::StatusOr<Pull*> found = FindPull(m, kArriving, &source);
+  absl::StatusOr<Pull*> found = FindPull(m, &source);
   CHECK(found.ok() && (*found)->packet_state[source] == kArriving)
       << "a payload that was given no memory";
   Pull& pull = **found;

@@ -40,17 +40,6 @@
 
 namespace oneflow {
 
-// Faults that tests plant in the machine to see that they are found. The default, all false, is the
-// protocol.
-struct ExchangePolicy {
-  bool done_early = false;          // done is said when all packets have been requested
-  bool ordered_links = false;       // arriving pieces of a source are matched to pulls in order
-  bool take_twice = false;          // a piece is pulled twice
-  bool match_across_runs = false;   // the run is not looked at in a message's number
-  bool reuse_window = false;        // two pulls share their part of the window
-  bool abort_entered_only = false;  // abort goes only to processes that have entered
-};
-
 // Pulls that a member may have at once if no window bounds them.
 inline constexpr int kMostPulls = 16;
 // Pulls at once of a member with a workspace for packets; window_bytes: ExchangeWork::WindowBytes.
@@ -80,7 +69,7 @@ class FarExchange {
   // Takes the actions. It must not call the machine.
   using Emit = absl::FunctionRef<void(const FarAction&)>;
 
-  FarExchange(Group group, const ExchangeBounds& bounds, ExchangePolicy policy = {});
+  FarExchange(Group group, const ExchangeBounds& bounds);
 
   // Events:
   void Enter(int member, const ExchangeEntry& entry, Emit emit);
@@ -129,10 +118,9 @@ class FarExchange {
   struct MemberState {
     uint64_t entered = 0;  // exchanges
     std::span<std::byte> workspace;
-    int next = 0, end = 0;     // pieces that it has not requested yet
-    bool taken_twice = false;  // take_twice: the next one has been requested already
-    int64_t pull_bytes = 0;    // of workspace, for each pull
-    int most_pulls = 0;        // at once
+    int next = 0, end = 0;   // pieces that it has not requested yet
+    int64_t pull_bytes = 0;  // of workspace, for each pull
+    int most_pulls = 0;      // at once
     std::vector<Pull> pulls;
   };
   struct Process {
@@ -147,9 +135,8 @@ class FarExchange {
   }
   bool AllHereEntered() const { return entered_here_ == near_; }
   bool IsUnderWay() const { return started_ && status_.ok(); }
-  uint64_t ExchangeNumber(const FarMessage& message) const;
   absl::Status Check(const FarMessage& message) const;
-  absl::StatusOr<Pull*> FindPull(const FarMessage& message, PacketState state, size_t* source);
+  absl::StatusOr<Pull*> FindPull(const FarMessage& message, size_t* source);
   std::span<std::byte> FindTarget(const FarMessage& message, const Pull& pull, size_t source);
   void Begin(Emit emit);
   void Request(int member, Emit emit);
@@ -160,7 +147,6 @@ class FarExchange {
 
   const Group group_;
   const uint64_t first_;
-  const ExchangePolicy policy_;
   int near_ = 0, first_near_ = -1;
   std::vector<Process> processes_;    // by process
   std::vector<MemberState> members_;  // by member

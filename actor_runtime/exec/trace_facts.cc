@@ -6,22 +6,20 @@
 namespace oneflow {
 namespace {
 
-using Part = TraceFacts::Part;
-
 // A segment's name says its part: "F", and "F1" of a chunk; other segments have their actor's name.
-Part FindPart(const std::string& segment) {
+TraceFacts::Part FindPart(const std::string& segment) {
   const bool word = segment.find_first_not_of("0123456789", 1) == segment.npos;
   switch (word && !segment.empty() ? segment[0] : ' ') {
-    case 'F': return Part::kForward;
-    case 'B': return Part::kBackward;
-    case 'W': return Part::kBackward;  // the weights' gradients
-    case 'U': return Part::kUpdate;
-    default: return Part::kOther;
+    case 'F': return TraceFacts::Part::kForward;
+    case 'B': return TraceFacts::Part::kBackward;
+    case 'W': return TraceFacts::Part::kBackward;  // the weights' gradients
+    case 'U': return TraceFacts::Part::kUpdate;
+    default: return TraceFacts::Part::kOther;
   }
 }
 
-std::vector<Part> FindParts(const proto::Program& program) {
-  std::vector<Part> parts(program.actor_size(), Part::kOther);
+std::vector<TraceFacts::Part> FindParts(const proto::Program& program) {
+  std::vector<TraceFacts::Part> parts(program.actor_size(), TraceFacts::Part::kOther);
   for (const proto::Segment& segment : program.segment()) {
     for (const int actor : segment.actor()) parts[actor] = FindPart(segment.name());
   }
@@ -31,7 +29,7 @@ std::vector<Part> FindParts(const proto::Program& program) {
     if (!of_host) continue;
     for (const proto::OrderRun& run : stream.order()) {
       for (const int s : run.segment()) {
-        for (const int actor : program.segment(s).actor()) parts[actor] = Part::kHost;
+        for (const int actor : program.segment(s).actor()) parts[actor] = TraceFacts::Part::kHost;
       }
     }
   }
@@ -40,10 +38,11 @@ std::vector<Part> FindParts(const proto::Program& program) {
 
 TraceFacts::Actor FactsOfActor(const proto::Plan& plan, const proto::Program& program,
                                const proto::ActorFacts& known, const proto::Actor& actor,
-                               Part part) {
-  TraceFacts::Actor facts{actor.has_exchange() ? Part::kExchange : part};
+                               TraceFacts::Part part) {
+  TraceFacts::Actor facts{actor.has_exchange() ? TraceFacts::Part::kExchange : part};
   facts.between_stages = actor.has_exchange() && actor.exchange().has_partner();
-  if (actor.kernel() == "copy_in" || actor.kernel() == "copy_out") facts.part = Part::kCopy;
+  if (actor.kernel() == "copy_in" || actor.kernel() == "copy_out")
+    facts.part = TraceFacts::Part::kCopy;
   facts.received_bytes = known.bytes_moved();
   for (const int id : actor.output()) {
     facts.written_bytes += static_cast<double>(FindRegister(plan, program, id)->slot_bytes());
@@ -68,7 +67,7 @@ TraceFacts MakeTraceFacts(const proto::Plan& plan) {
   }
   for (const proto::Program& program : plan.program()) {
     const proto::ProgramFacts& known = FindFacts(plan, program);
-    const std::vector<Part> parts = FindParts(program);
+    const std::vector<TraceFacts::Part> parts = FindParts(program);
     for (const proto::Actor& actor : program.actor()) {
       facts.actors[program.name()].try_emplace(
           actor.name(),
@@ -80,13 +79,13 @@ TraceFacts MakeTraceFacts(const proto::Plan& plan) {
 
 std::string_view Name(TraceFacts::Part part) {
   switch (part) {
-    case Part::kForward: return "forward";
-    case Part::kBackward: return "backward";
-    case Part::kUpdate: return "update";
-    case Part::kExchange: return "exchange";
-    case Part::kCopy: return "copy";
-    case Part::kHost: return "host";
-    case Part::kOther: return "other";
+    case TraceFacts::Part::kForward: return "forward";
+    case TraceFacts::Part::kBackward: return "backward";
+    case TraceFacts::Part::kUpdate: return "update";
+    case TraceFacts::Part::kExchange: return "exchange";
+    case TraceFacts::Part::kCopy: return "copy";
+    case TraceFacts::Part::kHost: return "host";
+    case TraceFacts::Part::kOther: return "other";
   }
   return "other";
 }

@@ -28,7 +28,7 @@ constexpr std::string_view kNeeded[] = {"added_tokens.json",       "chat_templat
                                         "special_tokens_map.json", "tokenizer_config.json"};
 // An index names shards that are written anew, and transformers loads an adapter that is described.
 constexpr std::string_view kNotCarried[] = {".index.json", "adapter_config.json"};
-constexpr char kIndex[] = "model.safetensors.index.json";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
 constexpr char kTemplates[] = "additional_chat_templates";
 
 template <typename Words>
@@ -100,7 +100,7 @@ bool IsVocabulary(std::string_view name) {
 }
 
 absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder) {
-  std::set<std::string> imported = {kIndex};
+  std::set<std::string> imported = {kIndexFile};
   for (const auto& [name, entry] : folder.tensors()) {
     imported.insert(fs::path(entry.file->path()).filename());
   }

@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-constexpr size_t kMostShownBytes = 100;
+constexpr size_t kMostShownOfField = 100;
 
 }  // namespace
 
@@ -24,7 +24,7 @@ void ConfigFields::Refuse(const char* key, const std::string& why, const std::st
   std::string what = absl::StrCat("\"", prefix_, key, "\"");
   if (value != nullptr) {
     std::string text = JsonText(*value);
-    if (text.size() > kMostShownBytes) text = text.substr(0, kMostShownBytes) + "...";
+    if (text.size() > kMostShownOfField) text = text.substr(0, kMostShownOfField) + "...";
     absl::StrAppend(&what, ": ", text);
   }
   status_ = InputError(where_, absl::StrCat(what, " ", why), hint);

@@ -22,6 +22,9 @@
 
 namespace oneflow {
 
+// Weights are copied in slices of at most this many elements: 32 MiB.
+inline constexpr int64_t kSliceElements = int64_t{1} << 23;
+
 // A rectangle that a slice of a variable shares with a tensor of a file. Numbers count elements.
 struct CopyBlock {
   int64_t rows = 1, columns = 1;             // the elements of a row are neighbours in the tensor

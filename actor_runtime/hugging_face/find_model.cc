@@ -20,11 +20,6 @@ namespace fs = std::filesystem;
 constexpr char kConfig[] = "config.json", kRevision[] = "refs/main";
 
 // Also a link that leads nowhere, whose reader says so.
-bool Exists(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
-
 std::vector<std::string> NamesIn(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -78,11 +73,11 @@ absl::StatusOr<std::string> FindSnapshot(const fs::path& model) {
   const fs::path snapshots = model / "snapshots";
   const std::vector<std::string> names = NamesIn(snapshots);
   std::string revision = names.size() == 1 ? names[0] : "";
-  if (Exists(model / kRevision)) {
+  if (PathExists(model / kRevision)) {
     ASSIGN_OR_RETURN(revision, ReadFile(model / kRevision));
     revision = std::string(absl::StripAsciiWhitespace(revision));
   }
-  if (!revision.empty() && Exists(snapshots / revision)) return (snapshots / revision).string();
+  if (!revision.empty() && PathExists(snapshots / revision)) return (snapshots / revision).string();
   return InputError(
       model.string(),
       absl::StrCat("is a model in a cache of the hub, with ", names.size(), " snapshots, and ",
@@ -93,12 +88,12 @@ absl::StatusOr<std::string> FindSnapshot(const fs::path& model) {
 // A folder without config.json.
 absl::Status NoModel(const std::string& path) {
   const std::string none = absl::StrCat("has no ", kConfig);
-  if (Exists(fs::path(path) / "manifest.json")) {
+  if (PathExists(fs::path(path) / "manifest.json")) {
     return InputError(path, none + ": it is a checkpoint of oneflow, which is imported already",
                       "give it to --checkpoint or --init_from");
   }
   for (const std::string& name : NamesIn(path)) {
-    if (name.starts_with("step-") && Exists(fs::path(path) / name / "manifest.json")) {
+    if (name.starts_with("step-") && PathExists(fs::path(path) / name / "manifest.json")) {
       return InputError(path, none + ": it holds checkpoints of oneflow, imported already",
                         "give it to --checkpoint or --init_from");
     }
@@ -106,7 +101,7 @@ absl::Status NoModel(const std::string& path) {
       return InputError(path, none + ": it is a cache of the hub",
                         "give the folder of a model in it: " + (fs::path(path) / name).string());
     }
-    if (Exists(fs::path(path) / name / kConfig)) {
+    if (PathExists(fs::path(path) / name / kConfig)) {
       return InputError(path, none, "give its folder " + (fs::path(path) / name).string());
     }
   }
@@ -120,6 +115,11 @@ absl::Status NoModel(const std::string& path) {
 
 }  // namespace
 
+bool PathExists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
 absl::StatusOr<std::string> FindModel(const std::string& path) {
   std::error_code ignored;
   RETURN_IF_ERROR(CheckLink(path));
@@ -131,8 +131,8 @@ absl::StatusOr<std::string> FindModel(const std::string& path) {
   if (!fs::is_directory(path, ignored)) {
     return InputError(path, "is a file, and a model is a folder", "give the folder that it is in");
   }
-  if (Exists(fs::path(path) / kConfig)) return path;
-  if (Exists(fs::path(path) / "snapshots")) return FindSnapshot(path);
+  if (PathExists(fs::path(path) / kConfig)) return path;
+  if (PathExists(fs::path(path) / "snapshots")) return FindSnapshot(path);
   const fs::path full = fs::path(fs::absolute(path, ignored) / "").lexically_normal().parent_path();
   if (full.filename() == "snapshots") return FindSnapshot(full.parent_path());
   return NoModel(path);

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFamilies[] = {"gpt2",  "llama", "mistral",  "mixtral",
                                      "qwen2", "qwen3", "qwen3_moe"};
-constexpr std::pair<const char*, const char*> kTypes[] = {
+constexpr std::pair<const char*, const char*> kModelTypes[] = {
     {"float32", "f32"}, {"bfloat16", "bf16"}, {"float16", "f16"}};
 constexpr double kDefaultTheta = 10000, kMixtralTheta = 1000000;
 constexpr char kOneOfBoth[] = "remove the one that the weights were not trained with";
@@ -39,7 +39,7 @@ void ReadCommon(ConfigFields& fields, HuggingFaceConfig& config) {
   const std::vector<int64_t> begin = fields.Ids("bos_token_id");
   if (!begin.empty()) config.begin_id = begin[0];
   const std::string dtype = fields.String("dtype", fields.String("torch_dtype", ""));
-  for (const auto& [theirs, ours] : kTypes) {
+  for (const auto& [theirs, ours] : kModelTypes) {
     if (dtype == theirs) config.dtype = ours;
   }
   for (const char* key : {"add_cross_attention", "is_encoder_decoder"}) fields.Require(key, false);
@@ -369,7 +369,7 @@ std::string ConfigText(const HuggingFaceConfig& config) {
   json["tie_word_embeddings"] = config.tied;
   json["bos_token_id"] = config.begin_id ? Json(*config.begin_id) : Json(nullptr);
   json["eos_token_id"] = IdsJson(config.end_ids);
-  for (const auto& [theirs, ours] : kTypes) {
+  for (const auto& [theirs, ours] : kModelTypes) {
     if (config.dtype == ours) json["torch_dtype"] = theirs;
   }
   json["use_cache"] = true;

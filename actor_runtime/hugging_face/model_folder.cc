@@ -22,11 +22,6 @@ constexpr char kFile[] = "model.safetensors", kIndex[] = "model.safetensors.inde
 constexpr size_t kComparedElements = size_t{1} << 18;
 
 // Also a link that leads nowhere, whose reader says so.
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
-}
-
 std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
   return absl::StrCat(file.path(), ": tensor ", Quoted(tensor.name));
 }
@@ -171,9 +166,9 @@ absl::StatusOr<ModelFolder> ModelFolder::Open(const std::string& dir) {
   if (!fs::is_directory(dir, ignored)) {
     return absl::NotFoundError(dir + ": is no folder; give one that transformers has saved to");
   }
-  if (Exists(dir + "/" + kFile)) {
+  if (PathExists(dir + "/" + kFile)) {
     RETURN_IF_ERROR(folder.Add(kFile));
-  } else if (Exists(dir + "/" + kIndex)) {
+  } else if (PathExists(dir + "/" + kIndex)) {
     RETURN_IF_ERROR(folder.ReadIndex(dir + "/" + kIndex));
   } else {
     return NoWeights(dir);
@@ -210,7 +205,7 @@ absl::Status ModelFolder::ReadIndex(const std::string& path) {
                         "save the model again");
     }
     names.insert(name);
-    if (!Exists(dir_ + "/" + name)) missing.insert(name);
+    if (!PathExists(dir_ + "/" + name)) missing.insert(name);
     indexed_[tensor] = name;
   }
   if (!missing.empty()) {

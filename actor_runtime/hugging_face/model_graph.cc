@@ -70,18 +70,19 @@ class GraphFacts {
   std::map<std::string, const proto::Op*> ops_;
 };
 
-constexpr char kHint[] = "export a model of `oneflow model` or `oneflow import`";
+constexpr char kGraphHint[] = "export a model of `oneflow model` or `oneflow import`";
 
 std::string NameGraph(const proto::Graph& graph) { return "graph \"" + graph.name() + "\""; }
 
-absl::Status CheckSame(const proto::Graph& graph, const proto::Graph& rebuilt, const char* model) {
+absl::Status CheckSameGraph(const proto::Graph& graph, const proto::Graph& rebuilt,
+                            const char* model) {
   const std::string difference = FindDifference(graph, rebuilt);
   if (difference.empty()) return absl::OkStatus();
   return InputError(
       NameGraph(graph),
       absl::StrCat("differs from ", model, " of transformers, as `oneflow model` has ", "it, in ",
                    difference),
-      kHint);
+      kGraphHint);
 }
 
 GptConfig MakeGptConfig(const HuggingFaceConfig& config, const ModelGraphOptions& options) {
@@ -145,7 +146,8 @@ absl::Status DescribeExperts(const proto::Graph& graph, const GraphFacts& facts,
   if (what.empty()) return absl::OkStatus();
   return InputError(
       NameGraph(graph),
-      "has experts and " + what + "; no model of transformers that is known here has both", kHint);
+      "has experts and " + what + "; no model of transformers that is known here has both",
+      kGraphHint);
 }
 
 absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
@@ -154,7 +156,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   const Dims experts = facts.Sizes("h.0.mlp.experts.gate.weight");
   const Dims gate = experts.empty() ? facts.Sizes("h.0.mlp.gate.weight") : experts;
   if (wte.size() != 2 || qkv.size() != 4 || gate.size() != (experts.empty() ? 2 : 3)) {
-    return InputError(NameGraph(graph), "has no blocks of the family llama", kHint);
+    return InputError(NameGraph(graph), "has no blocks of the family llama", kGraphHint);
   }
   HuggingFaceConfig config;
   config.vocab = wte[0];
@@ -181,7 +183,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
     return InputError(NameGraph(graph),
                       "has biases of queries, keys and values, and norms of queries and keys; no "
                       "model of transformers that is known here has both",
-                      kHint);
+                      kGraphHint);
   }
   config.model_type = norm ? "qwen3" : bias ? "qwen2" : config.window > 0 ? "mistral" : "llama";
   if (config.experts > 0) RETURN_IF_ERROR(DescribeExperts(graph, facts, bias, norm, config));
@@ -193,7 +195,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   llama.z = facts.Number(kRoute, "z", 0);
   llama.run = facts.Integer(kRoute, "run", 0);
   RETURN_IF_ERROR(Annotate(CheckLlamaConfig(llama), NameGraph(graph)));
-  RETURN_IF_ERROR(CheckSame(graph, BuildLlama(llama), "Llama"));
+  RETURN_IF_ERROR(CheckSameGraph(graph, BuildLlama(llama), "Llama"));
   return config;
 }
 
@@ -203,7 +205,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
   const Dims qkv = facts.Sizes("h.0.attn.qkv.weight");
   const std::string where = NameGraph(graph);
   if (wte.size() != 2 || wpe.size() != 2 || qkv.size() != 4) {
-    return InputError(where, "is no model of a family that has files of Hugging Face", kHint);
+    return InputError(where, "is no model of a family that has files of Hugging Face", kGraphHint);
   }
   if (!facts.Has("ln_f.bias")) {
     return InputError(where, "has no biases, and GPT-2 of transformers has", "");
@@ -221,7 +223,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
   gpt.stored_masks = facts.Kind("embed.drop") == "stored_dropout";
   gpt.fused_attention = facts.Kind("h.0.attn.core") == "causal_attention";
   RETURN_IF_ERROR(Annotate(CheckGptConfig(gpt), where));
-  RETURN_IF_ERROR(CheckSame(graph, BuildGpt(gpt), "GPT-2"));
+  RETURN_IF_ERROR(CheckSameGraph(graph, BuildGpt(gpt), "GPT-2"));
   HuggingFaceConfig config;
   config.model_type = "gpt2";
   config.vocab = gpt.vocab;

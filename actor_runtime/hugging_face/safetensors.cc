@@ -19,7 +19,6 @@
 namespace oneflow {
 namespace {
 
-constexpr char kHint[] = "the file is damaged or of another format: get it again";
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kStartBytes = 64;  // by which a file of another format is known
 constexpr size_t kChunkElements = size_t{1} << 18;
@@ -77,7 +76,7 @@ absl::Status SafetensorsFile::ReadHeader() {
   const int64_t size = info.st_size;
   if (size < kLengthBytes) {
     return InputError(path_, absl::StrCat("has ", size, " bytes, and a header's length has 8"),
-                      kHint);
+                      kDamagedFile);
   }
   std::string start(std::min(size, kStartBytes), '\0');
   RETURN_IF_ERROR(ReadBytes(0, std::as_writable_bytes(std::span(start))));
@@ -89,13 +88,13 @@ absl::Status SafetensorsFile::ReadHeader() {
     return InputError(path_,
                       absl::StrCat("its header has ", static_cast<uint64_t>(header_bytes),
                                    " bytes, and the file ", size, DescribeText(start)),
-                      kHint);
+                      kDamagedFile);
   }
   if (header_bytes > kMostHeaderBytes) {
     return InputError(path_,
                       absl::StrCat("its header has ", header_bytes,
                                    " bytes, and the format allows ", kMostHeaderBytes),
-                      kHint);
+                      kDamagedFile);
   }
   std::string text(header_bytes, '\0');
   RETURN_IF_ERROR(ReadBytes(kLengthBytes, std::as_writable_bytes(std::span(text))));

@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kMetadata[] = "__metadata__";
-constexpr char kHint[] = "the file is damaged or of another format: get it again";
 
 struct KnownType {
   std::string_view name;
@@ -24,7 +23,7 @@ struct KnownType {
   std::optional<FileType> type;
 };
 
-constexpr KnownType kTypes[] = {
+constexpr KnownType kStoredTypes[] = {
     {"F32", 4, FileType::kF32},
     {"BF16", 2, FileType::kBF16},
     {"F16", 2, FileType::kF16},
@@ -45,9 +44,9 @@ constexpr KnownType kTypes[] = {
 };
 
 const KnownType* FindType(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](auto& t) { return t.name == name; });
-  return found == std::end(kTypes) ? nullptr : found;
+  const auto* const found = std::find_if(std::begin(kStoredTypes), std::end(kStoredTypes),
+                                         [&](auto& t) { return t.name == name; });
+  return found == std::end(kStoredTypes) ? nullptr : found;
 }
 
 // Takes the events of the parser. Each returns false after the first mistake, which ends parsing.
@@ -139,7 +138,7 @@ class HeaderEvents final : public Json::json_sax_t {
     error_ = InputError(where_,
                         absl::StrCat("the header is no JSON at its byte ", position,
                                      cause == what.npos ? "" : std::string(what.substr(cause))),
-                        kHint);
+                        kDamagedFile);
     return false;
   }
 
@@ -186,7 +185,7 @@ class HeaderEvents final : public Json::json_sax_t {
       const std::string at = depth_ == 0 ? where_
                                          : absl::StrCat(where_, ": ", is_metadata_ ? "" : "tensor ",
                                                         Quoted(tensor_.name));
-      error_ = InputError(at, what, kHint);
+      error_ = InputError(at, what, kDamagedFile);
     }
     return false;
   }
@@ -217,20 +216,20 @@ absl::Status CheckCovers(std::vector<FileTensor>& tensors, int64_t data_bytes,
       return InputError(at,
                         absl::StrCat("overlaps ", Quoted(before->name), ": it begins at byte ",
                                      tensor.offset, " of the data, which ends at ", next),
-                        kHint);
+                        kDamagedFile);
     }
     if (tensor.offset > next) {
       return InputError(at,
                         absl::StrCat("leaves bytes ", next, " to ", tensor.offset,
                                      " of the data to no tensor", behind),
-                        kHint);
+                        kDamagedFile);
     }
     if (tensor.bytes > data_bytes - next) {
       return InputError(
           at,
           absl::StrCat("ends behind the file: it has ", tensor.bytes, " bytes from byte ", next,
                        " of ", data_bytes, " of the data on"),
-          kHint);
+          kDamagedFile);
     }
     next += tensor.bytes;
     before = &tensor;
@@ -239,14 +238,15 @@ absl::Status CheckCovers(std::vector<FileTensor>& tensors, int64_t data_bytes,
   return InputError(
       where,
       absl::StrCat("the file has ", data_bytes, " bytes of data, and its tensors have ", next),
-      kHint);
+      kDamagedFile);
 }
 
 }  // namespace
 
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text, int64_t data_bytes,
                                                          const std::string& where) {
-  if (!text.starts_with('{')) return InputError(where, "the header does not begin with {", kHint);
+  if (!text.starts_with('{'))
+    return InputError(where, "the header does not begin with {", kDamagedFile);
   HeaderEvents events(where);
   Json::sax_parse(text, &events);
   ASSIGN_OR_RETURN(SafetensorsHeader header, events.Take());

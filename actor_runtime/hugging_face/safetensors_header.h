@@ -21,6 +21,9 @@
 
 namespace oneflow {
 
+// What an error tells a user to do.
+inline constexpr char kDamagedFile[] = "the file is damaged or of another format: get it again";
+
 // The limit of the format.
 inline constexpr int64_t kMostHeaderBytes = 100'000'000;
 

@@ -24,7 +24,7 @@ constexpr std::string_view kKept[] = {"architectures", "attention_dropout", "bos
 constexpr std::string_view kOther[] = {"layer_types", "num_local_experts", "partial_rotary_factor",
                                        "rope_parameters"};
 // Keys that are not added where they are missing.
-constexpr std::string_view kTypes[] = {"dtype", "torch_dtype"};
+constexpr std::string_view kTypeFields[] = {"dtype", "torch_dtype"};
 
 template <size_t n>
 bool Contains(const std::string_view (&keys)[n], std::string_view key) {
@@ -48,7 +48,7 @@ std::string Replace(std::string_view text, Values values) {
     }
   }
   for (const auto& [key, value] : values) {
-    if (!Contains(kTypes, key)) add(key, value);
+    if (!Contains(kTypeFields, key)) add(key, value);
   }
   return absl::StrCat("{\n", absl::StrJoin(lines, ",\n"), "\n}\n");
 }

@@ -187,13 +187,9 @@ void Coordinator::Frozen(int process, const proto::JobPosition& position, Emit e
   from.frozen = true;
   ++frozen_;
   end_ = std::max(end_, StepPosition{position.run(), position.steps()});
-  proto::JobToMember message;
-  if (options_.policy.stop_unagreed) {
-    *message.mutable_stop_at() = position;
-    return Send(process, std::move(message), emit);
-  }
   if (frozen_ < processes()) return;
   stop_ = Stop::kAgreed;
+  proto::JobToMember message;
   message.mutable_stop_at()->set_run(end_.run);
   message.mutable_stop_at()->set_steps(end_.steps);
   SendToAll(message, emit);

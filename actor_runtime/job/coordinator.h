@@ -53,7 +53,6 @@ struct CoordinatorOptions {
   JobIdentity self;  // process 0: all others are compared with it
   JobTime join = 60 * kJobSecond, silence = 5 * kJobSecond;
   std::vector<std::string> hosts;  // by process, as its launcher says; may be empty
-  JobPolicy policy;
 };
 
 struct CoordinatorAction {

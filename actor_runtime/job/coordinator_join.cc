@@ -115,7 +115,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
     refusal.set_other_job(true);
     return Refuse(connection, std::move(refusal), emit);
   }
-  if (present.attempt() < attempt && !options_.policy.accept_older_attempts) {
+  if (present.attempt() < attempt) {
     return Refuse(connection,
                   MakeFailure(who, absl::StatusCode::kAborted,
                               absl::StrCat(" is of attempt ", present.attempt(), "; attempt ",

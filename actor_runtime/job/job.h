@@ -49,15 +49,6 @@ struct JobIdentity {
   bool names_folder = false;
 };
 
-// Faults that tests plant in the state machines to see that they are found. The default, all false,
-// is the protocol.
-struct JobPolicy {
-  bool accept_older_attempts = false;  // coordinator: the attempt's number is not looked at
-  bool stop_unagreed = false;          // coordinator: each process stops where it is
-  bool write_without_lease = false;    // member: writes whatever the clock says
-  bool suspend_beats = false;          // member: once it has joined, no tick comes
-};
-
 // The name of this host; "unknown" if it has none.
 std::string HostName();
 

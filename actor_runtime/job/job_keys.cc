@@ -23,7 +23,7 @@ namespace {
 
 // Hosts' clocks differ, and a job may wait long and run long.
 constexpr long kSecondsBefore = 24 * 3600, kSecondsAfter = 3650L * 24 * 3600;
-constexpr char kHint[] = "make new keys for the job, with --make_job_keys=FOLDER";
+constexpr char kKeysHint[] = "make new keys for the job, with --make_job_keys=FOLDER";
 
 template <auto Free>
 struct Freed {
@@ -122,10 +122,10 @@ absl::Status MakeJobKeys(const std::string& folder) {
 
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& folder) {
   JobKeys keys;
-  ASSIGN_OR_RETURN(keys.ca, ReadSecret(folder + "/ca.pem", kHint));
-  ASSIGN_OR_RETURN(keys.certificate, ReadSecret(folder + "/certificate.pem", kHint));
-  ASSIGN_OR_RETURN(keys.key, ReadSecret(folder + "/key.pem", kHint));
-  ASSIGN_OR_RETURN(keys.token, ReadSecret(folder + "/token", kHint));
+  ASSIGN_OR_RETURN(keys.ca, ReadSecret(folder + "/ca.pem", kKeysHint));
+  ASSIGN_OR_RETURN(keys.certificate, ReadSecret(folder + "/certificate.pem", kKeysHint));
+  ASSIGN_OR_RETURN(keys.key, ReadSecret(folder + "/key.pem", kKeysHint));
+  ASSIGN_OR_RETURN(keys.token, ReadSecret(folder + "/token", kKeysHint));
   const auto certificate_of = [](const std::string& text) {
     const Bio bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     return Certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
@@ -152,7 +152,7 @@ absl::StatusOr<JobKeys> ReadJobKeys(const std::string& folder) {
     what = "token is empty";
   }
   ERR_clear_error();
-  if (what != nullptr) return InputError(folder, what, kHint);
+  if (what != nullptr) return InputError(folder, what, kKeysHint);
   return keys;
 }
 

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kTokenBytes = 32;
-constexpr char kHint[] = "remove it, or give all processes the same ONEFLOW_JOB_TOKEN";
+constexpr char kTokenHint[] = "remove it, or give all processes the same ONEFLOW_JOB_TOKEN";
 
 absl::Status MakeFolder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -34,9 +34,9 @@ absl::Status MakeFolder(const std::string& folder) {
   }
   struct stat facts;
   if (lstat(folder.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-    return InputError(folder, "is no folder", kHint);
+    return InputError(folder, "is no folder", kTokenHint);
   }
-  if (facts.st_uid != geteuid()) return InputError(folder, "is another user's", kHint);
+  if (facts.st_uid != geteuid()) return InputError(folder, "is another user's", kTokenHint);
   if ((facts.st_mode & 022) != 0) {
     return InputError(folder, "may be written to by others than its owner", "chmod 700");
   }
@@ -96,12 +96,12 @@ absl::StatusOr<std::string> TokenOfRun(const std::string& folder, const std::str
     const int error = errno;
     unlink(draft.c_str());
     if (!linked && error != EEXIST) {
-      return InputError(path, absl::StrCat("cannot be made: ", std::strerror(error)), kHint);
+      return InputError(path, absl::StrCat("cannot be made: ", std::strerror(error)), kTokenHint);
     }
   }
   utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // it is in use
-  ASSIGN_OR_RETURN(std::string token, ReadSecret(path, kHint));
-  if (token.size() != 2 * kTokenBytes) return InputError(path, "is no token", kHint);
+  ASSIGN_OR_RETURN(std::string token, ReadSecret(path, kTokenHint));
+  if (token.size() != 2 * kTokenBytes) return InputError(path, "is no token", kTokenHint);
   return token;
 }
 

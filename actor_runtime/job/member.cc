@@ -38,8 +38,7 @@ class Member::Impl {
         state_({.self = Identity(),
                 .coordinator = options_.coordinator,
                 .other_ports = options_.other_ports,
-                .join = FromSeconds(options_.join_seconds),
-                .policy = options_.policy},
+                .join = FromSeconds(options_.join_seconds)},
                BootTime()) {}
 
   // The order of the end: the failure is reported; no tick connects anew; the coordinator hears
@@ -168,8 +167,7 @@ class Member::Impl {
   bool MayWrite() const {
     const JobTime now = BootTime();
     return now < lease_.load(std::memory_order_relaxed) &&
-           (server_ == nullptr || options_.policy.write_without_lease ||
-            now < server_->LeaseUntil());
+           (server_ == nullptr || now < server_->LeaseUntil());
   }
 
   absl::Status AwaitEnd() {
@@ -224,8 +222,7 @@ class Member::Impl {
     CoordinatorOptions coordinator{.self = Identity(),
                                    .join = FromSeconds(options_.join_seconds),
                                    .silence = FromSeconds(options_.silence_seconds),
-                                   .hosts = options_.hosts,
-                                   .policy = options_.policy};
+                                   .hosts = options_.hosts};
     const JobServer::Events events{
         .to_local =
             [this](const proto::JobToMember& message) {

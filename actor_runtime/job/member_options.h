@@ -36,7 +36,6 @@ struct MemberOptions {
                         // and returns it
   double join_seconds = 60;
   double silence_seconds = 5;  // process 0's counts for all
-  JobPolicy policy;
 };
 
 // Refuses times that are out of range; the error names --join_seconds or --silence_seconds.

@@ -1,7 +1,6 @@
 #include "actor_runtime/job/member_state.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <glog/logging.h>
@@ -21,7 +20,7 @@ constexpr JobTime kLongest = 24 * 3600 * kJobSecond;
 // Clocks of two machines drift apart by this part of the time at most: 50 millionths.
 constexpr JobTime kDrift = 20'000;
 
-double Seconds(JobTime t) { return static_cast<double>(t) / kJobSecond; }
+double InSeconds(JobTime t) { return static_cast<double>(t) / kJobSecond; }
 
 }  // namespace
 
@@ -48,11 +47,6 @@ void MemberState::Listen(JobTime now) {
   if (now <= now_) return;
   listening_.Pass(now - now_, beat_ > 0 ? beat_ : kJobSecond / 2);
   now_ = now;
-}
-
-JobTime MemberState::LeaseUntil() const {
-  if (options_.policy.write_without_lease) return std::numeric_limits<JobTime>::max();
-  return lease_;
 }
 
 JobTime MemberState::TickEvery() const {
@@ -133,7 +127,7 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
     return End(
         MakeFailure(Self(), absl::StatusCode::kUnavailable,
                     absl::StrFormat(" was stopped, or had no processor, for %.1f s; then: %s",
-                                    Seconds(gap), std::string(ToStd(why.message())))),
+                                    InSeconds(gap), std::string(ToStd(why.message())))),
         emit);
   }
   if (at_ == 0 || last_break_.empty()) last_break_ = why;
@@ -144,7 +138,6 @@ void MemberState::Lose(uint64_t stream, const std::string& why, JobTime now, Emi
 // Whoever ends here tells the coordinator before (Fail): the link may carry messages in one
 // direction, and the others learn the reason sooner than by silence.
 void MemberState::Tick(JobTime now, Emit emit) {
-  if (options_.policy.suspend_beats && HasJoined()) return;
   const JobTime gap = now - ticked_;
   ticked_ = std::max(now, ticked_);
   Listen(now);
@@ -160,13 +153,13 @@ void MemberState::Tick(JobTime now, Emit emit) {
           Self(), absl::StatusCode::kUnavailable,
           absl::StrFormat(
               " was stopped, or had no processor, for %.1f s; after %.1f s the others give it up",
-              Seconds(gap), Seconds(silence_)));
+              InSeconds(gap), InSeconds(silence_)));
       Fail(why, now, emit);
       return End(why, emit);
     }
     if (listening_.time() - heard_ >= silence_) {
       const auto silent =
-          absl::StrFormat(" has been silent for %.1f s", Seconds(listening_.time() - heard_));
+          absl::StrFormat(" has been silent for %.1f s", InSeconds(listening_.time() - heard_));
       Fail(MarkConsequence(0, absl::UnavailableError("process 0" + silent)), now, emit);
       return End(HasFailed() ? MakeFailure(Self(), failing_)
                              : MakeFailure(Zero(), absl::StatusCode::kUnavailable, silent),
@@ -182,7 +175,7 @@ void MemberState::Tick(JobTime now, Emit emit) {
   if (now_ >= begun_ + options_.join) {
     return End(MakeFailure(Self(), absl::StatusCode::kDeadlineExceeded,
                            absl::StrFormat(": no coordinator at %s within %.1f s: %s", Addresses(),
-                                           Seconds(options_.join),
+                                           InSeconds(options_.join),
                                            last_break_.empty() ? "no answer" : last_break_)),
                emit);
   }

@@ -42,7 +42,6 @@ struct MemberStateOptions {
   // another job's, or another program's.
   std::vector<int> other_ports;
   JobTime join = 60 * kJobSecond;
-  JobPolicy policy;
 };
 
 struct MemberAction {
@@ -107,7 +106,7 @@ class MemberState {
   bool HasJoined() const { return phase_ >= Phase::kJoined; }
   bool IsOver() const { return phase_ >= Phase::kLeft; }
   const absl::Status& status() const { return status_; }  // OK unless it has ended
-  JobTime LeaseUntil() const;
+  JobTime LeaseUntil() const { return lease_; }
   JobTime TickEvery() const;  // the period of Tick
   // How long a process may be silent: process 0's limit counts for all. 0: not accepted yet.
   JobTime silence() const { return silence_; }

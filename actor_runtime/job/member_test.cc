@@ -379,18 +379,5 @@ TEST_CASE("Reports arrive in order; large parts and answers pass") {
   }
 }
 
-TEST_CASE("A process whose beats are suspended is given up by name, and may not write") {
-  Job job(3, [](MemberOptions& options) {
-    options.silence_seconds = 2;
-    options.policy.suspend_beats = options.process == 1;
-  });
-  for (int p = 0; p < 3; ++p) {
-    const absl::Status end = job.heard[p]->End();
-    CHECK(end.code() == absl::StatusCode::kUnavailable);
-    CHECK(absl::StrContains(end.message(), "host b (process 1) has been silent for "));
-    CHECK_FALSE(job[p].MayWrite());
-  }
-}
-
 }  // namespace
 }  // namespace oneflow

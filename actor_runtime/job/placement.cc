@@ -168,18 +168,21 @@ absl::StatusOr<Launched> FromSlurm(const Variables& variables, bool wants_addres
   if (!wants_address || launched.count == 1) return launched;
   // On one node they meet on loopback, which needs no keys.
   ASSIGN_OR_RETURN(const auto nodes, variables.Number("SLURM_STEP_NUM_NODES", 1, kMostProcesses));
-  const absl::StatusOr<std::string> host =
-      nodes == 1 ? std::string(kThisHost) : FirstHost(*variables.Text("SLURM_STEP_NODELIST"));
-  if (!host.ok()) {
-    return InputError("SLURM_STEP_NODELIST", std::string(ToStd(host.status().message())),
-                      "give --coordinator=HOST:PORT");
+  if (nodes == 1) {
+    launched.host = kThisHost;
+  } else {
+    const auto first = ExpandHosts(*variables.Text("SLURM_STEP_NODELIST"), 1);
+    if (!first.ok()) {
+      return InputError("SLURM_STEP_NODELIST", std::string(ToStd(first.status().message())),
+                        "give --coordinator=HOST:PORT");
+    }
+    launched.host = first->front();
   }
   constexpr int64_t kMostId = 0xffffffff;
   ASSIGN_OR_RETURN(const int64_t job, variables.Needed("SLURM_JOB_ID", 0, kMostId, "SLURM_PROCID"));
   ASSIGN_OR_RETURN(const int64_t step,
                    variables.Needed("SLURM_STEP_ID", 0, kMostId, "SLURM_PROCID"));
-  launched.host = *host;
-  launched.ports = DrawPorts(absl::StrCat(*host, " ", job, " ", step), 0);
+  launched.ports = DrawPorts(absl::StrCat(launched.host, " ", job, " ", step), 0);
   return launched;
 }
 
@@ -329,31 +332,6 @@ absl::StatusOr<std::vector<std::string>> ExpandHosts(std::string_view hostlist, 
     todo.insert(todo.end(), expanded.rbegin(), expanded.rend());
   }
   return hosts;
-}
-
-absl::StatusOr<std::string> FirstHost(std::string_view hostlist) {
-  const auto error = [&](const char* what) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", ToAbsl(hostlist), "\" ", what));
-  };
-  std::string first;
-  for (size_t at = 0; at < hostlist.size() && hostlist[at] != ','; ++at) {
-    if (hostlist[at] == ']') return error("closes a bracket that is not open");
-    if (hostlist[at] != '[') {
-      first += hostlist[at];
-      continue;
-    }
-    const size_t close = hostlist.find(']', at);
-    if (close == std::string_view::npos) return error("leaves a bracket open");
-    const size_t end = hostlist.find_first_of(",-]", at);
-    const std::string_view number = hostlist.substr(at + 1, end - at - 1);
-    if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos) {
-      return error("has no number behind a bracket");
-    }
-    first += number;
-    at = close;
-  }
-  if (first.empty()) return error("names no host");
-  return first;
 }
 
 absl::StatusOr<JobPlacement> FindPlacement(const PlacementFlags& flags, Environment environment) {

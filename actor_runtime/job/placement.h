@@ -59,10 +59,8 @@ absl::StatusOr<JobPlacement> FindPlacement(
     const PlacementFlags& flags,
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment);
 
-// All names of a list in Slurm's notation: "n3", "n4", "m1" of "n[3-4],m1"; at most `most`.
+// All names of a list in Slurm's notation: "n3", "n4", "m1" of "n[3-4],m1"; the first `most`. At
+// least one.
 absl::StatusOr<std::vector<std::string>> ExpandHosts(std::string_view hostlist, size_t most);
-
-// The first name of a list in Slurm's notation: "n3" of "n[3-5,9],m1", "r1n04" of "r[1-2]n[04-07]".
-absl::StatusOr<std::string> FirstHost(std::string_view hostlist);
 
 }  // namespace oneflow

@@ -33,6 +33,12 @@ const std::vector<KernelSample>& LargeSamples() {
   return *samples;
 }
 
+const std::vector<KernelSample>& MediumSamples() {
+  static const auto* samples =
+      new std::vector<KernelSample>(CollectSamples({1, 70, 132, 67, 3, 40, 515, true}));
+  return *samples;
+}
+
 std::string ToString(const KernelSample& sample) {
   std::string text = FormName(sample.kind, sample.attrs);
   for (const SampleTensor& input : sample.in) {

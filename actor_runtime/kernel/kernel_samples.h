@@ -19,6 +19,8 @@ struct KernelSample {
 
 const std::vector<KernelSample>& SmallSamples();  // a few elements a dimension, some odd
 const std::vector<KernelSample>& LargeSamples();  // several tasks and blocks a kernel
+// Several blocks a kernel of a GPU, small enough for one that is emulated.
+const std::vector<KernelSample>& MediumSamples();
 
 // The definition of the sample's op.
 inline const OpDef& FindDef(const KernelSample& sample) {

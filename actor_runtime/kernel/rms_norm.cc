@@ -51,7 +51,7 @@ Kernel GradInput(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
 }
 
 template <typename T, typename X, typename Y>
-Kernel GradWeight(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
+Kernel GradScale(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   return [=, run = loops.grad_weight](const KernelCall& call) {
     const Y* dy = call.input<Y>(0);
@@ -77,7 +77,7 @@ absl::StatusOr<Kernel> MakeRmsNormGradInput(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeRmsNormGradWeight(const KernelSetup& s) {
   return ForRows(s, In(s, 1).dtype, In(s, 0).dtype,
-                 [&](const auto& loops) { return GradWeight(s, loops); });
+                 [&](const auto& loops) { return GradScale(s, loops); });
 }
 
 }  // namespace

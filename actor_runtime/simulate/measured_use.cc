@@ -21,7 +21,7 @@ struct Seen {
 };
 
 // Nanoseconds of [from, to] that the spans cover together.
-int64_t Covered(Spans spans, int64_t from, int64_t to) {
+int64_t CoveredTime(Spans spans, int64_t from, int64_t to) {
   std::sort(spans.begin(), spans.end());
   int64_t covered = 0, end = from;
   for (const auto& [begin, until] : spans) {
@@ -94,19 +94,19 @@ class Measurement {
     const double scale = 1e-9 / static_cast<double>(use->steps) / static_cast<double>(seen_.size());
     double busy = 0;
     for (const auto& [rank, seen] : seen_) {
-      const auto compute = static_cast<double>(Covered(seen.compute, from, to));
-      const auto exchange = static_cast<double>(Covered(seen.exchange, from, to));
-      const auto copy = static_cast<double>(Covered(seen.copy, from, to));
+      const auto compute = static_cast<double>(CoveredTime(seen.compute, from, to));
+      const auto exchange = static_cast<double>(CoveredTime(seen.exchange, from, to));
+      const auto copy = static_cast<double>(CoveredTime(seen.copy, from, to));
       const Spans carried = Joined(seen.compute, seen.exchange);
-      const auto both = static_cast<double>(Covered(carried, from, to));
-      const auto all = static_cast<double>(Covered(Joined(carried, seen.copy), from, to));
+      const auto both = static_cast<double>(CoveredTime(carried, from, to));
+      const auto all = static_cast<double>(CoveredTime(Joined(carried, seen.copy), from, to));
       use->mean.compute += compute * scale;
       use->mean.exposed += (both - compute) * scale;
       use->mean.hidden += (compute + exchange - both) * scale;
       use->mean.exposed_copy += (all - both) * scale;
       use->mean.hidden_copy += (both + copy - all) * scale;
       use->mean.idle += (window - all) * scale;
-      busy += static_cast<double>(Covered(seen.with_stage, from, to));
+      busy += static_cast<double>(CoveredTime(seen.with_stage, from, to));
     }
     use->step_seconds = window * 1e-9 / static_cast<double>(use->steps);
     use->bubble = 1 - busy / window / static_cast<double>(seen_.size());

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "actor_runtime/exchange/far_exchange.h"
 #include "actor_runtime/exec/bound_actor.h"
 #include "actor_runtime/exec/stage_mesh.h"
@@ -14,9 +13,21 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/table.h"
 
 namespace oneflow {
 namespace {
+
+// The counts of traffic: their names in JSON, and their titles.
+struct Count {
+  const char *name, *title;
+  int64_t Traffic::*count;
+};
+constexpr Count kCounts[] = {{"messages_sent", "messages out", &Traffic::messages_sent},
+                             {"messages_received", "in", &Traffic::messages_received},
+                             {"pulls", "pulls", &Traffic::pulls},
+                             {"bytes_sent", "bytes out", &Traffic::bytes_sent},
+                             {"bytes_received", "in", &Traffic::bytes_received}};
 
 // The packets that one member of a group takes of another, in one firing.
 struct Route {
@@ -68,7 +79,9 @@ class Counting {
     }
     const int64_t steps = std::max<int64_t>(1, net_.program->steps_a_round());
     for (std::vector<Traffic>* all : {&traffic_.by_stage, &traffic_.by_process}) {
-      for (Traffic& traffic : *all) Divide(steps, &traffic);
+      for (Traffic& traffic : *all) {
+        for (const auto& [name, title, count] : kCounts) traffic.*count /= steps;
+      }
     }
     for (const Traffic& traffic : traffic_.by_process) traffic_.all += traffic;
     return std::move(traffic_);
@@ -77,13 +90,6 @@ class Counting {
   const std::vector<FarTraffic>& far() const { return far_; }
 
  private:
-  static void Divide(int64_t steps, Traffic* t) {
-    for (int64_t* n : {&t->messages_sent, &t->messages_received, &t->pulls, &t->bytes_sent,
-                       &t->bytes_received}) {
-      *n /= steps;
-    }
-  }
-
   int FindProcess(int rank) const { return rank / ranks_a_process_; }
 
   // All firings of an exchange of these ranks.
@@ -223,41 +229,35 @@ class Counting {
   ProcessTraffic traffic_;
 };
 
-nlohmann::ordered_json TrafficJson(const Traffic& t) {
-  return {{"messages_sent", t.messages_sent},
-          {"messages_received", t.messages_received},
-          {"pulls", t.pulls},
-          {"bytes_sent", t.bytes_sent},
-          {"bytes_received", t.bytes_received}};
+nlohmann::ordered_json TrafficJson(const Traffic& traffic) {
+  nlohmann::ordered_json json;
+  for (const auto& [name, title, count] : kCounts) json[name] = traffic.*count;
+  return json;
 }
 
-std::string TrafficLine(const std::string& name, const Traffic& t) {
-  return absl::StrFormat("    %-12s %12d %12d %12d %18d %18d\n", name, t.messages_sent,
-                         t.messages_received, t.pulls, t.bytes_sent, t.bytes_received);
+using Rows = std::vector<std::vector<std::string>>;
+
+void AddRow(const std::string& name, const Traffic& traffic, Rows* rows) {
+  rows->push_back({name});
+  for (const Count& c : kCounts) rows->back().push_back(absl::StrCat(traffic.*c.count));
 }
 
 // A long list shows only its first and last elements.
-std::string TrafficLines(const std::string& what, const std::vector<Traffic>& all) {
+void AddRows(const std::string& what, const std::vector<Traffic>& all, Rows* rows) {
   constexpr size_t kLines = 8;
-  std::string text;
   for (size_t i = 0; i < all.size(); ++i) {
     if (all.size() > kLines && i == kLines - 1 && i + 1 < all.size()) {
-      absl::StrAppend(&text, "    ... ", all.size() - kLines, " more\n");
+      rows->push_back({absl::StrCat("... ", all.size() - kLines, " more")});
       i = all.size() - 1;
     }
-    text += TrafficLine(absl::StrCat(what, " ", i), all[i]);
+    AddRow(absl::StrCat(what, " ", i), all[i], rows);
   }
-  return text;
 }
 
 }  // namespace
 
 Traffic& Traffic::operator+=(const Traffic& other) {
-  messages_sent += other.messages_sent;
-  messages_received += other.messages_received;
-  pulls += other.pulls;
-  bytes_sent += other.bytes_sent;
-  bytes_received += other.bytes_received;
+  for (const Count& c : kCounts) this->*c.count += other.*c.count;
   return *this;
 }
 
@@ -308,22 +308,22 @@ absl::StatusOr<std::vector<FarTraffic>> FindFarTraffic(const proto::Plan& plan,
 }
 
 std::string ProcessTrafficText(const ProcessTraffic& traffic) {
+  Rows rows = {{""}};
+  for (const Count& c : kCounts) rows[0].emplace_back(c.title);
+  AddRow("all", traffic.all, &rows);
+  AddRows("stage", traffic.by_stage, &rows);
+  AddRows("process", traffic.by_process, &rows);
   return absl::StrCat(
-      absl::StrFormat("between %d processes, a step:\n    %-12s %12s %12s %12s %18s %18s\n",
-                      traffic.processes, "", "messages out", "in", "pulls", "bytes out", "in"),
-      TrafficLine("all", traffic.all), TrafficLines("stage", traffic.by_stage),
-      TrafficLines("process", traffic.by_process));
+      "between ", traffic.processes, " processes, a step:\n",
+      TableText(rows, {{false, 11}, {true, 11}, {true, 11}, {true, 11}, {true, 17}, {true, 17}},
+                4));
 }
 
-std::string ProcessTrafficJson(const ProcessTraffic& traffic) {
-  nlohmann::ordered_json stages = nlohmann::ordered_json::array(), processes = stages;
-  for (const Traffic& t : traffic.by_stage) stages.push_back(TrafficJson(t));
-  for (const Traffic& t : traffic.by_process) processes.push_back(TrafficJson(t));
-  const nlohmann::ordered_json json = {{"processes", traffic.processes},
-                                       {"all", TrafficJson(traffic.all)},
-                                       {"by_stage", std::move(stages)},
-                                       {"by_process", std::move(processes)}};
-  return JsonText(json);
+nlohmann::ordered_json ProcessTrafficJson(const ProcessTraffic& traffic) {
+  return {{"processes", traffic.processes},
+          {"all", TrafficJson(traffic.all)},
+          {"by_stage", JsonList(traffic.by_stage, TrafficJson)},
+          {"by_process", JsonList(traffic.by_process, TrafficJson)}};
 }
 
 }  // namespace oneflow

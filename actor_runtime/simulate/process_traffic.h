@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
 #include "oneflow_core/cost/actor_cost.h"
 #include "proto/plan.pb.h"
 
@@ -55,8 +56,8 @@ absl::StatusOr<int> RanksAProcess(const proto::Plan& plan, int processes);
 absl::StatusOr<std::vector<FarTraffic>> FindFarTraffic(const proto::Plan& plan,
                                                        std::string_view program, int processes);
 
-// Text for a terminal; and the value of "process_traffic" in JSON, without a newline at the end.
+// Text for a terminal; and the value of "process_traffic" in JSON.
 std::string ProcessTrafficText(const ProcessTraffic& traffic);
-std::string ProcessTrafficJson(const ProcessTraffic& traffic);
+nlohmann::ordered_json ProcessTrafficJson(const ProcessTraffic& traffic);
 
 }  // namespace oneflow

@@ -16,7 +16,7 @@ namespace {
 
 using Proto = proto::SentencePieceModel;
 
-constexpr char kSpace[] = "\xe2\x96\x81";             // U+2581, as spaces are written in pieces
+constexpr char kPieceSpace[] = "\xe2\x96\x81";        // U+2581, as spaces are written in pieces
 constexpr char kUnknownSurface[] = " \xe2\x81\x87 ";  // U+2047, unless the model says otherwise
 
 absl::Status Bad(const std::string& path, const std::string& what) {
@@ -37,20 +37,21 @@ bool IsTiktoken(std::string_view bytes) {
 }
 
 // The byte of "<0x41>"; -1 for other pieces.
-int FindByte(const std::string& piece) {
+int FindByteOfPiece(const std::string& piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece[5] != '>') return -1;
   int byte = -1;
   const auto [end, error] = std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
   return error == std::errc() && end == piece.data() + 5 ? byte : -1;
 }
 
-std::string PieceBytes(const Proto::Piece& piece, const Proto::Trainer& trainer) {
+std::string BytesOfPiece(const Proto::Piece& piece, const Proto::Trainer& trainer) {
   switch (piece.type()) {
     case Proto::Piece::CONTROL: return "";
     case Proto::Piece::UNKNOWN:
       return trainer.has_unk_surface() ? trainer.unk_surface() : kUnknownSurface;
-    case Proto::Piece::BYTE: return std::string(1, static_cast<char>(FindByte(piece.piece())));
-    default: return absl::StrReplaceAll(piece.piece(), {{kSpace, " "}});
+    case Proto::Piece::BYTE:
+      return std::string(1, static_cast<char>(FindByteOfPiece(piece.piece())));
+    default: return absl::StrReplaceAll(piece.piece(), {{kPieceSpace, " "}});
   }
 }
 
@@ -67,8 +68,8 @@ absl::Status AddPiece(const std::string& path, Proto::Piece piece, const Proto::
       if (text == (trainer.has_eos_piece() ? trainer.eos_piece() : "</s>")) made->end_of_text = id;
       break;
     case Proto::Piece::BYTE:
-      if (FindByte(text) < 0) return Bad(path, "piece \"" + text + "\" is no byte");
-      made->id_of_byte[FindByte(text)] = id;
+      if (FindByteOfPiece(text) < 0) return Bad(path, "piece \"" + text + "\" is no byte");
+      made->id_of_byte[FindByteOfPiece(text)] = id;
       break;
     case Proto::Piece::USER_DEFINED: made->user_defined.Add(text, id); [[fallthrough]];
     default:
@@ -77,7 +78,7 @@ absl::Status AddPiece(const std::string& path, Proto::Piece piece, const Proto::
       }
       made->trie.Add(text, id);
   }
-  made->bytes.push_back(PieceBytes(piece, trainer));
+  made->bytes.push_back(BytesOfPiece(piece, trainer));
   made->pieces.push_back(std::move(piece));
   return absl::OkStatus();
 }

@@ -15,8 +15,6 @@
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kGpt2 = "gpt2:";
-
 Tokenizer ByteTokenizer() {
   auto all = std::make_shared<std::string>(256, '\0');
   for (int i = 0; i < 256; ++i) (*all)[i] = static_cast<char>(i);

@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kGpt2 = "gpt2:";
 constexpr char kJson[] = "tokenizer.json", kModel[] = "tokenizer.model", kVocab[] = "vocab.json",
                kMerges[] = "merges.txt", kConfig[] = "tokenizer_config.json";
 

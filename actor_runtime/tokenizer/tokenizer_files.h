@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,9 @@
 #include "actor_runtime/tokenizer/tokenizer_id.h"
 
 namespace oneflow {
+
+// Begins a spec that names a folder with vocab.json and merges.txt.
+inline constexpr std::string_view kGpt2 = "gpt2:";
 
 struct TokenizerFiles {
   struct File {

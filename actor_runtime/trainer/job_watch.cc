@@ -1,16 +1,12 @@
 #include "actor_runtime/trainer/job_watch.h"
 
+#include "actor_runtime/trainer/watchdog.h"
+
 #include <chrono>
 #include <optional>
 
 namespace oneflow {
-namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void JobWatch::Note(int process, const std::string& name, const std::string& value) {
   if (name == kWaits) {
@@ -24,7 +20,7 @@ void JobWatch::Note(int process, const std::string& name, const std::string& val
   if (name != kStall || !stall.ParseFromString(value)) return;
   stall.set_process(process);
   const std::lock_guard lock(mutex_);
-  board_.Put(Now(), stall);
+  board_.Put(WatchSeconds(), stall);
 }
 
 void JobWatch::Look() {
@@ -33,7 +29,7 @@ void JobWatch::Look() {
   std::vector<proto::ProcessWaits> waits;
   {
     const std::lock_guard lock(mutex_);
-    why = board_.Look(Now());
+    why = board_.Look(WatchSeconds());
     any = board_.any();
     waits.swap(waits_);
   }

@@ -13,6 +13,7 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/print/table.h"
 
 namespace oneflow {
 namespace {
@@ -21,12 +22,6 @@ using Json = nlohmann::ordered_json;
 
 std::string Bytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
-std::string Row(const char* what, const std::string& promised, const std::string& took,
-                const std::string& off = "") {
-  const std::string row = absl::StrFormat("  %-20s%14s%14s  %s", what, promised, took, off);
-  return row.substr(0, row.find_last_not_of(' ') + 1) + "\n";
 }
 
 std::string Off(double promised, double took) {
@@ -120,29 +115,28 @@ std::string PromiseText(const Promise& promise) {
 
 std::string TookText(const Promise& promise, const Took& took) {
   if (took.steps == 0) return "";
-  std::string text = Row("a step", "promised", "took");
-  text += Row("time, the median", TimeText(promise.step_seconds), TimeText(took.step_seconds),
-              Off(promise.step_seconds, took.step_seconds));
+  std::vector<std::vector<std::string>> rows = {{"a step", "promised", "took"}};
+  const auto add = [&](const char* what, double promised, double took_seconds, bool off) {
+    rows.push_back(
+        {what, TimeText(promised), TimeText(took_seconds), off ? Off(promised, took_seconds) : ""});
+  };
+  add("time, the median", promise.step_seconds, took.step_seconds, true);
   if (took.use) {
     const MeasuredUse& use = *took.use;
-    text += Row("time, the mean", TimeText(promise.step_seconds), TimeText(use.step_seconds),
-                Off(promise.step_seconds, use.step_seconds));
-    text += Row("  compute", TimeText(promise.mean.compute), TimeText(use.mean.compute),
-                Off(promise.mean.compute, use.mean.compute));
-    text += Row("  exposed exchange", TimeText(promise.mean.exposed), TimeText(use.mean.exposed));
-    // Copies of the host's data alone take next to nothing.
+    const DeviceTime &a = promise.mean, &b = use.mean;
+    add("time, the mean", promise.step_seconds, use.step_seconds, true);
+    add("  compute", a.compute, b.compute, true);
+    add("  exposed exchange", a.exposed, b.exposed, false);
     const bool copies = MovesToHost(promise.run);
-    const auto idle = [&](const DeviceTime& time) {
-      return TimeText(time.idle + (copies ? 0 : time.exposed_copy));
-    };
-    if (copies) {
-      text += Row("  exposed copy", TimeText(promise.mean.exposed_copy),
-                  TimeText(use.mean.exposed_copy));
-    }
-    text += Row("  idle", idle(promise.mean), idle(use.mean));
-    text += Row("bubble", PercentText(promise.bubble), PercentText(use.bubble));
+    if (copies) add("  exposed copy", a.exposed_copy, b.exposed_copy, false);
+    // Copies of the host's data alone take next to nothing.
+    add("  idle", a.idle + (copies ? 0 : a.exposed_copy), b.idle + (copies ? 0 : b.exposed_copy),
+        false);
+    rows.push_back({"bubble", PercentText(promise.bubble), PercentText(use.bubble)});
   }
-  text += Row("memory of a device", Bytes(promise.device_bytes), Bytes(took.device_bytes));
+  rows.push_back({"memory of a device", Bytes(promise.device_bytes), Bytes(took.device_bytes)});
+  std::string text =
+      TableText(rows, {{.least = 20}, {.right = true, .least = 12}, {true, 12}, {}}, 2);
   if (!took.use) return text;
   absl::StrAppend(&text, "  the median: of ", took.steps, took.steps == 1 ? " step" : " steps",
                   "; the mean, which its parts add up to: of ", took.use->steps, " from step ",

@@ -14,9 +14,9 @@ constexpr int kHost = -1;
 
 // Workers and who waits for whom. A node is a rank with all its workers, or the host's worker of a
 // process.
-class Graph {
+class WaitGraph {
  public:
-  Graph(std::span<const proto::ProcessStall> stalls, int ranks)
+  WaitGraph(std::span<const proto::ProcessStall> stalls, int ranks)
       : stalls_(stalls),
         ranks_(ranks),
         each_(std::max(1, ranks / static_cast<int>(stalls.size()))),
@@ -237,7 +237,7 @@ class Graph {
 }  // namespace
 
 std::string DescribeStandstill(std::span<const proto::ProcessStall> stalls, int ranks) {
-  return Graph(stalls, ranks).Describe();
+  return WaitGraph(stalls, ranks).Describe();
 }
 
 void StandstillBoard::Put(double now, const proto::ProcessStall& stall) {

@@ -23,7 +23,7 @@
 namespace oneflow {
 namespace {
 
-int64_t Now(clockid_t clock) {
+int64_t ClockNow(clockid_t clock) {
   timespec now;
   clock_gettime(clock, &now);
   return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
@@ -33,8 +33,8 @@ int64_t Now(clockid_t clock) {
 void AlignToBeats(proto::ProcessTrace* trace) {
   int64_t error = -1, offset = 0;
   for (int i = 0; i < 10; ++i) {
-    const int64_t before = Now(CLOCK_MONOTONIC), beats = Now(CLOCK_BOOTTIME);
-    const int64_t width = Now(CLOCK_MONOTONIC) - before;
+    const int64_t before = ClockNow(CLOCK_MONOTONIC), beats = ClockNow(CLOCK_BOOTTIME);
+    const int64_t width = ClockNow(CLOCK_MONOTONIC) - before;
     if (error >= 0 && width / 2 >= error) continue;
     error = width / 2;
     offset = beats - (before + error);

@@ -131,8 +131,7 @@ class Loop {
         writer_{.attempt = options_.attempt,
                 .process = group_.index(),
                 .ranks = options_.runtime.ranks,
-                .may_write = [this] { return group_.AwaitMayWrite(); },
-                .policy = options_.checkpoint_policy} {}
+                .may_write = [this] { return group_.AwaitMayWrite(); }} {}
 
   ~Loop() {
     // Leftovers of one that may not write go with the next attempt.

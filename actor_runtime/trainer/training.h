@@ -36,7 +36,6 @@ struct TrainerOptions {
   // Process 0 locks the folder of checkpoints, so that no other run writes there. False: a job sees
   // to that, and an older attempt of it may hold the lock on a host that was lost.
   bool locks_folder = true;
-  CheckpointPolicy checkpoint_policy;
   std::string metrics;        // JSON lines of process 0; empty: none
   std::string trace;          // Chrome/Perfetto JSON of all processes; empty: none
   bool watches = true;        // for standstills (watchdog.h), on a thread of its own

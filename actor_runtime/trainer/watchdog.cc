@@ -19,10 +19,6 @@ namespace {
 // The period of its checks, which is the precision of waiting times.
 constexpr std::chrono::milliseconds kPeriod{100};
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // Ends a run that stands still; false where the host is at work.
 bool EndStalled(Runtime& runtime, const std::vector<WorkerReport>& report, double stall_seconds) {
   const auto host_works = [](const WorkerReport& worker) { return worker.in_host_kernel; };
@@ -44,7 +40,7 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
   std::unique_lock lock(mutex);
   while (!stop.stop_requested()) {
     const std::vector<int64_t> firings = runtime.Firings();
-    const bool stalled = detector.Look(Now(), firings);
+    const bool stalled = detector.Look(WatchSeconds(), firings);
     // Another run: the devices have come to rest, or the one that was to be ended had ended.
     if (!firings.empty() && firings != ended_with) ended_at.reset();
     if (stalled || (options.wants_report && options.wants_report())) {
@@ -60,14 +56,14 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
       }
       if (stalled && options.ends && !ended_at) {
         if (EndStalled(runtime, report, options.stall_seconds)) {
-          ended_at = Now();
+          ended_at = WatchSeconds();
           ended_with = firings;
         } else {
           detector.Forgive();
         }
       }
     }
-    if (ended_at && Now() - *ended_at >= options.rest_seconds) {
+    if (ended_at && WatchSeconds() - *ended_at >= options.rest_seconds) {
       Notify(options.notice, "error: the GPUs do not come to rest: the process ends");
       std::_Exit(1);  // What would end first waits for them.
     }
@@ -75,8 +71,8 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
       stall_told = false;
       options.on_stall(proto::ProcessStall());
     }
-    if (options.on_waits && meter.IsDue(Now())) {
-      if (const auto waits = meter.Look(Now(), runtime.Waits())) options.on_waits(*waits);
+    if (options.on_waits && meter.IsDue(WatchSeconds())) {
+      if (const auto waits = meter.Look(WatchSeconds(), runtime.Waits())) options.on_waits(*waits);
     }
     if (options.on_look) options.on_look();
     ended.wait_for(lock, stop, kPeriod, [] { return false; });
@@ -84,6 +80,10 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
 }
 
 }  // namespace
+
+double WatchSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 bool StallDetector::Look(double now, const std::vector<int64_t>& firings) {
   now_ = now;

@@ -57,6 +57,9 @@ std::string ReportText(const std::vector<WorkerReport>& report, const StallDetec
 proto::ProcessStall MakeStall(const std::vector<WorkerReport>& report,
                               const StallDetector& detector);
 
+// Of a clock that never goes back.
+double WatchSeconds();
+
 struct WatchdogOptions {
   double stall_seconds = 60;  // 0: never
   bool ends = false;          // a run that stands still

@@ -29,7 +29,7 @@ bool InTurnWith(const Turn& turn, const Lifetime& life) {
   return true;
 }
 
-void Join(const Lifetime& life, int index, Turn* turn) {
+void JoinTurn(const Lifetime& life, int index, Turn* turn) {
   turn->lives.push_back(index);
   turn->bytes += life.slot_bytes;
   int64_t over = 0;
@@ -68,7 +68,7 @@ std::vector<Turn> FindTurns(const std::vector<Lifetime>& lives, int64_t fills_a_
                        std::vector<int64_t>(n, 0)});
       turn = turns.end() - 1;
     }
-    Join(life, i, &*turn);
+    JoinTurn(life, i, &*turn);
   }
   return turns;
 }

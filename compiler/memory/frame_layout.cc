@@ -158,7 +158,7 @@ bool MayPay(const StageLifetimes& stage, const Groups& groups, const Key& more, 
   return inside * 4 > joined;
 }
 
-void Join(FrameJoin join, Groups* groups) {
+void JoinFrames(FrameJoin join, Groups* groups) {
   for (auto& [more, frame] : *groups) {
     if (more.slots != join.buffers) continue;
     for (auto it = groups->begin(); it != groups->end();) {
@@ -189,7 +189,7 @@ std::vector<Core> FindCores(const StageLifetimes& stage, const std::vector<Buffe
     }
   }
   Groups groups = FindGroups(stage, on_ring);
-  Join(join, &groups);
+  JoinFrames(join, &groups);
   for (auto& [key, group] : groups) {
     std::stable_sort(group.begin(), group.end(), [&](int a, int b) {
       return lives[a].fills.front().first < lives[b].fills.front().first;

@@ -10,13 +10,13 @@ namespace oneflow {
 namespace {
 
 // Two steps: tensors that are written ahead of the next step count, too.
-constexpr int64_t kSteps = 2;
+constexpr int64_t kMarkedSteps = 2;
 
 class Game {
  public:
   Game(const PlanNet& net, int stages)
       : net_(net),
-        marking_(net, Meeting::kFree, kSteps),
+        marking_(net, Meeting::kFree, kMarkedSteps),
         started_(net.registers.size(), 0),
         stages_(stages),
         now_(std::max(stages, net.plan->memory_size()), 0),

@@ -46,7 +46,7 @@ absl::Status CheckStages(const Graph& graph) {
 }
 
 // The op of `source` on `stage`, with a tensor of its own.
-Op Replica(Graph* graph, const Op& source, int stage, int chunk) {
+Op MakeReplica(Graph* graph, const Op& source, int stage, int chunk) {
   Op op = source;
   op.name = FreeName(*graph, source.name + "@" + std::to_string(stage));
   op.stage = stage;
@@ -85,7 +85,7 @@ absl::Status PlaceVariables(Graph* graph) {
     ops.push_back(op);
     first_chunk.erase(first_chunk.begin());
     for (const auto& [stage, chunk] : first_chunk) {
-      ops.push_back(Replica(graph, op, stage, chunk));
+      ops.push_back(MakeReplica(graph, op, stage, chunk));
       on_stage[{op.outputs[0], stage}] = ops.back().outputs[0];
     }
   }

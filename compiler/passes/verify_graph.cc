@@ -22,7 +22,7 @@
 namespace oneflow {
 namespace {
 
-absl::Status Refuse(const Op& op, const std::string& what) {
+absl::Status RefuseOp(const Op& op, const std::string& what) {
   return absl::InternalError("op " + op.name + " (" + op.kind + "): " + what);
 }
 
@@ -68,27 +68,27 @@ std::vector<int> AxesNamed(const Graph& graph, const Op& op) {
 absl::Status CheckBoxing(const Graph& graph, const Op& op) {
   const Tensor& in = graph.tensors[op.inputs[0]];
   const Tensor& out = graph.tensors[op.outputs[0]];
-  if (!(in.shape == out.shape) || in.dtype != out.dtype) return Refuse(op, "changes the tensor");
+  if (!(in.shape == out.shape) || in.dtype != out.dtype) return RefuseOp(op, "changes the tensor");
   if (op.kind == "transfer") {
-    if (in.sbp != out.sbp) return Refuse(op, "changes the SBP between stages");
+    if (in.sbp != out.sbp) return RefuseOp(op, "changes the SBP between stages");
     return absl::OkStatus();
   }
   const std::vector<int> axes = AxesNamed(graph, op);
   const auto named = [&axes](int a) {
     return std::find(axes.begin(), axes.end(), a) != axes.end();
   };
-  if (axes.empty() || named(-1)) return Refuse(op, "names no axis");
-  if (axes.size() > 1 && op.kind != "all_to_all") return Refuse(op, "works on several axes");
+  if (axes.empty() || named(-1)) return RefuseOp(op, "names no axis");
+  if (axes.size() > 1 && op.kind != "all_to_all") return RefuseOp(op, "works on several axes");
   for (int a = 0; a < static_cast<int>(in.sbp.size()); ++a) {
     const bool right = named(a) ? IsPrimitive(op.kind, in.sbp[a], out.sbp[a], axes.size() == 1)
                                 : in.sbp[a] == out.sbp[a];
-    if (!right) return Refuse(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
+    if (!right) return RefuseOp(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
     if (named(a) || graph.mesh.axes[a].size == 1) continue;
     // An axis splits before the later ones: it cannot change a split outside of theirs.
     for (const int axis : axes) {
       if (axis > a || !in.sbp[a].split()) continue;
       if (in.sbp[axis] == in.sbp[a] || out.sbp[axis] == in.sbp[a]) {
-        return Refuse(op, "changes a split outside of that of axis " + graph.mesh.axes[a].name);
+        return RefuseOp(op, "changes a split outside of that of axis " + graph.mesh.axes[a].name);
       }
     }
   }
@@ -107,7 +107,7 @@ bool MayDivide(const Graph& graph, const Op& op, const Signature& row) {
 
 absl::Status CheckSignature(const Graph& graph, const Op& op) {
   const OpDef* def = FindOpDef(op);
-  if (def == nullptr) return Refuse(op, "is of no known kind");
+  if (def == nullptr) return RefuseOp(op, "is of no known kind");
   const std::vector<Signature> rows = def->signatures(OpView{graph, op});
   const Mesh& mesh = graph.mesh;
   for (int a = 0; a < static_cast<int>(mesh.axes.size()); ++a) {
@@ -118,8 +118,8 @@ absl::Status CheckSignature(const Graph& graph, const Op& op) {
       return row.in == used.in && row.out == used.out && MayDivide(graph, op, row);
     });
     if (!found) {
-      return Refuse(op, "no row of its table on axis " + mesh.axes[a].name + " is (" +
-                            ToString(used.in) + ") -> " + ToString(used.out));
+      return RefuseOp(op, "no row of its table on axis " + mesh.axes[a].name + " is (" +
+                              ToString(used.in) + ") -> " + ToString(used.out));
     }
   }
   return absl::OkStatus();
@@ -129,15 +129,15 @@ absl::Status CheckInputs(const Graph& graph, const Op& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const Op& producer = graph.Producer(op.inputs[i]);
     if (producer.stage != op.stage && op.kind != "transfer") {
-      return Refuse(op, "reads " + producer.name + " of another stage");
+      return RefuseOp(op, "reads " + producer.name + " of another stage");
     }
     if (producer.phase > op.phase && producer.kind != "variable") {
-      return Refuse(op, "reads " + producer.name + " of a later phase");
+      return RefuseOp(op, "reads " + producer.name + " of a later phase");
     }
     const OpDef* def = FindOpDef(op);
     const bool updated = def != nullptr && static_cast<int>(i) < def->updates;
     if (updated && producer.kind != "variable") {
-      return Refuse(op, "updates " + producer.name + ", which is no variable");
+      return RefuseOp(op, "updates " + producer.name + ", which is no variable");
     }
   }
   return absl::OkStatus();
@@ -145,7 +145,7 @@ absl::Status CheckInputs(const Graph& graph, const Op& op) {
 
 absl::Status CheckNotPartial(const Graph& graph, TensorId t) {
   for (Sbp sbp : graph.tensors[t].sbp) {
-    if (sbp.partial()) return Refuse(graph.Producer(t), "a partial value leaves the graph");
+    if (sbp.partial()) return RefuseOp(graph.Producer(t), "a partial value leaves the graph");
   }
   return absl::OkStatus();
 }

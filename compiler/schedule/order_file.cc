@@ -19,7 +19,6 @@ namespace {
 
 using google::protobuf::TextFormat;
 
-constexpr int kMostChunks = 1 << 10;
 constexpr std::string_view kForms = "write F, B or W and the micro-batch, F3, of a chunk F3.1";
 
 // A whole number at the front of `text`, taken off it; -1: there is none.

@@ -8,7 +8,6 @@
 namespace oneflow {
 namespace {
 
-constexpr int kMostChunks = 1 << 10;
 constexpr int64_t kMostExtra = int64_t{1} << 16;
 constexpr int64_t kMostStaleness = 64;
 // A round is written out: its steps, and their micro-batches.

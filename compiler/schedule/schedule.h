@@ -32,6 +32,8 @@ struct WarmUpDepth {
   bool operator==(const WarmUpDepth&) const = default;
 };
 
+inline constexpr int kMostChunks = 1 << 10;  // of a stage
+
 struct PipelineShape {
   int stages = 1;               // P
   int stage = 0;                // s

@@ -10,7 +10,7 @@ namespace oneflow {
 namespace fs = std::filesystem;
 
 // A text may begin like a pointer, which is shorter.
-constexpr size_t kMostBytes = 1024;
+constexpr size_t kMostStandInBytes = 1024;
 
 absl::Status CheckLink(const std::string& path) {
   std::error_code error;
@@ -23,7 +23,7 @@ absl::Status CheckLink(const std::string& path) {
 absl::Status CheckNoPointer(const std::string& path, std::string_view bytes) {
   const bool begins = bytes.starts_with("version https://git-lfs.github.com/spec/") ||
                       bytes.starts_with("version https://hawser.github.com/spec/");
-  if (!begins || bytes.size() >= kMostBytes || bytes.find("\noid ") == bytes.npos) {
+  if (!begins || bytes.size() >= kMostStandInBytes || bytes.find("\noid ") == bytes.npos) {
     return absl::OkStatus();
   }
   return InputError(path, "is a pointer of Git LFS, not the file itself",

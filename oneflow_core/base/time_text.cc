@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace oneflow {
@@ -15,6 +16,13 @@ std::string TimeText(double seconds) {
 
 std::string NumberText(double value) {
   return std::isnan(value) ? "nan" : absl::StrFormat("%#.5g", value);
+}
+
+std::string DigitsText(int64_t number) {
+  std::string digits = absl::StrCat(number);
+  const int first = number < 0 ? 1 : 0;
+  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) digits.insert(at, ",");
+  return digits;
 }
 
 std::string PercentText(double part) { return absl::StrFormat("%.1f %%", 100 * part); }

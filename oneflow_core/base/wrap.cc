@@ -6,21 +6,15 @@
 namespace oneflow {
 namespace {
 
-// Bytes of the first `columns` characters; of all where there are fewer.
-size_t Bytes(std::string_view text, int columns) {
-  size_t at = 0;
-  for (; at < text.size(); ++at) {
-    const bool begins = (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80;
-    if (begins && --columns < 0) break;
-  }
-  return at;
-}
+// A byte that begins a character of UTF-8.
+bool Begins(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
 void AppendWrapped(std::string_view line, int columns, int indent, std::string* text) {
   // Blanks before the first word are no place to break.
   size_t words = std::min(line.find_first_not_of(' '), line.size());
   int used = 0;
-  for (size_t fits = Bytes(line, columns); fits < line.size(); fits = Bytes(line, columns - used)) {
+  for (size_t fits = BytesOfColumns(line, columns); fits < line.size();
+       fits = BytesOfColumns(line, columns - used)) {
     size_t end = line.rfind(' ', fits);
     if (end == std::string_view::npos || end < words) end = line.find(' ', std::max(fits, words));
     if (end == std::string_view::npos) break;
@@ -37,6 +31,18 @@ void AppendWrapped(std::string_view line, int columns, int indent, std::string* 
 }
 
 }  // namespace
+
+size_t CountColumns(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), Begins));
+}
+
+size_t BytesOfColumns(std::string_view text, int columns) {
+  size_t at = 0;
+  for (; at < text.size(); ++at) {
+    if (Begins(text[at]) && --columns < 0) break;
+  }
+  return at;
+}
 
 std::string WrapLines(std::string_view text, int columns, int indent) {
   std::string wrapped;

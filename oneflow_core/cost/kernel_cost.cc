@@ -25,8 +25,6 @@ DType ToDType(proto::DataType type) {
   return type == proto::I32 ? DType::kI32 : DType::kF32;
 }
 
-double OrOne(double share) { return share > 0 ? share : 1; }
-
 bool ComputesProducts(std::optional<KernelFamily> family) {
   return family == KernelFamily::kProducts || family == KernelFamily::kAttention;
 }

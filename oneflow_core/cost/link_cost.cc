@@ -13,7 +13,7 @@ namespace oneflow {
 namespace {
 
 // Of a cluster that says nothing: proto/cluster.proto.
-constexpr double kLatency = 1e-6, kBandwidth = 1e10;
+constexpr double kLinkLatency = 1e-6, kLinkBandwidth = 1e10;
 
 // Devices of a unit of a level; of level -1, a device.
 int64_t DevicesBelow(const proto::Cluster& cluster, int level) {
@@ -123,8 +123,8 @@ const proto::Cluster& Known(const proto::Cluster& cluster, proto::Cluster* made)
   if (cluster.level_size() > 0) return cluster;
   made->mutable_device()->set_kind(cluster.device().kind());
   proto::Level* level = made->add_level();
-  level->set_latency(kLatency);
-  level->set_bandwidth(kBandwidth);
+  level->set_latency(kLinkLatency);
+  level->set_bandwidth(kLinkBandwidth);
   return *made;
 }
 
@@ -286,7 +286,7 @@ double ReceivedBytes(std::string_view primitive, double tensor_bytes, int device
 
 Link LinkOfLevel(const proto::Cluster& cluster, int level) {
   const double bandwidth = cluster.level(level).bandwidth();
-  return {cluster.level(level).latency(), bandwidth > 0 ? bandwidth : kBandwidth};
+  return {cluster.level(level).latency(), bandwidth > 0 ? bandwidth : kLinkBandwidth};
 }
 
 int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
@@ -321,7 +321,7 @@ int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
 }
 
 double FastestBandwidth(const proto::Cluster& cluster) {
-  double fastest = cluster.level_size() == 0 ? kBandwidth : 0;
+  double fastest = cluster.level_size() == 0 ? kLinkBandwidth : 0;
   for (int level = 0; level < cluster.level_size(); ++level) {
     fastest = std::max(fastest, LinkOfLevel(cluster, level).bandwidth);
   }

@@ -15,8 +15,6 @@ constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 1
 constexpr double kLargest = 256 * 128;
 constexpr int64_t kAlignment = 16;  // bytes
 
-double OrOne(double share) { return share > 0 ? share : 1; }
-
 bool IsAligned(const ProductSpec& p, DType dtype) {
   const auto bytes = static_cast<int64_t>(ElementBytes(dtype));
   for (const int64_t row : {p.transpose_a ? p.m : p.k, p.transpose_b ? p.k : p.n, p.n}) {

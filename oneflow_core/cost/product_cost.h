@@ -28,4 +28,7 @@ namespace oneflow {
 double ProductSeconds(const proto::Products& device, double peak, const ProductSpec& product,
                       DType dtype);
 
+// A share of a peak that a device states; 1 where it states none.
+inline double OrOne(double share) { return share > 0 ? share : 1; }
+
 }  // namespace oneflow

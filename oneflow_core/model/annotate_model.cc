@@ -30,7 +30,7 @@ std::vector<std::string> ListAxes(const Mesh& mesh, const std::vector<std::strin
   return axes;
 }
 
-bool Has(const std::vector<std::string>& axes, const std::string& axis) {
+bool HasAxis(const std::vector<std::string>& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
@@ -297,7 +297,7 @@ Sbp BestSplit(const Tensor& tensor, const std::vector<std::string>& but, int64_t
     const int64_t size = tensor.shape.dims[d];
     const bool split =
         std::any_of(tensor.constraint.begin(), tensor.constraint.end(),
-                    [&](const auto& on) { return on.second == S(d) && !Has(but, on.first); });
+                    [&](const auto& on) { return on.second == S(d) && !HasAxis(but, on.first); });
     if (split || size < parts) continue;
     const double most = static_cast<double>((size + parts - 1) / parts) / static_cast<double>(size);
     if (!best.split() || most < least) best = S(d), least = most;
@@ -341,14 +341,14 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
     };
     const auto free = [&](const std::string& axis) { return AskedByUser(tensor, axis) == nullptr; };
     const auto of = [&](const Axes& axes) {
-      return [&](const std::string& axis) { return Has(axes, axis) && free(axis); };
+      return [&](const std::string& axis) { return HasAxis(axes, axis) && free(axis); };
     };
     const Sbp split = BestSplit(tensor, data, parts);
     set("reduced", [&](const std::string& axis) {
       // When a gradient is reduced is the same for all variables, split or not.
       if (!free(axis) && AskedByUser(tensor, axis)->split()) return false;
-      return Has(shard.reduced, axis) ||
-             (Has(shard.gradients, axis) && (!split.split() || !free(axis)));
+      return HasAxis(shard.reduced, axis) ||
+             (HasAxis(shard.gradients, axis) && (!split.split() || !free(axis)));
     });
     if (split.split()) {
       op.attrs.emplace("split_dim", static_cast<int64_t>(split.dim));
@@ -359,7 +359,7 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
     const bool once = shard.gather == Sharding::Gather::kOnce;
     set("gather_once", [&](const std::string& axis) {
       const bool splits = free(axis) ? split.split() : AskedOn(tensor, axis)->split();
-      return splits && Has(shard.states, axis) && (once || !Has(shard.weights, axis));
+      return splits && HasAxis(shard.states, axis) && (once || !HasAxis(shard.weights, axis));
     });
     if (shard.gather == Sharding::Gather::kEachMicroBatch && !shard.weights.empty()) {
       op.attrs["gather_shared"] = true;

@@ -16,6 +16,9 @@
 
 namespace oneflow {
 
+// Standard deviation of a model's first weights, as GPT-2 has it.
+inline constexpr double kDeviation = 0.02;
+
 // The layout of a variable on axes `tensor`. Variables that are not listed are replicated there.
 struct TensorSplit {
   std::string_view variable;  // "wte"; "h.*.mlp.fc.weight": of every block

@@ -13,8 +13,6 @@ namespace {
 
 using Value = GraphBuilder::Value;
 
-constexpr double kDeviation = 0.02;
-
 struct Preset {
   const char* name;
   int64_t layers, heads, hidden, sequence, vocab;

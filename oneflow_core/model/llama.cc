@@ -12,7 +12,6 @@ namespace {
 
 using Value = GraphBuilder::Value;
 
-constexpr double kDeviation = 0.02;
 constexpr char kSoftmax[] = "softmax";
 
 // The parts of one model. Each method adds ops whose names begin with `at`.

@@ -33,7 +33,8 @@ constexpr Part kParts[] = {{"states", &Sharding::states},
                            {"gradients", &Sharding::gradients},
                            {"weights", &Sharding::weights}};
 
-absl::Status NotKnown(const std::string& flag, std::string_view text, std::string_view hint) {
+absl::Status NotKnownSharding(const std::string& flag, std::string_view text,
+                              std::string_view hint) {
   return InputError(absl::StrCat(flag, ToAbsl(text)), "is not known", std::string(hint));
 }
 
@@ -117,8 +118,8 @@ absl::StatusOr<Sharding> ParseSharding(const std::string& flag, std::string_view
                                      [&](const Part& p) { return p.name == words.first; });
     if (known == std::end(kParts) || words.second.empty()) {
       const std::string meant = FindMeant(text);
-      return NotKnown(flag, text,
-                      meant.empty() ? kHint : absl::StrCat("did you mean ", meant, "? ", kHint));
+      return NotKnownSharding(
+          flag, text, meant.empty() ? kHint : absl::StrCat("did you mean ", meant, "? ", kHint));
     }
     if (!(sharding.*known->axes).empty()) {
       return InputError(absl::StrCat(flag, ToAbsl(text)),
@@ -151,7 +152,7 @@ absl::StatusOr<std::vector<std::string>> ParseReduce(const std::string& flag,
   if (text == "once") return Axes();
   if (text == kEach) return Axes{kData};
   if (text.substr(0, kEach.size() + 1) != std::string(kEach) + ":") {
-    return NotKnown(flag, text, "use once, each_micro_batch, or each_micro_batch:data.1");
+    return NotKnownSharding(flag, text, "use once, each_micro_batch, or each_micro_batch:data.1");
   }
   return Axes(absl::StrSplit(ToAbsl(text.substr(kEach.size() + 1)), '+', absl::SkipEmpty()));
 }
@@ -160,7 +161,7 @@ absl::StatusOr<Sharding::Gather> ParseGather(const std::string& flag, std::strin
   if (text == "each_use") return Sharding::Gather::kEachUse;
   if (text == "each_micro_batch") return Sharding::Gather::kEachMicroBatch;
   if (text == "once") return Sharding::Gather::kOnce;
-  return NotKnown(flag, text, "use once, each_micro_batch or each_use");
+  return NotKnownSharding(flag, text, "use once, each_micro_batch or each_use");
 }
 
 absl::StatusOr<Sharding> OnMesh(const Sharding& sharding, const Mesh& mesh) {

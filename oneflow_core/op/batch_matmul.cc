@@ -89,7 +89,7 @@ ProductSpec BatchMatmulProduct(const LocalOp& op) {
 }
 
 // Each thread multiplies matrices of its own.
-int64_t CpuWorkspace(const LocalOp& op, int threads) {
+int64_t BatchMatmulCpuWorkspace(const LocalOp& op, int threads) {
   const ProductSpec p = BatchMatmulProduct(op);
   return p.Empty() ? 0 : threads * ProductWorkspace(p.m, p.n, p.k);
 }
@@ -118,7 +118,7 @@ std::vector<OpDef> BatchMatmulOps() {
            .flops = BatchMatmulFlops,
            .product = BatchMatmulProduct,
            .precision = {Precision::kNarrow},
-           .cpu_workspace = CpuWorkspace,
+           .cpu_workspace = BatchMatmulCpuWorkspace,
            .samples = BatchMatmulSamples}};
 }
 

@@ -53,11 +53,11 @@ double CachedFlops(const OpView& v) {
   return ProductFlops(v.in(1).shape.elements(), v.in_dims(0)[3], AttrInt(v.op, "window"));
 }
 
-CountedFlops CountFlops(const LocalOp& op) {
+CountedFlops CachedAttentionCountFlops(const LocalOp& op) {
   return {.model = ProductFlops(Product(op.out[1]), op.out[0][3], AttrInt(op, "window"))};
 }
 
-int64_t CpuWorkspace(const LocalOp& op, int threads) {
+int64_t CachedAttentionCpuWorkspace(const LocalOp& op, int threads) {
   const Dims &cache = op.in[0], &q = op.in[1];
   const int64_t heads = q.size() == 5 ? q[3] : 1;
   return threads * CachedAttentionWorkspacePerThread(q[1], heads, cache[3], cache[4]);
@@ -92,9 +92,9 @@ std::vector<OpDef> CachedAttentionOps() {
            .signatures = CachedRows,
            .flops = CachedFlops,
            .own_products = true,
-           .counted_flops = CountFlops,
+           .counted_flops = CachedAttentionCountFlops,
            .overwrites = true,
-           .cpu_workspace = CpuWorkspace,
+           .cpu_workspace = CachedAttentionCpuWorkspace,
            .instead = "write attention: `generate` adds the cache",
            .samples = CachedSamples}};
 }

@@ -42,7 +42,7 @@ InputGrads SoftmaxGradient(GradientContext& g) {
                                            {{"scale", AttrDouble(op, "scale", 1)}})};
 }
 
-int64_t CpuWorkspace(const LocalOp& op, int threads) {
+int64_t CausalSoftmaxCpuWorkspace(const LocalOp& op, int threads) {
   return threads * SoftmaxWorkspacePerThread(op.in[0]);
 }
 
@@ -76,7 +76,7 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .family = KernelFamily::kRows,
            .positions = Positions::kWhole,
            .precision = {Precision::kNarrow},
-           .cpu_workspace = CpuWorkspace,
+           .cpu_workspace = CausalSoftmaxCpuWorkspace,
            .samples = SoftmaxSamples},
           {.kind = "causal_softmax_grad",
            .usage = "dy, y -> dx",

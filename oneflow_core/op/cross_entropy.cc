@@ -30,15 +30,15 @@ Shape RowShape(const OpView& v) { return Part(v.in(0).shape, 0, LeadingDims(v));
 
 // --- softmax_cross_entropy ---
 
-Specs InferComposite(const OpView& v) {
+Specs CrossEntropyInferComposite(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
   RETURN_IF_ERROR(ExpectRowsAndIds("logits", v.in(0), "labels", v.in(1)));
   return std::vector<OutputSpec>{{Shape{}, v.in(0).dtype}};
 }
 
-Rows OnlyB(const OpView& v) { return {AllB(v)}; }
+Rows CrossEntropyOnlyB(const OpView& v) { return {AllB(v)}; }
 
-InputGrads CompositeGradient(GradientContext&) {
+InputGrads CrossEntropyCompositeGradient(GradientContext&) {
   return absl::InternalError("softmax_cross_entropy is differentiated after `decompose`");
 }
 
@@ -256,9 +256,9 @@ std::vector<OpDef> CrossEntropyOps() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {{"ignore_negative", AttrType::kBool}},
-       .infer = InferComposite,
-       .signatures = OnlyB,
-       .gradient = CompositeGradient,
+       .infer = CrossEntropyInferComposite,
+       .signatures = CrossEntropyOnlyB,
+       .gradient = CrossEntropyCompositeGradient,
        .flops = PerElement(4),
        .indices = {.input = 1, .of = 0, .dim = -1},
        .on_cpu = false,
@@ -354,7 +354,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = InferDivide,
-       .signatures = OnlyB,
+       .signatures = CrossEntropyOnlyB,
        .flops = PerElement(4),  // a division takes as long as some sums
        .overwrites = true,
        .samples = [](const SampleSizes&) -> Samples {

@@ -46,14 +46,14 @@ Specs InferDispatch(const OpView& v) {
 }
 
 // `tokens` of x, `choices` of ids, slots and weights, `slots` of y.
-struct Layouts {
+struct DispatchLayouts {
   Sbp tokens, choices, slots;
   int64_t divided = 0;
 };
 
 Rows DispatchRows(const OpView& v) {
   Rows rows;
-  const auto add = [&](const Layouts& l) {
+  const auto add = [&](const DispatchLayouts& l) {
     Signature row{std::vector<Sbp>(v.n_inputs(), l.choices), {l.slots}, l.divided};
     row.in[0] = l.tokens;
     rows.push_back(std::move(row));

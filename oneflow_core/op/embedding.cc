@@ -134,7 +134,7 @@ Rows PositionalGradRows(const OpView& v) {
   return {AllB(v), {{S(0)}, {P()}}, {{S(1)}, {P()}}, {{S(2)}, {S(1)}}, {{P()}, {P()}}};
 }
 
-double NoFlops(const OpView&) { return 0; }
+double EmbeddingNoFlops(const OpView&) { return 0; }
 
 Samples EmbeddingGradSamples(const SampleSizes& s) {
   Samples samples = {
@@ -156,7 +156,7 @@ std::vector<OpDef> EmbeddingOps() {
        .infer = InferEmbedding,
        .signatures = EmbeddingRows,
        .gradient = EmbeddingGradient,
-       .flops = NoFlops,
+       .flops = EmbeddingNoFlops,
        .family = KernelFamily::kGather,
        .indices = {.input = 1, .of = 0, .dim = 0},
        .looks_up = true,

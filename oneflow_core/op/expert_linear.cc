@@ -98,16 +98,16 @@ InputGrads LinearGradient(GradientContext& g) {
 }
 
 // Of slots `y` that are taken, each times a matrix of so many columns.
-double ProductFlops(const AttrMap& attrs, const Dims& y, int64_t columns) {
+double ExpertLinearProductFlops(const AttrMap& attrs, const Dims& y, int64_t columns) {
   return 2.0 * FullPart(attrs, y) * static_cast<double>(Product(y)) * static_cast<double>(columns);
 }
 
 double LinearFlops(const OpView& v) {
-  return ProductFlops(v.op.attrs, v.in_dims(0), v.out(0).shape.dims[kSlotDims]);
+  return ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.out(0).shape.dims[kSlotDims]);
 }
 
 CountedFlops CountLinearFlops(const LocalOp& op) {
-  return {.model = ProductFlops(op.attrs, op.in[0], op.out[0][kSlotDims])};
+  return {.model = ExpertLinearProductFlops(op.attrs, op.in[0], op.out[0][kSlotDims])};
 }
 
 // Each thread multiplies the tokens of an expert and a run by itself.
@@ -146,11 +146,11 @@ Rows GradWeightRows(const OpView& v) {
 }
 
 double GradWeightFlops(const OpView& v) {
-  return ProductFlops(v.op.attrs, v.in_dims(0), v.in_dims(1)[kSlotDims]);
+  return ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.in_dims(1)[kSlotDims]);
 }
 
 CountedFlops CountGradWeightFlops(const LocalOp& op) {
-  return {.model = ProductFlops(op.attrs, op.in[0], op.in[1][kSlotDims])};
+  return {.model = ExpertLinearProductFlops(op.attrs, op.in[0], op.in[1][kSlotDims])};
 }
 
 int64_t GradWeightWorkspace(const LocalOp& op, int threads) {

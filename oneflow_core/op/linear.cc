@@ -16,12 +16,12 @@
 namespace oneflow {
 namespace {
 
-LinearDims Geometry(const OpView& v) {
+LinearDims LinearGeometry(const OpView& v) {
   const int c = static_cast<int>(AttrInt(v.op, "contract", 1));
   return {v.in(0).shape.rank() - c, c, v.in(1).shape.rank() - c, AttrBool(v.op, "transpose_w")};
 }
 
-Specs InferLinear(const OpView& v) {
+Specs LinearInferLinear(const OpView& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   std::vector<std::string> roles = {"x", "w", "bias"};
   roles.resize(v.n_inputs());
@@ -35,7 +35,7 @@ Specs InferLinear(const OpView& v) {
                         Describe("x", x) + " and " + Describe("w", w),
                     "it is at least 1 and leaves at least one dimension of each");
   }
-  const LinearDims d = Geometry(v);
+  const LinearDims d = LinearGeometry(v);
   const Shape x_c = Part(x.shape, d.lead, d.lead + d.c);
   const Shape w_c = Part(w.shape, d.w_c(), d.w_c() + d.c);
   const Shape w_o = Part(w.shape, d.w_o(), d.w_o() + d.o);
@@ -53,8 +53,8 @@ Specs InferLinear(const OpView& v) {
   return std::vector<OutputSpec>{{Join(Part(x.shape, 0, d.lead), w_o), x.dtype}};
 }
 
-Rows LinearRows(const OpView& v) {
-  const LinearDims d = Geometry(v);
+Rows LinearLinearRows(const OpView& v) {
+  const LinearDims d = LinearGeometry(v);
   const bool bias = v.n_inputs() > 2;
   Rows rows = LeadRows(v, d.lead, bias ? std::vector<int>{1, 2} : std::vector<int>{1});
   for (int j = 0; j < d.o; ++j) {
@@ -71,7 +71,7 @@ Rows LinearRows(const OpView& v) {
 // `dy`.
 InputGrads GradientFrom(GradientContext& g, TensorId dy, size_t bias = 2) {
   const Op op = g.graph.ops[g.op];
-  const LinearDims d = Geometry({g.graph, op});
+  const LinearDims d = LinearGeometry({g.graph, op});
   AttrMap attrs = {{"contract", int64_t{d.c}}, {"transpose_w", d.transposed}};
   if (AttrBool(op, "wide")) attrs["wide"] = true;
   std::vector<TensorId> grads(op.inputs.size(), -1);
@@ -88,11 +88,11 @@ InputGrads GradientFrom(GradientContext& g, TensorId dy, size_t bias = 2) {
   return grads;
 }
 
-InputGrads LinearGradient(GradientContext& g) { return GradientFrom(g, g.output_grads[0]); }
+InputGrads LinearLinearGradient(GradientContext& g) { return GradientFrom(g, g.output_grads[0]); }
 
 // Each input beyond the factors is added.
-double LinearFlops(const OpView& v) {
-  const LinearDims d = Geometry(v);
+double LinearLinearFlops(const OpView& v) {
+  const LinearDims d = LinearGeometry(v);
   const Shape& w = v.in(1).shape;
   const double out = static_cast<double>(Part(w, d.w_o(), d.w_o() + d.o).elements());
   const double product = 2.0 * static_cast<double>(v.in(0).shape.elements()) * out;
@@ -102,13 +102,13 @@ double LinearFlops(const OpView& v) {
 // --- then "gelu": -> y, gelu(y) ---
 
 Specs InferLinearGelu(const OpView& v) {
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear(v));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, LinearInferLinear(v));
   return std::vector<OutputSpec>{y[0], y[0]};
 }
 
 // Those of linear that leave no partial sum, of which there is no gelu.
 Rows LinearGeluRows(const OpView& v) {
-  Rows rows = LinearRows(v);
+  Rows rows = LinearLinearRows(v);
   std::erase_if(rows, [](const Signature& row) { return row.out[0].partial(); });
   for (Signature& row : rows) row.out = {row.out[0], row.out[0]};
   return rows;
@@ -125,7 +125,7 @@ InputGrads LinearGeluGradient(GradientContext& g) {
 }
 
 double LinearGeluFlops(const OpView& v) {
-  return LinearFlops(v) + kGeluFlops * static_cast<double>(v.out(0).shape.elements());
+  return LinearLinearFlops(v) + kGeluFlops * static_cast<double>(v.out(0).shape.elements());
 }
 
 // --- then "add": x, w, a, (bias) -> a + y ---
@@ -133,14 +133,14 @@ double LinearGeluFlops(const OpView& v) {
 Specs InferLinearAdd(const OpView& v) {
   Op product = v.op;
   product.inputs.erase(product.inputs.begin() + 2);
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear({v.graph, product}));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, LinearInferLinear({v.graph, product}));
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "a"}));
   RETURN_IF_ERROR(ExpectDims("a", v.in(2), y[0].shape.dims, "that of x w"));
   return y;
 }
 
 Rows LinearAddRows(const OpView& v) {
-  const LinearDims d = Geometry(v);
+  const LinearDims d = LinearGeometry(v);
   const bool bias = v.n_inputs() > 3;
   Rows rows = LeadRows(v, d.lead, bias ? std::vector<int>{1, 3} : std::vector<int>{1});
   for (int j = 0; j < d.o; ++j) {
@@ -161,7 +161,7 @@ InputGrads LinearAddGradient(GradientContext& g) {
 Specs InferLinearGated(const OpView& v) {
   Op product = v.op;
   product.inputs.erase(product.inputs.begin() + 2);
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> up, InferLinear({v.graph, product}));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> up, LinearInferLinear({v.graph, product}));
   RETURN_IF_ERROR(ExpectActivation(v.op));
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "gate"}, {0, 1, 2}));
   RETURN_IF_ERROR(ExpectSameType(v, {"x", "w", "gate"}, 0, 2));
@@ -190,9 +190,10 @@ InputGrads LinearGatedGradient(GradientContext& g) {
   return grads;
 }
 
-// LinearFlops counts one for the gate.
+// LinearLinearFlops counts one for the gate.
 double LinearGatedFlops(const OpView& v) {
-  return LinearFlops(v) + (GatedFlops(v.op) - 1) * static_cast<double>(v.out(0).shape.elements());
+  return LinearLinearFlops(v) +
+         (GatedFlops(v.op) - 1) * static_cast<double>(v.out(0).shape.elements());
 }
 
 // --- What one device multiplies ---
@@ -306,10 +307,10 @@ std::vector<OpDef> LinearOps() {
        .min_inputs = 2,
        .max_inputs = 3,
        .attrs = attrs,
-       .infer = InferLinear,
-       .signatures = LinearRows,
-       .gradient = LinearGradient,
-       .flops = LinearFlops,
+       .infer = LinearInferLinear,
+       .signatures = LinearLinearRows,
+       .gradient = LinearLinearGradient,
+       .flops = LinearLinearFlops,
        .product = LinearProduct,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kBias},
        .samples = LinearSamples},
@@ -337,7 +338,7 @@ std::vector<OpDef> LinearOps() {
        .infer = InferLinearAdd,
        .signatures = LinearAddRows,
        .gradient = LinearAddGradient,
-       .flops = LinearFlops,
+       .flops = LinearLinearFlops,
        .product = LinearProduct,
        .overwrites = true,
        .samples = LinearAddSamples},

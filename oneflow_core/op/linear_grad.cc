@@ -18,7 +18,7 @@ LinearDims InputGeometry(const OpView& v) {
   return {v.in(0).shape.rank() - o, c, o, AttrBool(v.op, "transpose_w")};
 }
 
-Specs InferGradInput(const OpView& v) {
+Specs LinearGradInferGradInput(const OpView& v) {
   const Tensor &dy = v.in(0), &w = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "w"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, {"dy", "w"}, 0, 1));
@@ -39,7 +39,7 @@ Specs InferGradInput(const OpView& v) {
   return std::vector<OutputSpec>{{Join(Part(dy.shape, 0, d.lead), w_c), dy.dtype}};
 }
 
-Rows GradInputRows(const OpView& v) {
+Rows LinearGradGradInputRows(const OpView& v) {
   const LinearDims d = InputGeometry(v);
   Rows rows = LeadRows(v, d.lead, {1});
   for (int j = 0; j < d.o; ++j) rows.push_back({{S(d.lead + j), S(d.w_o() + j)}, {P()}});
@@ -69,7 +69,7 @@ ProductSpec GradInputProduct(const LocalOp& op) {
           .silu = HasSilu(op)};
 }
 
-Samples GradInputSamples(const SampleSizes& s) {
+Samples LinearGradGradInputSamples(const SampleSizes& s) {
   const SampleTensor dy{{s.b, s.t, s.heads, s.d}}, w{{s.c, s.heads, s.d}};
   return {{{dy, w}},
           {{{{s.b, s.t, s.c}}, w}, {{"contract", int64_t{2}}, {"transpose_w", true}}},
@@ -79,7 +79,7 @@ Samples GradInputSamples(const SampleSizes& s) {
 // --- then "gelu_grad": dy[..., o...], w, x[..., c...] -> dx = gelu'(x) dgelu(x) ---
 
 Specs InferGeluGradInput(const OpView& v) {
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, InferGradInput(v));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, LinearGradInferGradInput(v));
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "w", "x"}, {0, 1, 2}));
   RETURN_IF_ERROR(ExpectSameType(v, {"dy", "w", "x"}, 0, 2));
   RETURN_IF_ERROR(ExpectDims("x", v.in(2), dx[0].shape.dims, "that of dy w'"));
@@ -88,7 +88,7 @@ Specs InferGeluGradInput(const OpView& v) {
 
 // Those of linear_grad_input that leave no partial sum; x has the layout of the result.
 Rows GeluGradInputRows(const OpView& v) {
-  Rows rows = GradInputRows(v);
+  Rows rows = LinearGradGradInputRows(v);
   std::erase_if(rows, [](const Signature& row) { return row.out[0].partial(); });
   for (Signature& row : rows) {
     row.in.resize(3);
@@ -104,7 +104,7 @@ double GeluGradInputFlops(const OpView& v) {
 // --- then "gated_grad": dy[..., o...], w, gate[..., c...], up[..., c...] -> dgate, dup ---
 
 Specs InferGatedGradInput(const OpView& v) {
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, InferGradInput(v));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, LinearGradInferGradInput(v));
   const std::vector<std::string> roles = {"dy", "w", "gate", "up"};
   RETURN_IF_ERROR(ExpectActivation(v.op));
   RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1, 2, 3}));
@@ -146,7 +146,7 @@ LinearDims WeightGeometry(const OpView& v) {
           AttrBool(v.op, "transpose_w")};
 }
 
-Specs InferGradWeight(const OpView& v) {
+Specs LinearGradInferGradWeight(const OpView& v) {
   const Tensor &x = v.in(0), &dy = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "dy"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, {"x", "dy"}, 0, 1));
@@ -166,7 +166,7 @@ Specs InferGradWeight(const OpView& v) {
       {d.transposed ? Join(o, c) : Join(c, o), AccumulationType(x.dtype)}};
 }
 
-Rows GradWeightRows(const OpView& v) {
+Rows LinearGradGradWeightRows(const OpView& v) {
   const LinearDims d = WeightGeometry(v);
   Rows rows = {AllB(v)};
   for (int i = 0; i < d.lead; ++i) rows.push_back({{S(i), S(i)}, {P()}});
@@ -177,7 +177,7 @@ Rows GradWeightRows(const OpView& v) {
   return rows;
 }
 
-double GradWeightFlops(const OpView& v) {
+double LinearGradGradWeightFlops(const OpView& v) {
   const LinearDims d = WeightGeometry(v);
   const double o = static_cast<double>(Part(v.in(1).shape, d.lead, d.lead + d.o).elements());
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * o;
@@ -193,7 +193,7 @@ ProductSpec GradWeightProduct(const LocalOp& op) {
   return {.m = w.c, .n = w.o, .k = lead, .transpose_a = true};
 }
 
-Samples GradWeightSamples(const SampleSizes& s) {
+Samples LinearGradGradWeightSamples(const SampleSizes& s) {
   const SampleTensor x{{s.b, s.t, s.c}}, dy{{s.b, s.t, s.heads, s.d}};
   const AttrMap attrs = {{"contract", int64_t{1}}, {"transpose_w", false}, {"lead", int64_t{2}}};
   return {{{x, dy}, attrs},
@@ -240,12 +240,12 @@ std::vector<OpDef> LinearGradOps() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = attrs,
-       .infer = InferGradInput,
-       .signatures = GradInputRows,
+       .infer = LinearGradInferGradInput,
+       .signatures = LinearGradGradInputRows,
        .flops = GradInputFlops,
        .product = GradInputProduct,
        .precision = {Precision::kNarrow},
-       .samples = GradInputSamples},
+       .samples = LinearGradGradInputSamples},
       {.kind = "linear_grad_input",
        .then = "gelu_grad",
        .usage = "dy[..., o...], w, x[..., c...] -> dx[..., c...]",
@@ -283,12 +283,12 @@ std::vector<OpDef> LinearGradOps() {
                  {"transpose_w", AttrType::kBool},
                  {"lead", AttrType::kInt, true},
                  {"wide", AttrType::kBool}},
-       .infer = InferGradWeight,
-       .signatures = GradWeightRows,
-       .flops = GradWeightFlops,
+       .infer = LinearGradInferGradWeight,
+       .signatures = LinearGradGradWeightRows,
+       .flops = LinearGradGradWeightFlops,
        .product = GradWeightProduct,
        .precision = {Precision::kNarrow},
-       .samples = GradWeightSamples},
+       .samples = LinearGradGradWeightSamples},
       {.kind = "linear_grad_bias",
        .usage = "dy[..., o...] -> dbias[o...]",
        .min_inputs = 1,

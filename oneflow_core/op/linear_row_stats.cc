@@ -19,8 +19,10 @@
 namespace oneflow {
 namespace {
 
-int LeadingDims(const OpView& v) { return v.in(0).shape.rank() - 1; }
-Shape RowShape(const OpView& v) { return Part(v.in(0).shape, 0, LeadingDims(v)); }
+int LinearRowStatsLeadingDims(const OpView& v) { return v.in(0).shape.rank() - 1; }
+Shape LinearRowStatsRowShape(const OpView& v) {
+  return Part(v.in(0).shape, 0, LinearRowStatsLeadingDims(v));
+}
 
 // x[..., H], w[V, H] and labels[...], the first inputs of both; `roles` of all that are floats.
 absl::Status ExpectFactors(const OpView& v, const std::vector<std::string>& roles) {
@@ -33,42 +35,43 @@ absl::Status ExpectFactors(const OpView& v, const std::vector<std::string>& role
                     "], as follows from " + Describe("x", x));
   }
   RETURN_IF_ERROR(ExpectIds("labels", labels));
-  RETURN_IF_ERROR(
-      ExpectDims("labels", labels, RowShape(v).dims, "the leading dims of " + Describe("x", x)));
+  RETURN_IF_ERROR(ExpectDims("labels", labels, LinearRowStatsRowShape(v).dims,
+                             "the leading dims of " + Describe("x", x)));
   if (AttrInt(v.op, "pieces") >= 0) return absl::OkStatus();
   return Mismatch("attribute \"pieces\" is " + std::to_string(AttrInt(v.op, "pieces")),
                   "it is a number of pieces, or 0");
 }
 
-int64_t CpuWorkspace(const LocalOp& op, int) {
+int64_t LinearRowStatsCpuWorkspace(const LocalOp& op, int) {
   const LogitPieces p = FindLogitPieces(op);
   return p.Empty() ? 0 : p.logit_bytes + LogitProductWorkspace(p);
 }
 
-int64_t CudaWorkspace(const LocalOp& op) {
+int64_t LinearRowStatsCudaWorkspace(const LocalOp& op) {
   const LogitPieces p = FindLogitPieces(op);
   return p.Empty() ? 0 : p.logit_bytes + kLibraryProductScratch;
 }
 
 // A multiply-add for each element of x and row of w.
-double ProductFlops(const Dims& x, const Dims& w) {
+double LinearRowStatsProductFlops(const Dims& x, const Dims& w) {
   return 2.0 * static_cast<double>(Product(x)) * static_cast<double>(w[0]);
 }
 
 // Of each element of the logits.
 double ForEachLogit(const OpView& v, double flops) {
-  return flops * static_cast<double>(RowShape(v).elements()) * static_cast<double>(v.in_dims(1)[0]);
+  return flops * static_cast<double>(LinearRowStatsRowShape(v).elements()) *
+         static_cast<double>(v.in_dims(1)[0]);
 }
 
 // --- linear_row_stats ---
 
 Specs InferStats(const OpView& v) {
   RETURN_IF_ERROR(ExpectFactors(v, {"x", "w"}));
-  const OutputSpec stat{RowShape(v), AccumulationType(v.in(0).dtype)};
+  const OutputSpec stat{LinearRowStatsRowShape(v), AccumulationType(v.in(0).dtype)};
   return std::vector<OutputSpec>{stat, stat, stat};
 }
 
-Rows StatsRows(const OpView& v) { return LeadRows(v, LeadingDims(v), {1}); }
+Rows StatsRows(const OpView& v) { return LeadRows(v, LinearRowStatsLeadingDims(v), {1}); }
 
 // The op that reads the statistics, a mean_nll of theirs; null if there is another reader.
 const Op* FindLoss(const Graph& graph, const Op& stats) {
@@ -104,17 +107,17 @@ InputGrads StatsGradient(GradientContext& g) {
 }
 
 double StatsFlops(const OpView& v) {
-  return ProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
+  return LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
 }
 
 // --- linear_row_stats_grad: x, w, labels, max, sum, dloss[] -> dx, dw ---
 
-Specs InferGrad(const OpView& v) {
+Specs LinearRowStatsInferGrad(const OpView& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   RETURN_IF_ERROR(ExpectFactors(v, {"x", "w"}));
   const std::string of = "the leading dims of " + Describe("x", x);
-  RETURN_IF_ERROR(ExpectDims("max", v.in(3), RowShape(v).dims, of));
-  RETURN_IF_ERROR(ExpectDims("sum", v.in(4), RowShape(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("max", v.in(3), LinearRowStatsRowShape(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("sum", v.in(4), LinearRowStatsRowShape(v).dims, of));
   RETURN_IF_ERROR(ExpectDims("dloss", v.in(5), {}, "a scalar"));
   for (int i = 3; i < 6; ++i) {
     if (v.in(i).dtype == AccumulationType(x.dtype)) continue;
@@ -124,16 +127,16 @@ Specs InferGrad(const OpView& v) {
   return std::vector<OutputSpec>{{x.shape, x.dtype}, {w.shape, AccumulationType(w.dtype)}};
 }
 
-Rows GradRows(const OpView& v) {
+Rows LinearRowStatsGradRows(const OpView& v) {
   Rows rows = {AllB(v)};
-  for (int i = 0; i < LeadingDims(v); ++i) {
+  for (int i = 0; i < LinearRowStatsLeadingDims(v); ++i) {
     rows.push_back({{S(i), B(), S(i), S(i), S(i), B()}, {S(i), P()}});
   }
   return rows;
 }
 
 double GradFlops(const OpView& v) {
-  return 3 * ProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
+  return 3 * LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
 }
 
 // --- Samples: 70 rows are three pieces, the last one short; a large one has long rows ---
@@ -173,7 +176,7 @@ Samples StatsSamples(const SampleSizes& s) {
   return EachFactors(s, [](const Factors& f) { return std::vector{f.x, f.w, f.labels}; }, {});
 }
 
-Samples GradSamples(const SampleSizes& s) {
+Samples LinearRowStatsGradSamples(const SampleSizes& s) {
   const auto inputs = [](const Factors& f) {
     return std::vector{f.x, f.w, f.labels, f.max, f.sum, SampleTensor{}};
   };
@@ -204,13 +207,13 @@ std::vector<OpDef> LinearRowStatsOps() {
        .own_products = true,
        .rounds_between = true,
        .counted_flops = [](const LocalOp& op) -> CountedFlops {
-         return {.model = ProductFlops(op.in[0], op.in[1])};
+         return {.model = LinearRowStatsProductFlops(op.in[0], op.in[1])};
        },
        .indices = {.input = 2, .of = 1, .dim = 0},
        .overwrites = true,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
-       .cpu_workspace = CpuWorkspace,
-       .cuda_workspace = CudaWorkspace,
+       .cpu_workspace = LinearRowStatsCpuWorkspace,
+       .cuda_workspace = LinearRowStatsCudaWorkspace,
        .samples = StatsSamples},
       {.kind = "linear_row_stats_grad",
        .usage = "x[..., H], w[V, H], labels[...], max[...], sum[...], dloss[] -> dx[..., H], "
@@ -221,21 +224,21 @@ std::vector<OpDef> LinearRowStatsOps() {
        .attrs = {{"scale", AttrType::kDouble, true},
                  {"ignore_negative", AttrType::kBool},
                  {"pieces", AttrType::kInt}},
-       .infer = InferGrad,
-       .signatures = GradRows,
+       .infer = LinearRowStatsInferGrad,
+       .signatures = LinearRowStatsGradRows,
        .flops = GradFlops,
        .own_products = true,
        .rounds_between = true,
        .counted_flops = [](const LocalOp& op) -> CountedFlops {
-         const double product = ProductFlops(op.in[0], op.in[1]);
+         const double product = LinearRowStatsProductFlops(op.in[0], op.in[1]);
          return {.model = 2 * product, .recomputed = product};
        },
        .indices = {.input = 2, .of = 1, .dim = 0},
        .fresh = 1,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither, Precision::kWide},
-       .cpu_workspace = CpuWorkspace,
-       .cuda_workspace = CudaWorkspace,
-       .samples = GradSamples},
+       .cpu_workspace = LinearRowStatsCpuWorkspace,
+       .cuda_workspace = LinearRowStatsCudaWorkspace,
+       .samples = LinearRowStatsGradSamples},
   };
 }
 

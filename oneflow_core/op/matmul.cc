@@ -10,7 +10,7 @@ struct MatmulDims {
   int a_m, a_k, b_k, b_n;
 };
 
-MatmulDims Geometry(const OpView& v) {
+MatmulDims MatmulGeometry(const OpView& v) {
   const int rank = v.in(0).shape.rank();
   const bool ta = AttrBool(v.op, "transpose_a"), tb = AttrBool(v.op, "transpose_b");
   return {ta ? 1 : rank - 2, ta ? 0 : rank - 1, tb ? 1 : 0, tb ? 0 : 1};
@@ -26,7 +26,7 @@ Specs InferMatmul(const OpView& v) {
   if (b.shape.rank() != 2) {
     return Mismatch(Describe("b", b) + " must have 2 dimensions", "use `linear` for more");
   }
-  const MatmulDims d = Geometry(v);
+  const MatmulDims d = MatmulGeometry(v);
   if (a.shape.dims[d.a_k] != b.shape.dims[d.b_k]) {
     return Mismatch(Describe("a", a) + " and " + Describe("b", b) + " do not multiply: dim " +
                         std::to_string(d.a_k) + " of a against dim " + std::to_string(d.b_k) +
@@ -39,7 +39,7 @@ Specs InferMatmul(const OpView& v) {
 }
 
 Rows MatmulRows(const OpView& v) {
-  const MatmulDims d = Geometry(v);
+  const MatmulDims d = MatmulGeometry(v);
   const int y_n = v.in(0).shape.rank() - 1;  // y has a's rank
   Rows rows = {AllB(v)};
   for (int i = 0; i < y_n - 1; ++i) rows.push_back({{S(i), B()}, {S(i)}});
@@ -76,7 +76,7 @@ InputGrads MatmulGradient(GradientContext& g) {
 }
 
 double MatmulFlops(const OpView& v) {
-  const double n = static_cast<double>(v.in_dims(1)[Geometry(v).b_n]);
+  const double n = static_cast<double>(v.in_dims(1)[MatmulGeometry(v).b_n]);
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * n;
 }
 

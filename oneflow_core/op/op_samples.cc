@@ -12,7 +12,7 @@ namespace {
 // Even and different.
 constexpr SampleSizes kSizes = {2, 4, 6, 8, 10, 12, 14};
 
-DType FindType(const SampleTensor& input) {
+DType FindDType(const SampleTensor& input) {
   if (input.ids > 0) return DType::kI32;
   if (input.mask) return DType::kU8;
   return input.wide ? DType::kF64 : DType::kF32;
@@ -26,7 +26,7 @@ std::vector<Sample> AllSamples() {
       if (std::ranges::any_of(made.in, &SampleTensor::narrow)) continue;
       Sample& sample = all.emplace_back(Sample{def.kind, {}, made.attrs});
       for (const SampleTensor& input : made.in) {
-        sample.inputs.push_back({input.dims, FindType(input)});
+        sample.inputs.push_back({input.dims, FindDType(input)});
       }
     }
   }

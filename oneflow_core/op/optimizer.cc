@@ -60,7 +60,7 @@ Specs InferGlobalNorm(const OpView& v) {
   return std::vector<OutputSpec>{{Shape{}, DType::kF64}};
 }
 
-Rows OnlyB(const OpView& v) { return {AllB(v)}; }
+Rows OptimizerOnlyB(const OpView& v) { return {AllB(v)}; }
 
 // The last input of adamw and next_adamw is then the number of labels that count: the gradient is a
 // sum over them.
@@ -162,7 +162,7 @@ std::vector<OpDef> OptimizerOps() {
        .min_inputs = 1,
        .max_inputs = 1,
        .infer = InferSumInOrder,
-       .signatures = OnlyB,
+       .signatures = OptimizerOnlyB,
        .flops = PerElement(4),  // a sum waits for the one before it
        .overwrites = true,
        .samples = [](const SampleSizes& s) -> Samples {
@@ -173,7 +173,7 @@ std::vector<OpDef> OptimizerOps() {
        .min_inputs = 1,
        .max_inputs = -1,
        .infer = InferGlobalNorm,
-       .signatures = OnlyB,
+       .signatures = OptimizerOnlyB,
        .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); },
        .overwrites = true,
        .samples = [](const SampleSizes&) -> Samples {
@@ -239,7 +239,7 @@ std::vector<OpDef> OptimizerOps() {
        .updates = 1,
        .attrs = {{"rate", AttrType::kDouble, true}},
        .infer = InferEvenBias,
-       .signatures = OnlyB,
+       .signatures = OptimizerOnlyB,
        .flops = PerElement(2),
        .overwrites = true,
        .instead = kInsteadOfBias,
@@ -252,7 +252,7 @@ std::vector<OpDef> OptimizerOps() {
        .versioned_updates = 1,
        .attrs = {{"rate", AttrType::kDouble, true}},
        .infer = InferEvenBias,
-       .signatures = OnlyB,
+       .signatures = OptimizerOnlyB,
        .flops = PerElement(2),
        .overwrites = true,
        .instead = kInsteadOfBias,

@@ -74,9 +74,9 @@ Rows PartsRows(const OpView& v) {
   return rows;
 }
 
-double NoFlops(const OpView&) { return 0; }
+double PartsNoFlops(const OpView&) { return 0; }
 
-constexpr char kInstead[] = "the compiler adds it, to gather keys and values in pieces";
+constexpr char kPartsInstead[] = "the compiler adds it, to gather keys and values in pieces";
 
 Samples TakeSamples(const SampleSizes& s) {
   const auto attrs = [](int64_t dim, int64_t parts, int64_t index, int64_t blocks) {
@@ -107,10 +107,10 @@ std::vector<OpDef> PartsOps() {
                      {"blocks", AttrType::kInt}},
            .infer = InferTake,
            .signatures = PartsRows,
-           .flops = NoFlops,
+           .flops = PartsNoFlops,
            .overwrites = true,
            .precision = {Precision::kEither},
-           .instead = kInstead,
+           .instead = kPartsInstead,
            .exact = true,
            .samples = TakeSamples},
           {.kind = "join_parts",
@@ -120,10 +120,10 @@ std::vector<OpDef> PartsOps() {
            .attrs = {{"dim", AttrType::kInt, true}, {"blocks", AttrType::kInt}},
            .infer = InferJoin,
            .signatures = PartsRows,
-           .flops = NoFlops,
+           .flops = PartsNoFlops,
            .overwrites = true,
            .precision = {Precision::kEither},
-           .instead = kInstead,
+           .instead = kPartsInstead,
            .exact = true,
            .samples = JoinSamples}};
 }

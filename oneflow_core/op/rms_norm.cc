@@ -8,7 +8,7 @@
 namespace oneflow {
 namespace {
 
-int LeadingDims(const Tensor& x) { return x.shape.rank() - 1; }
+int RmsNormLeadingDims(const Tensor& x) { return x.shape.rank() - 1; }
 
 absl::Status ExpectGamma(const OpView& v, int gamma, const Tensor& x) {
   return ExpectDims("gamma", v.in(gamma), {x.shape.dims.back()},
@@ -22,11 +22,11 @@ Specs InferRmsNorm(const OpView& v) {
   RETURN_IF_ERROR(ExpectGamma(v, 1, x));
   RETURN_IF_ERROR(ExpectEpsilon(v.op));
   ASSIGN_OR_RETURN(const DType y, NormOutputType(v));
-  return std::vector<OutputSpec>{{x.shape, y},
-                                 {Part(x.shape, 0, LeadingDims(x)), AccumulationType(x.dtype)}};
+  return std::vector<OutputSpec>{
+      {x.shape, y}, {Part(x.shape, 0, RmsNormLeadingDims(x)), AccumulationType(x.dtype)}};
 }
 
-Rows RmsNormRows(const OpView& v) { return LeadRows(v, LeadingDims(v.in(0)), {1}); }
+Rows RmsNormRows(const OpView& v) { return LeadRows(v, RmsNormLeadingDims(v.in(0)), {1}); }
 
 InputGrads RmsNormGradient(GradientContext& g) {
   RETURN_IF_ERROR(OnlyFirstOutput(g, "the scale of an rms_norm"));
@@ -42,42 +42,42 @@ InputGrads RmsNormGradient(GradientContext& g) {
 }
 
 // dy has the shape of x; rstd (input `saved`) has one number a row.
-absl::Status ExpectSaved(const OpView& v, int saved) {
+absl::Status RmsNormExpectSaved(const OpView& v, int saved) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   RETURN_IF_ERROR(ExpectDims("dy", v.in(0), x.shape.dims, "that of " + Describe("x", x)));
-  return ExpectDims("rstd", v.in(saved), Part(x.shape, 0, LeadingDims(x)).dims,
+  return ExpectDims("rstd", v.in(saved), Part(x.shape, 0, RmsNormLeadingDims(x)).dims,
                     "the rows of " + Describe("x", x));
 }
 
-Specs InferGradInput(const OpView& v) {
+Specs RmsNormInferGradInput(const OpView& v) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "gamma", "rstd"}, {0, 1}));
-  RETURN_IF_ERROR(ExpectSaved(v, 3));
+  RETURN_IF_ERROR(RmsNormExpectSaved(v, 3));
   RETURN_IF_ERROR(ExpectGamma(v, 2, x));
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
 }
 
-Rows GradInputRows(const OpView& v) { return LeadRows(v, LeadingDims(v.in(1)), {2}); }
+Rows RmsNormGradInputRows(const OpView& v) { return LeadRows(v, RmsNormLeadingDims(v.in(1)), {2}); }
 
-Specs InferGradWeight(const OpView& v) {
+Specs RmsNormInferGradWeight(const OpView& v) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "rstd"}, {0, 1}));
-  RETURN_IF_ERROR(ExpectSaved(v, 2));
+  RETURN_IF_ERROR(RmsNormExpectSaved(v, 2));
   return std::vector<OutputSpec>{
-      {Part(x.shape, LeadingDims(x), x.shape.rank()), AccumulationType(x.dtype)}};
+      {Part(x.shape, RmsNormLeadingDims(x), x.shape.rank()), AccumulationType(x.dtype)}};
 }
 
 // Also split by columns: each column's sum needs that column and the rstd of all rows.
-Rows GradWeightRows(const OpView& v) {
-  const int lead = LeadingDims(v.in(1));
+Rows RmsNormGradWeightRows(const OpView& v) {
+  const int lead = RmsNormLeadingDims(v.in(1));
   Rows rows = {AllB(v)};
   for (int i = 0; i < lead; ++i) rows.push_back({{S(i), S(i), S(i)}, {P()}});
   rows.push_back({{S(lead), S(lead), B()}, {S(0)}});
   return rows;
 }
 
-int64_t GradWeightOnCuda(const LocalOp& op) {
+int64_t RmsNormGradWeightOnCuda(const LocalOp& op) {
   const Dims& x = op.in[1];
   const int64_t width = x.empty() ? 1 : x.back();
   return width == 0 ? 0 : RmsNormGradWeightScratch(Product(x) / width, width);
@@ -86,7 +86,7 @@ int64_t GradWeightOnCuda(const LocalOp& op) {
 // --- Samples: rows of the stream and of heads, and a large one of longer rows than a block of a
 // GPU holds ---
 
-constexpr int64_t kLongRow = 9001;
+constexpr int64_t kRmsNormLongRow = 9001;
 
 SampleTensor Stream(const SampleSizes& s) { return {{s.b, s.t, s.c}}; }
 SampleTensor Heads(const SampleSizes& s) { return {{s.b, s.t, s.heads, s.d}}; }
@@ -100,12 +100,12 @@ Samples RmsNormSamples(const SampleSizes& s) {
                      {{x, gamma}, {{"dtype", std::string("bf16")}}},
                      {{x.Narrow(), gamma}},
                      {{heads.Narrow(), of_head}}};
-  if (s.large) samples.push_back({{{{3, kLongRow}, -3, 3}, {{kLongRow}}}});
+  if (s.large) samples.push_back({{{{3, kRmsNormLongRow}, -3, 3}, {{kRmsNormLongRow}}}});
   return samples;
 }
 
 // Each of dy and x, narrow and not.
-Samples GradInputSamples(const SampleSizes& s) {
+Samples RmsNormGradInputSamples(const SampleSizes& s) {
   const SampleTensor x = Stream(s), gamma{{s.c}}, rstd = OfStream(s);
   Samples samples = {{{x, x, gamma, rstd}},
                      {{x.Narrow(), x, gamma, rstd}},
@@ -113,13 +113,13 @@ Samples GradInputSamples(const SampleSizes& s) {
                      {{x.Narrow(), x.Narrow(), gamma, rstd}},
                      {{Heads(s), Heads(s), {{s.d}}, OfHeads(s)}}};
   if (s.large) {
-    const SampleTensor large{{3, kLongRow}, -3, 3};
-    samples.push_back({{large, large, {{kLongRow}}, {{3}, 0.5, 2}}});
+    const SampleTensor large{{3, kRmsNormLongRow}, -3, 3};
+    samples.push_back({{large, large, {{kRmsNormLongRow}}, {{3}, 0.5, 2}}});
   }
   return samples;
 }
 
-Samples GradWeightSamples(const SampleSizes& s) {
+Samples RmsNormGradWeightSamples(const SampleSizes& s) {
   const SampleTensor x = Stream(s), rstd = OfStream(s);
   Samples samples = {{{x, x, rstd}},
                      {{x.Narrow(), x, rstd}},
@@ -156,23 +156,23 @@ std::vector<OpDef> RmsNormOps() {
        .usage = "dy, x, gamma, rstd -> dx",
        .min_inputs = 4,
        .max_inputs = 4,
-       .infer = InferGradInput,
-       .signatures = GradInputRows,
+       .infer = RmsNormInferGradInput,
+       .signatures = RmsNormGradInputRows,
        .flops = PerElement(7),
        .family = KernelFamily::kRows,
        .precision = {Precision::kToStream, Precision::kToStream, Precision::kWide},
-       .samples = GradInputSamples},
+       .samples = RmsNormGradInputSamples},
       {.kind = "rms_norm_grad_weight",
        .usage = "dy, x, rstd -> dgamma[H]",
        .min_inputs = 3,
        .max_inputs = 3,
-       .infer = InferGradWeight,
-       .signatures = GradWeightRows,
+       .infer = RmsNormInferGradWeight,
+       .signatures = RmsNormGradWeightRows,
        .flops = PerElement(3),
        .family = KernelFamily::kRows,
        .precision = {Precision::kToStream, Precision::kToStream, Precision::kWide},
-       .cuda_workspace = GradWeightOnCuda,
-       .samples = GradWeightSamples},
+       .cuda_workspace = RmsNormGradWeightOnCuda,
+       .samples = RmsNormGradWeightSamples},
   };
 }
 

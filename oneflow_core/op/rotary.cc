@@ -16,11 +16,11 @@ namespace {
 constexpr std::string_view kFactor = "scale_factor", kLow = "low_frequency_factor";
 constexpr std::string_view kHigh = "high_frequency_factor", kPositions = "original_positions";
 
-std::string Quoted(std::string_view name) { return '"' + std::string(name) + '"'; }
+std::string RotaryQuoted(std::string_view name) { return '"' + std::string(name) + '"'; }
 
 absl::Status WrongNumber(std::string_view attribute, double value, std::string_view hint) {
   std::ostringstream text;
-  text << "attribute " << Quoted(attribute) << " is " << value;
+  text << "attribute " << RotaryQuoted(attribute) << " is " << value;
   return Mismatch(text.str(), hint);
 }
 
@@ -35,9 +35,10 @@ absl::Status ExpectScaling(const Op& op) {
   }
   if (given.empty()) return absl::OkStatus();
   if (!missing.empty()) {
-    return Mismatch("attribute " + Quoted(given) + " is given without " + Quoted(missing),
-                    "scaled frequencies need " + Quoted(kFactor) + ", " + Quoted(kLow) + ", " +
-                        Quoted(kHigh) + " and " + Quoted(kPositions) + "; give all four or none");
+    return Mismatch(
+        "attribute " + RotaryQuoted(given) + " is given without " + RotaryQuoted(missing),
+        "scaled frequencies need " + RotaryQuoted(kFactor) + ", " + RotaryQuoted(kLow) + ", " +
+            RotaryQuoted(kHigh) + " and " + RotaryQuoted(kPositions) + "; give all four or none");
   }
   for (const std::string_view name : {kFactor, kLow, kHigh}) {
     const double value = AttrDouble(op, name);
@@ -48,7 +49,7 @@ absl::Status ExpectScaling(const Op& op) {
                        "use the number of positions of the first training, as 8192");
   }
   if (AttrDouble(op, kHigh) > AttrDouble(op, kLow)) return absl::OkStatus();
-  return WrongNumber(kHigh, AttrDouble(op, kHigh), "use more than " + Quoted(kLow));
+  return WrongNumber(kHigh, AttrDouble(op, kHigh), "use more than " + RotaryQuoted(kLow));
 }
 
 // The positions [b, t] of all tokens, or the position [1] of the first.

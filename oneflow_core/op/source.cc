@@ -80,7 +80,7 @@ Specs InferCountAhead(const OpView& v) {
 // The same constant everywhere: a piece of it is never worth a message, so B is enough.
 Rows FillRows(const OpView& v) { return {AllB(v)}; }
 
-double NoFlops(const OpView&) { return 0; }
+double SourceNoFlops(const OpView&) { return 0; }
 
 }  // namespace
 
@@ -95,7 +95,7 @@ std::vector<OpDef> SourceOps() {
                  OwnAttr("input", AttrType::kString)},
        .infer = InferInput,
        .signatures = SourceRows,
-       .flops = NoFlops,
+       .flops = SourceNoFlops,
        .on_cpu = false,
        .on_cuda = false},
       {.kind = "variable",
@@ -126,7 +126,7 @@ std::vector<OpDef> SourceOps() {
                  OwnAttr("lag", AttrType::kInt)},
        .infer = InferVariable,
        .signatures = SourceRows,
-       .flops = NoFlops,
+       .flops = SourceNoFlops,
        .on_cpu = false,
        .on_cuda = false},
       {.kind = "count_ahead",
@@ -136,7 +136,7 @@ std::vector<OpDef> SourceOps() {
                  {"documents", AttrType::kBool, true}},  // the last of each has none
        .infer = InferCountAhead,
        .signatures = SourceRows,
-       .flops = NoFlops,
+       .flops = SourceNoFlops,
        .on_cpu = false,
        .on_cuda = false,
        .instead = "write count_labels, which counts those of a micro-batch",
@@ -149,7 +149,7 @@ std::vector<OpDef> SourceOps() {
        .attrs = {{"value", AttrType::kDouble, true}, {"dims", AttrType::kInts}},
        .infer = InferFill,
        .signatures = FillRows,
-       .flops = NoFlops,
+       .flops = SourceNoFlops,
        .exact = true,
        .samples = [](const SampleSizes& s) -> Samples {
          return {{{}, {{"value", 0.25}, {"dims", Dims{s.b, s.t, s.c}}}}};

@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int kParts = 3;  // queries, keys, values
+constexpr int kSplitQkvParts = 3;  // queries, keys, values
 
 bool PartsFirst(const OpView& v) { return AttrBool(v.op, "parts_first"); }
 
@@ -50,7 +50,7 @@ InputGrads SplitGradient(GradientContext& g) {
   if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op op = g.graph.ops[g.op];
   std::vector<TensorId> grads = g.output_grads;
-  for (int i = 0; i < kParts; ++i) {
+  for (int i = 0; i < kSplitQkvParts; ++i) {
     if (grads[i] < 0) grads[i] = AddZeros(g, op.outputs[i]);
   }
   const bool parts_first = AttrBool(op, "parts_first");
@@ -58,10 +58,10 @@ InputGrads SplitGradient(GradientContext& g) {
       AddGradient(g, "join_qkv", ".dqkv", grads, {{"parts_first", parts_first}})};
 }
 
-Specs InferJoin(const OpView& v) {
+Specs SplitQkvInferJoin(const OpView& v) {
   const std::vector<std::string> roles = {"dq", "dk", "dv"};
   RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1, 2}));
-  for (int i = 1; i < kParts; ++i) RETURN_IF_ERROR(ExpectSameType(v, roles, 0, i));
+  for (int i = 1; i < kSplitQkvParts; ++i) RETURN_IF_ERROR(ExpectSameType(v, roles, 0, i));
   const Shape& q = v.in(0).shape;
   const bool parts_first = PartsFirst(v);
   if (q.rank() != (parts_first ? 4 : 5)) {
@@ -69,13 +69,13 @@ Specs InferJoin(const OpView& v) {
                     (parts_first ? "heads" : "groups, heads of a group") + ", head_dim]");
   }
   const Shape kv = Join(Part(q, 0, 3), Part(q, q.rank() - 1, q.rank()));
-  for (int i = 1; i < kParts; ++i) {
+  for (int i = 1; i < kSplitQkvParts; ++i) {
     RETURN_IF_ERROR(
         ExpectDims(roles[i], v.in(i), kv.dims, "as follows from " + Describe("dq", v.in(0))));
   }
   if (parts_first) {
     return std::vector<OutputSpec>{
-        {Join(Join(Part(q, 0, 2), Shape{kParts}), Part(q, 2, 4)), v.in(0).dtype}};
+        {Join(Join(Part(q, 0, 2), Shape{kSplitQkvParts}), Part(q, 2, 4)), v.in(0).dtype}};
   }
   return std::vector<OutputSpec>{
       {Join(Join(Part(q, 0, 3), Shape{q.dims[3] + 2}), Part(q, 4, 5)), v.in(0).dtype}};
@@ -89,7 +89,7 @@ std::vector<OpDef> SplitQkvOps() {
            .usage = "qkv[b, t, 3, heads, d] or qkv[b, t, g, r + 2, d] -> q, k, v",
            .min_inputs = 1,
            .max_inputs = 1,
-           .outputs = kParts,
+           .outputs = kSplitQkvParts,
            .attrs = attrs,
            .infer = InferSplit,
            .signatures = SplitRows,
@@ -103,10 +103,10 @@ std::vector<OpDef> SplitQkvOps() {
                }},
           {.kind = "join_qkv",
            .usage = "dq, dk, dv -> dqkv",
-           .min_inputs = kParts,
-           .max_inputs = kParts,
+           .min_inputs = kSplitQkvParts,
+           .max_inputs = kSplitQkvParts,
            .attrs = attrs,
-           .infer = InferJoin,
+           .infer = SplitQkvInferJoin,
            .signatures = JoinRows,
            .flops = PerElement(0),
            .precision = {Precision::kNarrow},

@@ -29,19 +29,19 @@ inline int StageCount(const proto::Plan& plan) {
   return HasHostArenas(plan) ? plan.memory_size() / 2 : plan.memory_size();
 }
 
-// Bytes of the stage's arena in host memory; 0 if there is none.
-inline int64_t HostArenaBytes(const proto::Plan& plan, int stage) {
-  const int arena = ArenaIndex(proto::HOST, stage, StageCount(plan));
-  return HasHostArenas(plan) ? plan.memory(arena).arena_bytes() : 0;
-}
-
 // Bytes of the largest arena in a device's own memory.
-inline int64_t LargestDeviceArena(const proto::Plan& plan) {
+inline int64_t MostDeviceBytes(const proto::Plan& plan) {
   int64_t most = 0;
   for (const proto::StageMemory& memory : plan.memory()) {
     if (memory.kind() == proto::DEVICE) most = std::max(most, memory.arena_bytes());
   }
   return most;
+}
+
+// Bytes of the stage's arena in host memory; 0 if there is none.
+inline int64_t HostArenaBytes(const proto::Plan& plan, int stage) {
+  const int arena = ArenaIndex(proto::HOST, stage, StageCount(plan));
+  return HasHostArenas(plan) ? plan.memory(arena).arena_bytes() : 0;
 }
 
 // True if data that a device's kernels compute with rests in the host's memory. Data that only

@@ -45,10 +45,10 @@ int64_t PartSize(int64_t size, const std::vector<int>& axes, const Mesh& mesh, b
   return size;
 }
 
-class Transition {
+class NcclTransition {
  public:
-  Transition(const Layout& from, const Layout& to, const Mesh& mesh, const ExchangedTensor& of,
-             const NcclLimits& limits)
+  NcclTransition(const Layout& from, const Layout& to, const Mesh& mesh, const ExchangedTensor& of,
+                 const NcclLimits& limits)
       : mesh_(mesh), of_(of), limits_(limits) {
     for (const int64_t size : from.dims) dims_.push_back({.size = size});
     for (const Layout::Split& split : from.splits) dims_[split.dim].from.push_back(split.axis);
@@ -176,7 +176,7 @@ class Transition {
 
 int64_t NcclWindow(const Layout& from, const Layout& to, const Mesh& mesh,
                    const ExchangedTensor& tensor, const NcclLimits& limits) {
-  return Transition(from, to, mesh, tensor, limits).Bytes();
+  return NcclTransition(from, to, mesh, tensor, limits).Bytes();
 }
 
 }  // namespace oneflow

@@ -1,7 +1,6 @@
 #include "oneflow_core/print/boxing_text.h"
 
 #include <cstdio>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -48,24 +47,16 @@ std::string TimeText(double seconds) {
 }  // namespace
 
 std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) {
-  // Reasons that differ in numbers only and have the same cost share a line.
-  std::map<std::string, size_t> known;
-  std::vector<std::pair<std::string, std::vector<std::string>>> lines;
+  std::vector<NumberedText> reasons;
   for (const Conversion& conversion : CollectConversions(program, FindFacts(plan, program))) {
     std::string cost = absl::StrCat(": ", conversion.primitives, ", ",
                                     BytesText(static_cast<int64_t>(conversion.bytes)));
     if (conversion.seconds > 0) absl::StrAppend(&cost, ", ", TimeText(conversion.seconds));
-    const auto [at, is_new] = known.emplace(WithoutNumbers(conversion.why) + cost, lines.size());
-    if (is_new) lines.push_back({std::move(cost), {}});
-    lines[at->second].second.push_back(conversion.why);
+    reasons.push_back({conversion.why, std::move(cost)});
   }
-  if (lines.empty()) return "";
+  if (reasons.empty()) return "";
   std::string text = absl::StrCat("boxing of program ", program.name(), ", each time it fires:\n");
-  for (const auto& [cost, reasons] : lines) {
-    const std::string times =
-        reasons.size() > 1 ? absl::StrCat("; ", reasons.size(), " times") : "";
-    absl::StrAppend(&text, "    ", Folded(reasons), cost, times, "\n");
-  }
+  for (const std::string& line : FoldedLines(reasons)) absl::StrAppend(&text, "    ", line, "\n");
   return text;
 }
 

@@ -48,20 +48,18 @@ std::string Folded(const std::vector<std::string>& alike) {
   return text;
 }
 
-std::vector<std::string> FoldedLines(const std::vector<std::string>& texts) {
-  std::map<std::string, std::vector<std::string>> alike;
-  std::vector<std::string> keys;
-  for (const std::string& text : texts) {
-    std::string key = WithoutNumbers(text);
-    std::vector<std::string>& those = alike[key];
-    those.push_back(text);
-    if (those.size() == 1) keys.push_back(std::move(key));
+std::vector<std::string> FoldedLines(const std::vector<NumberedText>& texts) {
+  std::map<std::string, size_t> known;
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // by the rest
+  for (const auto& [name, rest] : texts) {
+    const auto [at, is_new] = known.emplace(WithoutNumbers(name) + "\n" + rest, groups.size());
+    if (is_new) groups.push_back({rest, {}});
+    groups[at->second].second.push_back(name);
   }
   std::vector<std::string> lines;
-  for (const std::string& key : keys) {
-    const std::vector<std::string>& those = alike[key];
-    const std::string times = those.size() > 1 ? absl::StrCat("; ", those.size(), " times") : "";
-    lines.push_back(Folded(those) + times);
+  for (const auto& [rest, names] : groups) {
+    const std::string times = names.size() > 1 ? absl::StrCat("; ", names.size(), " times") : "";
+    lines.push_back(Folded(names) + rest + times);
   }
   return lines;
 }

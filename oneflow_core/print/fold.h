@@ -2,7 +2,7 @@
 //
 //   WithoutNumbers("h.3.attn of stage 0")                    // "h.*.attn of stage *"
 //   Folded({"h.3.attn of stage 0", "h.4.attn of stage 0"})   // "h.*.attn of stage 0"
-//   FoldedLines({"h.0.fc", "h.1.fc", "ln_f"})                // "h.*.fc; 2 times", "ln_f"
+//   FoldedLines({{"h.0.fc"}, {"h.1.fc"}, {"ln_f"}})          // "h.*.fc; 2 times", "ln_f"
 //
 // A number is a run of digits after '.', '@' or a blank.
 #pragma once
@@ -21,7 +21,12 @@ std::string WithoutNumbers(std::string_view text);
 // single text has none. Requires one text at least.
 std::string Folded(const std::vector<std::string>& alike);
 
+// A text that begins with a name, in which alone numbers may differ.
+struct NumberedText {
+  std::string name, rest = "";
+};
+
 // Returns the texts; equal ones share a line at the position of the first, with their count.
-std::vector<std::string> FoldedLines(const std::vector<std::string>& texts);
+std::vector<std::string> FoldedLines(const std::vector<NumberedText>& texts);
 
 }  // namespace oneflow

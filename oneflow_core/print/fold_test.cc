@@ -21,7 +21,8 @@ TEST_CASE("fold: a star stands only for numbers that differ") {
 }
 
 TEST_CASE("fold: alike lines share one, at the place of the first") {
-  CHECK(FoldedLines({"h.0.a", "x", "h.1.a", "h.2.b"}) == Lines{"h.*.a; 2 times", "x", "h.2.b"});
+  CHECK(FoldedLines({{"h.0.a"}, {"x"}, {"h.1.a"}, {"h.1.a", ": 2"}, {"h.2.b"}}) ==
+        Lines{"h.*.a; 2 times", "x", "h.1.a: 2", "h.2.b"});
   CHECK(FoldedLines({}).empty());
 }
 

@@ -46,19 +46,13 @@ ProgramNumbers CountNumbers(const proto::Plan& plan, const proto::Program& progr
 Numbers CountMemory(const proto::Plan& plan) {
   Numbers bytes;
   for (const proto::StageMemory& m : plan.memory()) {
-    if (m.kind() == proto::HOST) {
-      bytes[{"memory of the host", m.stage()}] += static_cast<double>(m.arena_bytes());
-      bytes[{"memory of the host, weights and optimizer", m.stage()}] +=
-          static_cast<double>(m.persistent_bytes());
-      bytes[{"memory of the host, registers", m.stage()}] +=
-          static_cast<double>(m.register_bytes());
-      continue;
-    }
-    bytes[{"memory", m.stage()}] += static_cast<double>(m.arena_bytes());
-    bytes[{"memory, weights and optimizer", m.stage()}] +=
+    const bool host = m.kind() == proto::HOST;
+    const std::string memory = host ? "memory of the host" : "memory";
+    const char* const registers = host ? ", registers" : ", registers and workspaces";
+    bytes[{memory, m.stage()}] += static_cast<double>(m.arena_bytes());
+    bytes[{memory + ", weights and optimizer", m.stage()}] +=
         static_cast<double>(m.persistent_bytes());
-    bytes[{"memory, registers and workspaces", m.stage()}] +=
-        static_cast<double>(m.register_bytes());
+    bytes[{memory + registers, m.stage()}] += static_cast<double>(m.register_bytes());
   }
   return bytes;
 }
@@ -177,14 +171,9 @@ void AddOrders(const proto::Program& a, const proto::Program& b, PlanDiff* diff)
 std::set<std::string> ListGroups(const proto::Plan& plan) {
   std::set<std::string> groups;
   for (const proto::Group& group : plan.group()) {
-    std::string axes;
-    for (const int axis : group.axis()) {
-      const bool known = axis >= 0 && axis < plan.mesh().axis_size();
-      absl::StrAppend(&axes, axes.empty() ? "" : ",", known ? plan.mesh().axis(axis).name() : "?");
-    }
     groups.insert(group.has_stages()
                       ? absl::StrCat("stage ", group.stages().from(), " to ", group.stages().to())
-                      : axes);
+                      : AxesText(plan, group.axis(), ","));
   }
   return groups;
 }
@@ -240,8 +229,8 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   const ProgramNumbers numbers_a = CountNumbers(a, *of_a), numbers_b = CountNumbers(b, *of_b);
   AddNumbers(numbers_a.counts, numbers_b.counts, "", &diff);
   AddNumbers(numbers_a.bytes, numbers_b.bytes, "bytes", &diff);
-  AddNumber("memory of the largest device", "bytes", static_cast<double>(LargestDeviceArena(a)),
-            static_cast<double>(LargestDeviceArena(b)), &diff);
+  AddNumber("memory of the largest device", "bytes", static_cast<double>(MostDeviceBytes(a)),
+            static_cast<double>(MostDeviceBytes(b)), &diff);
   AddNumbers(CountMemory(a), CountMemory(b), "bytes", &diff);
   const std::vector<std::string> names_a = ActorNames(a, *of_a), names_b = ActorNames(b, *of_b);
   diff.only_a = Without(names_a, names_b);
@@ -249,21 +238,17 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   return diff;
 }
 
-std::string DiffJson(const PlanDiff& diff) {
-  Json facts = Json::array(), numbers = Json::array();
-  for (const PlanDiff::Fact& fact : diff.facts) {
-    facts.push_back(WithStages({{"what", fact.what}, {"a", fact.a}, {"b", fact.b}}, fact.stages));
-  }
-  for (const PlanDiff::Number& number : diff.numbers) {
-    numbers.push_back(
-        WithStages({{"what", number.what}, {"unit", number.unit}, {"a", number.a}, {"b", number.b}},
-                   number.stages));
-  }
-  const Json json = {{"facts", std::move(facts)},
-                     {"numbers", std::move(numbers)},
-                     {"actors_only_in_a", diff.only_a},
-                     {"actors_only_in_b", diff.only_b}};
-  return JsonText(json, 2) + "\n";
+Json DiffJson(const PlanDiff& diff) {
+  const auto fact = [](const PlanDiff::Fact& f) {
+    return WithStages({{"what", f.what}, {"a", f.a}, {"b", f.b}}, f.stages);
+  };
+  const auto number = [](const PlanDiff::Number& n) {
+    return WithStages({{"what", n.what}, {"unit", n.unit}, {"a", n.a}, {"b", n.b}}, n.stages);
+  };
+  return {{"facts", JsonList(diff.facts, fact)},
+          {"numbers", JsonList(diff.numbers, number)},
+          {"actors_only_in_a", diff.only_a},
+          {"actors_only_in_b", diff.only_b}};
 }
 
 }  // namespace oneflow

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "nlohmann/json_fwd.hpp"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -51,6 +52,6 @@ void AddNumber(const std::string& what, const std::string& unit, double a, doubl
 // has, one line says so. JSON has all stages. Actors whose names differ only in numbers of layers
 // share a line. `first`: lines that come first, "" for none.
 std::string DiffText(const PlanDiff& diff, const std::string& first = "");
-std::string DiffJson(const PlanDiff& diff);
+nlohmann::ordered_json DiffJson(const PlanDiff& diff);
 
 }  // namespace oneflow

@@ -135,7 +135,7 @@ TEST_CASE("names of alike layers share a line, and a first line stands first") {
 
 TEST_CASE("json has the same") {
   const PlanDiff diff = DiffPlans(Pipeline(2, 4, 1), Pipeline(2, 4, 2), "train");
-  const nlohmann::json json = nlohmann::json::parse(DiffJson(diff));
+  const nlohmann::json json = DiffJson(diff);
   CHECK(json["facts"].empty());
   CHECK(json["numbers"].size() == diff.numbers.size());
   CHECK(json["numbers"][0] == nlohmann::json{{"what", "registers, slots"},

@@ -20,28 +20,15 @@
 namespace oneflow {
 namespace {
 
-constexpr size_t kColumns = kTextColumns;
 constexpr size_t kNames = 8;       // lines of actors that are in one plan only
 constexpr size_t kWords = 6;       // of an order that is written out
 constexpr size_t kWhat = 41;       // columns of what differs
 constexpr size_t kLeastSide = 16;  // columns that each plan's value has at least
 
-// Bytes that follow the first of a character of UTF-8.
-bool Continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-size_t CountColumns(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return !Continues(c); }));
-}
-
 // The text, or its beginning with "..." behind it.
 std::string Truncate(std::string_view text, size_t columns) {
   if (CountColumns(text) <= columns) return std::string(text);
-  size_t end = 0;
-  for (size_t left = columns - 3; left > 0; --left) {
-    for (++end; end < text.size() && Continues(text[end]);) ++end;
-  }
-  return absl::StrCat(std::string(text.substr(0, end)), "...");
+  return std::string(text.substr(0, BytesOfColumns(text, columns - 3))) + "...";
 }
 
 bool IsShare(const PlanDiff::Number& number) { return number.what.starts_with("bubble"); }
@@ -141,7 +128,7 @@ std::string FactText(const std::string& what, const std::string& order) {
   const bool repeats = order.find('(') != std::string::npos;
   const bool listed = what.starts_with("order of ") && words.size() > kWords && !repeats;
   if (!listed) return order.empty() ? "none" : order;
-  std::vector<std::string> lines = FoldedLines(words);
+  std::vector<std::string> lines = FoldedLines({words.begin(), words.end()});
   for (std::string& line : lines) {
     absl::StrReplaceAll({{"; ", " ("}, {" times", ")"}}, &line);
   }
@@ -160,7 +147,7 @@ std::string FactLines(const PlanDiff& diff) {
   for (const auto& [fact, stages] : JoinAlike(diff.facts, KindOfFact, never)) {
     const std::string where = StagesText(fact->stages, stages);
     const size_t taken = kWhat + 4 + std::string_view(" -> ").size() + where.size() + 2;
-    const size_t side = std::max(kLeastSide, taken < kColumns ? (kColumns - taken) / 2 : 0);
+    const size_t side = std::max(kLeastSide, taken < kTextColumns ? (kTextColumns - taken) / 2 : 0);
     const std::string a = FactText(fact->what, fact->a), b = FactText(fact->what, fact->b);
     text += Line(fact->what, absl::StrCat(Truncate(a, side), " -> ", Truncate(b, side)), where);
   }
@@ -170,9 +157,9 @@ std::string FactLines(const PlanDiff& diff) {
 std::string NamesText(const std::string& title, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   std::string text = absl::StrCat(title, ", ", names.size(), ":\n");
-  const std::vector<std::string> lines = FoldedLines(names);
+  const std::vector<std::string> lines = FoldedLines({names.begin(), names.end()});
   for (size_t i = 0; i < std::min(kNames, lines.size()); ++i) {
-    absl::StrAppend(&text, "  ", Truncate(lines[i], kColumns - 2), "\n");
+    absl::StrAppend(&text, "  ", Truncate(lines[i], kTextColumns - 2), "\n");
   }
   if (lines.size() > kNames) {
     absl::StrAppend(&text, "  ... ", lines.size() - kNames, " more lines; --format=json has all\n");

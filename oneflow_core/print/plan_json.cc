@@ -11,7 +11,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
-#include "oneflow_core/print/variable_json.h"
+#include "oneflow_core/print/variable_text.h"
 
 namespace oneflow {
 namespace {
@@ -19,13 +19,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json OrderJson(const proto::Program& program, const proto::Stream& stream) {
-  Json order = Json::array();
-  for (const proto::OrderRun& run : stream.order()) {
-    Json segments = Json::array();
-    for (int segment : run.segment()) segments.push_back(program.segment(segment).name());
-    order.push_back({{"segments", std::move(segments)}, {"repeat", run.repeat()}});
-  }
-  return order;
+  const auto name = [&](int segment) { return program.segment(segment).name(); };
+  return JsonList(stream.order(), [&](const proto::OrderRun& run) -> Json {
+    return {{"segments", JsonList(run.segment(), name)}, {"repeat", run.repeat()}};
+  });
 }
 
 Json StageJson(const proto::Program& program, const proto::ProgramFacts& facts, int stage,
@@ -105,45 +102,41 @@ Json MemoryJson(const proto::Plan& plan, int stage, int devices) {
 
 }  // namespace
 
-std::string PlanJson(const proto::Plan& plan, const std::string& proof) {
+Json PlanJson(const proto::Plan& plan, const std::string& proof) {
   Json mesh = Json::object();
   int devices = 1;
   for (const auto& axis : plan.mesh().axis()) {
     mesh[axis.name()] = axis.size();
     devices *= axis.size();
   }
-  const int stages = std::max(1, StageCount(plan));
-  Json memory = Json::array(), programs = Json::array(), variables = Json::array(),
-       notes = Json::array();
-  for (int s = 0; s < StageCount(plan); ++s)
-    memory.push_back(MemoryJson(plan, s, devices / stages));
-  for (const auto& program : plan.program()) programs.push_back(ProgramJson(plan, program));
+  const int stages = StageCount(plan);
+  Json memory = Json::array();
+  for (int s = 0; s < stages; ++s) {
+    memory.push_back(MemoryJson(plan, s, devices / std::max(1, stages)));
+  }
   std::map<std::string_view, Json> layouts;
   for (const VariableLayouts& v : FindVariableLayouts(plan)) {
     layouts[v.variable->name()] = VariableJson(plan, v);
   }
-  for (const auto& v : plan.variable()) {
+  Json variables = JsonList(plan.variable(), [&](const proto::Variable& v) {
     Json variable = {
-        {"name", v.name()},
-        {"dims", Json(std::vector<int64_t>(v.layout().dim().begin(), v.layout().dim().end()))},
-        {"replicas", v.register__size()}};
+        {"name", v.name()}, {"dims", v.layout().dim()}, {"replicas", v.register__size()}};
     if (const auto known = layouts.find(v.name()); known != layouts.end()) {
       variable.update(known->second);
     }
-    variables.push_back(std::move(variable));
-  }
-  for (const auto& note : plan.facts().note()) notes.push_back(note);
-  const Json json = {{"model", plan.model()},
-                     {"fingerprint", plan.fingerprint()},
-                     {"version", plan.version()},
-                     {"proof", proof},
-                     {"mesh", std::move(mesh)},
-                     {"devices", devices},
-                     {"stages", std::move(memory)},
-                     {"programs", std::move(programs)},
-                     {"variables", std::move(variables)},
-                     {"notes", std::move(notes)}};
-  return JsonText(json, 1) + "\n";
+    return variable;
+  });
+  return {{"model", plan.model()},
+          {"fingerprint", plan.fingerprint()},
+          {"version", plan.version()},
+          {"proof", proof},
+          {"mesh", std::move(mesh)},
+          {"devices", devices},
+          {"stages", std::move(memory)},
+          {"programs", JsonList(plan.program(),
+                                [&](const auto& program) { return ProgramJson(plan, program); })},
+          {"variables", std::move(variables)},
+          {"notes", plan.facts().note()}};
 }
 
 }  // namespace oneflow

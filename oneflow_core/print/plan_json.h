@@ -12,18 +12,19 @@
 //                "actors": [{"name", "kernel", "stage", "flops"}]}],
 //  "variables": [{"name", "dims", "replicas", ...}], "notes": [text]}
 //
-// A trained variable also has the members of variable_json.h, those of its moments included. Bytes,
-// FLOPs and traffic of a stage are those of one device of it. "flops", "bytes" and "seconds" are
-// those of one firing, "flops_a_step" of all firings of a step.
+// A trained variable also has the members of VariableJson (variable_text.h), those of its moments
+// included. Bytes, FLOPs and traffic of a stage are those of one device of it. "flops", "bytes" and
+// "seconds" are those of one firing, "flops_a_step" of all firings of a step.
 #pragma once
 
 #include <string>
 
+#include "nlohmann/json_fwd.hpp"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
 
 // Requires a plan that is well-formed (VerifyTypes).
-std::string PlanJson(const proto::Plan& plan, const std::string& proof);
+nlohmann::ordered_json PlanJson(const proto::Plan& plan, const std::string& proof);
 
 }  // namespace oneflow

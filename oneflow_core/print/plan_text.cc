@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/runs.h"
+#include "oneflow_core/base/time_text.h"
 #include "oneflow_core/base/wrap.h"
 #include "oneflow_core/plan/address_period.h"
 #include "oneflow_core/plan/arenas.h"
@@ -51,14 +51,9 @@ const char* DeviceWord(const proto::Plan& plan) {
 // "f32[4,256,768]", then what the mesh splits: "/data:0/tensor:2".
 std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
                        proto::DataType dtype) {
-  std::string text = DataTypeText(dtype) + "[";
-  for (int i = 0; i < layout.dim_size(); ++i)
-    absl::StrAppend(&text, i == 0 ? "" : ",", layout.dim(i));
-  absl::StrAppend(&text, "]");
+  std::string text = absl::StrCat(DataTypeText(dtype), "[", absl::StrJoin(layout.dim(), ","), "]");
   for (const auto& split : layout.split()) {
-    const bool known = split.axis() >= 0 && split.axis() < plan.mesh().axis_size();
-    absl::StrAppend(&text, "/", known ? plan.mesh().axis(split.axis()).name() : "?", ":",
-                    split.dim());
+    absl::StrAppend(&text, "/", AxisText(plan, split.axis()), ":", split.dim());
   }
   return text;
 }
@@ -66,18 +61,11 @@ std::string LayoutText(const proto::Plan& plan, const proto::Layout& layout,
 std::string AttrText(const proto::AttrValue& value) {
   switch (value.value_case()) {
     case proto::AttrValue::kI: return absl::StrCat(value.i());
-    case proto::AttrValue::kF: {
-      char text[32];
-      std::snprintf(text, sizeof(text), "%.9g", value.f());
-      return text;
-    }
+    case proto::AttrValue::kF: return absl::StrFormat("%.9g", value.f());
     case proto::AttrValue::kB: return value.b() ? "true" : "false";
     case proto::AttrValue::kS: return value.s();
-    case proto::AttrValue::kInts: {
-      std::string text;
-      for (int64_t i : value.ints().value()) absl::StrAppend(&text, text.empty() ? "[" : ",", i);
-      return text.empty() ? "[]" : text + "]";
-    }
+    case proto::AttrValue::kInts:
+      return absl::StrCat("[", absl::StrJoin(value.ints().value(), ","), "]");
     default: return "?";
   }
 }
@@ -211,10 +199,8 @@ std::string DropoutText(const proto::Graph& graph) {
     ++ops;
   }
   if (ops == 0) return "";
-  std::string list;
-  for (const double rate : rates) absl::StrAppend(&list, list.empty() ? "" : ", ", rate);
-  return absl::StrCat("dropout: ", ops, ops == 1 ? " op" : " ops", ", rate ", list,
-                      "; in program train only\n");
+  return absl::StrCat("dropout: ", ops, ops == 1 ? " op" : " ops", ", rate ",
+                      absl::StrJoin(rates, ", "), "; in program train only\n");
 }
 
 std::string MemoryText(const proto::Plan& plan) {
@@ -248,34 +234,27 @@ std::string TimesText(const std::vector<std::string>& names, int64_t times) {
 
 // Facts that hold for all layers share a line: "h.*.attn.add is S(0) on data: ...; 12 times".
 std::string NotesText(const proto::Plan& plan) {
-  // By the rest of the note and the name without numbers, in the order of the first.
-  std::vector<std::pair<std::string, std::vector<std::string>>> notes;
-  std::map<std::string, size_t> known;
+  std::vector<NumberedText> notes;
   for (const std::string& note : plan.facts().note()) {
     const size_t name = std::min(note.find(' '), note.size());
-    const auto [at, is_new] =
-        known.emplace(WithoutNumbers(note.substr(0, name)) + note.substr(name), notes.size());
-    if (is_new) notes.push_back({note.substr(name), {}});
-    notes[at->second].second.push_back(note.substr(0, name));
+    notes.push_back({note.substr(0, name), note.substr(name)});
   }
   std::string text;
-  for (const auto& [rest, names] : notes) {
-    const std::string times = names.size() > 1 ? absl::StrCat("; ", names.size(), " times") : "";
-    absl::StrAppend(&text, "    ", Folded(names), rest, times, "\n");
-  }
+  for (const std::string& line : FoldedLines(notes)) absl::StrAppend(&text, "    ", line, "\n");
   return text;
 }
 
 }  // namespace
 
 std::string DataTypeText(proto::DataType type) {
-  static const std::map<int, const char*> kNames = {{proto::F32, "f32"},
-                                                    {proto::F64, "f64"},
-                                                    {proto::I32, "i32"},
-                                                    {proto::BF16, "bf16"},
-                                                    {proto::U8, "u8"}};
-  const auto name = kNames.find(type);
-  return name == kNames.end() ? "?" : name->second;
+  switch (type) {
+    case proto::F32: return "f32";
+    case proto::F64: return "f64";
+    case proto::I32: return "i32";
+    case proto::BF16: return "bf16";
+    case proto::U8: return "u8";
+    default: return "?";
+  }
 }
 
 std::string KindText(proto::Stream::Kind kind) {
@@ -296,11 +275,15 @@ std::string GroupText(const proto::Plan& plan, const proto::Actor& actor) {
 }
 
 std::string MeshText(const proto::Mesh& mesh) {
-  std::string text;
-  for (const auto& axis : mesh.axis()) {
-    absl::StrAppend(&text, text.empty() ? "" : ",", axis.name(), "=", axis.size());
-  }
-  return text.empty() ? "1" : text;
+  const auto add = [](std::string* text, const proto::Mesh::Axis& axis) {
+    absl::StrAppend(text, axis.name(), "=", axis.size());
+  };
+  return mesh.axis().empty() ? "1" : absl::StrJoin(mesh.axis(), ",", add);
+}
+
+std::string AxisText(const proto::Plan& plan, int axis) {
+  const bool known = axis >= 0 && axis < plan.mesh().axis_size();
+  return known ? plan.mesh().axis(axis).name() : "?";
 }
 
 // A run may be long and repeat itself inside, as rounds of interleaved chunks do; and runs may
@@ -335,11 +318,9 @@ std::string SizeText(double bytes) {
 }
 
 std::string BytesText(int64_t bytes) {
-  std::string digits = absl::StrCat(bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : bytes);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
-  if (bytes < 0) digits.insert(0, "-");
-  if (bytes < 1024) return digits + " bytes";
-  return absl::StrCat(digits, " bytes (", SizeText(static_cast<double>(bytes)), ")");
+  const std::string text = DigitsText(bytes) + " bytes";
+  if (bytes < 1024) return text;
+  return absl::StrCat(text, " (", SizeText(static_cast<double>(bytes)), ")");
 }
 
 int64_t ParameterCount(const proto::Plan& plan) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/str_join.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -28,6 +29,15 @@ std::string KindText(proto::Stream::Kind kind);
 std::string GroupText(const proto::Plan& plan, const proto::Actor& actor);
 // "pipe=2,data=4"; "1" for one device.
 std::string MeshText(const proto::Mesh& mesh);
+
+// "data"; "?" where the mesh has no such axis.
+std::string AxisText(const proto::Plan& plan, int axis);
+// "data.0+tensor".
+template <typename Axes>
+std::string AxesText(const proto::Plan& plan, const Axes& axes, const char* between = "+") {
+  return absl::StrJoin(axes, between,
+                       [&](std::string* text, int axis) { *text += AxisText(plan, axis); });
+}
 
 // "F×2 (B F)×2 B×2 U", "F0×4 ((F0 B1)×2 (F1 B0)×2)×3 ...". Unknown segments are "?".
 std::string OrderText(const proto::Program& program, const proto::Stream& stream);

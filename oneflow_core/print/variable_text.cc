@@ -9,23 +9,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/print/table.h"
 
 namespace oneflow {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using Registers = std::vector<const proto::Register*>;
-
-// "data.0+tensor".
-template <typename Axes>
-std::string AxesText(const proto::Plan& plan, const Axes& axes) {
-  return absl::StrJoin(axes, "+", [&](std::string* text, int axis) {
-    const bool known = axis >= 0 && axis < plan.mesh().axis_size();
-    *text += known ? plan.mesh().axis(axis).name() : "?";
-  });
-}
 
 // `unsplit`: the word for what no axis splits.
 std::string LayoutsText(const proto::Plan& plan, const Registers& registers,
@@ -41,9 +36,9 @@ std::string LayoutsText(const proto::Plan& plan, const Registers& registers,
   return texts.empty() ? "-" : absl::StrJoin(texts, ", ");
 }
 
-std::string TimesText(const proto::Plan& plan, const std::set<int>& once,
-                      const std::string& how_often, const std::set<int>& each,
-                      const std::string& tail = "") {
+std::string StepTimesText(const proto::Plan& plan, const std::set<int>& once,
+                          const std::string& how_often, const std::set<int>& each,
+                          const std::string& tail = "") {
   std::vector<std::string> texts;
   if (!once.empty()) texts.push_back("once over " + AxesText(plan, once));
   if (!each.empty()) {
@@ -69,17 +64,17 @@ std::string HostText(const VariableLayouts& v) {
 
 VariableGroup Describe(const proto::Plan& plan, const VariableLayouts& v) {
   const std::string ahead = v.ahead > 0 ? absl::StrCat(" (", v.ahead, " ahead)") : "";
-  return {
-      .name = v.variable->name(),
-      .variables = {&v},
-      .states = LayoutsText(plan, v.states),
-      .gradient = LayoutsText(plan, v.gradients, "full"),
-      .weight = LayoutsText(plan, v.weights),
-      .gathered =
-          TimesText(plan, v.gathered_once, absl::StrCat(v.gathers_a_micro_batch, " a micro-batch"),
-                    v.gathered_each_micro_batch, ahead),
-      .reduced = TimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch),
-      .host = HostText(v)};
+  return {.name = v.variable->name(),
+          .variables = {&v},
+          .states = LayoutsText(plan, v.states),
+          .gradient = LayoutsText(plan, v.gradients, "full"),
+          .weight = LayoutsText(plan, v.weights),
+          .gathered = StepTimesText(plan, v.gathered_once,
+                                    absl::StrCat(v.gathers_a_micro_batch, " a micro-batch"),
+                                    v.gathered_each_micro_batch, ahead),
+          .reduced =
+              StepTimesText(plan, v.reduced_once, "each micro-batch", v.reduced_each_micro_batch),
+          .host = HostText(v)};
 }
 
 // Of --shard and --reduce: axes that split tokens (oneflow_core/model/sharding.h).
@@ -144,6 +139,20 @@ std::string ReduceFlag(const proto::Plan& plan, const std::set<int>& axes) {
     all &= !reduces || axes.contains(axis);
   }
   return absl::StrCat("--reduce=each_micro_batch", all ? "" : ":" + AxesText(plan, axes));
+}
+
+Json LayoutsJson(const proto::Plan& plan, const Registers& registers) {
+  return JsonList(registers, [&](const proto::Register* r) -> Json {
+    Json splits = Json::object();
+    for (const auto& split : r->layout().split()) {
+      splits[plan.mesh().axis(split.axis()).name()] = split.dim();
+    }
+    return {{"dtype", DataTypeText(r->dtype())}, {"split", std::move(splits)}};
+  });
+}
+
+Json AxesJson(const proto::Plan& plan, const std::set<int>& axes) {
+  return JsonList(axes, [&](int axis) { return plan.mesh().axis(axis).name(); });
 }
 
 // What --shard and --reduce do to the bits.
@@ -223,16 +232,28 @@ std::string VariableTable(const proto::Plan& plan) {
     if (host) rows.back().push_back(g.host);
     if (n > 1) absl::StrAppend(&rows.back().back(), "; ", n, " times");
   }
-  std::vector<size_t> widths(rows[0].size(), 0);
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text = "variables of program train, and the axes that split them:\n";
-  for (auto& row : rows) {
-    for (size_t i = 0; i + 1 < row.size(); ++i) row[i].resize(widths[i], ' ');
-    absl::StrAppend(&text, "    ", absl::StrJoin(row, "  "), "\n");
-  }
-  return text;
+  return "variables of program train, and the axes that split them:\n" +
+         TableText(rows, std::vector<Column>(rows[0].size()), 4);
+}
+
+Json VariableJson(const proto::Plan& plan, const VariableLayouts& v) {
+  return {{"states", LayoutsJson(plan, v.states)},
+          {"gradients", LayoutsJson(plan, v.gradients)},
+          {"weights", LayoutsJson(plan, v.weights)},
+          {"gathered",
+           {{"once", AxesJson(plan, v.gathered_once)},
+            {"each_micro_batch", AxesJson(plan, v.gathered_each_micro_batch)},
+            {"a_micro_batch", v.gathers_a_micro_batch},
+            {"ahead", v.ahead}}},
+          {"reduced",
+           {{"once", AxesJson(plan, v.reduced_once)},
+            {"each_micro_batch", AxesJson(plan, v.reduced_each_micro_batch)}}},
+          {"host",
+           {{"states", v.states_on_host},
+            {"weights", v.copies_a_micro_batch > 0},
+            {"updates", v.host_updates},
+            {"copied_once", v.copied_once},
+            {"copies_a_micro_batch", v.copies_a_micro_batch}}}};
 }
 
 std::string BitsText(const proto::Plan& plan) {

@@ -1,10 +1,11 @@
-// Describes for people the layouts of each variable and the times of its exchanges
+// Describes the layouts of each variable and the times of its exchanges
 // (oneflow_core/net/variable_layouts.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "nlohmann/json_fwd.hpp"
 #include "oneflow_core/net/variable_layouts.h"
 #include "proto/plan.pb.h"
 
@@ -37,6 +38,15 @@ std::vector<VariableGroup> GroupVariables(const proto::Plan& plan,
 //                          states  gradient  weight     gathered        reduced
 //       h.*.mlp.fc.weight  data    full      bf16 data  once over data  once over data; 4 times
 std::string VariableTable(const proto::Plan& plan);
+
+// The same for programs:
+//
+//   {"states": [{"dtype": "f32", "split": {"data": 0}}],   // axis: dimension, the outermost first
+//    "gradients": [..], "weights": [..],
+//    "gathered": {"once": ["data.0"], "each_micro_batch": ["data.1"], "a_micro_batch": 2,
+//                 "ahead": 2},
+//    "reduced": {"once": ["data.0"], "each_micro_batch": ["data.1"]}, "host": {..}}
+nlohmann::ordered_json VariableJson(const proto::Plan& plan, const VariableLayouts& v);
 
 // Compares the plan's bits with those of a basic plan; "" if it is that plan. In the basic plan
 // data axes split nothing, gradients are reduced once a step and nothing rests in the host's

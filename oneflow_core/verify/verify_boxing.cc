@@ -1,5 +1,4 @@
 #include "oneflow_core/verify/verify_boxing.h"
-#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {
@@ -31,27 +31,29 @@ bool CutsBy(const Layout& layout, int axis) {
 absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register& from,
                                 const proto::Register& to, const std::vector<int>& along,
                                 const std::string& where) {
-  if (from.dtype() != to.dtype()) return Bad(where, "changes the type of elements");
+  if (from.dtype() != to.dtype()) return DamagedPlan(where, "changes the type of elements");
   ASSIGN_OR_RETURN(const Layout in, LayoutFromProto(from.layout(), mesh_, where));
   ASSIGN_OR_RETURN(const Layout out, LayoutFromProto(to.layout(), mesh_, where));
   if (in.dims != out.dims)
-    return Bad(where, absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
+    return DamagedPlan(where,
+                       absl::StrCat("reads ", ToString(in.dims), ", writes ", ToString(out.dims)));
   int64_t copies = 1;
   for (int axis : actor.boxing().reduce_axis()) {
     if (std::find(along.begin(), along.end(), axis) == along.end()) {
-      return Bad(where, absl::StrCat("reduces along axis ", axis, ", which is not its group's"));
+      return DamagedPlan(where,
+                         absl::StrCat("reduces along axis ", axis, ", which is not its group's"));
     }
     copies *= mesh_.axes[axis].size;
   }
   RETURN_IF_ERROR(CheckZeroes(actor, in, out, where));
   if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
-    return Bad(where, "sums without a reduction");
+    return DamagedPlan(where, "sums without a reduction");
   if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
   if (actor.kernel() == "all_to_all") copies *= CountCopies(in, along);
   const Covering covering{in, out, along, copies};
   const auto [known, fresh] = coverings_.try_emplace(covering);
   if (fresh) known->second = Uncovered(covering);
-  if (!known->second.empty()) return Bad(where, known->second);
+  if (!known->second.empty()) return DamagedPlan(where, known->second);
   return along.empty() ? absl::OkStatus() : CheckForm(actor, covering, where);
 }
 
@@ -72,8 +74,8 @@ absl::Status BoxingCheck::CheckForm(const proto::Actor& actor, const Covering& c
             (std::find(reduced.begin(), reduced.end(), axis) != reduced.end()) == form->reduces;
   }
   return good ? absl::OkStatus()
-              : Bad(where,
-                    absl::StrCat("does not go between its layouts as ", actor.kernel(), " does"));
+              : DamagedPlan(where, absl::StrCat("does not go between its layouts as ",
+                                                actor.kernel(), " does"));
 }
 
 // How many members of the group hold the same part: an all_to_all reads each of them, so the
@@ -91,14 +93,15 @@ absl::Status BoxingCheck::CheckZeroes(const proto::Actor& actor, const Layout& i
                                       const Layout& out, const std::string& where) const {
   for (const int axis : actor.boxing().zero_unless_first()) {
     if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
-      return Bad(where, "zeroes along no axis");
+      return DamagedPlan(where, "zeroes along no axis");
     if (actor.kernel() != "zero_fill") {
-      return Bad(where, absl::StrCat("zeroes along axis ", mesh_.axes[axis].name,
-                                     ", but is no zero_fill"));
+      return DamagedPlan(where, absl::StrCat("zeroes along axis ", mesh_.axes[axis].name,
+                                             ", but is no zero_fill"));
     }
     if (axis == mesh_.stage_axis() || CutsBy(in, axis) || CutsBy(out, axis)) {
-      return Bad(where, absl::StrCat("zeroes along axis ", mesh_.axes[axis].name,
-                                     ", on which its devices do not have the same elements"));
+      return DamagedPlan(where,
+                         absl::StrCat("zeroes along axis ", mesh_.axes[axis].name,
+                                      ", on which its devices do not have the same elements"));
     }
   }
   return absl::OkStatus();
@@ -108,13 +111,13 @@ absl::Status BoxingCheck::CheckZeroes(const proto::Actor& actor, const Layout& i
 // be lost, because no other device holds them.
 absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
                                     const std::string& where) const {
-  if (actor.kernel() != "zero_fill") return Bad(where, "fills, but is no zero_fill");
+  if (actor.kernel() != "zero_fill") return DamagedPlan(where, "fills, but is no zero_fill");
   if (!proto::Boxing::Fill_IsValid(actor.boxing().fill()))
-    return Bad(where, absl::StrCat("fills with ", actor.boxing().fill()));
+    return DamagedPlan(where, absl::StrCat("fills with ", actor.boxing().fill()));
   for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {
     const Slice own = LocalSlice(in, mesh_, c);
     if (own.elements() == 0 || Intersect(own, LocalSlice(out, mesh_, c)) == own) continue;
-    return Bad(where, absl::StrCat("loses elements of rank ", mesh_.CoordinateToRank(c)));
+    return DamagedPlan(where, absl::StrCat("loses elements of rank ", mesh_.CoordinateToRank(c)));
   }
   return absl::OkStatus();
 }

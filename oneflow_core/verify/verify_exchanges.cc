@@ -1,5 +1,4 @@
 #include "oneflow_core/verify/verify_exchanges.h"
-#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {
@@ -20,16 +20,16 @@ absl::Status VerifyGroup(const proto::Group& group, const Mesh& mesh, const std:
     const bool good = group.axis_size() == 0 && from != to && from >= 0 && to >= 0 &&
                       from < mesh.stages() && to < mesh.stages();
     return good ? absl::OkStatus()
-                : Bad(where, absl::StrCat("joins stage ", from, " and stage ", to));
+                : DamagedPlan(where, absl::StrCat("joins stage ", from, " and stage ", to));
   }
   int last = -1;
   for (const int axis : group.axis()) {
     if (axis <= last || axis >= static_cast<int>(mesh.axes.size()) || axis == mesh.stage_axis()) {
-      return Bad(where, absl::StrCat("joins devices along axis ", axis));
+      return DamagedPlan(where, absl::StrCat("joins devices along axis ", axis));
     }
     last = axis;
   }
-  return last >= 0 ? absl::OkStatus() : Bad(where, "joins no devices");
+  return last >= 0 ? absl::OkStatus() : DamagedPlan(where, "joins no devices");
 }
 
 constexpr std::array<std::string_view, 4> kCollectives = {"all_gather", "reduce_scatter",
@@ -38,13 +38,13 @@ constexpr std::array<std::string_view, 4> kCollectives = {"all_gather", "reduce_
 absl::Status VerifyCollective(const PlanNet& net, const proto::Actor& actor,
                               const proto::Group& group, const std::string& where,
                               BoxingCheck* boxing) {
-  if (group.has_stages()) return Bad(where, "its group is a pair of stages");
-  if (!actor.has_boxing()) return Bad(where, "says not how elements get to their layout");
+  if (group.has_stages()) return DamagedPlan(where, "its group is a pair of stages");
+  if (!actor.has_boxing()) return DamagedPlan(where, "says not how elements get to their layout");
   const std::vector<int> in = DataInputs(*net.plan, *net.program, actor);
   const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
   if (in.empty() || in.size() != out.size()) {
-    return Bad(where,
-               absl::StrCat("has ", in.size(), " inputs with data and ", out.size(), " outputs"));
+    return DamagedPlan(
+        where, absl::StrCat("has ", in.size(), " inputs with data and ", out.size(), " outputs"));
   }
   const std::vector<int> along(group.axis().begin(), group.axis().end());
   for (size_t i = 0; i < in.size(); ++i) {
@@ -59,22 +59,24 @@ absl::Status VerifySend(const PlanNet& net, const proto::Actor& send, const prot
                         const std::string& where, BoxingCheck* boxing) {
   const proto::Actor& receive = net.actor(send.exchange().partner());
   if (receive.kernel() != "receive" || receive.exchange().group() != send.exchange().group()) {
-    return Bad(where, absl::StrCat("its partner ", receive.name(), " is no receive of its group"));
+    return DamagedPlan(where,
+                       absl::StrCat("its partner ", receive.name(), " is no receive of its group"));
   }
   if (!group.has_stages() || group.stages().from() != send.stage() ||
       group.stages().to() != receive.stage()) {
-    return Bad(where, absl::StrCat("sends from stage ", send.stage(), " to stage ", receive.stage(),
-                                   ", its group is ", group.name()));
+    return DamagedPlan(where, absl::StrCat("sends from stage ", send.stage(), " to stage ",
+                                           receive.stage(), ", its group is ", group.name()));
   }
   const std::vector<int> in = DataInputs(*net.plan, *net.program, send);
   const std::vector<int> out = DataOutputs(*net.plan, *net.program, receive);
-  if (!DataOutputs(*net.plan, *net.program, send).empty()) return Bad(where, "writes data");
+  if (!DataOutputs(*net.plan, *net.program, send).empty()) return DamagedPlan(where, "writes data");
   if (in.size() != 1 || out.size() != 1 || !DataInputs(*net.plan, *net.program, receive).empty()) {
-    return Bad(where, "does not send one tensor, or its partner does not receive one");
+    return DamagedPlan(where, "does not send one tensor, or its partner does not receive one");
   }
   if (net.actors[send.id()].firings != net.actors[receive.id()].firings) {
-    return Bad(where, absl::StrCat("fires ", net.actors[send.id()].firings, " times a step, its ",
-                                   "partner ", net.actors[receive.id()].firings, " times"));
+    return DamagedPlan(where,
+                       absl::StrCat("fires ", net.actors[send.id()].firings, " times a step, its ",
+                                    "partner ", net.actors[receive.id()].firings, " times"));
   }
   const proto::Register &from = *net.registers[in[0]].proto, &to = *net.registers[out[0]].proto;
   RETURN_IF_ERROR(boxing->Check(send, from, to, {}, where));
@@ -97,22 +99,23 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
   const std::string& kernel = actor.kernel();
   const bool pairs = kernel == "send" || kernel == "receive";
   if (actor.exchange().has_partner() != pairs) {
-    return Bad(where,
-               absl::StrCat("kernel ", kernel, pairs ? " has no partner" : " has a partner"));
+    return DamagedPlan(
+        where, absl::StrCat("kernel ", kernel, pairs ? " has no partner" : " has a partner"));
   }
   // An exchange adds if its output accumulates. A control output has no data to add to.
   for (const int id : actor.output()) {
     const proto::Register& r = *net.registers[id].proto;
     if (r.slot_bytes() > 0 || r.fill_mode() == proto::Register::FRESH) continue;
-    return Bad(where, absl::StrCat("adds to ", r.name(), ", which has no bytes"));
+    return DamagedPlan(where, absl::StrCat("adds to ", r.name(), ", which has no bytes"));
   }
   if (kernel == "send") return VerifySend(net, actor, group, where, boxing);
   if (kernel == "receive") {
     const proto::Actor& send = net.actor(actor.exchange().partner());
-    return send.kernel() == "send" ? absl::OkStatus() : Bad(where, "its partner is no send");
+    return send.kernel() == "send" ? absl::OkStatus()
+                                   : DamagedPlan(where, "its partner is no send");
   }
   if (std::find(kCollectives.begin(), kCollectives.end(), kernel) == kCollectives.end()) {
-    return Bad(where, absl::StrCat("kernel ", kernel, " is no exchange"));
+    return DamagedPlan(where, absl::StrCat("kernel ", kernel, " is no exchange"));
   }
   return VerifyCollective(net, actor, group, where, boxing);
 }
@@ -142,8 +145,8 @@ absl::Status VerifyIssue(const PlanNet& net) {
   int last = -1;
   for (const NetIssue& issue : net.issues) {
     if (issue.stage <= last || issue.stage >= StageCount(*net.plan)) {
-      return Bad(where,
-                 absl::StrCat("its orders of issue are not of stages in ascending order: stage ",
+      return DamagedPlan(
+          where, absl::StrCat("its orders of issue are not of stages in ascending order: stage ",
                               issue.stage));
     }
     last = issue.stage;
@@ -156,17 +159,19 @@ absl::Status VerifyIssue(const PlanNet& net) {
     const auto kind = net.streams[actor.stream].proto->kind();
     const std::string& name = net.actor(static_cast<int>(a)).name();
     if (actor.exchange && (kind == proto::Stream::HOST || kind == proto::Stream::HOST_COMPUTE)) {
-      return Bad(where, absl::StrCat("exchange ", name, " stands on a stream of the host"));
+      return DamagedPlan(where, absl::StrCat("exchange ", name, " stands on a stream of the host"));
     }
     if (!actor.exchange && kind == proto::Stream::EXCHANGE &&
         !ServesItsStream(net, static_cast<int>(a))) {
-      return Bad(where, absl::StrCat("actor ", name,
-                                     " is no exchange, but on a stream of them, and not all "
-                                     "that read what it writes are exchanges there"));
+      return DamagedPlan(where,
+                         absl::StrCat("actor ", name,
+                                      " is no exchange, but on a stream of them, and not all "
+                                      "that read what it writes are exchanges there"));
     }
     if (actor.exchange && issued[a] != actor.firings) {
-      return Bad(where, absl::StrCat("exchange ", name, " fires ", actor.firings,
-                                     " times a step, its stage issues it ", issued[a], " times"));
+      return DamagedPlan(where,
+                         absl::StrCat("exchange ", name, " fires ", actor.firings,
+                                      " times a step, its stage issues it ", issued[a], " times"));
     }
   }
   return absl::OkStatus();

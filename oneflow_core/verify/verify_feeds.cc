@@ -1,5 +1,4 @@
 #include "oneflow_core/verify/verify_feeds.h"
-#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {
@@ -23,9 +23,9 @@ absl::Status CheckTrain(const proto::Program& program, const proto::Train& train
   const bool fits = m == micro_batches && parts >= 1;
   if (fits && !sized) return absl::OkStatus();
   if (fits && train.batch() % parts == 0 && train.batch() / parts == size) return absl::OkStatus();
-  return Bad(where, absl::StrCat("has ", m, " micro-batches of ", size,
-                                 " sequences, but the plan is for a batch of ", train.batch(),
-                                 " in ", train.micro_batches()));
+  return DamagedPlan(where, absl::StrCat("has ", m, " micro-batches of ", size,
+                                         " sequences, but the plan is for a batch of ",
+                                         train.batch(), " in ", train.micro_batches()));
 }
 
 int64_t MirroredSlices(const proto::Actor& actor) {
@@ -48,15 +48,15 @@ class FeedCheck {
     // The receiver of reports has a buffer for one a step.
     const bool once = actor.kernel() == "load_counts" || actor.kernel() == "report";
     if (firings != (once ? 1 : program().micro_batches()) * steps) {
-      return Bad(where, absl::StrCat("fires ", firings, " times in ", steps, " steps of ",
-                                     program().micro_batches(), " micro-batches"));
+      return DamagedPlan(where, absl::StrCat("fires ", firings, " times in ", steps, " steps of ",
+                                             program().micro_batches(), " micro-batches"));
     }
     if (once) return absl::OkStatus();
     const auto& dims = net_.registers[actor.output(0)].proto->layout().dim();
     for (int d = 0; d < dims.size(); ++d) {
       if (!IsBatch(actor, d) || dims[d] == program().micro_batch_size()) continue;
-      return Bad(where, absl::StrCat("takes ", dims[d], " sequences, a micro-batch has ",
-                                     program().micro_batch_size()));
+      return DamagedPlan(where, absl::StrCat("takes ", dims[d], " sequences, a micro-batch has ",
+                                             program().micro_batch_size()));
     }
     return absl::OkStatus();
   }
@@ -96,17 +96,19 @@ absl::Status VerifyFeeds(const PlanNet& net) {
     if (!loads) continue;
     if (first == nullptr) first = &actor;
     if (MirroredSlices(actor) == MirroredSlices(*first)) continue;
-    return Bad(absl::StrCat(where, ", actor ", actor.name()),
-               absl::StrCat("mirrors ", MirroredSlices(actor), " slices of a sequence, and actor ",
-                            first->name(), " ", MirroredSlices(*first)));
+    return DamagedPlan(
+        absl::StrCat(where, ", actor ", actor.name()),
+        absl::StrCat("mirrors ", MirroredSlices(actor), " slices of a sequence, and actor ",
+                     first->name(), " ", MirroredSlices(*first)));
   }
   const int64_t loaded =
       first == nullptr ? 0 : net.registers[first->output(0)].proto->layout().dim(1);
   for (const proto::Actor* counter : counters) {
     const int64_t counted = counter->attr().at("sequence").i();
     if (counted == loaded) continue;
-    return Bad(absl::StrCat(where, ", actor ", counter->name()),
-               absl::StrCat("counts labels of ", counted, " tokens, a sequence has ", loaded));
+    return DamagedPlan(
+        absl::StrCat(where, ", actor ", counter->name()),
+        absl::StrCat("counts labels of ", counted, " tokens, a sequence has ", loaded));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,4 @@
 #include "oneflow_core/verify/verify_kernels.h"
-#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <set>
@@ -19,6 +18,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/damaged_plan.h"
 #include "oneflow_core/verify/host_kernels.h"
 #include "oneflow_core/verify/origin.h"
 #include "oneflow_core/verify/verify_windows.h"
@@ -66,7 +66,7 @@ class ActorOp {
     def_ = host_ != nullptr ? host_ : FindOpDef(form);
     // Kinds without a kernel stand in graphs alone, but for exchanges.
     if (def_ == nullptr || (!def_->on_cpu && !IsCollective(actor_.kernel()))) {
-      return Bad(where_, absl::StrCat("there is no kernel \"", form, "\""));
+      return DamagedPlan(where_, absl::StrCat("there is no kernel \"", form, "\""));
     }
     RETURN_IF_ERROR(Build());
     RETURN_IF_ERROR(CheckForm());
@@ -86,7 +86,7 @@ class ActorOp {
     }
     const double flops = def_->flops(view()) / static_cast<double>(devices);
     if (flops == facts.flops()) return absl::OkStatus();
-    return Bad(where_, absl::StrCat("does ", flops, " operations, not ", facts.flops()));
+    return DamagedPlan(where_, absl::StrCat("does ", flops, " operations, not ", facts.flops()));
   }
 
   // True if a row of the table lets what it writes to `reg` be `partial` along the axis. Requires
@@ -116,7 +116,7 @@ class ActorOp {
     bool control = !actor_.has_boxing() && !actor_.has_exchange();
     for (const proto::Input& input : actor_.input()) control &= is_control(input.register_());
     for (const int id : actor_.output()) control &= is_control(id);
-    return control ? absl::OkStatus() : Bad(where_, "has no kernel, but touches data");
+    return control ? absl::OkStatus() : DamagedPlan(where_, "has no kernel, but touches data");
   }
 
   absl::StatusOr<TensorId> AddTensor(int id) {
@@ -124,7 +124,8 @@ class ActorOp {
     ASSIGN_OR_RETURN(Layout layout, LayoutFromProto(r.layout(), mesh_, where_));
     for (size_t i = 1; i < layout.splits.size(); ++i) {
       if (layout.splits[i].axis < layout.splits[i - 1].axis) {
-        return Bad(where_, absl::StrCat(r.name(), " is not split in the order of the mesh axes"));
+        return DamagedPlan(where_,
+                           absl::StrCat(r.name(), " is not split in the order of the mesh axes"));
       }
     }
     Tensor tensor{.name = r.name(), .shape = Shape(layout.dims), .producer = 0};
@@ -133,8 +134,8 @@ class ActorOp {
         MaxElements(layout, mesh_) * static_cast<int64_t>(ElementBytes(tensor.dtype));
     const int64_t slot = (bytes + kAlign - 1) / kAlign * kAlign;
     if (r.slot_bytes() != slot) {
-      return Bad(where_, absl::StrCat(r.name(), " has slots of ", r.slot_bytes(),
-                                      " bytes, its largest part needs ", slot));
+      return DamagedPlan(where_, absl::StrCat(r.name(), " has slots of ", r.slot_bytes(),
+                                              " bytes, its largest part needs ", slot));
     }
     layouts_.push_back(std::move(layout));
     graph_.tensors.push_back(std::move(tensor));
@@ -147,11 +148,13 @@ class ActorOp {
       const bool updated =
           apart[i] >= 0 && apart[i] < std::min<int64_t>(def_->updates, std::ssize(outputs_));
       if (!updated) {
-        return Bad(where_, absl::StrCat("updates no output ", apart[i], " of attribute \"apart\""));
+        return DamagedPlan(where_,
+                           absl::StrCat("updates no output ", apart[i], " of attribute \"apart\""));
       }
       if (std::find(apart.begin(), apart.begin() + static_cast<int64_t>(i), apart[i]) !=
           apart.begin() + static_cast<int64_t>(i)) {
-        return Bad(where_, absl::StrCat("attribute \"apart\" names output ", apart[i], " twice"));
+        return DamagedPlan(where_,
+                           absl::StrCat("attribute \"apart\" names output ", apart[i], " twice"));
       }
     }
     return absl::OkStatus();
@@ -174,15 +177,16 @@ class ActorOp {
         const size_t input = others + (read - apart.begin());
         if (input >= inputs_.size() || Reg(id).fill_mode() != proto::Register::FRESH ||
             Reg(id).slots() != 1 || inputs_[input] == id) {
-          return Bad(where_, absl::StrCat("does not write the next value of ", Reg(id).name(),
-                                          " beside the old one"));
+          return DamagedPlan(where_, absl::StrCat("does not write the next value of ",
+                                                  Reg(id).name(), " beside the old one"));
         }
         ASSIGN_OR_RETURN(const TensorId old, AddTensor(inputs_[input]));
         op.inputs.push_back(old);
         continue;
       }
       if (Reg(id).fill_mode() != proto::Register::UPDATE) {
-        return Bad(where_, absl::StrCat("updates ", Reg(id).name(), ", which is filled afresh"));
+        return DamagedPlan(where_,
+                           absl::StrCat("updates ", Reg(id).name(), ", which is filled afresh"));
       }
       op.inputs.push_back(t);
     }
@@ -203,7 +207,7 @@ class ActorOp {
           r.fires_per_fill() == 1 && r.fill_mode() == proto::Register::FRESH) {
         continue;
       }
-      return Bad(where_, absl::StrCat("does not make the next version of ", r.name()));
+      return DamagedPlan(where_, absl::StrCat("does not make the next version of ", r.name()));
     }
     return absl::OkStatus();
   }
@@ -211,20 +215,22 @@ class ActorOp {
   absl::Status CheckForm() const {
     RETURN_IF_ERROR(Annotate(CheckOpAgainst(op(), *def_), where_));
     if (static_cast<int>(op().outputs.size()) != def_->outputs) {
-      return Bad(where_, absl::StrCat("writes ", op().outputs.size(), " registers, kernel ",
-                                      def_->kind, " writes ", def_->outputs));
+      return DamagedPlan(where_, absl::StrCat("writes ", op().outputs.size(), " registers, kernel ",
+                                              def_->kind, " writes ", def_->outputs));
     }
     if (actor_.has_exchange() != IsCollective(actor_.kernel())) {
-      return Bad(where_,
-                 absl::StrCat("kernel ", def_->kind,
-                              actor_.has_exchange() ? " is no exchange" : " needs a group"));
+      return DamagedPlan(
+          where_, absl::StrCat("kernel ", def_->kind,
+                               actor_.has_exchange() ? " is no exchange" : " needs a group"));
     }
     if (actor_.has_boxing() != IsBoxing(actor_.kernel())) {
-      return Bad(where_, absl::StrCat("kernel ", def_->kind,
+      return DamagedPlan(where_,
+                         absl::StrCat("kernel ", def_->kind,
                                       actor_.has_boxing() ? " is no boxing" : " is a boxing"));
     }
     if (!proto::Boxing::Reduce_IsValid(actor_.boxing().reduce())) {
-      return Bad(where_, absl::StrCat("reduction ", actor_.boxing().reduce(), " is not known"));
+      return DamagedPlan(where_,
+                         absl::StrCat("reduction ", actor_.boxing().reduce(), " is not known"));
     }
     RETURN_IF_ERROR(CheckAdds());
     return CheckRenewed();
@@ -238,8 +244,8 @@ class ActorOp {
       const bool product = def_->HasProducts() && r.dtype() == proto::BF16;
       const bool fresh = std::cmp_less(i, def_->fresh);
       if (host_ == nullptr && !def_->overwrites && !product && !fresh) continue;
-      return Bad(where_, absl::StrCat("adds up ", r.name(), ", but kernel ", def_->kind,
-                                      product ? " does not add to bf16" : " overwrites"));
+      return DamagedPlan(where_, absl::StrCat("adds up ", r.name(), ", but kernel ", def_->kind,
+                                              product ? " does not add to bf16" : " overwrites"));
     }
     return absl::OkStatus();
   }
@@ -252,10 +258,10 @@ class ActorOp {
       const Tensor& out = graph_.tensors[op().outputs[i]];
       const OutputSpec& spec = (*specs)[i];
       if (out.shape == spec.shape && out.dtype == spec.dtype) continue;
-      return Bad(where_,
-                 absl::StrCat("writes ", out.name, " ", ToAbsl(Name(out.dtype)),
-                              ToString(out.shape.dims), ", but kernel ", op().kind, " gives ",
-                              ToAbsl(Name(spec.dtype)), ToString(spec.shape.dims)));
+      return DamagedPlan(
+          where_, absl::StrCat("writes ", out.name, " ", ToAbsl(Name(out.dtype)),
+                               ToString(out.shape.dims), ", but kernel ", op().kind, " gives ",
+                               ToAbsl(Name(spec.dtype)), ToString(spec.shape.dims)));
     }
     return absl::OkStatus();
   }
@@ -296,9 +302,9 @@ class ActorOp {
     for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
       const auto fits = [&](const Signature& row) { return Fits(row, axis); };
       if (std::any_of(rows.begin(), rows.end(), fits)) continue;
-      return Bad(where_,
-                 absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors split",
-                              " as they are by axis ", mesh_.axes[axis].name));
+      return DamagedPlan(
+          where_, absl::StrCat("kernel ", def_->kind, " cannot compute with its tensors split",
+                               " as they are by axis ", mesh_.axes[axis].name));
     }
     return absl::OkStatus();
   }
@@ -325,14 +331,14 @@ class ActorOp {
         WorkspaceBytes(KernelDevice(), def_->kind, pieces, net_.plan->kernel_threads());
     const int64_t has = actor_.has_workspace() ? Reg(actor_.workspace()).slot_bytes() : 0;
     if (has >= needed) return absl::OkStatus();
-    return Bad(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,
-                                    " needs ", needed));
+    return DamagedPlan(where_, absl::StrCat("has ", has, " bytes of workspace, kernel ", def_->kind,
+                                            " needs ", needed));
   }
 
   absl::Status CheckHost() const {
     for (const int64_t axis : Ints(op(), "replicated_axes")) {
       if (axis < 0 || axis >= static_cast<int64_t>(mesh_.axes.size())) {
-        return Bad(where_, absl::StrCat("is replicated along axis ", axis));
+        return DamagedPlan(where_, absl::StrCat("is replicated along axis ", axis));
       }
     }
     const std::string& kind = host_->kind;
@@ -340,7 +346,7 @@ class ActorOp {
     if (kind == "report") return CheckReport();
     if (kind == "feed" || kind == "load_tokens") {
       if (kind == "load_tokens" && AttrString(op(), "source") == "feed") {
-        return Bad(where_, "loads no tokens, but a feed");
+        return DamagedPlan(where_, "loads no tokens, but a feed");
       }
       RETURN_IF_ERROR(CheckInferred(*FindOpDef("input")));
       return CheckMirrored();
@@ -358,7 +364,7 @@ class ActorOp {
     if (slices >= 1 && (slices == 1 || (dims.size() == 2 && slices <= dims[1]))) {
       return absl::OkStatus();
     }
-    return Bad(where_, absl::StrCat("mirrors ", slices, " slices of a sequence"));
+    return DamagedPlan(where_, absl::StrCat("mirrors ", slices, " slices of a sequence"));
   }
 
   // Empty where the attribute is missing, or of another type: CheckForm says so.
@@ -379,30 +385,31 @@ class ActorOp {
                           layouts_[t].splits.empty();
       if (counts) continue;
       if (x.shape.rank() != 0 || (x.dtype != DType::kF32 && x.dtype != DType::kF64)) {
-        return Bad(where_, absl::StrCat("reports ", x.name, ", which is no floating point scalar"));
+        return DamagedPlan(where_,
+                           absl::StrCat("reports ", x.name, ", which is no floating point scalar"));
       }
       ++scalars;
     }
     const size_t least = AttrBool(op(), "counted") ? 2 : 1;
     if (scalars >= least && scalars <= least + 1) return absl::OkStatus();
-    return Bad(where_, absl::StrCat("reports ", scalars, " scalars"));
+    return DamagedPlan(where_, absl::StrCat("reports ", scalars, " scalars"));
   }
 
   // Tensors that leave a plan must have a type that files support.
   absl::Status CheckFetch() const {
     const Tensor& x = graph_.tensors[op().inputs[0]];
     if (x.dtype != DType::kBF16) return absl::OkStatus();
-    return Bad(where_, absl::StrCat("fetches ", x.name, ", which is bf16"));
+    return DamagedPlan(where_, absl::StrCat("fetches ", x.name, ", which is bf16"));
   }
 
   absl::Status CheckCopy() const {
     const Tensor &from = graph_.tensors[op().inputs[0]], &to = graph_.tensors[op().outputs[0]];
-    if (!HasHostArenas(*net_.plan)) return Bad(where_, "copies, but there is one memory");
+    if (!HasHostArenas(*net_.plan)) return DamagedPlan(where_, "copies, but there is one memory");
     if (from.dtype == to.dtype && layouts_[op().inputs[0]] == layouts_[op().outputs[0]]) {
       return absl::OkStatus();
     }
-    return Bad(where_,
-               absl::StrCat("copies ", from.name, " to ", to.name, ", which has another layout"));
+    return DamagedPlan(
+        where_, absl::StrCat("copies ", from.name, " to ", to.name, ", which has another layout"));
   }
 
   // The register of the device that a register of pinned memory is copied to or from, or itself.
@@ -427,7 +434,8 @@ class ActorOp {
     if (holdings_.contains({name, accessed}) || holdings_.contains({name, id})) {
       return absl::OkStatus();
     }
-    return Bad(where_, absl::StrCat(Reg(id).name(), " does not hold variable \"", name, "\""));
+    return DamagedPlan(where_,
+                       absl::StrCat(Reg(id).name(), " does not hold variable \"", name, "\""));
   }
 
   const PlanNet& net_;
@@ -454,9 +462,10 @@ absl::Status CheckReduction(const PlanNet& net, const Mesh& mesh, const Holdings
   RETURN_IF_ERROR(op.Check());
   for (const int axis : actor.boxing().reduce_axis()) {
     if (mesh.axes[axis].size == 1 || op.MayWrite(origin.reg, sum ? P() : PMax(), axis)) continue;
-    return Bad(where, absl::StrCat("takes the ", sum ? "sum" : "maximum", " along axis ",
-                                   mesh.axes[axis].name, " of what ", writer.name(), ", kernel ",
-                                   writer.kernel(), ", does not give parts of"));
+    return DamagedPlan(where,
+                       absl::StrCat("takes the ", sum ? "sum" : "maximum", " along axis ",
+                                    mesh.axes[axis].name, " of what ", writer.name(), ", kernel ",
+                                    writer.kernel(), ", does not give parts of"));
   }
   return absl::OkStatus();
 }

@@ -1,10 +1,10 @@
 #include "oneflow_core/verify/verify_rates.h"
-#include "oneflow_core/verify/bad_plan.h"
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {
@@ -13,15 +13,17 @@ namespace {
 // the initial marking impossible.
 absl::Status CheckBounds(const PlanNet& net, const NetRegister& r, const std::string& where) {
   if (r.slots < 1 || r.proto->fires_per_fill() < 1) {
-    return Bad(where, absl::StrCat("register ", r.proto->name(), " has ", r.slots, " slots and ",
-                                   r.proto->fires_per_fill(), " firings a fill"));
+    return DamagedPlan(where,
+                       absl::StrCat("register ", r.proto->name(), " has ", r.slots, " slots and ",
+                                    r.proto->fires_per_fill(), " firings a fill"));
   }
   for (const NetReader& reader : r.readers) {
     if (reader.fires_per_read >= 1 && reader.initial_fills >= 0 && reader.initial_fills <= r.slots)
       continue;
-    return Bad(absl::StrCat(where, ", actor ", net.actor(reader.actor).name()),
-               absl::StrCat("reads ", r.proto->name(), " with ", reader.fires_per_read,
-                            " firings a read and ", reader.initial_fills, " initial fills"));
+    return DamagedPlan(
+        absl::StrCat(where, ", actor ", net.actor(reader.actor).name()),
+        absl::StrCat("reads ", r.proto->name(), " with ", reader.fires_per_read,
+                     " firings a read and ", reader.initial_fills, " initial fills"));
   }
   return absl::OkStatus();
 }
@@ -31,15 +33,16 @@ absl::Status CheckBalance(const PlanNet& net, const NetRegister& r, const std::s
   if (r.writer < 0) return absl::OkStatus();
   const int64_t firings = net.actors[r.writer].firings, per_fill = r.proto->fires_per_fill();
   if (firings % per_fill != 0) {
-    return Bad(where, absl::StrCat("register ", r.proto->name(), " takes ", per_fill,
-                                   " firings a fill, its writer fires ", firings, " times a step"));
+    return DamagedPlan(
+        where, absl::StrCat("register ", r.proto->name(), " takes ", per_fill,
+                            " firings a fill, its writer fires ", firings, " times a step"));
   }
   for (const NetReader& reader : r.readers) {
     const int64_t reads = net.actors[reader.actor].firings;
     if (reads % reader.fires_per_read == 0 && reads / reader.fires_per_read == firings / per_fill)
       continue;
-    return Bad(where,
-               absl::StrCat("register ", r.proto->name(), " is filled ", firings / per_fill,
+    return DamagedPlan(
+        where, absl::StrCat("register ", r.proto->name(), " is filled ", firings / per_fill,
                             " times a step, but ", net.actor(reader.actor).name(), " fires ", reads,
                             " times with ", reader.fires_per_read, " firings a read"));
   }

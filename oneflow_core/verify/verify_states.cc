@@ -1,5 +1,4 @@
 #include "oneflow_core/verify/verify_states.h"
-#include "oneflow_core/verify/bad_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {
@@ -49,13 +49,14 @@ absl::Status CheckSaves(const PlanNet& net, const std::string& where) {
     for (const proto::Input& input : actor.input()) {
       const proto::Register& r = *net.registers[input.register_()].proto;
       if (IsControl(r) || ReplicatedAxes(plan, actor) == ReplicatedAxes(plan, r)) continue;
-      return Bad(absl::StrCat(where, ", actor ", actor.name()),
-                 absl::StrCat("does not save each part of ", r.name(), " once"));
+      return DamagedPlan(absl::StrCat(where, ", actor ", actor.name()),
+                         absl::StrCat("does not save each part of ", r.name(), " once"));
     }
   }
   for (const proto::Variable& v : plan.variable()) {
     if (saved[v.name()] == 1) continue;
-    return Bad(where, absl::StrCat("saves variable ", v.name(), " ", saved[v.name()], " times"));
+    return DamagedPlan(where,
+                       absl::StrCat("saves variable ", v.name(), " ", saved[v.name()], " times"));
   }
   return absl::OkStatus();
 }
@@ -79,7 +80,8 @@ absl::Status CheckFills(const PlanNet& net, std::string_view kernel, const std::
           net.actors[source->id()].firings == r.slots()) {
         continue;
       }
-      return Bad(where, absl::StrCat("does not fill ", r.name(), " of variable ", v.name()));
+      return DamagedPlan(where,
+                         absl::StrCat("does not fill ", r.name(), " of variable ", v.name()));
     }
   }
   return absl::OkStatus();
@@ -93,7 +95,7 @@ absl::Status VerifyStatePrograms(const proto::Plan& plan) {
   if (!has("train") || std::ranges::none_of(kNames, has)) return absl::OkStatus();
   for (const char* name : kNames) {
     if (has(name)) continue;
-    return Bad("plan", absl::StrCat("has a program train, but no program ", name));
+    return DamagedPlan("plan", absl::StrCat("has a program train, but no program ", name));
   }
   return absl::OkStatus();
 }

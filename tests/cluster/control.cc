@@ -1,7 +1,6 @@
 #include "tests/cluster/control.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,9 +46,7 @@ ControlMember::ControlMember(ControlNetwork& network, Life& life, MemberStateOpt
       state_(options, Now()) {
   if (process_ != 0) return;
   coordinator_.emplace(
-      CoordinatorOptions{
-          .self = options.self, .join = options.join, .silence = silence, .policy = options.policy},
-      Now());
+      CoordinatorOptions{.self = options.self, .join = options.join, .silence = silence}, Now());
   connections_.emplace_back();
   // The address leads to the newest attempt.
   const ControlMember* const other = network_.listening;
@@ -67,7 +64,9 @@ void ControlMember::Start() {
 
 void ControlMember::Tick() {
   if (gone_) return;
-  Do([&](auto emit) { state_.Tick(Now(), emit); });
+  if (!network_.faults.suspend_beats || !joined_) {
+    Do([&](auto emit) { state_.Tick(Now(), emit); });
+  }
   if (coordinator_) {
     DoAtCoordinator([&](auto emit) { coordinator_->Tick(Now(), emit); });
   }
@@ -119,6 +118,9 @@ void ControlMember::Perform(MemberAction action) {
         });
       }
       if (stream_ == nullptr) return;
+      if (network_.faults.accept_older_attempts && action.message.has_present()) {
+        action.message.mutable_present()->set_attempt(std::max(attempt_, server_->attempt_));
+      }
       return stream_->Send(ControlStream::kUp, [server = server_, connection = connection_,
                                                 message = std::move(action.message)] {
         server->DoAtCoordinator([&](auto emit) {
@@ -138,9 +140,11 @@ void ControlMember::Perform(MemberAction action) {
       return Later([this] {
         const StepPosition position = callbacks_.freeze();
         Do([&](auto emit) { state_.Frozen(position, emit); });
+        if (network_.faults.stop_unagreed) callbacks_.stop_at(position);
         callbacks_.changed();
       });
     case MemberAction::kStopAt:
+      if (network_.faults.stop_unagreed) return;
       return Later([this, position = action.position] {
         callbacks_.stop_at(position);
         callbacks_.changed();
@@ -251,9 +255,8 @@ void ControlMember::Disappear() {
 }
 
 bool ControlMember::MayWrite() const {
-  return Now() < state_.LeaseUntil() &&
-         (!coordinator_ || state_.LeaseUntil() == std::numeric_limits<JobTime>::max() ||
-          Now() < coordinator_->LeaseUntil());
+  return network_.faults.write_without_lease ||
+         (Now() < state_.LeaseUntil() && (!coordinator_ || Now() < coordinator_->LeaseUntil()));
 }
 
 void ControlMember::Begins(uint64_t run, std::string_view program, int64_t first_step,

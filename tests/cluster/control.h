@@ -14,6 +14,7 @@
 
 #include "actor_runtime/job/coordinator.h"
 #include "actor_runtime/job/member_state.h"
+#include "tests/cluster/faults.h"
 #include "tests/cluster/host.h"
 
 namespace oneflow::cluster {
@@ -24,6 +25,7 @@ class ControlMember;
 struct ControlNetwork {
   Simulation& simulation;
   const Links& links;
+  Faults faults = {};
   JobTime least = 100 * kMicrosecond, most = 5 * kMillisecond;
   JobTime slower = 0;  // takes so much longer
   ControlMember* listening = nullptr;

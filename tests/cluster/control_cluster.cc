@@ -18,9 +18,11 @@ constexpr JobTime kExit = kJobSecond / 10;
 ControlCluster::ControlCluster(ControlClusterOptions options)
     : options_(std::move(options)),
       simulation_(options_.seed),
-      network_{
-          .simulation = simulation_, .links = links_, .least = 0, .most = options_.most_delay + 1} {
-}
+      network_{.simulation = simulation_,
+               .links = links_,
+               .faults = options_.faults,
+               .least = 0,
+               .most = options_.most_delay + 1} {}
 
 int ControlCluster::StartAttempt(int64_t attempt) {
   const int first = static_cast<int>(nodes_.size());
@@ -45,7 +47,6 @@ void ControlCluster::Start(Node& node) {
                   .token = "secret",
                   .facts = {{"plan", "41ad"}}};
   options.coordinator = "c:1";
-  options.policy = options_.policy;
   node.control.emplace(
       network_, node.life, options, kSilence,
       ControlMember::Callbacks{

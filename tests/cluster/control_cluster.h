@@ -29,7 +29,7 @@ struct ControlClusterOptions {
   JobTime step = kJobSecond / 10;
   int64_t steps = 100;
   bool all_report = false;  // each step of each process; else process 0's alone
-  JobPolicy policy;
+  Faults faults;
 };
 
 class ControlCluster {

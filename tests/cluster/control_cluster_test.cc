@@ -64,13 +64,13 @@ struct Loss {
   JobTime latest = 0;
   bool wrote_late = false;
 };
-Loss RunLoss(Fault fault, uint64_t seed, JobPolicy policy = {}) {
+Loss RunLoss(Fault fault, uint64_t seed, const Faults& faults = {}) {
   const int processes = 2 + static_cast<int>(seed % 7);
   ControlCluster cluster({.processes = processes,
                           .seed = seed,
                           .most_delay = kJobSecond / 5,
                           .steps = 1000,
-                          .policy = policy});
+                          .faults = faults});
   cluster.StartAttempt(0);
   const int lost = static_cast<int>(cluster.Draw(processes - 1));
   const JobTime at = 4 * kJobSecond + cluster.Draw(20 * kJobSecond);
@@ -175,12 +175,12 @@ TEST_CASE("Processes slowed to a tenth are no loss") {
 }
 
 // The greatest minus the least number of steps after a stop that `askers` processes asked for.
-int64_t SpreadAfterStop(uint64_t seed, int askers, JobPolicy policy = {}) {
+int64_t SpreadAfterStop(uint64_t seed, int askers, const Faults& faults = {}) {
   ControlCluster cluster({.processes = 5,
                           .seed = seed,
                           .most_delay = kJobSecond / 5,
                           .steps = 1000,
-                          .policy = policy});
+                          .faults = faults});
   cluster.StartAttempt(0);
   for (int i = 0; i < askers; ++i) {
     cluster.At(4 * kJobSecond + cluster.Draw(kJobSecond),
@@ -215,22 +215,22 @@ TEST_CASE("A planted bug is found: stop is not agreed") {
 }
 
 TEST_CASE("A planted bug is found: a process that says nothing is taken for lost") {
-  ControlCluster cluster({.policy = {.suspend_beats = true}});
+  ControlCluster cluster({.faults = {.suspend_beats = true}});
   cluster.StartAttempt(0);
   cluster.RunUntil(20 * kJobSecond);
   CHECK(cluster.node(1).ends.size() == 1);
 }
 
 // Process 1 of attempt 0 comes while attempt 1 gathers, before or after process 1 of attempt 1.
-bool OlderTakesPart(uint64_t seed, JobPolicy policy = {}) {
+bool OlderTakesPart(uint64_t seed, const Faults& faults = {}) {
   ControlCluster cluster(
-      {.processes = 3, .seed = seed, .start_spread = 2 * kJobSecond, .policy = policy});
+      {.processes = 3, .seed = seed, .start_spread = 2 * kJobSecond, .faults = faults});
   const int older = cluster.StartNode(0, 1, cluster.Draw(2 * kJobSecond));
   cluster.StartAttempt(1);
   cluster.RunUntil(100 * kJobSecond);
   const Node& node = cluster.node(older);
   CheckNode(node);
-  if (!policy.accept_older_attempts) {
+  if (!faults.accept_older_attempts) {
     CHECK(absl::StrContains(node.ends.at(0).message(), "is of attempt 0; attempt 1 is under way"));
     for (const Node& one : cluster.nodes()) CHECK((one.attempt == 0 || one.left));
   }

@@ -17,13 +17,14 @@
 #include <optional>
 #include <string>
 
+#include "tests/cluster/faults.h"
 #include "tests/cluster/simulation.h"
 
 namespace oneflow::cluster {
 
 class Disk {
  public:
-  explicit Disk(std::string folder);
+  explicit Disk(std::string folder, const Faults& faults = {});
   ~Disk();
   Disk(const Disk&) = delete;
 
@@ -57,6 +58,7 @@ class Disk {
   void TakeAsSynced(const std::string& path);
 
   const std::string folder_;
+  const Faults faults_;
   std::function<bool()> is_full_;
   std::map<ino_t, Inode> inodes_;
   // As it is when power is lost: names of folders, bytes of files.

@@ -36,14 +36,16 @@ struct Endpoint::Flight {
   std::shared_ptr<Endpoint> from, to;
   std::shared_ptr<FarCommunicator> sender, receiver;  // null: it has let go
   std::vector<std::span<const std::byte>> rows;       // of the source's memory
-  std::span<std::byte> target;
+  std::span<std::byte> target, also;                  // `also`: a planted fault
   size_t copied = 0;
+  bool arrived = false;  // has been said
 
   void LetGoAtSource() {
     if (auto of = std::exchange(sender, nullptr)) of->Sent();
   }
   void LetGoAtReader() {
-    if (auto of = std::exchange(receiver, nullptr)) of->Arrived(action.message);
+    const auto of = std::exchange(receiver, nullptr);
+    if (of != nullptr && !arrived) of->Arrived(action.message);
   }
   bool over() const { return sender == nullptr && receiver == nullptr; }
 };
@@ -60,23 +62,21 @@ Endpoint::Endpoint(Network& network, Life& life, int process, uint64_t job, uint
       beats_(network.processes()) {}
 
 std::unique_ptr<Communicator> Endpoint::MakeCommunicator(const Group& group,
-                                                         const ExchangeBounds& bounds,
-                                                         ExchangePolicy policy) {
+                                                         const ExchangeBounds& bounds) {
   auto route = std::make_shared<std::weak_ptr<FarCommunicator>>();
   auto made = std::make_shared<FarCommunicator>(
-      group, bounds,
-      [weak = weak_from_this(), group, route](const FarAction& action) {
+      group, bounds, [weak = weak_from_this(), group, route](const FarAction& action) {
         const std::shared_ptr<Endpoint> self = weak.lock();
         if (self != nullptr) {
           self->Send(group.FindProcess(action.message.to), action, route->lock());
         }
-      },
-      policy);
+      });
   *route = made;
   for (int m = 0; m < group.members(); ++m) {
     if (!group.IsNear(m)) spoken_to_[group.FindProcess(m)] = true;
   }
   communicators_[group.id] = made;
+  seen_[group.id].first = bounds.first;
   if (broken()) made->Abort(broken_);
   return std::make_unique<SharedCommunicator>(std::move(made));
 }
@@ -86,6 +86,7 @@ bool Endpoint::Reaches(const Endpoint& other) const {
 }
 
 void Endpoint::Watch(JobTime silence) {
+  if (network_.faults().no_data_beats) return;
   std::vector<int> peers;
   for (int p = 0; p < network_.processes(); ++p) {
     if (spoken_to_[p]) peers.push_back(p);
@@ -118,8 +119,16 @@ bool Endpoint::TouchesMemory() const {
 // Called with the communicator's lock held: it calls nothing of it.
 void Endpoint::Send(int to, const FarAction& action, std::shared_ptr<FarCommunicator> from) {
   const WireHeader header = {job_, attempt_, process_, action.message};
+  const FarMessage& message = action.message;
+  const bool is_pull = message.kind == FarMessage::kPull;
+  Seen& seen = seen_[message.communicator];
+  if (is_pull) seen.pulls[{message.from, message.to}].push_back(message.packet);
+  if (network_.faults().abort_entered_only && message.kind == FarMessage::kAbort &&
+      seen.entered[to] <= message.number) {
+    return;
+  }
   std::shared_ptr<Flight> flight;
-  if (action.message.kind == FarMessage::kPiece) {
+  if (message.kind == FarMessage::kPiece) {
     flight = std::make_shared<Flight>();
     flight->action = action;
     flight->from = shared_from_this();
@@ -136,8 +145,11 @@ void Endpoint::Send(int to, const FarAction& action, std::shared_ptr<FarCommunic
     }
   }
   if (broken()) return;
-  network_.simulation().After(network_.DrawDelay(), [self = shared_from_this(), to, header,
-                                                     flight] { self->Carry(to, header, flight); });
+  for (int i = 0; i < (is_pull && network_.faults().pull_twice ? 2 : 1); ++i) {
+    network_.simulation().After(
+        network_.DrawDelay(),
+        [self = shared_from_this(), to, header, flight] { self->Carry(to, header, flight); });
+  }
 }
 
 // A message in transit reaches the present owner of the address.
@@ -163,16 +175,48 @@ void Endpoint::Refuse(const WireHeader& header, const absl::Status& why) {
   Break(absl::InternalError(what));
 }
 
-void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) {
+void Endpoint::SetWindow(uint64_t group, std::span<std::byte> window, int64_t pull_bytes) {
+  seen_[group].window = window;
+  seen_[group].pull_bytes = pull_bytes;
+}
+
+// Plants the faults that change what arrives.
+void Endpoint::Distort(FarMessage* message, int from_process) {
+  constexpr uint64_t kInRun = 0xffffffff;
+  Seen& seen = seen_[message->communicator];
+  if (message->kind == FarMessage::kEntered) seen.entered[from_process] = message->number + 1;
+  if (network_.faults().match_across_runs) {
+    message->number = (seen.first & ~kInRun) | (message->number & kInRun);
+  }
+  std::deque<int64_t>& pulls = seen.pulls[{message->to, message->from}];
+  if (message->kind != FarMessage::kPiece || pulls.empty()) return;
+  if (network_.faults().ordered_links) message->packet = pulls.front();
+  pulls.pop_front();
+}
+
+// The part of the window of the pull beside that which `target` belongs to; empty: it belongs to
+// none.
+std::span<std::byte> Endpoint::NextPullsPart(const FarMessage& message,
+                                             std::span<std::byte> target) {
+  const Seen& seen = seen_[message.communicator];
+  const int64_t at = target.data() - seen.window.data();
+  if (seen.pull_bytes == 0 || at < 0 || at >= std::ssize(seen.window)) return {};
+  const int64_t beside = (at / seen.pull_bytes ^ 1) * seen.pull_bytes + at % seen.pull_bytes;
+  if (beside + std::ssize(target) > std::ssize(seen.window)) return {};
+  return seen.window.subspan(beside, target.size());
+}
+
+void Endpoint::Arrive(WireHeader header, std::shared_ptr<Flight> flight) {
   const auto* bytes = reinterpret_cast<const std::byte*>(&header);
   if (broken() || gone_) return;
   if (!WireHeaderFrom({bytes, sizeof(header)}, job_, attempt_, network_.processes())) {
     ++foreign_;
     return;
   }
-  const FarMessage& message = header.message;
+  FarMessage& message = header.message;
   beats_.Heard(header.from_process);
   if (message.kind == FarMessage::kBeat) return;
+  Distort(&message, header.from_process);
   const auto found = communicators_.find(message.communicator);
   if (found == communicators_.end()) {
     return Refuse(header, absl::NotFoundError("there is no such communicator"));
@@ -183,6 +227,7 @@ void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) 
     if (!status.ok()) Refuse(header, status);
     return;
   }
+  flight->action.message = message;
   const absl::StatusOr<std::span<std::byte>> target = to->Arriving(message);
   if (!target.ok()) return Refuse(header, target.status());
   if (target->empty()) {
@@ -192,8 +237,13 @@ void Endpoint::Arrive(const WireHeader& header, std::shared_ptr<Flight> flight) 
   flight->to = shared_from_this();
   flight->receiver = to;
   flight->target = *target;
+  if (network_.faults().share_window) flight->also = NextPullsPart(message, *target);
   std::erase_if(flights_, [](const auto& old) { return old->over(); });
   flights_.push_back(flight);
+  if (network_.faults().arrived_early) {
+    flight->arrived = true;
+    to->Arrived(message);
+  }
   Copy(std::move(flight));
 }
 
@@ -211,7 +261,11 @@ void Endpoint::Copy(std::shared_ptr<Flight> flight) {
     const size_t end = flight->copied + part;
     for (const std::span<const std::byte> row : flight->rows) {
       const size_t from = std::max(flight->copied, begin), to = std::min(end, begin + row.size());
-      if (from < to) std::memcpy(&flight->target[from], &row[from - begin], to - from);
+      for (const std::span<std::byte> target : {flight->target, flight->also}) {
+        if (from < to && !target.empty()) {
+          std::memcpy(&target[from], &row[from - begin], to - from);
+        }
+      }
       begin += row.size();
     }
     flight->copied = end;

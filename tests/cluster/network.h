@@ -6,14 +6,18 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "actor_runtime/exchange/far_communicator.h"
 #include "actor_runtime/network/peer_beats.h"
 #include "actor_runtime/network/wire.h"
+#include "tests/cluster/faults.h"
 #include "tests/cluster/host.h"
 
 namespace oneflow::cluster {
@@ -32,16 +36,18 @@ class Network {
  public:
   // A message needs both: `links` are those of the control plane, too, `data_links` are not.
   Network(Simulation& simulation, const Links& links, const Links& data_links, int processes,
-          NetworkDelays delays)
+          NetworkDelays delays, const Faults& faults)
       : simulation_(simulation),
         links_(links),
         data_links_(data_links),
         delays_(delays),
+        faults_(faults),
         endpoints_(processes) {}
 
   Simulation& simulation() { return simulation_; }
   bool AreUp(int a, int b) const { return links_.AreUp(a, b) && data_links_.AreUp(a, b); }
   const NetworkDelays& delays() const { return delays_; }
+  const Faults& faults() const { return faults_; }
   JobTime DrawDelay();
   // Null where there is none yet.
   const std::shared_ptr<Endpoint>& at(int process) const { return endpoints_[process]; }
@@ -52,6 +58,7 @@ class Network {
   Simulation& simulation_;
   const Links &links_, &data_links_;
   const NetworkDelays delays_;
+  const Faults faults_;
   std::vector<std::shared_ptr<Endpoint>> endpoints_;
 };
 
@@ -63,8 +70,9 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   Endpoint(Network& network, Life& life, int process, uint64_t job, uint32_t attempt,
            OnBroken on_broken);
 
-  std::unique_ptr<Communicator> MakeCommunicator(const Group& group, const ExchangeBounds& bounds,
-                                                 ExchangePolicy policy);
+  std::unique_ptr<Communicator> MakeCommunicator(const Group& group, const ExchangeBounds& bounds);
+  // The process's member of a group enters with this window for pulls of so many bytes each.
+  void SetWindow(uint64_t group, std::span<std::byte> window, int64_t pull_bytes);
   // As UcxNetwork's.
   void Watch(JobTime silence);
   // True if it exchanges anything with that process.
@@ -85,11 +93,21 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
 
  private:
   struct Flight;
+  // What planted faults need to know of a communicator.
+  struct Seen {
+    uint64_t first = 0;                                        // exchange of the run
+    std::map<std::pair<int, int>, std::deque<int64_t>> pulls;  // packets, by reader and source
+    std::map<int, uint64_t> entered;                           // number after the last, by process
+    std::span<std::byte> window;
+    int64_t pull_bytes = 0;  // of the window
+  };
   void Send(int to, const FarAction& action, std::shared_ptr<FarCommunicator> from);
   void LinkFails(int process, const absl::Status& why);
   void Tick();
   void Carry(int to, const WireHeader& header, std::shared_ptr<Flight> flight);
-  void Arrive(const WireHeader& header, std::shared_ptr<Flight> flight);
+  void Arrive(WireHeader header, std::shared_ptr<Flight> flight);
+  void Distort(FarMessage* message, int from_process);
+  std::span<std::byte> NextPullsPart(const FarMessage& message, std::span<std::byte> target);
   void Copy(std::shared_ptr<Flight> flight);
   void Refuse(const WireHeader& header, const absl::Status& why);
   bool Reaches(const Endpoint& other) const;
@@ -104,6 +122,7 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   absl::Status broken_;
   int64_t foreign_ = 0;
   std::map<uint64_t, std::shared_ptr<FarCommunicator>> communicators_;
+  std::map<uint64_t, Seen> seen_;                 // by communicator
   std::vector<std::shared_ptr<Flight>> flights_;  // from here or to here, not over
   std::vector<bool> spoken_to_;                   // by process: a link is there
   PeerBeats beats_;

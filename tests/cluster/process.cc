@@ -143,7 +143,6 @@ absl::Status Process::Train() {
                   .token = "token",
                   .facts = {{"plan", around_.training.plan.fingerprint()}}};
   options.coordinator = "h0:1";
-  options.policy = around_.faults.job;
   control_ = std::make_unique<ControlMember>(
       around_.control, life_, options, kSilence,
       ControlMember::Callbacks{
@@ -169,7 +168,6 @@ absl::Status Process::Train() {
   training.resume = Resume::kIfThere;
   training.attempt = attempt_;
   training.locks_folder = false;
-  training.checkpoint_policy = around_.faults.checkpoint;
   training.metrics = metrics();
   training.watches = false;
   ASSIGN_OR_RETURN(const auto trainer,
@@ -195,7 +193,7 @@ void Process::Configure(RuntimeOptions* options) {
   };
   options->meet = [this] {
     RETURN_IF_ERROR(Meet("communicators"));
-    if (!around_.faults.no_data_beats && !std::exchange(watches_, true)) endpoint_->Watch(kSilence);
+    if (!std::exchange(watches_, true)) endpoint_->Watch(kSilence);
     return absl::OkStatus();
   };
   options->make_kernel = [this](const KernelSetup& setup) { return MakeKernel(setup); };
@@ -310,8 +308,13 @@ int Process::DrawWorker(int workers) {
 std::unique_ptr<Communicator> Process::MakeCommunicator(const Group& group,
                                                         const ExchangeBounds& bounds) {
   return std::make_unique<WatchedCommunicator>(
-      endpoint_->MakeCommunicator(group, bounds, around_.faults.exchange), [this] { ++progress_; },
-      [this] { Changed(); }, [this] { return painter_ ? &*painter_ : nullptr; });
+      endpoint_->MakeCommunicator(group, bounds),
+      [this, id = group.id](int member, const ExchangeEntry& entry) {
+        endpoint_->SetWindow(id, entry.workspace,
+                             entry.work->WindowBytes(member, entry.accumulate));
+      },
+      [this] { ++progress_; }, [this] { Changed(); },
+      [this] { return painter_ ? &*painter_ : nullptr; });
 }
 
 absl::StatusOr<Kernel> Process::MakeKernel(const KernelSetup& setup) {

@@ -23,14 +23,6 @@
 
 namespace oneflow::cluster {
 
-// Faults that are planted in the protocols, to see that they are found.
-struct Faults {
-  JobPolicy job;
-  ExchangePolicy exchange;
-  CheckpointPolicy checkpoint;
-  bool no_data_beats = false;  // nobody watches the network of exchanges
-};
-
 // Counts of events, over all runs of a test.
 struct Coverage {
   std::map<std::string, int> losses;  // by kind
@@ -57,7 +49,6 @@ struct Surroundings {
   Network& network;
   ControlNetwork& control;
   const Training& training;
-  Faults faults;
   Coverage* coverage;
   // Called by the process, on its thread of control.
   std::function<void(class Process&)> on_disk;    // before anything of a checkpoint is written
@@ -86,8 +77,6 @@ class Process final : public ProcessGroup {
   void FillDisk() { disk_is_full_ = true; }
   // True if it writes now, and there is none.
   bool MeetsFullDisk();
-  // The C library's fsync: whether it takes effect.
-  bool MaySync();
 
   int64_t attempt() const { return attempt_; }
   int host() const { return life_.host(); }

@@ -17,11 +17,15 @@ namespace oneflow::cluster {
 
 class WatchedCommunicator final : public Communicator {
  public:
-  // `progress`: a member has entered, or Poll did something. `wake`: as SetWake's, and after it.
-  // `painter`: there once a run has begun; null: nothing but the workspace is painted.
-  WatchedCommunicator(std::unique_ptr<Communicator> of, std::function<void()> progress,
-                      std::function<void()> wake, std::function<const Painter*()> painter)
+  // `entered`: a member has. `progress`: so it has, or Poll did something. `wake`: as SetWake's,
+  // and after it. `painter`: there once a run has begun; null: nothing but the workspace is
+  // painted.
+  WatchedCommunicator(std::unique_ptr<Communicator> of,
+                      std::function<void(int member, const ExchangeEntry& entry)> entered,
+                      std::function<void()> progress, std::function<void()> wake,
+                      std::function<const Painter*()> painter)
       : of_(std::move(of)),
+        entered_(std::move(entered)),
         progress_(std::move(progress)),
         wake_(std::move(wake)),
         painter_(std::move(painter)) {}
@@ -33,6 +37,7 @@ class WatchedCommunicator final : public Communicator {
     });
   }
   void Enter(int member, const ExchangeEntry& entry) override {
+    entered_(member, entry);
     progress_();
     std::vector<std::span<std::byte>>& paint = paint_after_[member];
     paint = {entry.workspace};
@@ -60,6 +65,7 @@ class WatchedCommunicator final : public Communicator {
 
  private:
   const std::unique_ptr<Communicator> of_;
+  const std::function<void(int, const ExchangeEntry&)> entered_;
   const std::function<void()> progress_, wake_;
   const std::function<const Painter*()> painter_;
   std::map<int, std::vector<std::span<std::byte>>> paint_after_;  // by member

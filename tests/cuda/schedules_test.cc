@@ -64,29 +64,33 @@ TEST_CASE("each mesh and schedule trains with the bits of the CPU") {
       run.schedule = schedule;
       run.global_norm = run.schedule != "2bw";
       if (run.schedule == "2bw") run.steps = 1;  // of several
-      CheckBits(run, IsFull() ? 50 : 2);
+      CheckBits(run, IsFull() ? 50 : 1);
     }
   }
 }
 
 TEST_CASE("so do recompute, sequence parallelism, overlap and split states") {
+  int turn = 0;
+  const auto check = [&](const SmallRun& run) {
+    if (IsFull() || turn++ % 2 == 0) CheckBits(run, IsFull() ? 2 : 1);
+  };
   for (const char* mesh : Meshes()) {
     INFO(mesh);
     SmallRun run = Small(mesh);
     run.recompute = "full";
-    CheckBits(run, IsFull() ? 2 : 1);
+    check(run);
     run = Small(mesh);
     run.split_positions = true;
-    CheckBits(run, IsFull() ? 2 : 1);
+    check(run);
     run = Small(mesh);
     run.overlap = true;
     run.shard = ShardStates();
-    CheckBits(run, IsFull() ? 2 : 1);
+    check(run);
   }
 }
 
 TEST_CASE("so do weights that are gathered ahead of compute") {
-  for (const char* mesh : {"data=2", "data=2,tensor=2", "pipe=2,data=2"}) {
+  for (const char* mesh : {"pipe=2,data=2", "data=2", "data=2,tensor=2"}) {
     for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"}) {
       INFO(mesh << ", " << schedule);
       SmallRun run = Small(mesh);
@@ -99,7 +103,7 @@ TEST_CASE("so do weights that are gathered ahead of compute") {
         run.model.bias = false;       // GPUs read biases as bf16
       }
       run.synchronous = run.schedule == "zero_bubble";
-      CheckBits(run, IsFull() ? 3 : 2);
+      CheckBits(run, IsFull() ? 6 : 4);
     }
   }
 }
@@ -127,8 +131,12 @@ TEST_CASE("so do registers that rest in the host's memory, and updates of the ho
 }
 
 TEST_CASE("so does a device that has one launch at a time") {
+  const std::vector<const char*> schedules = {"1f1b", "interleaved", "zero_bubble"};
+  int turn = 0;
   for (const char* mesh : Meshes()) {
-    for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"}) {
+    const char* const drawn = schedules[turn++ % schedules.size()];
+    for (const char* schedule : schedules) {
+      if (!IsFull() && schedule != drawn) continue;
       INFO(mesh << ", " << schedule);
       SmallRun run = Small(mesh);
       run.schedule = schedule;

@@ -52,7 +52,7 @@ SmallRun OfExperts(const std::string& mesh) {
   run.model.sequence = config.sequence, run.model.vocab = config.vocab;
   run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
   run.mesh = mesh;
-  run.batch = 16, run.micro_batches = 2, run.steps = 3;
+  run.batch = 8, run.micro_batches = 2, run.steps = 2;
   return run;
 }
 
@@ -134,6 +134,10 @@ TEST_CASE("offloading changes no bit, and the update of the host next to none") 
     int turn = 0;
     for (const char* what :
          {"activations:all", "states", "weights", "activations:all,states,weights"}) {
+      if (narrow && turn < 3) {  // in bf16 all at once
+        ++turn;
+        continue;
+      }
       const auto model = emulated::kModels[turn++ % 3];
       INFO((narrow ? "bf16, " : "f32, ") << what);
       emulated::Reset({.devices = 1, .model = model});
@@ -145,6 +149,7 @@ TEST_CASE("offloading changes no bit, and the update of the host next to none") 
       CHECK(emulated::Diagnostics().empty());
     }
     for (const char* what : {"none", "activations:all,weights"}) {
+      if (narrow && what == std::string("none")) continue;
       emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
       const auto other = cuda::OpenBackend({});
       REQUIRE(other.ok());

@@ -313,7 +313,7 @@ class BadFilesTest(BadInputCase):
             edited = re.sub(line, edit, text)
             self.assertTrue(text != edited, line)
             self.write("edited.textproto", edited.encode())
-            for verb in [["explain", "--format=json"], ["explain", "--format=dot"], ["explain", "--format=html"],
+            for verb in [["explain", "--format=json"], ["explain", "--format=html"],
                          ["explain", "--format=memory"], ["simulate"], ["verify"], ["train", "--data=text.txt", "--steps=1"]]:
                 self.refuse(["edited.textproto:", *words], *verb, "--plan=edited.textproto")
             self.refuse(["edited.textproto:", *words], "diff", "gpt.plan", "edited.textproto")

@@ -70,7 +70,7 @@ class InterruptTest(unittest.TestCase):
             anonymous, = (int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-        if not sanitized:  # the measurement takes 14 MiB a core
+        if not sanitized:  # the measurement takes 6 MiB a core
             self.assertLess(anonymous, 1024 * (10 + 4 * len(os.sched_getaffinity(0))))
 
     def test_sigusr1_says_what_every_worker_is_at_and_ends_nothing(self):

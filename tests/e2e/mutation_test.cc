@@ -20,6 +20,7 @@
 #include "actor_runtime/simulate/summary.h"
 #include "actor_runtime/trainer/plan_facts.h"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/llama.h"
@@ -27,7 +28,6 @@
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/print/boxing_text.h"
 #include "oneflow_core/print/plan_diff.h"
-#include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/verify/verify_kernels.h"
@@ -256,13 +256,10 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
   for (const proto::Program& program : plan.program()) text += BoxingTable(plan, program);
   text += VerifyPlan(plan).ToString();
   if (!well_formed) return text.size();
-  text += PlanJson(plan, "");
-  for (const proto::Program& program : plan.program()) {
-    for (const bool full : {false, true}) text += *PlanDot(plan, program.name(), full);
-  }
+  text += JsonText(PlanJson(plan, ""));
   text += ModelMemoryText(plan).value_or("");
   for (const PlanDiff& diff : {DiffPlans(plan, other, "train"), DiffPlans(other, plan, "train")}) {
-    text += DiffText(diff) + DiffJson(diff);
+    text += DiffText(diff) + JsonText(DiffJson(diff));
   }
   text += std::to_string(FactsOfModel(plan).value_or(ModelFacts()).vocab);
   for (const char* kernel : {"feed", "fetch"}) {

@@ -82,8 +82,6 @@ class TrainTest(FolderCase):
             self.assertIn(name, names)
         train = facts["programs"][names.index("train")]
         self.assertIn("adamw", {actor["kernel"] for actor in train["actors"]})
-        dot = run("explain", "--plan=explain.plan", "--format=dot", cwd=self.dir)[0]
-        self.assertTrue(dot.startswith("digraph") and "cluster_1" in dot)
         self.assertIn("live", run("verify", "--plan=explain.plan", cwd=self.dir)[0])
 
     def test_loss_falls_and_metrics_are_complete(self):

@@ -3,7 +3,7 @@
 1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
 2. Folders of oneflow_core: base <- tensor <- {{device, graph} <- op, train} <- {model, plan <- {cost, net <- {print, verify}}}. In the
    other rooms, too, no folder includes another that includes it, straight or by way of others.
-3. C++ files and Python tests have at most MAX_LINES lines, but for those in long_files.txt, which may not grow.
+3. C++ files and Python tests have at most MAX_LINES lines.
 4. Tests do not sleep; sources leave no work markers behind.
 5. CUDA sources run on the emulated GPU, too, and give the same bits every time (GPU_RULES).
 6. Golden files can be read: they have at most GOLDEN_LINES lines of GOLDEN_COLUMNS columns.
@@ -12,6 +12,9 @@
 9. Only the room tools reads flags; the trainer, which others than the command line drive, prints nothing either.
 10. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
    and names the ops that they are made of.)
+11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces: a function of another
+   source could be called instead.
+12. A room has no more lines than lines.txt allows.
 """
 
 import collections
@@ -87,6 +90,10 @@ COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{$(.*?)^\}  // namespace \1$", re.MULTILINE | re.DOTALL)
 TYPE = re.compile(r"^(?:class|struct|enum(?: class)?) (\w+)\b[^;\n]*\{", re.MULTILINE)
+UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+UNNAMED_NAME = re.compile(r"^(?:(?:struct|class|enum(?: class)?) (\w+)[^;\n]*\{"
+                          r"|(?:constexpr|const)\b[^=({\n]*?\b(\w+)(?:\[\w*\])* ?[={]"
+                          r"|(?! |(?:using|template|namespace|struct|class|enum|constexpr|const)\b)[\w:<>,*& ]+?[ *&](\w+)\()", re.MULTILINE)
 WALK_ITEM = re.compile(r"^\d+\. \[[^\]]+\]\(([^)]+)\)", re.MULTILINE)
 
 
@@ -167,18 +174,6 @@ def folder_cycles(root):
                     ways.append([*way, folder])
 
 
-def allowed_lines(root):
-    """Files that may be longer than MAX_LINES, and how long."""
-    allowed = {}
-    listing = root / "tests/layering/long_files.txt"
-    if listing.exists():
-        for line in listing.read_text().splitlines():
-            if line.strip() and not line.startswith("#"):
-                lines, path = line.split()
-                allowed[path] = int(lines)
-    return allowed
-
-
 def held_out_words(root):
     """The rows of words.txt: (pattern of a word, what to say instead, whether comments and texts count, folders)."""
     listing = root / "tests/layering/words.txt"
@@ -206,12 +201,12 @@ def word_problems(root, path, rows):
                     yield f'{path}:{number}: the word "{found}"; say {instead} (tests/layering/words.txt)'
 
 
-def file_problems(root, path, max_lines):
+def file_problems(root, path):
     lines = (root / path).read_text(encoding="utf-8").splitlines()
     if core_folder(path) not in CORE_FOLDERS.keys() | {None}:
         yield f"{path}: oneflow_core/{core_folder(path)} is not in CORE_FOLDERS"
-    if path.suffix in CPP_SUFFIXES | {".py"} and len(lines) > max_lines:
-        yield f"{path}: {len(lines)} lines, more than {max_lines}"
+    if path.suffix in CPP_SUFFIXES | {".py"} and len(lines) > MAX_LINES:
+        yield f"{path}: {len(lines)} lines, more than {MAX_LINES}"
     for number, line in enumerate(lines, 1):
         include = INCLUDE.match(line)
         if include:
@@ -303,25 +298,54 @@ def kind_problems(root):
             yield f'"{kind}" is named in {len(files)} files, more than {most}; ask its row (oneflow_core/op/op_def.h): {", ".join(files)}'
 
 
+def unnamed_problems(root):
+    """Names that two sources of a folder that is compiled together define in unnamed namespaces."""
+    where = {}
+    for path in source_files(root):
+        build = root / path.parent / "BUILD.bazel"
+        if path.suffix != ".cc" or is_test(path) or not build.exists() or "oneflow_cc_folder(" not in build.read_text(encoding="utf-8"):
+            continue
+        for body in UNNAMED.findall((root / path).read_text(encoding="utf-8")):
+            for names in UNNAMED_NAME.findall(body):
+                first = where.setdefault((path.parent, "".join(names)), path)
+                if first != path:
+                    yield f"{path}: {first.name} has a {''.join(names)}, too, and is compiled with it; rename one, or share it"
+                    where[path.parent, "".join(names)] = path
+
+
+def line_problems(root):
+    """Rooms that are larger than lines.txt allows: "room lines-without-tests lines-of-tests" a row."""
+    listing = root / "tests/layering/lines.txt"
+    rows = [line.split() for line in listing.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")] \
+        if listing.exists() else []
+    for room, *most in rows:
+        counts = [0, 0]
+        for path in (root / room).rglob("*"):
+            if path.suffix in CPP_SUFFIXES | {".proto", ".py", ".sh", ".bazel"} and path.is_file():
+                test = is_test(path.relative_to(root)) or path.stem.endswith(("_for_test", "_test_util"))
+                counts[test] += len(path.read_text(encoding="utf-8").splitlines())
+        for count, allowed, what in zip(counts, most, ("", " of tests")):
+            if count > int(allowed):
+                yield f"{room}: {count} lines{what}, more than {allowed}: take some out, or raise the line of lines.txt and say why"
+
+
 def problems(root):
     """All problems of the tree at root, as lines of text."""
     root = pathlib.Path(root)
-    allowed = allowed_lines(root)
     words = held_out_words(root)
     found = []
     for path in source_files(root):
-        found += file_problems(root, path, allowed.get(str(path), MAX_LINES))
+        found += file_problems(root, path)
         found += word_problems(root, path, words)
     for path in python_tests(root):
-        found += file_problems(root, path, MAX_LINES)
+        found += file_problems(root, path)
     found += folder_cycles(root)
     found += golden_problems(root)
     found += type_problems(root, source_files(root))
     found += walk_problems(root)
     found += kind_problems(root)
-    for path in sorted(allowed):
-        if not (root / path).exists():
-            found.append(f"tests/layering/long_files.txt: {path} does not exist")
+    found += unnamed_problems(root)
+    found += line_problems(root)
     return found
 
 

@@ -117,12 +117,7 @@ class CheckSourcesTest(unittest.TestCase):
 
     def test_long_files(self):
         text = "\n" * (check_sources.MAX_LINES + 1)
-        listing = "tests/layering/long_files.txt"
         self.assert_one(find_problems({"compiler/a.cc": text}), "501 lines, more than 500")
-        self.assertEqual([], find_problems({"compiler/a.cc": text, listing: "501 compiler/a.cc\n"}))
-        self.assert_one(find_problems({"compiler/a.cc": text + "\n", listing: "501 compiler/a.cc\n"}),
-                        "502 lines, more than 501")
-        self.assert_one(find_problems({listing: "501 compiler/gone.cc\n"}), "does not exist")
         self.assert_one(find_problems({"tests/e2e/a_test.py": text}), "501 lines, more than 500")
 
     def test_golden_files(self):
@@ -169,6 +164,26 @@ class CheckSourcesTest(unittest.TestCase):
         text = 'std::fputs("done", stdout);\n'
         self.assert_one(find_problems({"actor_runtime/trainer/a.cc": text}), "actor_runtime/trainer/a.cc:1")
         self.assertEqual([], find_problems({"actor_runtime/exec/a.cc": text, "actor_runtime/trainer/a_test.cc": text}))
+
+    def test_names_of_sources_that_are_compiled_together(self):
+        folder = {"compiler/BUILD.bazel": "oneflow_cc_folder(\n"}
+
+        def source(text):
+            return "namespace {\n" + text + "}  // namespace\n"
+
+        for text in ("int Count(int a) {\n", "struct Part {\n", "constexpr int kMost = 1;\n", "std::map<int, Part> All(\n",
+                     "const char* const kNames[] = {\n", "class Reader : public Base {\n"):
+            with self.subTest(text=text):
+                self.assert_one(find_problems({**folder, "compiler/a.cc": source(text), "compiler/b.cc": source(text)}), "compiler/b.cc")
+                self.assertEqual([], find_problems({"compiler/a.cc": source(text), "compiler/b.cc": source(text)}))
+                self.assertEqual([], find_problems({**folder, "compiler/a.cc": source(text), "compiler/b_test.cc": source(text)}))
+                self.assertEqual([], find_problems({**folder, "compiler/a.cc": source(text + text), "compiler/b.cc": text}))
+
+    def test_lines_of_rooms(self):
+        files = {"compiler/a.cc": "1;\n2;\n", "compiler/a_test.cc": "1;\n2;\n3;\n"}
+        self.assertEqual([], find_problems({**files, "tests/layering/lines.txt": "# room\ncompiler 2 3\n"}))
+        self.assert_one(find_problems({**files, "tests/layering/lines.txt": "compiler 1 3\n"}), "compiler: 2 lines, more than 1")
+        self.assert_one(find_problems({**files, "tests/layering/lines.txt": "compiler 2 2\n"}), "compiler: 3 lines of tests")
 
     def test_markers(self):
         self.assert_one(find_problems({"compiler/a.cc": "\n// TODO: more\n"}), "compiler/a.cc:2")

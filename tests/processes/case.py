@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.e2e.cli import read_metrics, run
 from tests.processes.hosts import Network
-from tests.processes.job import Job, contents
+from tests.processes.job import Job, contents, make_model
 
 HERE = os.uname().nodename
 BROKE = "its connection broke: it was killed, or exited without a word"
@@ -18,10 +18,7 @@ class ProcessesCase(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.root = folder.name
-        with open(cls.root + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
-        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256",
-            "--out=gpt.textproto", cwd=cls.root)
+        make_model(cls.root)
         for name, flags in {"2": ["--mesh=data=2"], "4": ["--mesh=pipe=2,data=2", "--micro_batches=2"],
                             "8": ["--mesh=pipe=2,data=2,tensor=2", "--micro_batches=2"],
                             "other": ["--mesh=tensor=2"]}.items():

@@ -6,11 +6,19 @@ import signal
 import subprocess
 import time
 
-from tests.e2e.cli import ONEFLOW, replaced
+from tests.e2e.cli import ONEFLOW, replaced, run
 from tests.slurm.waiting import wait_for
 
 ENDLESS = 1_000_000  # steps
 PORTS = itertools.count(4000)  # the namespace has no others
+
+
+def make_model(folder, *flags):
+    """gpt.textproto, a small model, and text.txt to train it on."""
+    with open(folder + "/text.txt", "w", encoding="utf-8") as text:
+        text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
+    run("model", "gpt", "--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256", "--out=gpt.textproto", *flags,
+        cwd=folder)
 
 
 def contents(folder):

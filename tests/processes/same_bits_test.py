@@ -7,9 +7,9 @@ import tempfile
 import unittest
 
 from tests.e2e.cli import read_metrics, run
+from tests.processes.job import contents, make_model
 
 FULL = os.environ.get("ONEFLOW_TEST_FULL") == "1"
-MODEL = ["--layers=4", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
 # name -> flags of the model, flags of the compiler, numbers of processes, and whether it is short
 CASES = {
     "data and tensor": ([], ["--mesh=data=2,tensor=2"], [2, 4], True),
@@ -33,26 +33,11 @@ def losses(path):
             for line in read_metrics(path)]
 
 
-def contents(folder):
-    """{path: bytes} of a folder of checkpoints, but for the lock."""
-    files = {}
-    for where, _, names in os.walk(folder):
-        for name in names:
-            if name == "lock":
-                continue
-            path = os.path.join(where, name)
-            with open(path, "rb") as file:
-                files[os.path.relpath(path, folder)] = file.read()
-    return files
-
-
 class SameBitsTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.dir = folder.name
-        with open(self.dir + "/text.txt", "w") as text:
-            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
 
     def train(self, processes, name, *flags):
         run("train", "--plan=gpt.plan", "--data=text.txt", "--eval_fraction=0.1", "--eval_batches=2",
@@ -65,7 +50,7 @@ class SameBitsTest(unittest.TestCase):
             if not short and not FULL:
                 continue
             with self.subTest(name):
-                run("model", "gpt", *MODEL, *model, "--out=gpt.textproto", cwd=self.dir)
+                make_model(self.dir, "--layers=4", *model)
                 run("compile", "--graph=gpt.textproto", "--batch=16", *flags, "--out=gpt.plan", cwd=self.dir)
                 # Weights of 2bw are complete at even steps only.
                 steps = ["--steps=8", "--eval_every=4", "--checkpoint_every=4"]
@@ -78,7 +63,7 @@ class SameBitsTest(unittest.TestCase):
                     self.assertEqual(one[1], many[1], f"{name}, {processes} processes")
 
     def test_resumed_by_another_number(self):
-        run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=self.dir)
+        make_model(self.dir, "--layers=4")
         run("compile", "--graph=gpt.textproto", "--batch=16", "--mesh=pipe=2,data=2", "--micro_batches=2",
             "--out=gpt.plan", cwd=self.dir)
         whole = self.train(1, "whole", "--steps=6", "--eval_every=3")

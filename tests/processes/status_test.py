@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from tests.e2e.cli import ONEFLOW, run
+from tests.processes.job import make_model
 from tests.slurm.waiting import wait_for
 
 
@@ -15,10 +16,7 @@ class StatusTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.dir = folder.name
-        with open(self.dir + "/text.txt", "w") as text:
-            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
-        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256",
-            "--out=gpt.textproto", cwd=self.dir)
+        make_model(self.dir)
         run("compile", "--graph=gpt.textproto", "--batch=16", "--mesh=data=2,tensor=2", "--out=gpt.plan", cwd=self.dir)
         os.mkdir(self.dir + "/job")
 

@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 from tests.e2e.cli import run
+from tests.processes.job import make_model
 
 
 class TraceTest(unittest.TestCase):
@@ -12,10 +13,7 @@ class TraceTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.dir = folder.name
-        with open(self.dir + "/text.txt", "w") as text:
-            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
-        run("model", "gpt", "--layers=4", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256",
-            "--out=gpt.textproto", cwd=self.dir)
+        make_model(self.dir, "--layers=4")
 
     def trace(self, mesh, processes):
         run("compile", "--graph=gpt.textproto", "--batch=16", "--micro_batches=2", f"--mesh={mesh}", "--out=gpt.plan",

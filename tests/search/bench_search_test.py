@@ -1,8 +1,10 @@
-"""`tools/bench search`: Kendall's tau and the choice of plans against closed forms, and what is read of the commands' JSON."""
+"""`tools/bench search`: Kendall's tau and the choice of plans against closed forms, and what is read of the commands' JSON; and
+`tools/bench tables`: the rows of a page."""
 import json
 import unittest
+from unittest import mock
 
-from benchmarks import search, search_cpu, search_models
+from benchmarks import search, search_cpu, search_models, tables
 from benchmarks.rank_order import choose_spread, distance_from_best, kendall_tau, pairs_apart, thin
 
 PLAN = {"step_seconds": 2.5, "mfu": 0.4, "bytes_a_device": 7, "flags": "--graph=a b --mesh=data=2 --shard=states"}
@@ -143,6 +145,23 @@ class CasesTest(unittest.TestCase):
         layers = search_models.llama_layers(64, 126)
         self.assertEqual([1, *[2] * 62, 1], layers)
         self.assertEqual([1, 2, 2, 2], search_models.llama_layers(4, 7))
+
+
+class TablesTest(unittest.TestCase):
+    def test_rows_are_simulated_with_the_flags_of_their_table(self):
+        simulated = {"devices": 8, "step_seconds": 1.5, "mfu": 0.4,
+                     "stages": [{"arena_bytes": 2**30, "idle_seconds": 1.0}, {"arena_bytes": 2**31, "idle_seconds": 0.25}]}
+        page = ["A text.", "| a | b |", "|---|---|", "| 1 | 2 |", "",
+                "| `oneflow model` | `oneflow simulate --shard=states` | GPUs | GiB a GPU | step, s | idle, s | MFU |", "|---|---|---|---|---|---|---|",
+                "| `gpt --preset=x` | `--mesh=data=8 --batch=8` | 4 | 1.0 | 9 | 9 | 9 % |", "| | `--batch=16` | 4 | 1.0 | 9 | 9 | 9 % |"]
+        with mock.patch.object(tables, "call", return_value=json.dumps(simulated)) as call:
+            reader = tables.Tables("oneflow", "/folder", only="")
+            lines = [reader.update(line) for line in page]
+        self.assertEqual([None] * 5 + page[5:7] + ["| `gpt --preset=x` | `--mesh=data=8 --batch=8` | 8 | 2.0 | 1.50 | 1.00 | 40 % |",
+                                                   "| | `--batch=16` | 8 | 2.0 | 1.50 | 1.00 | 40 % |"], lines)
+        self.assertEqual([("oneflow", "model", "gpt", "--preset=x", "--out=/folder/model.textproto")] * 2,
+                         [one.args for one in call.call_args_list[::2]])
+        self.assertEqual(("--shard=states", "--batch=16", "--format=json"), call.call_args.args[-3:])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ Invariants:
 2. Daemons listen in that network alone. Node I has the address 127.0.0.I there, by which its name resolves.
 3. The first process reaps what daemons leave behind, so that nothing waits for a zombie.
 """
+import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 
@@ -80,6 +82,18 @@ def prepare_namespaces():
         subprocess.run(command, check=True)
 
 
+def read_proc(pid, name):
+    return pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+def list_processes(variable):
+    """Pids of all that have NAME=VALUE in their environment."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if variable.encode() in read_proc(pid, "environ").split(b"\0"):
+                yield int(pid)
+
+
 class Slurm:
     """The cluster. Its folder holds configuration, logs, spools. Ends with `with`."""
 
@@ -139,28 +153,19 @@ class Slurm:
         self.daemons[node].kill()
         self.daemons[node].wait()
         for pid in started:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
     @staticmethod
     def list_processes(node):
         """Pids of what runs in steps on a node, each step's own daemon before its tasks."""
         stepds, tasks = [], []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as environment:
-                    if f"SLURMD_NODENAME={node}".encode() not in environment.read().split(b"\0"):
-                        continue
-                with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-                    parent = stat.read().rpartition(")")[2].split()[1]
-                with open(f"/proc/{parent}/cmdline", encoding="utf-8") as command:
-                    if command.read().startswith("slurmstepd"):
-                        stepds.append(int(parent))
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            tasks.append(int(pid))
+        for pid in list_processes(f"SLURMD_NODENAME={node}"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                parent = read_proc(pid, "stat").rpartition(b")")[2].split()[1].decode()
+                if read_proc(parent, "cmdline").startswith(b"slurmstepd"):
+                    stepds.append(int(parent))
+                tasks.append(pid)
         return stepds + tasks
 
     @staticmethod

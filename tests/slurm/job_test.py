@@ -8,24 +8,20 @@ import unittest
 import unittest.mock
 
 from tests.e2e.cli import ONEFLOW, read_metrics, run
+from tests.slurm.job_case import TRAINER, JobCase, make_plan
 from tests.slurm.waiting import wait_for
 
-TRAINER = os.path.abspath("tests/slurm/trainer.py")
 STEPS = 20
 
 
-class JobTest(unittest.TestCase):
+class JobTest(JobCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.dir = temporary.name + "/größe 50% it's $HOME"
-        os.mkdir(self.dir)
         self.job = self.dir + "/job"
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 50)
-        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256",
-            "--out=gpt.textproto", cwd=self.dir)
-        run("compile", "--graph=gpt.textproto", "--mesh=data=4", "--batch=8", "--out=gpt.plan", cwd=self.dir)
+        os.mkdir(self.dir)
+        make_plan(self.dir, "data=4", 8)
         self.addCleanup(self.end_all)
 
     def end_all(self):
@@ -37,44 +33,16 @@ class JobTest(unittest.TestCase):
         return run("submit", "--engine=local", "--job_dir=job", plan, "--data=text.txt", f"--steps={STEPS}",
                    "--checkpoint_every=5", "--oneflow=" + TRAINER, *flags, cwd=self.dir, code=code)
 
-    def behave(self, **attempts):
-        """behave(attempt_1={"wait": 7})"""
-        os.makedirs(self.job, exist_ok=True)
-        with open(self.job + "/behaviour.json", "w", encoding="utf-8") as file:
-            json.dump({name.split("_")[1]: what for name, what in attempts.items()}, file)
-        if not os.path.exists(self.job + "/pipe"):
-            os.mkfifo(self.job + "/pipe")
-
-    def status(self):
-        return json.loads(run("status", "--job_dir=job", "--format=json", cwd=self.dir)[0])
-
-    def wait_until_over(self):
-        return wait_for("the job's end", lambda: (s := self.status())["state"] not in ("running", "queued") and s)
-
-    def wait_for_log(self, attempt, text):
-        path = f"{self.job}/logs/attempt-{attempt}/process-0.log"
-
-        def there():
-            if not os.path.exists(path):
-                return False
-            with open(path, encoding="utf-8") as log:
-                return text in log.read()
-        wait_for(f"'{text}' of attempt {attempt}", there)
-
-    def checkpoints_of_attempts(self):
-        with open(self.job + "/attempts", encoding="utf-8") as lines:
-            return [line.split()[2] for line in lines if line[0] != "-"]
-
     def check_metrics(self):
         """Losses are those of a run that was never disturbed."""
-        rows = read_metrics(self.job + "/metrics.jsonl")
-        self.assertEqual([row["step"] for row in rows], list(range(STEPS)))
+        losses = self.losses()
+        self.assertEqual(len(losses), STEPS)
         other = self.dir + "/other"
         if not os.path.exists(other):
             run("submit", "--engine=local", "--job_dir=other", "--plan=gpt.plan", "--data=text.txt", f"--steps={STEPS}",
                 "--oneflow=" + TRAINER, cwd=self.dir)
             wait_for("the other job", lambda: os.path.exists(other + "/final.json"))
-        self.assertEqual(rows, read_metrics(other + "/metrics.jsonl"))
+        self.assertEqual(losses, [row["loss"] for row in read_metrics(other + "/metrics.jsonl")])
 
     def test_a_job_that_succeeds(self):
         # A launcher around it has not started its processes.
@@ -87,21 +55,20 @@ class JobTest(unittest.TestCase):
         self.assertEqual(status["final"], {"state": "done", "code": 0, "why": "attempt 1"})
         self.assertEqual(status["outcome"]["code"], 0)
         self.assertEqual((status["attempt"], status["checkpoint"]), (1, f"step-{STEPS:08}"))
-        with open(self.job + "/jobs", encoding="utf-8") as file:
-            self.assertEqual(file.read().split(), jobs)
+        self.assertEqual(self.read("jobs").split(), jobs)
         with open(self.job + "/job.plan", "rb") as copy, open(self.dir + "/gpt.plan", "rb") as plan:
             self.assertEqual(copy.read(), plan.read())
-        text = run("status", "--job_dir=job", cwd=self.dir)[0]
+        text = self.oneflow("status")
         self.assertRegex(text, r"(?m)^state +done$")
         self.assertRegex(text, r"(?m)^checkpoint +step-00000020$")
-        logs = run("logs", "--job_dir=job", cwd=self.dir)[0]
+        logs = self.oneflow("logs")
         self.assertIn("== loop (job/logs/local.log)\noneflow: attempt 1 goes on from checkpoint none\n", logs)
         self.assertIn("== process 0 (job/logs/attempt-1/process-0.log)\nprocess 0 on here\nattempt 1: done\n", logs)
-        last = json.loads(run("logs", "--job_dir=job", "--process=0", "--lines=1", "--format=json", cwd=self.dir)[0])
+        last = json.loads(self.oneflow("logs", "--process=0", "--lines=1", "--format=json"))
         self.assertEqual([log["text"] for log in last["logs"]], ["attempt 1: done\n"])
         # Observers take no lock and write nothing.
         os.remove(self.job + "/lock")
-        self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
+        self.assertEqual(self.oneflow("cancel"), "nothing runs or waits\n")
         self.assertEqual(self.status()["state"], "done")
         self.assertFalse(os.path.exists(self.job + "/lock"))
 
@@ -109,7 +76,7 @@ class JobTest(unittest.TestCase):
         self.behave(attempt_1={"fail": 7, "code": 1}, attempt_2={"die": 12})
         self.submit()
         self.assertEqual(self.wait_until_over()["state"], "done")
-        self.assertEqual(self.checkpoints_of_attempts(), ["none", "step-00000005", "step-00000010"])
+        self.assertEqual([checkpoint for _, checkpoint in self.attempts()], ["none", "step-00000005", "step-00000010"])
         self.check_metrics()
 
     def test_code_2_is_final(self):
@@ -139,9 +106,7 @@ class JobTest(unittest.TestCase):
         self.assertIn("1 restarts were not enough", status["final"]["why"])
 
     def test_cancel_leaves_a_checkpoint_from_which_another_submit_goes_on(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         status = self.status()
         self.assertEqual((status["state"], status["training"]), ("running", {"attempt": 1, "step": 7}))
         pid = int(status["jobs"][0]["id"])
@@ -149,7 +114,7 @@ class JobTest(unittest.TestCase):
         error = self.submit(code=2)[1]
         self.assertIn("belongs to a job that runs", error)
         self.assertIn("oneflow cancel", error)
-        told = json.loads(run("cancel", "--job_dir=job", "--format=json", cwd=self.dir)[0])
+        told = json.loads(self.oneflow("cancel", "--format=json"))
         self.assertEqual(told, {"cancelled": [str(pid)]})
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
@@ -158,11 +123,9 @@ class JobTest(unittest.TestCase):
         self.check_metrics()
 
     def test_cancel_now_leaves_no_process(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         group = int(self.status()["jobs"][0]["id"])
-        run("cancel", "--job_dir=job", "--now", cwd=self.dir)
+        self.oneflow("cancel", "--now")
         self.assertEqual(self.wait_until_over()["state"], "cancelled")
         self.assertEqual(self.list_processes(group), [])
 
@@ -173,9 +136,7 @@ class JobTest(unittest.TestCase):
         return [pid for pgid, state, pid in map(str.split, lines.splitlines()) if int(pgid) == group and state[0] != "Z"]
 
     def test_a_loop_that_is_killed_is_stopped_and_goes_on_when_submitted_again(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         group = int(self.status()["jobs"][0]["id"])
         os.kill(group, signal.SIGKILL)
         # The trainer lives on and holds the directory.
@@ -188,11 +149,9 @@ class JobTest(unittest.TestCase):
         self.check_metrics()
 
     def test_processes_of_a_loop_that_was_killed_are_cancelled(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         os.kill(int(self.status()["jobs"][0]["id"]), signal.SIGKILL)
-        run("cancel", "--job_dir=job", cwd=self.dir)
+        self.oneflow("cancel")
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
 
@@ -205,29 +164,24 @@ class JobTest(unittest.TestCase):
         self.assertEqual(sorted(process.returncode for process in started), [0, 2, 2, 2], errors)
         self.assertEqual(sum("belongs to a job that runs" in error for error in errors), 3, errors)
         self.wait_for_log(1, "waits at step 7")
-        self.assertEqual(self.checkpoints_of_attempts(), ["none"])
+        self.assertEqual(len(self.attempts()), 1)
 
     def test_sigterm_at_the_loop_is_handed_on_and_is_no_cancellation(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         os.kill(int(self.status()["jobs"][0]["id"]), signal.SIGTERM)
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"], status["attempt"]), ("stopped", "step-00000007", 1))
 
     def test_the_script_is_started_a_second_time(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait()
         second = subprocess.run(["bash", self.job + "/job.sh"], capture_output=True, text=True, check=False)
         pid = self.status()["jobs"][0]["id"]
         self.assertEqual((second.returncode, second.stdout), (1, f"oneflow: {self.job} belongs to job {pid}, which runs\n"))
-        self.assertEqual(self.checkpoints_of_attempts(), ["none"])
+        self.assertEqual(len(self.attempts()), 1)
         # Whoever has the number of a loop that was killed is no loop.
         os.killpg(int(pid), signal.SIGKILL)
         self.wait_until_over()
-        with open(self.job + "/owner", "w", encoding="utf-8") as file:
-            file.write(f"{os.getpid()}\n")
+        self.write("owner", f"{os.getpid()}\n")
         self.submit()
         self.assertEqual(self.wait_until_over()["state"], "done")
 
@@ -236,9 +190,7 @@ class JobTest(unittest.TestCase):
             "--data=text.txt", "--steps=2", "--oneflow=" + TRAINER, cwd=self.dir)
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.assertIn("data=2", run("explain", "--plan=job/job.plan", cwd=self.dir)[0])
-        with open(self.job + "/graph.textproto", encoding="utf-8") as copy:
-            with open(self.dir + "/gpt.textproto", encoding="utf-8") as graph:
-                self.assertEqual(copy.read(), graph.read())
+        self.assertEqual(self.read("graph.textproto"), self.read("../gpt.textproto"))
 
     def refuse(self, words, *flags, engine="local"):
         error = run("submit", "--engine=" + engine, "--job_dir=job", "--plan=gpt.plan", "--data=text.txt", "--steps=2",
@@ -248,34 +200,22 @@ class JobTest(unittest.TestCase):
         self.assertFalse(os.path.exists(self.job))
 
     def test_refusals(self):
-        self.refuse(["4 ranks do not divide evenly among 3 processes", "divides 4"], "--processes_per_node=3")
-        self.refuse(["--nodes=2", "one node"], "--nodes=2")
         self.refuse(["--data=", "absent.txt", "cannot be read"], "--data=text.txt,absent.txt")
         self.refuse(["--eval_data=", "cannot be read"], "--eval_data=absent.txt")
         self.refuse(["absent.plan"], "--plan=absent.plan")
         self.refuse(["--steps=-4", "at least 1"], "--steps=-4")
         self.refuse(["--checkpoint_every=-1", "use 1 or more"], "--checkpoint_every=-1", engine="slurm")
         self.refuse(["--eval_every", "nothing to validate on"], "--eval_every=1")
-        self.refuse(["--job_dir=", "a\\\\b", "characters"], "--job_dir=a\\b")
+        self.refuse(["--job_dir=", "a\\b: has a backslash"], "--job_dir=a\\b")
         self.refuse(["--checkpoint_dir", "no such flag"], "--checkpoint_dir=ckpt")
-        self.refuse(["--nodes=0", "at least 1"], "--nodes=0", engine="slurm")
-        self.refuse(["--max_jobs=0", "at least 1"], "--max_jobs=0", engine="slurm")
-        self.refuse(["--sbatch_option=account", "no option"], "--sbatch_option=account", engine="slurm")
         self.refuse(["--sbatch_option=--array=0-3", "makes several jobs of one"], "--sbatch_option=--array=0-3", engine="slurm")
-        self.refuse(["--time=2h", "is no time of Slurm's"], "--time=2h", engine="slurm")
-        self.refuse(["--trust_network: is missing", "2 nodes meet beyond loopback"], "--nodes=2", engine="slurm")
-        self.refuse(["--trust_network=10.0/33", "is no network"], "--nodes=2", "--trust_network=10.0/33", engine="slurm")
-        self.refuse(["--image=A B", "is no name of an image"], "--image=A B", "--volume_claim=v", engine="kubernetes")
-        self.refuse(["--volume_claim=V", "is no name"], "--image=i", "--volume_claim=V", engine="kubernetes")
         self.refuse(["--join_seconds=0", "out of range"], "--join_seconds=0")
         self.refuse(["--silence_seconds=nan", "out of range"], "--silence_seconds=nan")
         self.refuse(["--oneflow=/none", "no program that can be run"], "--oneflow=/none")
         self.refuse(["--engine=pbs", "slurm, local or kubernetes"], engine="pbs")
         self.refuse(["--image", "is missing"], engine="kubernetes")
-        self.refuse(["--trust_network", "is missing"], "--image=i", "--volume_claim=v", "--nodes=2", engine="kubernetes")
         for verb in ["status", "logs", "cancel"]:
-            error = run(verb, "--job_dir=job", cwd=self.dir, code=2)[1]
-            self.assertIn("is no job's directory", error)
+            self.assertIn("is no job's directory", self.oneflow(verb, code=2))
             self.assertIn("--job_dir: is missing", run(verb, cwd=self.dir, code=2)[1])
 
     def test_a_plan_for_gpus(self):
@@ -295,38 +235,28 @@ class JobTest(unittest.TestCase):
                                ("--attempt=2", "--attempt=2: there is no such attempt; the newest is 1"),
                                ("--attempt=-1", "--attempt=-1: is out of range; use 1 or more"),
                                ("--lines=-1", "--lines: must not be negative"), ("--process=-2", "--process=-2: is out of range")]:
-            self.assertIn(sentence, run("logs", "--job_dir=job", flag, cwd=self.dir, code=2)[1])
+            self.assertIn(sentence, self.oneflow("logs", flag, code=2))
         os.remove(self.job + "/attempts")
         os.remove(self.job + "/logs/local.log")
-        self.assertIn("no attempt has begun", run("logs", "--job_dir=job", cwd=self.dir, code=2)[1])
+        self.assertIn("no attempt has begun", self.oneflow("logs", code=2))
 
     def test_jobs_are_damaged_while_one_runs(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
-        with open(self.job + "/jobs", encoding="utf-8") as file:
-            jobs = file.read()
-        with open(self.job + "/jobs", "w", encoding="utf-8") as file:
-            file.write("x\n")
+        self.submit_and_wait()
+        jobs = self.read("jobs")
+        self.write("jobs", "x\n")
         for verb in ["status", "cancel"]:
-            self.assertRegex(run(verb, "--job_dir=job", cwd=self.dir, code=1)[1],
+            self.assertRegex(self.oneflow(verb, code=1),
                              "job/jobs: names no process, but one holds job/lock; ")
-        with open(self.job + "/jobs", "w", encoding="utf-8") as file:
-            file.write(jobs)
+        self.write("jobs", jobs)
 
     def test_jobs_that_are_not_here(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit()
-        self.wait_for_log(1, "waits at step 7")
-        with open(self.job + "/job.json", encoding="utf-8") as file:
-            record = json.load(file)
+        self.submit_and_wait()
+        record = json.loads(self.read("job.json"))
         for change, sentence in [({"host": "elsewhere"}, "oneflow cancel: the job runs on host elsewhere; call it there"),
                                  ({"engine": "kubernetes"}, "is a job of Kubernetes, which is not asked; use kubectl delete")]:
-            with open(self.job + "/job.json", "w", encoding="utf-8") as file:
-                json.dump(dict(record, **change), file)
-            self.assertIn(sentence, run("cancel", "--job_dir=job", cwd=self.dir, code=2)[1])
-        with open(self.job + "/job.json", "w", encoding="utf-8") as file:
-            json.dump(record, file)
+            self.write("job.json", json.dumps(dict(record, **change)))
+            self.assertIn(sentence, self.oneflow("cancel", code=2))
+        self.write("job.json", json.dumps(record))
         for words, sentence in [(["--engine=local", "--job_dir=new"], "--data: is missing; "),
                                 (["--job_dir=new", "--data=text.txt"], "--engine: is missing; "),
                                 (["--engine=local", "--data=text.txt"], "--job_dir: is missing; "),
@@ -361,21 +291,18 @@ class JobTest(unittest.TestCase):
         waits["rank 7"]["gradients, ranks 0 to 39"] = 0.125
         training = {"attempt": 1, "step": 9, "loss": 2.5, "tokens_per_second": 100, "wait_ms": waits,
                     "standstill": "rank 7 on host c is inside the kernel of h.3.fc since 41 s; 39 ranks wait for it"}
-        with open(self.job + "/status.json", "w", encoding="utf-8") as file:
-            json.dump(training, file)
+        self.write("status.json", json.dumps(training))
         self.assertEqual(self.status()["training"], training)
-        text = run("status", "--job_dir=job", cwd=self.dir)[0]
+        text = self.oneflow("status")
         self.assertRegex(text, r"(?m)^  waits least +rank 7: 1\.6 ms a step$")
         self.assertRegex(text, r"(?m)^    rank 0 +5\.8 ms a step: gradients, ranks 0 to 39 4\.2; tensor, ranks 0 and 1 1\.5$")
         self.assertIn("--format=json has all 40 ranks", text)
         self.assertIn("39 ranks wait for it", text)
         for foreign in [3, [1], {"rank 0": 5}, {"rank 0": {"g": "x"}}]:
-            with open(self.job + "/status.json", "w", encoding="utf-8") as file:
-                json.dump(dict(training, wait_ms=foreign), file)
-            self.assertIn("39 ranks wait for it", run("status", "--job_dir=job", cwd=self.dir)[0])
-        with open(self.job + "/status.json", "w", encoding="utf-8") as file:
-            json.dump({"standstill": "a\x1b[2Jb\nc"}, file)
-        self.assertIn("  standstill      a [2Jb c\n", run("status", "--job_dir=job", cwd=self.dir)[0])
+            self.write("status.json", json.dumps(dict(training, wait_ms=foreign)))
+            self.assertIn("39 ranks wait for it", self.oneflow("status"))
+        self.write("status.json", json.dumps({"standstill": "a\x1b[2Jb\nc"}))
+        self.assertIn("  standstill      a [2Jb c\n", self.oneflow("status"))
 
     def test_foreign_bytes_in_a_job_directory(self):
         self.submit()
@@ -385,17 +312,15 @@ class JobTest(unittest.TestCase):
             with open(f"{self.job}/{name}", "w", encoding="latin-1") as file:
                 file.write(text)
         self.assertEqual(self.status()["state"], "stopped")
-        self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], "nothing runs or waits\n")
+        self.assertEqual(self.oneflow("cancel"), "nothing runs or waits\n")
         self.assertNotIn("training", self.status())
         # More levels than a printer's stack takes.
         for name in ["status.json", "outcome.json", "final.json"]:
-            with open(f"{self.job}/{name}", "w", encoding="utf-8") as file:
-                file.write('{"a":' + "[" * 1_000_000 + "]" * 1_000_000 + "}")
+            self.write(name, '{"a":' + "[" * 1_000_000 + "]" * 1_000_000 + "}")
         self.assertEqual(set(self.status()), {"job_dir", "engine", "state", "jobs", "checkpoint"})
         os.rename(self.job + "/job.json", self.job + "/kept.json")
-        with open(self.job + "/job.json", "w", encoding="utf-8") as file:
-            file.write('{"engine": 5}')
-        self.assertIn("job/job.json: --engine=: no such engine", run("status", "--job_dir=job", cwd=self.dir, code=2)[1])
+        self.write("job.json", '{"engine": 5}')
+        self.assertIn("job/job.json: --engine=: no such engine", self.oneflow("status", code=2))
         os.rename(self.job + "/kept.json", self.job + "/job.json")
 
 

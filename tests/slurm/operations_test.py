@@ -4,12 +4,10 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
-import unittest
 
 from tests.e2e.cli import ONEFLOW, read_metrics, run
 from tests.slurm import cluster
-from tests.slurm.waiting import wait_for
+from tests.slurm.slurm_case import SlurmCase
 
 PAGE = "docs/operations.md"
 
@@ -55,15 +53,10 @@ def sections():
     return commands
 
 
-class OperationsTest(unittest.TestCase):
+class OperationsTest(SlurmCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.root = temporary.name
-        cls.slurm = cluster.Slurm(cls.root + "/slurm")
-        cls.slurm.__enter__()
-        cls.addClassCleanup(cls.slurm.__exit__)
+        super().setUpClass()
         os.makedirs(cls.root + "/bin")
         os.symlink(os.path.realpath(ONEFLOW), cls.root + "/bin/oneflow")
         for name, text in [("kubectl", KUBECTL), ("torchrun", TORCHRUN), ("mpirun", MPIRUN)]:
@@ -71,11 +64,6 @@ class OperationsTest(unittest.TestCase):
                 file.write(text)
             os.chmod(file.name, 0o755)
         os.environ["PATH"] = f"{cls.root}/bin:{os.environ['PATH']}"
-        with open(cls.root + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 50)
-        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256",
-            "--out=gpt.textproto", cwd=cls.root)
-        run("compile", "--graph=gpt.textproto", "--mesh=data=2", "--batch=4", "--out=gpt.plan", cwd=cls.root)
         run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=40", "--metrics=whole.jsonl", cwd=cls.root)
         cls.whole = [row["loss"] for row in read_metrics(cls.root + "/whole.jsonl")]
         cls.commands = sections()
@@ -86,19 +74,16 @@ class OperationsTest(unittest.TestCase):
         for command in self.commands[title]:
             words = shlex.split(command)
             if words[:2] == ["oneflow", "logs"]:
-                self.wait_until_over(next(word.split("=")[1] for word in words if word.startswith("--job_dir=")))
+                self.check_done(next(word.split("=")[1] for word in words if word.startswith("--job_dir=")))
             done = subprocess.run(command, shell=True, cwd=self.root, capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
             outputs.append(done.stdout)
         return outputs
 
-    def wait_until_over(self, job_dir):
-        def over():
-            state = json.loads(run("status", "--job_dir=" + job_dir, "--format=json", cwd=self.root)[0])["state"]
-            return state not in ("running", "queued") and state
-        state = wait_for("the job's end", over, seconds=60)
-        self.assertEqual(state, "done", run("logs", "--job_dir=" + job_dir, cwd=self.root)[0])
-        self.assertEqual([row["loss"] for row in read_metrics(f"{self.root}/{job_dir}/metrics.jsonl")], self.whole)
+    def check_done(self, job_dir):
+        self.dir, self.job = self.root, f"{self.root}/{job_dir}"
+        self.assertEqual(self.wait_until_over()["state"], "done", self.all_logs())
+        self.assertEqual(self.losses(), self.whole)
 
     def test_every_section_with_commands_is_run(self):
         self.assertEqual(list(self.commands), ["One host", "torchrun", "Slurm", "Kubernetes"])

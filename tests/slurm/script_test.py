@@ -9,10 +9,8 @@ import tempfile
 import unittest
 import unittest.mock
 
-from tests.e2e.cli import read_metrics, run
-
-TRAINER = os.path.abspath("tests/slurm/trainer.py")
-GOLDEN = "tools/oneflow/job/testdata"
+from tests.e2e.cli import run
+from tests.slurm.job_case import TRAINER, JobCase, make_plan, write_commands
 
 
 def missing():
@@ -25,57 +23,50 @@ def missing():
     return ""
 
 
-class ScriptTest(unittest.TestCase):
+class ScriptTest(JobCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.dir = temporary.name + "/größe 50% it's $HOME"
-        os.mkdir(self.dir)
         self.job = self.dir + "/job"
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 50)
-        run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256",
-            "--out=gpt.textproto", cwd=self.dir)
-        run("compile", "--graph=gpt.textproto", "--mesh=data=4", "--batch=8", "--out=gpt.plan", cwd=self.dir)
+        os.mkdir(self.dir)
+        make_plan(self.dir, "data=4", 8)
 
-    def submit(self, engine, *flags):
-        return run("submit", "--engine=" + engine, "--job_dir=job", "--plan=gpt.plan", "--data=text.txt", "--steps=4",
-                   "--checkpoint_every=2", *flags, cwd=self.dir)[0]
+    def submit(self, engine, *flags, code=0):
+        return self.oneflow("submit", "--engine=" + engine, "--plan=gpt.plan", "--data=text.txt", "--steps=4",
+                            "--checkpoint_every=2", *flags, code=code)
 
     def test_shellcheck(self):
-        for name in ["slurm.sh", "local.sh"]:
-            done = subprocess.run(["shellcheck", f"{GOLDEN}/{name}"], capture_output=True, text=True, check=False)
+        for engine in ["slurm", "local"]:
+            script = self.submit(engine, "--dry_run").replace("$HOME", "")  # of the folder's name: quoted on purpose
+            done = subprocess.run(["shellcheck", "-"], input=script, capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, ""))
 
     # The script beside a Slurm that is played: its commands are shell functions in the folder bin.
 
     def play(self, squeue="echo 3 N/A", srun="exit 0", final="", cancel=False, owner="", patience=1800, environment=None,
-             commands=()):
+             commands=None):
         """Runs the script of a job of two nodes as Slurm's job 12, with 13 behind it. Returns (exit code, output)."""
         script = self.submit("slurm", "--nodes=2", "--oneflow=/opt/oneflow", "--trust_network=10.0.0.0/8", "--dry-run")
         script = script.replace("\npatience=1800\n", f"\npatience={patience}\n")
         shutil.rmtree(self.job, ignore_errors=True)
         os.makedirs(self.job + "/logs")
-        os.makedirs(self.dir + "/bin", exist_ok=True)
-        for name, text in [("squeue", squeue), ("srun", srun), ("scancel", 'echo scancel "$@" >>$job/scancelled'),
-                           ("sleep", "echo >>$job/slept"), *commands]:
-            with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/bash\njob={shlex.quote(self.job)}\n{text}\n".replace("$job", '"$job"'))
-            os.chmod(file.name, 0o755)
+        self.write_commands(**{"squeue": squeue, "srun": srun, "scancel": 'echo scancel "$@" >>$job/scancelled',
+                               "sleep": "echo >>$job/slept", **(commands or {})})
         for name, text in [("job.sh", script), ("attempts", "- submitted now\n"), ("jobs", "11\n12\n13\n"), ("scancelled", ""),
                            *([("final.json", final)] if final else []), *([("cancel", "")] if cancel else []),
                            *([("owner", owner)] if owner else []), ("slept", "")]:
-            with open(f"{self.job}/{name}", "w", encoding="utf-8") as file:
-                file.write(text)
+            self.write(name, text)
         done = subprocess.run(["bash", self.job + "/job.sh"], capture_output=True, text=True, check=False, env=dict(
             os.environ, PATH=f"{self.dir}/bin:{os.environ['PATH']}", SLURM_JOB_ID="12", SLURM_CPUS_ON_NODE="8",
             **(environment or {})))
         self.assertEqual(done.stderr, "")
         return done.returncode, done.stdout
 
-    def read(self, name):
-        with open(f"{self.job}/{name}", encoding="utf-8") as file:
-            return file.read()
+    def write_commands(self, **scripts):
+        """Programs in the folder bin, in which $job is the job's directory."""
+        write_commands(self.dir + "/bin", **{name: f"job={shlex.quote(self.job)}\n" + text.replace("$job", '"$job"')
+                                             for name, text in scripts.items()})
 
     OUTCOME = """echo '{"attempt":'"$ONEFLOW_ATTEMPT"',"code":%d,"sentence":"not \\"attempt\\":9,\\"code\\":0"}' >$job/outcome.json; """
 
@@ -83,8 +74,9 @@ class ScriptTest(unittest.TestCase):
     JOIN = """echo '{"attempt":'"$ONEFLOW_ATTEMPT"'}' >$job/status.json; """
 
     def test_the_command_of_an_attempt(self):
-        code, out = self.play(srun='printf "%s\\n" "$@" >$job/srun; ' + self.OUTCOME % 0)
+        code, out = self.play(srun='printf "%s\\n" "$@" >$job/srun; pwd >$job/pwd; ' + self.OUTCOME % 0)
         self.assertEqual((code, out), (0, "oneflow: attempt 1 goes on from checkpoint none\noneflow: done: attempt 1\n"))
+        self.assertEqual(self.read("pwd"), self.dir + "\n")  # in which it was submitted
         words = self.read("srun").split("\n")
         for word in ["--no-kill", "--kill-on-bad-exit=1", "--overlap", "--export=ALL", "--nodes=2", "--ntasks=2", "--cpus-per-task=8",
                      "--output=" + self.job.replace("%", "%%") + "/logs/attempt-1/process-%t.log", "/opt/oneflow", "--resume=auto"]:
@@ -193,8 +185,8 @@ class ScriptTest(unittest.TestCase):
             srun='if [[ $* == *--relative=1* ]]; then while [[ $1 != bash ]]; do shift; done; "$@"; touch $job/watched; '
                  f"else until [[ -e $job/watched ]]; do /bin/sleep 0.02; done; {self.OUTCOME % 0} fi",
             environment={"SLURM_JOB_NUM_NODES": "3", "SLURMD_NODENAME": "n1"},
-            commands=[("scontrol", scontrol or f"[[ $* == 'show hostnames some' ]] && printf '%s\\n' {nodes}"),
-                      ("sleep", "echo >>$job/looks; (($(wc -l <$job/looks) <= 3))")])
+            commands={"scontrol": scontrol or f"[[ $* == 'show hostnames some' ]] && printf '%s\\n' {nodes}",
+                      "sleep": "echo >>$job/looks; (($(wc -l <$job/looks) <= 3))"})
         self.assertEqual(self.read("looks").count("\n"), 4)
         return "scancel --quiet 12\n" in self.read("scancelled")
 
@@ -215,23 +207,38 @@ class ScriptTest(unittest.TestCase):
         self.assertTrue(out.endswith("oneflow: told to stop\n"), out)
         self.assertFalse(os.path.exists(self.job + "/final.json"))
 
+    def with_commands(self, **scripts):
+        """Slurm's commands are these; all nodes have room."""
+        self.write_commands(**{"sinfo": "echo '4|64000'", "squeue": "", **scripts})
+        return unittest.mock.patch.dict(os.environ, PATH=f"{self.dir}/bin:{os.environ['PATH']}")
+
+    def test_what_sbatch_says_is_passed_on(self):
+        os.mkdir(self.job)
+        for name in ["final.json", "cancel", "jobs"]:
+            self.write(name, "7\n")
+        for sbatch, code, words in [("echo 'no such account' >&2; exit 255", 2, "255: no such account; correct the flag"),
+                                    ("echo 'no such account'; exit 1", 2, "1: no such account; correct the flag"),
+                                    ("exit 1", 2, "failed with exit code 1; correct the flag"),
+                                    ("echo usage", 2, "usage; correct the flag"), ("echo tested >&2", 2, "tested; correct the flag"),
+                                    ("", 2, "correct the flag"), ("kill -KILL $$", 1, "exit code 137"),
+                                    ("[[ $* != *afternotok:12* ]] && echo 12", 2, "failed with exit code 1; correct")]:
+            with self.subTest(sbatch), self.with_commands(sbatch=sbatch, scancel='echo "$@" >$job/scancelled'):
+                self.assertIn("`sbatch --parsable ", error := self.submit("slurm", "--max_jobs=2", code=code))
+                self.assertIn(words, error)
+                # The end of the job before is not lost.
+                self.assertEqual([self.read(name) for name in ["final.json", "cancel", "jobs"]], ["7\n"] * 3)
+        self.assertEqual(self.read("scancelled"), "12\n")
+
     def test_status_and_cancel_without_the_controller(self):
-        os.makedirs(self.dir + "/bin")
-        for name, text in [("sinfo", "echo 'all|all*|4|64000'"), ("sbatch", "echo 12"), ("squeue", "echo 'no controller' >&2; exit 1")]:
-            with open(f"{self.dir}/bin/{name}", "w", encoding="utf-8") as file:
-                file.write(f"#!/bin/bash\n{text}\n")
-            os.chmod(file.name, 0o755)
-        with unittest.mock.patch.dict(os.environ, PATH=f"{self.dir}/bin:{os.environ['PATH']}"):
+        with self.with_commands(sbatch="echo 12", squeue="echo 'no controller' >&2; exit 1"):
             self.submit("slurm")
-            text = run("status", "--job_dir=job", cwd=self.dir)[0]
+            text = self.oneflow("status")
             self.assertRegex(text, r"\Astate +unknown\nslurm +does not answer; .*`squeue .*`? failed with exit code 1: no controller\n")
             self.assertNotIn("last_status", text)
-            error = run("cancel", "--job_dir=job", cwd=self.dir, code=1)[1]
-            self.assertIn("Slurm does not answer: no further attempt begins; call again to end this one", error)
+            self.assertIn("Slurm does not answer: no further attempt begins; call again to end this one", self.oneflow("cancel", code=1))
             self.assertTrue(os.path.exists(self.job + "/cancel"))
-            with open(self.job + "/final.json", "w", encoding="utf-8") as file:
-                file.write('{"state": "done"}')
-            self.assertRegex(run("status", "--job_dir=job", cwd=self.dir)[0], r"\Astate +done\n")
+            self.write("final.json", '{"state": "done"}')
+            self.assertRegex(self.oneflow("status"), r"\Astate +done\n")
 
     # Kubernetes.
 
@@ -240,8 +247,7 @@ class ScriptTest(unittest.TestCase):
         out = self.submit("kubernetes", "--image=example/oneflow:1", "--volume_claim=scratch",
                           "--trust_network=10.0.0.0/8", *flags)
         self.assertEqual(shlex.split(out), ["start", "it", "with:", "kubectl", "apply", "-f", self.job + "/jobset.yaml"])
-        with open(self.job + "/jobset.yaml", encoding="utf-8") as file:
-            return yaml.safe_load(file)
+        return yaml.safe_load(self.read("jobset.yaml"))
 
     def pod(self, manifest, index, restart=0):
         """The process of a pod: its command with the environment that Kubernetes gives it."""
@@ -256,13 +262,10 @@ class ScriptTest(unittest.TestCase):
         def expand(word):  # $(NAME), and $$ for $
             return re.sub(r"\$\$|\$\((\w+)\)", lambda m: "$" if m[0] == "$$" else environment.get(m[1], m[0]), word)
         return subprocess.Popen([expand(word) for word in container["command"] + container["args"]], env=environment,
-                                cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                cwd="/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def test_the_commands_of_pods(self):
-        os.makedirs(self.dir + "/bin")
-        with open(self.dir + "/bin/oneflow", "w", encoding="utf-8") as file:
-            file.write(f'#!/bin/bash\nexec {sys.executable} {TRAINER} "$@" --process_index="$JOB_COMPLETION_INDEX"\n')
-        os.chmod(file.name, 0o755)
+        self.write_commands(oneflow=f'[[ -e text.txt ]] && exec {sys.executable} {TRAINER} "$@" --process_index="$JOB_COMPLETION_INDEX"')
         manifest = self.manifest("--nodes=2", "--processes_per_node=2")
         spec = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]
         self.assertEqual((spec["completions"], spec["parallelism"], spec["completionMode"]), (4, 4, "Indexed"))
@@ -270,7 +273,7 @@ class ScriptTest(unittest.TestCase):
         outputs = [pod.communicate(timeout=60)[0] for pod in pods]
         self.assertEqual([pod.returncode for pod in pods], [0] * 4, outputs)
         self.assertIn("attempt 1: done", outputs[0])
-        self.assertEqual(len(read_metrics(self.job + "/metrics.jsonl")), 4)
+        self.assertEqual(len(self.losses()), 4)
         again = self.pod(manifest, 0, restart=3)
         self.assertIn("attempt 4: done", again.communicate(timeout=60)[0])
         # Attempts of a manifest that is written later have greater numbers.
@@ -278,8 +281,14 @@ class ScriptTest(unittest.TestCase):
 
     def test_status_and_cancel_of_kubernetes(self):
         self.manifest()
-        self.assertRegex(run("status", "--job_dir=job", cwd=self.dir)[0], r"(?m)^state +unknown$")
-        self.assertIn("kubectl delete -f", run("cancel", "--job_dir=job", cwd=self.dir, code=2)[1])
+        self.assertRegex(self.oneflow("status"), r"(?m)^state +unknown$")
+        self.assertIn("kubectl delete -f", self.oneflow("cancel", code=2))
+
+    def test_words_of_kubernetes_are_its_own_to_check(self):
+        manifest = self.manifest("--image=A \"B\": #", "--volume_claim=V'\\")
+        pod = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+        self.assertEqual(pod["containers"][0]["image"], "A \"B\": #")
+        self.assertEqual(pod["volumes"][0]["persistentVolumeClaim"]["claimName"], "V'\\")
 
 
 if __name__ == "__main__":

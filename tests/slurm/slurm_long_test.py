@@ -3,7 +3,6 @@ import contextlib
 import os
 import signal
 
-from tests.e2e.cli import run
 from tests.slurm import cluster
 from tests.slurm.slurm_case import StandInCase, TrainCase
 from tests.slurm.waiting import wait_for
@@ -15,9 +14,7 @@ def wait_until_down(slurm, node):
 
 class SlurmLongTest(StandInCase):
     def test_a_daemon_that_dies_ends_no_process(self):
-        self.behave(attempt_1={"wait": 7})
-        self.submit("--spare_nodes=1")
-        self.wait_for_log(1, "waits at step 7")
+        self.submit_and_wait("--spare_nodes=1")
         lost = self.find_node(1, 1)
         self.slurm.kill_node(lost)
         wait_until_down(self.slurm, lost)
@@ -29,14 +26,12 @@ class SlurmLongTest(StandInCase):
 
     def test_a_host_that_dies(self):
         # The first process finds the other one lost, and ends; Slurm knows of the node when its time is over.
-        self.behave(attempt_1={"wait": 7, "fail": 8, "code": 1})
-        job, = self.submit("--spare_nodes=1")
-        self.wait_for_log(1, "waits at step 7")
+        job, = self.submit_and_wait("--spare_nodes=1", attempt_1={"wait": 7, "fail": 8, "code": 1})
         lost = self.find_node(1, 1)
         self.slurm.kill_node(lost, tasks=True)
         self.let_go()
         status = self.wait_until_over(seconds=150)
-        self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
+        self.assertEqual(status["state"], "done", self.all_logs())
         self.assertEqual(self.attempts(), [(job, "none"), (job, "step-00000005")])
         self.assertNotEqual(self.find_node(2, 1), lost)
         self.assertEqual(self.losses(), self.undisturbed())
@@ -48,11 +43,10 @@ class SlurmLongTest(StandInCase):
         # The first job is signalled half a minute, or a minute more, before its end, and writes a checkpoint; the
         # second does not listen, and goes when Slurm ends it.
         status = self.wait_until_over(seconds=500)
-        self.assertEqual(status["state"], "done", run("logs", "--job_dir=job", cwd=self.dir)[0])
+        self.assertEqual(status["state"], "done", self.all_logs())
         self.assertEqual(self.attempts(),
                          [(jobs[0], "none"), (jobs[1], "step-00000007"), (jobs[2], "step-00000010")])
-        with open(f"{self.job}/logs/slurm-{jobs[0]}.log", encoding="utf-8") as log:
-            self.assertIn("oneflow: the job's time is over\n", log.read())
+        self.assertIn("oneflow: the job's time is over\n", self.read(f"logs/slurm-{jobs[0]}.log"))
         self.assertEqual(self.losses(), self.undisturbed())
 
 
@@ -72,7 +66,7 @@ class HangTest(TrainCase):
         # That of the script and of the first process: the successor goes on while that process still is there.
         jobs = self.submit("--spare_nodes=1", "--max_jobs=2")
         self.wait_for_checkpoint(1)
-        node = self.slurm.run("squeue", "--noheader", "--jobs=" + jobs[0], "--format=%B").strip()
+        node = self.node_of_script(jobs[0])
         old = self.tasks(0)
         hung = [self.slurm.daemons[node].pid, *self.slurm.list_processes(node)]
         for pid in hung:

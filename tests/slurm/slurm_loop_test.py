@@ -1,7 +1,6 @@
 """The loop of jobs on a real Slurm of four nodes, with trainer.py instead of `oneflow train`."""
 import os
 import signal
-import subprocess
 
 from tests.e2e.cli import run
 from tests.slurm import cluster
@@ -11,9 +10,7 @@ from tests.slurm.waiting import wait_for
 
 class SlurmLoopTest(StandInCase):
     def test_submit_watch_and_cancel(self):
-        self.behave(attempt_1={"wait": 7})
-        first, second = self.submit("--max_jobs=2")
-        self.wait_for_log(1, "waits at step 7")
+        first, second = self.submit_and_wait("--max_jobs=2")
         self.find_node(1, 1)
         status = self.status()
         self.assertEqual(status["state"], "running")
@@ -21,12 +18,12 @@ class SlurmLoopTest(StandInCase):
                          [(first, "RUNNING", 2), (second, "PENDING", 2)])
         self.assertEqual(status["training"], {"attempt": 1, "step": 7})
         self.assertEqual(status["checkpoint"], "step-00000005")
-        logs = run("logs", "--job_dir=job", cwd=self.dir)[0]
+        logs = self.oneflow("logs")
         self.assertIn(f"== loop of job {first} (job/logs/slurm-{first}.log)\noneflow: attempt 1", logs)
         self.assertRegex(logs, r"== process 1 \(job/logs/attempt-1/process-1.log\)\nprocess 1 on n\d\n")
         error = self.submit(code=2)
         self.assertIn(f"belongs to Slurm's job {first}, which is RUNNING; give another directory", error)
-        self.assertEqual(run("cancel", "--job_dir=job", cwd=self.dir)[0], f"cancelled: {first} {second}\n")
+        self.assertEqual(self.oneflow("cancel"), f"cancelled: {first} {second}\n")
         status = self.wait_until_over()
         self.assertEqual((status["state"], status["checkpoint"]), ("cancelled", "step-00000007"))
         # A cancelled job continues when it is submitted again.
@@ -36,36 +33,25 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual(self.losses(), self.undisturbed())
 
     def test_the_script_is_submitted_a_second_time(self):
-        self.behave(attempt_1={"wait": 7})
-        first, = self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        first, = self.submit_and_wait()
         second = self.slurm.run("sbatch", "--parsable", self.job + "/job.sh").strip()
-        log = f"{self.job}/logs/slurm-{second}.log"
-
-        def left():
-            if self.slurm.jobs()[second] != "FAILED":
-                return None
-            with open(log, encoding="utf-8") as file:
-                return file.read()
-        self.assertEqual(wait_for("the second job's end", left), f"oneflow: {self.job} belongs to job {first}, which runs\n")
+        wait_for("the second job's end", lambda: self.slurm.jobs()[second] == "FAILED")
+        self.assertEqual(self.read(f"logs/slurm-{second}.log"), f"oneflow: {self.job} belongs to job {first}, which runs\n")
         self.let_go()
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.assertEqual(self.attempts(), [(first, "none")])
 
     def test_cancel_now(self):
-        self.behave(attempt_1={"wait": 7})
-        jobs = self.submit("--max_jobs=3")
-        self.wait_for_log(1, "waits at step 7")
-        run("cancel", "--job_dir=job", "--now", cwd=self.dir)
+        jobs = self.submit_and_wait("--max_jobs=3")
+        self.oneflow("cancel", "--now")
         self.assertEqual(self.wait_until_over()["state"], "cancelled")
         wait_for("the jobs' ends", lambda: {self.slurm.jobs()[job] for job in jobs} == {"CANCELLED"})
 
     def test_a_killed_task_and_a_lost_node_in_the_same_job(self):
-        self.behave(attempt_1={"wait": 7}, attempt_2={"wait": 13})
-        job, = self.submit("--spare_nodes=1")
-        self.wait_for_log(1, "waits at step 7")
+        job, = self.submit_and_wait("--spare_nodes=1", attempt_2={"wait": 13})
         self.find_node(1, 1)
-        self.kill_process(1)
+        pid, = self.tasks(1)
+        os.kill(pid, signal.SIGKILL)
         self.wait_for_log(2, "waits at step 13")
         lost = self.find_node(2, 1)
         self.slurm.set_down(lost)
@@ -75,25 +61,9 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual(self.attempts(), [(job, "none"), (job, "step-00000007"), (job, "step-00000013")])
         self.assertEqual(self.losses(), self.undisturbed())
 
-    def kill_process(self, process):
-        """SIGKILL to the task of that number, of whichever job runs."""
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as command, open(f"/proc/{pid}/environ", "rb") as environment:
-                    found = b"trainer.py" in command.read() and f"SLURM_PROCID={process}".encode() in environment.read().split(b"\0")
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if found:
-                os.kill(int(pid), signal.SIGKILL)
-                return
-        self.fail(f"no process {process}")
-
     def test_the_node_of_the_script_is_lost(self):
-        self.behave(attempt_1={"wait": 7})
-        jobs = self.submit("--spare_nodes=1", "--max_jobs=4")
-        self.wait_for_log(1, "waits at step 7")
-        script = self.slurm.run("squeue", "--noheader", "--jobs=" + jobs[0], "--format=%B").strip()
-        self.slurm.set_down(script)
+        jobs = self.submit_and_wait("--spare_nodes=1", "--max_jobs=4")
+        self.slurm.set_down(self.node_of_script(jobs[0]))
         status = self.wait_until_over()
         self.assertEqual(status["state"], "done")
         self.assertEqual([job for job, _ in self.attempts()], jobs[:2])
@@ -102,14 +72,11 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual([states[job] for job in jobs[1:]], ["COMPLETED", "CANCELLED", "CANCELLED"])
 
     def test_too_few_nodes_are_left_and_the_successor_gets_new_ones(self):
-        self.behave(attempt_1={"wait": 7})
-        jobs = self.submit("--max_jobs=2")
-        self.wait_for_log(1, "waits at step 7")
+        jobs = self.submit_and_wait("--max_jobs=2")
         self.slurm.set_down(self.find_node(1, 1))
         self.assertEqual(self.wait_until_over()["state"], "done")
         self.assertEqual([job for job, _ in self.attempts()], jobs)
-        with open(f"{self.job}/logs/slurm-{jobs[0]}.log", encoding="utf-8") as log:
-            self.assertIn("oneflow: 1 of 2 nodes are left\n", log.read())
+        self.assertIn("oneflow: 1 of 2 nodes are left\n", self.read(f"logs/slurm-{jobs[0]}.log"))
         self.assertEqual(self.losses(), self.undisturbed())
 
     def test_code_2_ends_the_job_and_those_behind_it(self):
@@ -119,33 +86,38 @@ class SlurmLoopTest(StandInCase):
         self.assertEqual((status["state"], status["attempt"]), ("failed", 1))
         wait_for("the jobs' ends", lambda: [self.slurm.jobs()[job] for job in jobs] == ["FAILED", "CANCELLED", "CANCELLED"])
 
-    def test_refusals(self):
-        for words, *flags in [(["--nodes=2 --spare_nodes=3", "partition all has 4 nodes, not 5"], "--spare_nodes=3"),
-                              (["--partition=some", "no such partition", "it has all"], "--partition=some"),
-                              (["`sbatch --parsable ", "failed", "time limit"], "--time=100-0")]:
-            error = self.submit(*flags, code=1 if "failed" in words else 2)
-            for word in words:
-                self.assertIn(word, error)
+    def test_what_slurm_refuses(self):
+        for words, flag in [("--nodes=2 --spare_nodes=3: Slurm has 4 nodes, not 5", "--spare_nodes=3"),
+                            ("invalid partition specified: some", "--partition=some"),
+                            ("Requested time limit is invalid", "--time=100-0"),
+                            ("Invalid --time specification", "--time=2h"),
+                            ("unrecognized option '--account mine'", "--sbatch_option=--account mine")]:
+            self.assertIn(words, self.submit(flag, code=2))
         self.assertEqual(self.slurm.run("squeue", "--noheader"), "")
+
+    def test_sbatch_reads_back_every_byte(self):
+        comment = "it's \"50%\" \\ of $HOME; `x` # é\\\\'\\ "
+        job, = self.submit("--sbatch_option=--hold", "--sbatch_option=--comment=" + comment, "--sbatch_option=--output=x")
+        self.assertEqual(self.slurm.run("squeue", "--noheader", "--jobs=" + job, "--format=%k"), comment + "\n")
+        self.assertEqual(self.oneflow("cancel"), f"cancelled: {job}\n")
+        self.assertEqual(self.status()["state"], "cancelled")
 
     def test_processes_that_need_more_memory_than_a_node_has(self):
         run("model", "gpt", "--layers=1", "--heads=2", "--hidden=4096", "--sequence=8", "--vocab=256", "--out=big.textproto",
             cwd=self.dir)
         error = run("submit", "--engine=slurm", "--job_dir=job", "--graph=big.textproto", "--mesh=data=2", "--batch=2",
                     "--data=../text.txt", "--nodes=1", cwd=self.dir, code=2)[1]
-        self.assertRegex(error, r"a node's processes need \d+ MiB for arenas, and partition all has 0 nodes of so much "
-                                r"memory; its largest has 2000 MiB")
+        self.assertRegex(error, r"Slurm has 0 nodes, not 1, with the \d+ MiB that a node's processes need for arenas; its "
+                                r"largest has 2000 MiB")
         self.assertEqual(os.listdir(self.job), [])
 
 
 class ControllerTest(StandInCase):
     def test_the_controller_is_restarted_during_a_job(self):
-        self.behave(attempt_1={"wait": 7, "fail": 8, "code": 1})
-        job, = self.submit()
-        self.wait_for_log(1, "waits at step 7")
+        job, = self.submit_and_wait(attempt_1={"wait": 7, "fail": 8, "code": 1})
         self.slurm.stop_controller()
         try:
-            text = run("status", "--job_dir=job", cwd=self.dir)[0]
+            text = self.oneflow("status")
             self.assertRegex(text, r"\Astate +unknown\nslurm +does not answer; the rest is what the directory tells: `squeue .*")
             self.assertRegex(text, r"(?m)^last_status +20\d\d-.*\ntraining\n  attempt +1\n  step +7$")
             self.let_go()

@@ -3,10 +3,8 @@ import os
 import signal
 import stat
 
-from tests.e2e.cli import run
 from tests.slurm import cluster
 from tests.slurm.slurm_case import TrainCase
-from tests.slurm.waiting import wait_for
 
 
 class SlurmTest(TrainCase):
@@ -21,21 +19,13 @@ class SlurmTest(TrainCase):
         self.assertEqual({attempt[0] for attempt in self.attempts()}, {job})
         self.assertEqual((status["outcome"]["code"], status["outcome"]["attempt"]), (0, 3))
 
-    def test_the_node_of_the_script_is_lost(self):
-        jobs = self.submit("--spare_nodes=1", "--max_jobs=3")
-        self.wait_for_checkpoint(1)
-        self.slurm.set_down(self.slurm.run("squeue", "--noheader", "--jobs=" + jobs[0], "--format=%B").strip())
-        self.check_done()
-        self.assertEqual([attempt[0] for attempt in self.attempts()], jobs[:2])
-        wait_for("the last job's end", lambda: self.slurm.jobs()[jobs[2]] == "CANCELLED")
-
     def test_cancel_and_submit_again(self):
         self.submit()
         self.wait_for_checkpoint(1)
         self.assertEqual(self.status()["state"], "running")
         keys = [f"{self.job}/keys/{name}" for name in os.listdir(self.job + "/keys")]
         self.assertEqual({stat.S_IMODE(os.stat(path).st_mode) for path in keys}, {0o600})
-        run("cancel", "--job_dir=job", cwd=self.dir)
+        self.oneflow("cancel")
         status = self.wait_until_over()
         self.assertEqual(status["state"], "cancelled")
         self.wait_until_gone()

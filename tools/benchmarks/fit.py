@@ -31,7 +31,6 @@ TARGETS = []
 
 def add_flags(parser):
     parser.add_argument("--device", choices=CLUSTERS, required=True, help="the kind of device whose file is fitted")
-    parser.add_argument("--numbers", nargs="+", help="fields of `sustained` to fit, from the file's own values; default: all")
     parser.add_argument("--write", action="store_true", help="writes the fitted numbers and the errors into the cluster file")
     published.add_row_flags(parser)
 
@@ -47,12 +46,12 @@ def weigh(rows):
 class Evaluation:
     """Residuals of rows for numbers of a cluster file; those of equal numbers are computed once."""
 
-    def __init__(self, simulator, device, names, folder, jobs):
+    def __init__(self, simulator, device, folder, jobs):
         self._simulator, self._device, self._folder, self._known = simulator, device, folder, {}
         self._pool = concurrent.futures.ThreadPoolExecutor(jobs)
         with open(simulator.clusters[device], encoding="utf-8") as file:
             self.text = file.read()
-        self.start = read_sustained(self.text, names)
+        self.start = read_sustained(self.text)
 
     def residuals(self, rows, values):
         """log(simulated / published) of each row."""
@@ -154,7 +153,7 @@ def run(args, binaries):
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(binaries, args.keep or folder, dict(args.cluster))
         try:
-            evaluation = Evaluation(simulator, args.device, args.numbers, folder, args.jobs)
+            evaluation = Evaluation(simulator, args.device, folder, args.jobs)
             found = fit(find_calibration_rows(args, simulator), evaluation)
         except ValueError as error:
             sys.exit(f"tools/bench fit: {simulator.clusters[args.device]}: {error}")

@@ -14,7 +14,6 @@ import re
 import sys
 import tempfile
 import textwrap
-import time
 
 from benchmarks import (published_korthikanti, published_megascale, published_megatron, published_megatron_core, published_mpt,
                         published_nemo, published_zero_bubble)
@@ -49,7 +48,6 @@ def add_row_flags(parser):
 def add_flags(parser):
     add_row_flags(parser)
     parser.add_argument("--describe", action="store_true", help="prints what each published system does, and simulates nothing")
-    parser.add_argument("--slow", type=float, default=5, metavar="SECONDS", help="names rows that take longer to simulate")
 
 
 def collect_rows(args):
@@ -62,7 +60,6 @@ class Result:
     """A row and what is simulated for it."""
     row: object
     simulated: float
-    seconds: float  # that simulating took
 
     def error(self):
         """Of the time, relative; of a bubble, its difference."""
@@ -71,9 +68,8 @@ class Result:
 
 def simulate_row(simulator, row):
     """The row's result; None, with a line if the row counts, where it needs more memory than a device has."""
-    begin = time.monotonic()
     try:
-        return Result(row, row.simulate(simulator), time.monotonic() - begin)
+        return Result(row, row.simulate(simulator))
     except Refused:
         if row.counted:
             print(f"{row.table} {row.name}: left out: it needs more memory than a device has", file=sys.stderr)
@@ -124,7 +120,7 @@ def summaries(results):
     return {name: groups[name] for name in sorted(groups)}
 
 
-def print_text(results, slow):
+def print_text(results):
     for table, of_table in group_by(results, lambda r: r.row.table).items():
         print_table(table, of_table)
     counted = [r for r in results if r.row.counted]
@@ -140,16 +136,13 @@ def print_text(results, slow):
           f"ranked wrongly: {len(wrong)}")
     for slower, faster in wrong:
         print(f"  {slower.table}, {slower.device}: {faster.name} is faster than {slower.name}")
-    for r in results:
-        if r.seconds > slow:
-            print(f"slow: {r.row.table} {r.row.name} took {r.seconds:.1f} s")
 
 
 def make_json(results):
     counted = [r for r in results if r.row.counted]
     hidden = ("simulate", "system")
     rows = [{**{k: v for k, v in vars(r.row).items() if k not in hidden}, "system": r.row.system.name, "simulated": r.simulated,
-             "error": r.error(), "seconds": r.seconds} for r in results]
+             "error": r.error()} for r in results]
     flat = {}
     for kind, group in group_by(counted, lambda r: r.row.device).items():
         share, errors = flat_errors([r.row for r in group])
@@ -169,4 +162,4 @@ def run(args, binaries):
     if args.format == "json":
         print(json.dumps(make_json(results)))
     else:
-        print_text(results, args.slow)
+        print_text(results)

@@ -15,10 +15,8 @@ predicted 5 % apart, and how far the best plan found is from the fastest measure
 
 The exit code is 1 where a ratio is below 1, tau below 0.7, or the best plan found more than 5 % from the fastest measured.
 """
-import datetime
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -26,7 +24,6 @@ import time
 
 from benchmarks import search_cpu
 from benchmarks.search_models import CASES
-from benchmarks.sides import ROOT
 
 TARGETS = []
 # By hand: plans above a device's memory are compiled, too, because a refusal takes long to advise.
@@ -40,7 +37,6 @@ def add_flags(parser):
     what.add_argument("--cpu", action="store_true", help="predicted and measured order of plans on this machine")
     parser.add_argument("--only", default="", help="only cases, or models, whose names contain this")
     parser.add_argument("--budget", type=float, default=60, help="seconds of a search of --models")
-    parser.add_argument("--write", action="store_true", help="also writes docs/results/search-DATE.txt, or search-cpu-DATE.txt")
     search_cpu.add_flags(parser)
 
 
@@ -163,32 +159,6 @@ def describe(cases):
         print(f"  by hand: {text}{more} [{case.by_hand.source}]")
 
 
-def find_machine():
-    """The processor, its cores and the memory, in words."""
-    name = platform.machine()
-    with open("/proc/cpuinfo") as file:
-        name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name)
-    bytes_ = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{name}, {os.cpu_count()} cores, {bytes_ / 2 ** 30:.0f} GiB"
-
-
-def find_commit():
-    git = lambda *words: subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True).stdout.strip()
-    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + changed
-
-
-def write_results(name, lines):
-    """A file of docs/results with date, commit and machine."""
-    now = datetime.datetime.now(datetime.timezone.utc)
-    path = os.path.join(ROOT, "docs/results", f"{name}-{now:%Y-%m-%d}.txt")
-    head = [f"tools/bench {' '.join(sys.argv[1:])}", f"commit   {find_commit()}", f"date     {now:%Y-%m-%d %H:%M} UTC",
-            f"machine  {find_machine()}"]
-    with open(path, "w") as out:
-        out.write("\n".join([*head, "", *lines]) + "\n")
-    print(f"written: {path}", file=sys.stderr)
-
-
 def run_models(args, oneflow, cases):
     rows, lines = [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +181,5 @@ def run(args, binaries):
     lines, failures = search_cpu.run(args, oneflow) if args.cpu else run_models(args, oneflow, cases)
     if not lines:
         sys.exit(f"tools/bench search: no case is named {args.only!r}")
-    if args.write:
-        write_results("search-cpu" if args.cpu else "search", lines + failures)
     if failures:
         sys.exit("\n".join(["tools/bench search: not as it must be", *failures]))

@@ -12,6 +12,7 @@ import time
 from benchmarks.rank_order import choose_spread, distance_from_best, kendall_tau
 
 DEVICES, TOP = 2, 40
+CANDIDATES = 12    # plans of a model that are trained
 APART = 0.05       # of two predictions that must be in the measured order
 LEAST_TAU, MOST_DISTANCE = 0.7, 0.05
 BETWEEN = 0.03     # of two plans that are trained, at least, where there are enough
@@ -29,12 +30,9 @@ PARTS = ["", *(mesh + more for mesh in ("data=2", "tensor=2", "pipe=2") for more
 
 
 def add_flags(parser):
-    parser.add_argument("--candidates", type=int, default=12, help="--cpu: plans of a model that are trained")
     parser.add_argument("--steps", type=int, default=3, help="--cpu: steps of a run")
     parser.add_argument("--rounds", type=int, default=4, help="--cpu: runs of each plan, all plans in turn")
     parser.add_argument("--seconds", type=float, default=25, help="--cpu: of measuring this machine")
-    parser.add_argument("--machine", metavar="FILE", help="--cpu: cluster file of this machine, of two devices; measured and written if "
-                        "it is not there")
 
 
 def call(*command):
@@ -45,8 +43,6 @@ def call(*command):
 
 
 def measure_machine(oneflow, path, seconds):
-    if os.path.exists(path):
-        return
     print("measuring this machine", file=sys.stderr)
     call(oneflow, "calibrate", "--threads=1", f"--devices={DEVICES}", f"--seconds={seconds}", "--out=" + path)
 
@@ -157,7 +153,7 @@ def run_model(oneflow, folder, cluster, name, args):
     call(oneflow, "model", *MODELS[name], "--out=" + graph)
     searches = search_parts(oneflow, graph, cluster, args.threads)
     found = merge_plans(searches)
-    candidates = [found[i] for i in choose_spread([seconds for _, seconds in found], args.candidates, BETWEEN)]
+    candidates = [found[i] for i in choose_spread([seconds for _, seconds in found], CANDIDATES, BETWEEN)]
     others = Others()
     measured = train_plans(oneflow, folder, candidates, args)
     cores = others.cores()
@@ -184,7 +180,7 @@ def run(args, oneflow):
     """The lines that were printed, and what is not as it must be."""
     rows, lines, failures = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        cluster = os.path.abspath(args.machine) if args.machine else os.path.join(folder, "machine.textproto")
+        cluster = os.path.join(folder, "machine.textproto")
         measure_machine(oneflow, cluster, args.seconds)
         for name in MODELS:
             if args.only not in name:

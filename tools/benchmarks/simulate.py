@@ -1,23 +1,20 @@
 """Compares predictions of `oneflow simulate` with measurements of `oneflow train` on this machine.
 
 The machine is measured first (`oneflow calibrate`, devices of one thread each, one and two of them at work), then each
-of eight plans of at most two devices is simulated and run; medians. Measured are the steps after two of warm-up. Last,
-one step of GPT 1T on 3,072 devices is compiled and simulated, and the seconds that takes are printed.
+of eight plans of at most two devices is simulated and run; medians. Measured are the steps after two of warm-up.
 
 With --processes=2: six plans in two processes, over shared memory and over TCP slowed to 500 Mbit/s between two network
 namespaces (root); the links are measured, too.
 """
-import contextlib
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 from benchmarks import far_plans
-from benchmarks.sides import ROOT, Oneflow
+from benchmarks.sides import Oneflow
 
 TARGETS = ["//tools/benchmarks:link_rate"]
 MIDDLE = dict(layers=4, heads=4, hidden=256, sequence=128, vocab=1024, batch=8)
@@ -34,28 +31,22 @@ PLANS = [
     ("large, data=2, bf16", LARGE, "data=2", {"precision": "bf16"}),
     ("recipe, pipe=2, 1f1b", RECIPE, "pipe=2", {"micro_batches": 4}),
 ]
-ONE_T = dict(layers=128, heads=160, hidden=25600, sequence=2048, vocab=51200, batch=3072)
 
 
 def add_flags(parser):
     parser.add_argument("--rounds", type=int, default=2, help="runs of each plan")
     parser.add_argument("--steps", type=int, default=8, help="of a run")
     parser.add_argument("--seconds", type=float, default=25, help="of each of the two measurements of the machine")
-    parser.add_argument("--plans", type=int, nargs="*", default=range(len(PLANS)), help="of the eight, or six, by number from 0")
     parser.add_argument("--processes", type=int, choices=[1, 2], default=1)
-    parser.add_argument("--links", nargs="*", choices=["shared", "slow"], default=["shared", "slow"])
-    parser.add_argument("--clusters", help="folder of the machine's files, measured before; made where they are not there")
 
 
-def clusters(oneflow, folder, seconds):
-    """The machine's files, with one and with two devices at work."""
-    files = {}
-    for devices in [1, 2]:
-        files[devices] = os.path.join(folder, f"cluster{devices}.textproto")
-        if not os.path.exists(files[devices]):
-            print(f"measuring this machine, {devices} at work", file=sys.stderr)
-            oneflow.run("calibrate", "--threads=1", f"--devices={devices}", f"--seconds={seconds}", "--out=" + files[devices])
-    return files
+def calibrate(binaries, folder, *flags):
+    """The machine's file."""
+    print(f"measuring this machine, {' '.join(flags)}", file=sys.stderr)
+    out = os.path.join(folder, f"cluster{''.join(flags)}.textproto")
+    subprocess.run([os.path.join(binaries, "tools/oneflow/oneflow"), "calibrate", "--threads=1", *flags, "--out=" + out], check=True,
+                   stdout=subprocess.DEVNULL)
+    return out
 
 
 def predicted(oneflow, cluster, *flags):
@@ -72,41 +63,27 @@ def compare(oneflow, cluster, args):
     return {"predicted_seconds": a, "measured_seconds": b, "error": a / b - 1}
 
 
-def simulate_1t(binaries, folder):
-    """Seconds of the step, and seconds that it took to say so."""
-    oneflow = Oneflow(binaries, folder, ONE_T, "pipe=64,data=6,tensor=8", 1, "bf16", "1t", 512)
-    begin = time.monotonic()
-    step = predicted(oneflow, os.path.join(ROOT, "examples/clusters/a100.textproto"), "--steps=1")
-    return {"step_seconds": step, "simulating_seconds": time.monotonic() - begin}
-
-
 def print_row(args, row, name):
     if args.format == "text":
         print(f"{name:40} predicted {1e3 * row['predicted_seconds']:8.2f} ms   measured "
               f"{1e3 * row['measured_seconds']:8.2f} ms   error {100 * row['error']:+6.1f} %", flush=True)
 
 
+def print_mean(args, rows):
+    mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
+    print(json.dumps({"plans": rows, "mean_error": mean}) if args.format == "json" else f"mean error {100 * mean:.1f} %")
+
+
 def run_far(args, binaries):
     """Two processes."""
     rows = []
-    slow = far_plans.slow_link() if "slow" in args.links else contextlib.nullcontext()  # root
-    with tempfile.TemporaryDirectory() as folder, slow as names:
-        links = []
-        if "shared" in args.links:
-            links.append(far_plans.SharedMemory())
-        if "slow" in args.links:
-            links.append(far_plans.SlowLink(names, os.path.join(binaries, "tools/benchmarks/link_rate")))
-        measured = os.path.join(args.clusters or folder, "processes2.textproto")
-        if not os.path.exists(measured):
-            oneflow = os.path.join(binaries, "tools/oneflow/oneflow")
-            subprocess.run([oneflow, "calibrate", "--threads=1", "--devices=2", "--processes=2", f"--seconds={args.seconds}",
-                            "--out=" + measured], check=True, stdout=subprocess.DEVNULL)
-        for link in links:
+    with tempfile.TemporaryDirectory() as folder, far_plans.slow_link() as names:  # root
+        measured = calibrate(binaries, folder, "--devices=2", "--processes=2", f"--seconds={args.seconds}")
+        for link in far_plans.SharedMemory(), far_plans.SlowLink(names, os.path.join(binaries, "tools/benchmarks/link_rate")):
             for row in far_plans.compare(binaries, folder, link, measured, args, predicted):
                 rows.append(row)
                 print_row(args, row, f"{row['plan']}, {row['link']}")
-    mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
-    print(json.dumps({"plans": rows, "mean_error": mean}) if args.format == "json" else f"mean error {100 * mean:.1f} %")
+    print_mean(args, rows)
 
 
 def run(args, binaries):
@@ -115,17 +92,10 @@ def run(args, binaries):
         return
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for i in args.plans:
-            name, model, mesh, more = PLANS[i]
+        files = {devices: calibrate(binaries, folder, f"--devices={devices}", f"--seconds={args.seconds}") for devices in (1, 2)}
+        for i, (name, model, mesh, more) in enumerate(PLANS):
             devices = 2 if mesh else 1
             oneflow = Oneflow(binaries, folder, model, mesh, devices, name=f"plan{i}", **more)
-            files = clusters(oneflow, args.clusters or folder, args.seconds)
             rows.append({"plan": name, **compare(oneflow, files[devices], args)})
             print_row(args, rows[-1], name)
-        mean = statistics.mean(abs(row["error"]) for row in rows) if rows else 0
-        large = simulate_1t(binaries, folder)
-    if args.format == "json":
-        print(json.dumps({"plans": rows, "mean_error": mean, "1t": large}))
-        return
-    print(f"mean error {100 * mean:.1f} %")
-    print(f"GPT 1T on 3,072 A100: a step of {large['step_seconds']:.1f} s, simulated in {large['simulating_seconds']:.1f} s")
+    print_mean(args, rows)

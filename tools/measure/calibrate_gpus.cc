@@ -19,9 +19,9 @@ constexpr int64_t kGathered[] = {int64_t{1} << 12, int64_t{1} << 20, int64_t{1} 
 // A call that takes longer than this part of its ladder's time is the last one.
 constexpr double kLongest = 0.125;
 
-class Calibration {
+class GpuCalibration {
  public:
-  Calibration(const DeviceBackend& backend, const GpuCalibrateOptions& options)
+  GpuCalibration(const DeviceBackend& backend, const GpuCalibrateOptions& options)
       : backend_(backend),
         options_(options),
         ladders_(CallsToTime(proto::CUDA)),
@@ -156,7 +156,7 @@ class Calibration {
 
 absl::StatusOr<proto::Cluster> CalibrateGpus(const DeviceBackend& backend,
                                              const GpuCalibrateOptions& options) {
-  return Calibration(backend, options).Measure();
+  return GpuCalibration(backend, options).Measure();
 }
 
 }  // namespace oneflow

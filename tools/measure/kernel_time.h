@@ -31,8 +31,8 @@ absl::StatusOr<KernelTime> TimeKernel(const TimedOp& op, int threads, double bud
 absl::StatusOr<KernelTime> TimeSetup(const TimedKernel& kernel, int threads, double budget,
                                      int devices = 1);
 
-// The machine's own matrix rate, which MFU is relative to: FLOP/s of products of size 768 on
-// `threads` threads at once, one each, in about a fifth of a second. It is the better of two
+// The machine's own matrix rate, which MFU is relative to: FLOP/s of products of size 512 on
+// `threads` threads at once, one each, in about a fiftieth of a second. It is the better of two
 // rounds: other work on the machine makes a call longer, never shorter. It counts the time that
 // threads run, so it is as high while others use the cores, too.
 absl::StatusOr<double> MeasureMatrixRate(int threads, DType dtype = DType::kF32);

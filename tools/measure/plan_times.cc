@@ -20,7 +20,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int kChain = 64;
+constexpr int kChainLength = 64;
 constexpr double kActorSeconds = 0.01;  // to spend on each of two kinds of plan
 constexpr int64_t kCopyElements = int64_t{1} << 16;
 constexpr int64_t kHostBytes = int64_t{1} << 25;
@@ -140,8 +140,8 @@ absl::StatusOr<proto::Cluster> MeasurePlan(const proto::Plan& plan, const Kernel
     // A kernel that refuses made-up values is timed by the others.
     if (time.ok()) AddTime(call.work, time->seconds * turns.longer, &device);
   }
-  ASSIGN_OR_RETURN(const double chain, TimeStep(ChainOfActors(kChain), kActorSeconds));
-  device.set_firing_seconds(chain / kChain);
+  ASSIGN_OR_RETURN(const double chain, TimeStep(ChainOfActors(kChainLength), kActorSeconds));
+  device.set_firing_seconds(chain / kChainLength);
   ASSIGN_OR_RETURN(const double trip, TimeStep(PingPong(), kActorSeconds));
   proto::Level* level = cluster.add_level();
   level->set_name("process");

@@ -118,7 +118,7 @@ class Bounds {
 };
 
 TEST_CASE("bounds: no plan takes less than the least costs say") {
-  const int want = std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 40 : 2000;
+  const int want = std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 48 : 2000;
   const char* const seed = std::getenv("ONEFLOW_SEARCH_SEED");
   Dice dice(seed == nullptr ? 1 : std::atoi(seed));
   std::map<std::string, Worst> worst;

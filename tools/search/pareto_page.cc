@@ -9,7 +9,6 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
 #include "tools/search/pareto_text.h"
-#include "tools/search/plan_table.h"
 
 namespace oneflow {
 namespace {

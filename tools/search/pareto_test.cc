@@ -108,11 +108,10 @@ TEST_CASE("pareto: where no search finds a plan, the first says why") {
 TEST_CASE("pareto: text, JSON and page show the front") {
   const ResultFrame frame{.model = "a<b", .cluster = "some", .given_flags = "--batch=4"};
   const ParetoResult result = Find(int64_t{8} << 30, {4}, 2);
-  const std::string text = ParetoText(frame, result);
+  const auto [text, json] = DescribeFront(frame, result);
   CHECK_THAT(text, Contains("--batch=4 --memory=8589934592 --mesh=data=4\n") &&
                        Contains("4 devices, 2.00 GiB: no plan is more than 1.0 % faster\n") &&
                        Contains("cost: of 10^9 tokens"));
-  const nlohmann::ordered_json json = ParetoJson(frame, result);
   CHECK(json["axis"] == "bytes_a_device");
   CHECK(json["points"].size() == 5);
   CHECK(json["points"][0]["flags"] == "--batch=4 --memory=8589934592 --mesh=data=4");

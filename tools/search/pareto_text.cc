@@ -1,17 +1,18 @@
 #include "tools/search/pareto_text.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
-#include "tools/search/plan_table.h"
 
 namespace oneflow {
 namespace {
 
-const char* AxisName(ParetoAxis axis) {
+const char* ParetoAxisName(ParetoAxis axis) {
   switch (axis) {
     case ParetoAxis::kBytes: return "bytes_a_device";
     case ParetoAxis::kDevices: return "devices";
@@ -54,45 +55,39 @@ std::string AxisTitle(ParetoAxis axis) {
   return "";
 }
 
-std::string ParetoText(const ResultFrame& frame, const ParetoResult& result) {
-  std::string text = absl::StrCat(frame.model, " on ", frame.cluster,
-                                  ": plans that are best by time of a step and ",
-                                  AxisTitle(result.axis), "\n", frame.space, "\n");
-  std::vector<FoundPlan> plans;
-  std::vector<std::string> flags;
-  TableColumn devices{.title = "devices"}, cost{.title = "cost"};
-  for (const ParetoPoint& point : result.points) {
-    if (!point.on_front) continue;
-    plans.push_back(point.plan);
-    flags.push_back(PointFlags(frame, point));
-    devices.cells.push_back(DigitsText(point.devices));
-    cost.cells.push_back(absl::StrFormat("%.2f", point.cost));
-  }
-  const bool priced = std::any_of(result.points.begin(), result.points.end(),
-                                  [](const ParetoPoint& point) { return point.cost > 0; });
-  text += PlanTable(plans, priced ? std::vector{devices, cost} : std::vector{devices}, flags);
-  text += "\nunder each plan stand the flags of `oneflow compile` that make it\n";
-  if (priced) text += "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n";
-  absl::StrAppend(&text, "predicted: times of a step", ComparedText(result.compared),
-                  "\nby the simulator's times, on\n");
-  for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
-  return text;
-}
-
-nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& result) {
+Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
   using Json = nlohmann::ordered_json;
+  const bool priced =
+      std::ranges::any_of(result.points, [](const ParetoPoint& point) { return point.cost > 0; });
+  std::vector<FoundPlan> all, front;
+  std::vector<Row> first = {{"devices"}};
+  std::vector<std::string> flags;
+  if (priced) first[0].emplace_back("cost");
+  for (const ParetoPoint& point : result.points) {
+    all.push_back(point.plan);
+    if (!point.on_front) continue;
+    front.push_back(point.plan);
+    flags.push_back(PointFlags(frame, point));
+    first.push_back({DigitsText(point.devices)});
+    if (priced) first.back().push_back(absl::StrFormat("%.2f", point.cost));
+  }
+  std::string text = absl::StrCat(
+      frame.model, " on ", frame.cluster, ": plans that are best by time of a step and ",
+      AxisTitle(result.axis), "\n", frame.space, "\n", PlanTable(front, first, flags),
+      "\nunder each plan stand the flags of `oneflow compile` that make it\n",
+      priced ? "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n" : "",
+      "predicted: times of a step", ComparedText(result.compared),
+      "\nby the simulator's times, on\n");
+  for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
   Json json = {{"model", frame.model},
                {"cluster", frame.cluster},
-               {"axis", AxisName(result.axis)},
+               {"axis", ParetoAxisName(result.axis)},
                {"given", frame.given_flags},
                {"space", frame.space},
                {"seconds", result.seconds},
                {"compared", ComparedJson(result.compared)}};
-  std::vector<FoundPlan> plans;
-  for (const ParetoPoint& point : result.points) plans.push_back(point.plan);
-  const std::vector<std::string> bits = GroupByBits(plans);
-  json["points"] = Json::array();
-  for (size_t i = 0; i < plans.size(); ++i) {
+  const std::vector<std::string> bits = GroupByBits(all);
+  for (size_t i = 0; i < all.size(); ++i) {
     const ParetoPoint& point = result.points[i];
     Json member = {{"devices", point.devices}, {"memory", point.capacity}};
     if (point.cost > 0) member["cost_of_1e9_tokens"] = point.cost;
@@ -100,17 +95,16 @@ nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& 
     member.update(FoundPlanJson(point.plan, bits[i], PointFlags(frame, point)));
     json["points"].push_back(std::move(member));
   }
-  json["searches"] = Json::array();
-  for (const ParetoSearch& search : result.searches) {
+  json["searches"] = JsonList(result.searches, [](const ParetoSearch& search) {
     Json member = {{"devices", search.devices},
                    {"memory", search.capacity},
                    {"complete", search.complete},
                    {"gap", nullptr}};
     if (search.gap) member["gap"] = *search.gap;
     if (!search.none.empty()) member["none"] = search.none;
-    json["searches"].push_back(std::move(member));
-  }
-  return json;
+    return member;
+  });
+  return {std::move(text), std::move(json)};
 }
 
 }  // namespace oneflow

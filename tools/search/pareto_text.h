@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "nlohmann/json.hpp"
+#include "oneflow_core/print/report.h"
 #include "tools/search/pareto.h"
 #include "tools/search/result_text.h"
 
@@ -13,10 +13,8 @@ namespace oneflow {
 // All flags with which compile makes the plan of a point.
 std::string PointFlags(const ResultFrame& frame, const ParetoPoint& point);
 
-// The plans of the front, and how each search ended.
-std::string ParetoText(const ResultFrame& frame, const ParetoResult& result);
-// The same, and all other plans that were found.
-nlohmann::ordered_json ParetoJson(const ResultFrame& frame, const ParetoResult& result);
+// The plans of the front, and how each search ended; in JSON also all other plans that were found.
+Report DescribeFront(const ResultFrame& frame, const ParetoResult& result);
 
 // "bytes of a device", "devices", "cost of 10^9 tokens".
 std::string AxisTitle(ParetoAxis axis);

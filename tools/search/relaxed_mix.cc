@@ -7,14 +7,14 @@
 namespace oneflow {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // What a stage and each of its blocks cost with each policy. Of a stage with n blocks a chunk has
 // its part, whichever policies they have.
 class Stage {
  public:
   Stage(const FamilyCosts& costs, int stage, double capacity)
-      : capacity_(capacity > 0 ? capacity : kNever) {
+      : capacity_(capacity > 0 ? capacity : kInfinite) {
     for (int p = 0; p < costs.policies(); ++p) {
       PolicyCounts one(costs.policies(), 0), two = one;
       one[p] = 1;
@@ -34,7 +34,7 @@ class Stage {
     }
   }
 
-  // kNever where `blocks` do not fit.
+  // kInfinite where `blocks` do not fit.
   double Seconds(double blocks) const {
     double most = 0;
     for (const Time& time : times_) most = std::max(most, SecondsAt(time, blocks));
@@ -61,7 +61,7 @@ class Stage {
   };
   // A time of a step.
   struct Time {
-    double fixed = kNever;        // bytes that a stage holds then beside its blocks
+    double fixed = kInfinite;     // bytes that a stage holds then beside its blocks
     double bytes = 0;             // of a block with the policy that takes least seconds
     std::vector<Change> changes;  // those that cost least seconds for a byte first
   };
@@ -114,7 +114,7 @@ class Stage {
   }
 
   double SecondsAt(const Time& time, double blocks) const {
-    if (time.fixed > capacity_) return kNever;
+    if (time.fixed > capacity_) return kInfinite;
     if (blocks <= 0) return std::max(0.0, fixed_seconds_);
     const double least = *std::min_element(seconds_.begin(), seconds_.end());
     double seconds = fixed_seconds_ + blocks * least;
@@ -125,12 +125,12 @@ class Stage {
       seconds += part * blocks * change.seconds;
       beyond -= part * blocks * change.bytes;
     }
-    return beyond > 1e-9 * capacity_ ? kNever : seconds;
+    return beyond > 1e-9 * capacity_ ? kInfinite : seconds;
   }
 
   double capacity_;
   std::vector<double> seconds_;  // of a block, by policy
-  double fixed_seconds_ = kNever;
+  double fixed_seconds_ = kInfinite;
   std::vector<Time> times_;
 };
 
@@ -142,7 +142,7 @@ std::optional<double> RelaxedSeconds(const FamilyCosts& costs, const std::vector
   for (int s = 0; s < costs.stages(); ++s) {
     longest = std::max(longest, Stage(costs, s, capacity).Seconds(blocks[s]));
   }
-  return longest < kNever ? std::optional(longest) : std::nullopt;
+  return longest < kInfinite ? std::optional(longest) : std::nullopt;
 }
 
 std::optional<double> RelaxedBalance(const FamilyCosts& costs, int blocks, double capacity) {

@@ -1,9 +1,12 @@
 // A result of a search, for people and for programs.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "nlohmann/json.hpp"
+#include "oneflow_core/print/report.h"
 #include "tools/search/result.h"
 #include "tools/search/search.h"
 
@@ -21,10 +24,24 @@ struct ResultFrame {
 // All flags with which compile makes the plan of a candidate.
 std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate);
 
+// A letter for each plan, "A", "B", ...: the same where the bits of a run are the same (BitsKey).
+std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found);
+
+// Two lines for each plan: the numbers of `first`, whose first row is titles, then those of the
+// plan; and below them its flags.
+using Row = std::vector<std::string>;
+std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<Row>& first,
+                      const std::vector<std::string>& flags);
+
+nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& bits,
+                                     const std::string& flags);
+
+// "9.77 KiB", "37.25 GiB".
+std::string ShortBytesText(int64_t bytes);
+
 // The table of plans, each with its flags, and what is known of the rest of the space. Requires a
 // plan that was found.
-std::string ResultText(const ResultFrame& frame, const SearchResult& result);
-nlohmann::ordered_json ResultJson(const ResultFrame& frame, const SearchResult& result);
+Report DescribeResult(const ResultFrame& frame, const SearchResult& result);
 
 // One line, without its end.
 std::string ProgressText(const SearchProgress& progress);

@@ -44,7 +44,7 @@ int FindFirst(const PolicyCounts& counts) {
 }
 
 // What comes and goes when a B of a slice begins, or is over.
-double FindTransients(const StageCosts& slice, bool over) {
+double TransientBytes(const StageCosts& slice, bool over) {
   const Transients& t = slice.transients;
   return over ? t.tail : std::max(t.head, t.last - std::max(0.0, slice.saved.fixed));
 }
@@ -125,7 +125,7 @@ void FamilyCosts::CountBytes() {
     for (const Held& held : times_[s]) {
       double least = std::numeric_limits<double>::infinity();
       for (int p = 0; p < policies(); ++p) {
-        least = std::min(least, FindTransients(AtSlice(held.chunk * stages() + s, p), held.over));
+        least = std::min(least, TransientBytes(AtSlice(held.chunk * stages() + s, p), held.over));
       }
       least_other_[s].push_back(least);
     }
@@ -161,7 +161,7 @@ void FamilyCosts::KeepMost(int stage) {
         return FindHeld(slice, held, chunk);
       });
       const StageCosts& slice = AtSlice(held.chunk * stages() + stage, p);
-      bytes.emplace_back(-sum.At(blocks) - FindTransients(slice, held.over), at);
+      bytes.emplace_back(-sum.At(blocks) - TransientBytes(slice, held.over), at);
     }
     std::sort(bytes.begin(), bytes.end());
     for (size_t i = 0; i < kMost; ++i) keeps[bytes[i].second] = true;
@@ -298,7 +298,7 @@ double FamilyCosts::FindBackward(int slice, const PolicyCounts& counts) const {
     if (counts[p] == 0) continue;
     const StageCosts& here = AtSlice(slice, p);
     if (!any) {
-      most = FindTransients(here, /*over=*/false);
+      most = TransientBytes(here, /*over=*/false);
       over = std::max(0.0, here.saved.fixed);
     } else {
       most = std::max(most, here.transients.inner - over);
@@ -308,7 +308,7 @@ double FamilyCosts::FindBackward(int slice, const PolicyCounts& counts) const {
     over += counts[p] * block;
     any = true;
   }
-  return any ? most : FindTransients(AtSlice(slice, 0), /*over=*/false);
+  return any ? most : TransientBytes(AtSlice(slice, 0), /*over=*/false);
 }
 
 double FamilyCosts::Bytes(int stage, const PolicyCounts& counts) const {

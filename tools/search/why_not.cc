@@ -11,17 +11,17 @@ namespace oneflow {
 namespace {
 
 // Of a step: kernels, exchanges beside which no kernel runs, and waiting for other stages.
-struct Parts {
+struct CostParts {
   double compute = 0, exchange = 0, bubble = 0;
 };
 
-Parts FindParts(const FoundPlan& plan) {
+CostParts FindParts(const FoundPlan& plan) {
   const double bubble = plan.bubble * plan.step_seconds;
   return {plan.step_seconds - bubble - plan.exposed_exchange, plan.exposed_exchange, bubble};
 }
 
 std::string Slower(const FoundPlan& found, const FoundPlan& best) {
-  const Parts a = FindParts(found), b = FindParts(best);
+  const CostParts a = FindParts(found), b = FindParts(best);
   const auto part = [](const char* name, double seconds) {
     return absl::StrFormat("%s %s%s", name, seconds < 0 ? "-" : "+",
                            TimeText(seconds < 0 ? -seconds : seconds));

@@ -105,10 +105,11 @@ Values CheckAttention(const Attention& a) {
 
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16};
 
-// True for half of the cases, drawn but the same in each run, and in the full tier for all.
-bool IsDrawn() {
+// True for one of so many cases, drawn but the same in each run, and in the full tier for all.
+bool IsDrawn(uint64_t of) {
   static uint64_t turn = 0;
-  return std::getenv("ONEFLOW_TEST_FULL") != nullptr || (turn++ * 0x9E3779B97F4A7C15) >> 63 == 0;
+  const uint64_t drawn = (turn++ * 0x9E3779B97F4A7C15) >> 32;
+  return std::getenv("ONEFLOW_TEST_FULL") != nullptr || drawn % of == 0;
 }
 
 // A type and a width of heads for each text of the kernels that knows places.
@@ -120,29 +121,35 @@ constexpr Placed kPlaced[] = {{DType::kF32, 40}, {DType::kBF16, 64}, {DType::kBF
 
 TEST_CASE("attention over any length, in heads of any width") {
   for (const DType dtype : kTypes) {
-    for (const int64_t t : {1, 3, 63, 64, 65, 130, 200}) CheckAttention({t, t, 1, 64, dtype});
+    for (const int64_t t : {1, 3, 63, 64, 65, 130}) CheckAttention({t, t, 1, 64, dtype});
     for (const int64_t t : {1, 64, 129, 200}) {
-      if (IsDrawn()) CheckAttention({t, t, 1, 128, dtype});
+      if (IsDrawn(3)) CheckAttention({t, t, 1, 128, dtype});
     }
     for (const int64_t d : {1, 8, 31, 65, 96, 129, 200, 260}) {
-      if (IsDrawn()) CheckAttention({70, 70, 1, d, dtype});
+      if (IsDrawn(3)) CheckAttention({70, 70, 1, d, dtype});
     }
   }
 }
 
 TEST_CASE("attention of several heads a group") {
   for (const DType dtype : kTypes) {
-    for (const int64_t t : {1, 63, 64, 130}) CheckAttention({t, t, 3, 64, dtype});
-    for (const int64_t d : {8, 128, 130}) CheckAttention({70, 70, 2, d, dtype});
+    for (const int64_t t : {1, 63, 64, 130}) {
+      if (IsDrawn(2)) CheckAttention({t, t, 3, 64, dtype});
+    }
+    for (const int64_t d : {8, 128, 130}) {
+      if (IsDrawn(2)) CheckAttention({70, 70, 2, d, dtype});
+    }
   }
 }
 
 TEST_CASE("attention in windows of any width") {
   for (const auto& [dtype, d] : kPlaced) {
     for (const int64_t window : {1, 31, 64, 150, 200}) {
-      if (IsDrawn()) CheckAttention({200, 200, 1, d, dtype, window});
+      if (IsDrawn(3)) CheckAttention({200, 200, 1, d, dtype, window});
     }
-    for (const int64_t t : {1, 63, 65}) CheckAttention({t, t, 2, d, dtype, 17});
+    for (const int64_t t : {1, 63, 65}) {
+      if (IsDrawn(2)) CheckAttention({t, t, 2, d, dtype, 17});
+    }
     CheckAttention({10, 10, 3, d, dtype, int64_t{1} << 62});
   }
 }
@@ -162,9 +169,9 @@ Attention InDocuments(int64_t t, int64_t length, int64_t d, DType dtype, int64_t
 TEST_CASE("attention in documents, one after the other") {
   for (const auto& [dtype, d] : kPlaced) {
     for (const int64_t length : {1, 64, 100}) {
-      if (IsDrawn()) CheckAttention(InDocuments(200, length, d, dtype, 0));
+      if (IsDrawn(3)) CheckAttention(InDocuments(200, length, d, dtype, 0));
     }
-    CheckAttention(InDocuments(200, 100, d, dtype, 33));
+    CheckAttention(InDocuments(130, 100, d, dtype, 33));
   }
 }
 
@@ -173,7 +180,7 @@ TEST_CASE("attention of queries and keys in any order, of other numbers, negativ
   for (const auto& [dtype, d] : kPlaced) {
     for (const auto& [t, s] : {std::pair<int64_t, int64_t>{70, 150}, {140, 33}}) {
       for (const int64_t window : {int64_t{0}, int64_t{40}, int64_t{1} << 31, int64_t{1} << 40}) {
-        if (!IsDrawn()) continue;
+        if (!IsDrawn(4)) continue;
         Attention a{t, s, window == 0 ? 2 : 1, d, dtype, window};
         a.q_positions = RandomIds(t, 11, 120);
         a.k_positions = RandomIds(s, 12, 120);
@@ -208,11 +215,13 @@ Attention Zigzag(int64_t s, int p, int device, int64_t d, DType dtype) {
 
 TEST_CASE("attention by positions without documents: devices with two pieces of a sequence") {
   for (const auto& [dtype, d] : kPlaced) {
-    for (const int device : {0, 1}) CheckAttention(Zigzag(150, 2, device, d, dtype));
-    if (IsDrawn()) CheckAttention(Zigzag(520, 4, 2, d, dtype));
+    for (const int device : {0, 1}) {
+      if (IsDrawn(2)) CheckAttention(Zigzag(150, 2, device, d, dtype));
+    }
+    if (IsDrawn(4)) CheckAttention(Zigzag(520, 4, 2, d, dtype));
     Attention a = Zigzag(300, 2, 1, d, dtype);
     a.window = 70;
-    if (IsDrawn()) CheckAttention(a);
+    if (IsDrawn(3)) CheckAttention(a);
   }
 }
 

@@ -2,6 +2,7 @@
 // warps and lanes changes what some sample puts out. ThreadSanitizer is not asked: the orders find
 // them all.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -66,7 +67,9 @@ bool IsFound(const Barrier& barrier, const KernelSample& sample, const Bytes& ri
   return found;
 }
 
+// In one of the kernels that have it, in the full tier in each.
 TEST_CASE("each barrier of each kernel, removed, is found by an order of warps and lanes") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   const std::vector<KernelSample> samples = CudaSamples();
   std::vector<Bytes> right;
   std::map<Barrier, std::vector<size_t>> samples_of;
@@ -82,7 +85,9 @@ TEST_CASE("each barrier of each kernel, removed, is found by an order of warps a
   }
   CHECK(reached == BarriersInSources());
   CHECK(samples_of.size() > 20);
+  std::set<std::pair<std::string, int>> removed;
   for (auto& [barrier, those] : samples_of) {
+    if (!removed.emplace(barrier.file, barrier.line).second && !full) continue;
     INFO(barrier.kernel << " without the barrier of " << barrier.file << ":" << barrier.line);
     // Small outputs first: they take less time.
     std::stable_sort(those.begin(), those.end(),

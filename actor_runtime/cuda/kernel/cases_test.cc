@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -47,13 +48,15 @@ void CheckPiece(const KernelSample& sample, const Graph& graph, const Signature&
 }
 
 TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as on the CPU") {
-  // Few devices a row are all of them, over rows: whole tensors are those of kernel_test.cc.
+  // Every second row, on a few devices, which over rows are all of them: whole tensors are those of
+  // kernel_test.cc.
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  int pieces = 0, turn = 0;
+  int pieces = 0, turn = 0, rows = 0;
   for (const KernelSample& sample : SmallSamples()) {
     if (!RunsOnCuda(sample)) continue;
     const Graph graph = MakeSampleGraph(sample, DType::kF32);
     for (const Signature& row : FindDef(sample).signatures({graph, graph.ops.back()})) {
+      if (++rows % 2 != 0 && !full) continue;
       const int drawn = row.divided % 3 != 0 || ++turn % 3 == 0 ? 2 : 3;
       for (const int devices : {1, 2, 3}) {
         if (row.divided % devices != 0 || (!full && devices != drawn)) continue;
@@ -65,7 +68,7 @@ TEST_CASE("pieces of every row of every SBP table, ragged and empty ones, are as
       }
     }
   }
-  CHECK(pieces > 500);
+  CHECK(pieces > 250);
 }
 
 TEST_CASE("adamw out of place has the bits of adamw in place, a skipped step the old ones") {
@@ -231,20 +234,22 @@ TEST_CASE("sums of more tensors than a launch takes are one sum") {
 }
 
 TEST_CASE("rows of ids that repeat are added in the order of tokens") {
-  constexpr int64_t kVocab = 40, kTokens = 2503;
-  for (const int64_t width : {3, 8, 1100}) {
+  constexpr int64_t kVocab = 40;
+  // Many tokens for the scans of ids, a wide row for the blocks of columns.
+  for (const auto& [width, tokens] :
+       {std::pair<int64_t, int64_t>{3, 2503}, {8, 2503}, {1100, 300}}) {
     const Dims table{kVocab, 2 * width};
     // A piece: rows 10 .. 29, the second half of the columns.
     const Slice piece{{10, width}, {20, width}};
-    const Slice of_dy{{0, width}, {kTokens, width}};
+    const Slice of_dy{{0, width}, {tokens, width}};
     Twins twins(
         "embedding_grad", {{"vocab", kVocab}},
-        {{FullPort({kTokens}, DType::kI32)}, {SlicePort({kTokens, 2 * width}, of_dy, DType::kF32)}},
+        {{FullPort({tokens}, DType::kI32)}, {SlicePort({tokens, 2 * width}, of_dy, DType::kF32)}},
         {SlicePort(table, piece, DType::kF32)});
-    Values ids = RandomIds(kTokens, 3, kVocab);
-    for (int64_t i = 0; i < kTokens; i += 3) ids[i] = 17;
+    Values ids = RandomIds(tokens, 3, kVocab);
+    for (int64_t i = 0; i < tokens; i += 3) ids[i] = 17;
     twins.SetInput(0, ids);
-    twins.SetInput(1, RandomValues(kTokens * width, 4));
+    twins.SetInput(1, RandomValues(tokens * width, 4));
     for (const bool accumulate : {false, true}) {
       twins.Call(accumulate);
       twins.CheckSameBits();

@@ -88,8 +88,9 @@ absl::Status Complaints() { return absl::OkStatus(); }
 bool RunsOnCuda(const KernelSample& sample) { return FindDef(sample).on_cuda; }
 
 std::vector<KernelSample> CudaSamples() {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   std::vector<KernelSample> samples;
-  for (const auto* all : {&SmallSamples(), &LargeSamples()}) {
+  for (const auto* all : {&SmallSamples(), full ? &LargeSamples() : &MediumSamples()}) {
     for (const KernelSample& sample : *all) {
       if (RunsOnCuda(sample)) samples.push_back(sample);
     }

@@ -83,7 +83,8 @@ class CudaHarness {
   Kernel kernel_;
 };
 
-// Samples for kernels of a GPU: those of the CPU's kernels that have a counterpart here.
+// Samples for kernels of a GPU: those of the CPU's kernels that have a counterpart here; the large
+// ones in the full tier alone.
 std::vector<KernelSample> CudaSamples();
 // True if a GPU has a kernel that runs the sample.
 bool RunsOnCuda(const KernelSample& sample);

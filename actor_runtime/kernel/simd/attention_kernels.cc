@@ -34,4 +34,7 @@ const AttentionKernels<float, Bf16>* AttentionKernelsFor<float, Bf16>(Isa isa) {
   return Has(isa) ? ONEFLOW_PICK(isa, kBf16Attention) : nullptr;
 }
 
+#undef ONEFLOW_DECLARE
+#undef ONEFLOW_PICK
+
 }  // namespace oneflow

@@ -38,4 +38,7 @@ const ProductKernels<Bf16>* ProductKernelsFor<Bf16>(Isa isa) {
   return Has(isa) ? ONEFLOW_PICK(isa, kBf16Product) : nullptr;
 }
 
+#undef ONEFLOW_DECLARE
+#undef ONEFLOW_PICK
+
 }  // namespace oneflow

@@ -43,4 +43,6 @@ const VectorKernels<float, Bf16>* VectorFor<float, Bf16>(Isa isa) {
   return Has(isa) ? ONEFLOW_PICK(isa, kBf16) : nullptr;
 }
 
+#undef ONEFLOW_PICK
+
 }  // namespace oneflow

@@ -1,10 +1,10 @@
 #include "tools/oneflow/cli/fitting_flags.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -151,7 +151,7 @@ std::string TryChange(const Change& change, const GraphSource& source, CompileOp
   const absl::StatusOr<proto::Plan> plan = Compile(source, options);
   if (!plan.ok()) return "";
   std::string line = absl::StrFormat("\n  %s: %.2f GiB", change.flags,
-                                     static_cast<double>(LargestDeviceArena(*plan)) / (1 << 30));
+                                     static_cast<double>(MostDeviceBytes(*plan)) / (1 << 30));
   const absl::StatusOr<SimulatedRun> run = SimulateProved(options.cluster, *plan, "train", 2);
   if (run.ok()) absl::StrAppendFormat(&line, ", a step of %.3g s", run->StepSeconds());
   if (!change.bits.empty()) absl::StrAppend(&line, " (", change.bits, ")");

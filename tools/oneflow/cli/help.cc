@@ -15,7 +15,7 @@
 namespace oneflow {
 namespace {
 
-constexpr int kLeast = 60, kMost = 100;
+constexpr int kLeastColumns = 60, kMostColumns = 100;
 constexpr int kText = 28;           // the column of the sentences
 constexpr size_t kShortValue = 16;  // longer lists of values stand in the sentence
 
@@ -107,8 +107,9 @@ int HelpColumns() {
   winsize size = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
   const char* given = std::getenv("COLUMNS");
-  if (columns == 0 && (given == nullptr || !absl::SimpleAtoi(given, &columns))) columns = kMost;
-  return std::clamp(columns, kLeast, kMost);
+  if (columns == 0 && (given == nullptr || !absl::SimpleAtoi(given, &columns)))
+    columns = kMostColumns;
+  return std::clamp(columns, kLeastColumns, kMostColumns);
 }
 
 std::string HelpText(const Verb& verb, bool all, int columns) {

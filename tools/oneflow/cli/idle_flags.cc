@@ -47,16 +47,16 @@ void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
   // A larger plan keeps more than the buffers of its copies take, and its compilation costs more.
   constexpr int64_t kSmall = int64_t{1} << 30;
   if (!options.offload.activations || FindProgram(plan, "train") == nullptr) return;
-  if (LargestDeviceArena(plan) > kSmall) return;
+  if (MostDeviceBytes(plan) > kSmall) return;
   CompileOptions without = options;
   without.offload.activations.reset();
   const absl::StatusOr<proto::Plan> other = Compile(source, without);
-  if (!other.ok() || LargestDeviceArena(*other) > LargestDeviceArena(plan)) return;
+  if (!other.ok() || MostDeviceBytes(*other) > MostDeviceBytes(plan)) return;
   std::fprintf(stderr,
                "oneflow: warning: --offload=activations saves no memory in this plan: a device "
                "takes %s with it, %s without\n",
-               BytesText(LargestDeviceArena(plan)).c_str(),
-               BytesText(LargestDeviceArena(*other)).c_str());
+               BytesText(MostDeviceBytes(plan)).c_str(),
+               BytesText(MostDeviceBytes(*other)).c_str());
 }
 
 void WarnOfIdleFlags(const Arguments& args, const CompileOptions& options,

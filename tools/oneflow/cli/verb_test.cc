@@ -82,7 +82,7 @@ TEST_CASE("help: defaults are those of the verb") {
   CHECK(FindFlag(verbs::kSimulate, "steps")->default_text == "2");
   CHECK(FindFlag(verbs::kTrain, "learning_rate")->default_text == "3e-4");
   CHECK(FindFlag(verbs::kCompile, "format")->value == "text|json");
-  CHECK(FindFlag(verbs::kExplain, "format")->value == "text|json|dot|html|memory");
+  CHECK(FindFlag(verbs::kExplain, "format")->value == "text|json|html|memory");
   CHECK(FindFlag(verbs::kModel, "steps") == nullptr);
   CHECK_THAT(HelpText(Some(verbs::kCompile), false, 100),
              Contains("--schedule=NAME") &&

@@ -15,6 +15,7 @@
 #include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/print/table.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/measure/calibrate.h"
 #include "tools/measure/calibrate_gpus.h"
@@ -22,6 +23,7 @@
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -58,15 +60,16 @@ std::string MakeJson(const proto::Cluster& cluster) {
                                                                                    : "{}\n";
 }
 
+// Kernels, and how fast the memory is.
 std::string KernelLines(const proto::Device& device) {
-  std::string text;
+  std::vector<std::vector<std::string>> rows;
   for (const proto::KernelTime& k : device.kernel_time()) {
-    absl::StrAppendFormat(&text, "%-22s %-5s %-40s %10.1f us %8.1f GFLOP/s %7.1f GB/s\n",
-                          k.kernel(), proto::DataType_Name(k.dtype()), k.inputs(),
-                          k.seconds() * 1e6, k.flops() / k.seconds() / 1e9,
-                          k.bytes() / k.seconds() / 1e9);
+    rows.push_back({k.kernel(), proto::DataType_Name(k.dtype()), k.inputs(),
+                    absl::StrFormat("%.1f us", k.seconds() * 1e6),
+                    absl::StrFormat("%.1f GFLOP/s", k.flops() / k.seconds() / 1e9),
+                    absl::StrFormat("%.1f GB/s", k.bytes() / k.seconds() / 1e9)});
   }
-  return text;
+  return TableText(rows, {{}, {}, {}, {.right = true}, {.right = true}, {.right = true}});
 }
 
 std::string HostLine(const proto::HostLink& link) {
@@ -130,7 +133,7 @@ absl::Status TryPath(const std::string& path) {
 }
 
 // --devices, or `most` where it is not given. An error where it is more: `hint` says what there is.
-absl::StatusOr<int> DevicesFromFlags(int most, const std::string& hint) {
+absl::StatusOr<int> DeviceCountFromFlags(int most, const std::string& hint) {
   if (FLAGS_devices.empty()) return most;
   ASSIGN_OR_RETURN(const int64_t devices, ParseDevices(FLAGS_devices));
   if (devices <= most) return static_cast<int>(devices);
@@ -147,8 +150,8 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
   const int most = std::max(1, Cores() / options.threads);
   ASSIGN_OR_RETURN(
       options.devices,
-      DevicesFromFlags(most, absl::StrCat("of ", options.threads,
-                                          " threads each there is room for 1 to ", most)));
+      DeviceCountFromFlags(most, absl::StrCat("of ", options.threads,
+                                              " threads each there is room for 1 to ", most)));
   if (args.Given("processes")) {
     if (options.devices % FLAGS_processes != 0) {
       return InputError(absl::StrCat("--processes=", FLAGS_processes),
@@ -171,7 +174,7 @@ absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
 absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
   int gpus = 0;
   while (backend.facts_of(gpus).ok()) ++gpus;
-  return DevicesFromFlags(gpus, absl::StrCat("it has 1 to ", gpus, " GPUs"));
+  return DeviceCountFromFlags(gpus, absl::StrCat("it has 1 to ", gpus, " GPUs"));
 }
 
 absl::StatusOr<proto::Cluster> CalibrateCuda() {
@@ -195,7 +198,6 @@ absl::Status CalibrateMachine(const Arguments& args) {
     return InputError(absl::StrCat("--seconds=", FLAGS_seconds), "is out of range",
                       absl::StrCat("give ", kShortest, " to ", kLongest));
   }
-  const std::string& format = FLAGS_format;
   const proto::DeviceKind kind = DeviceKindFromFlags();
   const bool gpus = kind == proto::CUDA;
   if (gpus && args.Given("threads")) {
@@ -208,9 +210,8 @@ absl::Status CalibrateMachine(const Arguments& args) {
   google::protobuf::TextFormat::PrintToString(cluster, &fields);
   RETURN_IF_ERROR(
       WriteFile(FLAGS_out, gpus ? GpuFileText(cluster, fields) : FileText(cluster, fields)));
-  const std::string summary = gpus ? GpuSummary(cluster) : Summary(cluster);
-  std::fputs((format == "json" ? MakeJson(cluster) : summary).c_str(), stdout);
-  return absl::OkStatus();
+  if (FLAGS_format == "json") return Print(MakeJson(cluster));
+  return Print(gpus ? GpuSummary(cluster) : Summary(cluster));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // oneflow compile: lowers a graph to a plan, proves it and writes it.
-#include <cstdio>
-
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/print/plan_json.h"
@@ -9,6 +7,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
 
@@ -17,17 +16,17 @@ namespace {
 
 absl::Status CompileGraph(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
-  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
   RETURN_IF_ERROR(CheckDecay(args, plan.train().optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
-  const Headline headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));
-  const std::string text =
-      format == "json" ? WithHeadline(PlanJson(plan, headline.proof), headline)
-                       : HeadlineText(headline) + "\n" + PlanSummary(plan) + PrecisionText(plan);
-  std::fputs(text.c_str(), stdout);
-  return absl::OkStatus();
+  const Report headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));
+  if (FLAGS_format != "json") {
+    return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan));
+  }
+  nlohmann::ordered_json json = PlanJson(plan, std::string(kProved));
+  json["headline"] = headline.json;
+  return Print("", json, 1);
 }
 
 }  // namespace

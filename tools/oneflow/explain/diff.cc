@@ -1,7 +1,6 @@
 // oneflow diff: what changed from one plan to another, and what it does to bytes, time and memory.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,8 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/simulate/simulate_on.h"
 #include "actor_runtime/simulate/utilization.h"
-#include "nlohmann/json.hpp"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -19,6 +16,7 @@
 #include "oneflow_core/verify/read_plan.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -76,19 +74,12 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
   return absl::StrCat(title, "  time of a step: ", TimeText(of_a.run.StepSeconds()), " in both\n");
 }
 
-std::string JsonWith(const PlanDiff& diff, const std::optional<proto::Compared>& compared) {
-  auto json = nlohmann::ordered_json::parse(DiffJson(diff));
-  json["compared"] = ComparedJson(compared);
-  return JsonText(json, 2) + "\n";
-}
-
 absl::Status DiffVerbMain(const Arguments& args) {
   if (args.positional.size() != 2) {
     return InputError("oneflow diff",
                       absl::StrCat("compares two plans, not ", args.positional.size()),
                       "write oneflow diff A.plan B.plan");
   }
-  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
@@ -100,8 +91,9 @@ absl::Status DiffVerbMain(const Arguments& args) {
     ASSIGN_OR_RETURN(first, AddTimes(cluster, a, b, &diff));
     compared = FindCompared(cluster);
   }
-  std::fputs((format == "json" ? JsonWith(diff, compared) : DiffText(diff, first)).c_str(), stdout);
-  return absl::OkStatus();
+  nlohmann::ordered_json json = DiffJson(diff);
+  json["compared"] = ComparedJson(compared);
+  return Print(DiffText(diff, first), json, 2);
 }
 
 }  // namespace

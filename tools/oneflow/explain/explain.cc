@@ -1,6 +1,5 @@
-// oneflow explain: what a plan is: text for people, json for programs, dot and html for pictures,
-// memory in the classes of published tables.
-#include <cstdio>
+// oneflow explain: what a plan is: text for people, json for programs, html for a picture, memory
+// in the classes of published tables.
 #include <optional>
 #include <string>
 
@@ -13,7 +12,6 @@
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/boxing_text.h"
-#include "oneflow_core/print/plan_dot.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
@@ -21,6 +19,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
 #include "tools/oneflow/explain/model_memory.h"
@@ -39,22 +38,15 @@ absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Argu
   return traffic;
 }
 
-std::string JsonWith(const std::string& json, const std::optional<ProcessTraffic>& traffic) {
-  if (!traffic) return json;
-  auto all = nlohmann::ordered_json::parse(json);
-  all["process_traffic"] = nlohmann::ordered_json::parse(ProcessTrafficJson(*traffic));
-  return JsonText(all) + "\n";
-}
-
 // Refuses flags that the format does not use.
 absl::Status CheckFlagsOfFormat(const Arguments& args, const std::string& format) {
   if (args.Given("steps") && format != "html") {
     return InputError("--steps", "acts on nothing with --format=" + format,
                       "leave it out, or add --format=html, which simulates steps");
   }
-  if (args.Given("full") && format != "text" && format != "dot") {
+  if (args.Given("full") && format != "text") {
     return InputError("--full", "acts on nothing with --format=" + format,
-                      "leave it out; it is for --format=text and dot");
+                      "leave it out; it is for --format=text");
   }
   return absl::OkStatus();
 }
@@ -67,8 +59,7 @@ absl::Status Explain(const Arguments& args) {
                         "write --graph=gpt.textproto and what it is compiled with");
     }
     ASSIGN_OR_RETURN(const std::string text, TextAfterFromFlags(args, FLAGS_after));
-    std::fputs(text.c_str(), stdout);
-    return absl::OkStatus();
+    return Print(text);
   }
   RETURN_IF_ERROR(CheckFlagsOfFormat(args, format));
   RETURN_IF_ERROR(CheckFlagsCompile(args));
@@ -83,11 +74,11 @@ absl::Status Explain(const Arguments& args) {
                    ProcessTrafficFromFlags(args, plan));
   std::string text;
   if (format == "json") {
-    const Headline headline =
-        MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan));
-    text = JsonWith(WithHeadline(PlanJson(plan, headline.proof), headline), traffic);
-  } else if (format == "dot") {
-    ASSIGN_OR_RETURN(text, PlanDot(plan, FLAGS_program, FLAGS_full));
+    const std::string proof = DescribeProof(plan);
+    nlohmann::ordered_json json = PlanJson(plan, proof);
+    json["headline"] = MakeHeadline(plan, ClusterToSimulate(args, plan), proof).json;
+    if (traffic) json["process_traffic"] = ProcessTrafficJson(*traffic);
+    text = JsonText(json, traffic ? -1 : 1) + "\n";
   } else if (format == "memory") {
     ASSIGN_OR_RETURN(text, ModelMemoryText(plan));
     for (const proto::StageMemory& stage : plan.memory()) {
@@ -100,16 +91,15 @@ absl::Status Explain(const Arguments& args) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
     ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(args)));
   } else {
-    text = HeadlineText(MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan))) +
-           "\n" + (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
+    text = MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
+           (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
     if (only.empty() || only == "train") text += VariableTable(plan);
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
     if (traffic) text += absl::StrCat(FLAGS_program, ", ", ProcessTrafficText(*traffic));
   }
-  std::fputs(text.c_str(), stdout);
-  return absl::OkStatus();
+  return Print(text);
 }
 
 }  // namespace
@@ -121,7 +111,6 @@ Verb ExplainVerb() {
           "oneflow explain --plan=gpt.plan --format=memory\n"
           "oneflow explain --plan=gpt.plan --processes=2\n"
           "oneflow explain --graph=gpt.textproto --mesh=data=2 --after=insert_boxing\n"
-          "oneflow explain --plan=gpt.plan --format=dot --program=train > plan.dot\n"
           "oneflow explain --plan=gpt.plan --format=html --cluster=a100 > plan.html\n",
           Explain};
 }

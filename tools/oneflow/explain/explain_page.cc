@@ -12,7 +12,6 @@
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
-#include "oneflow_core/print/variable_json.h"
 #include "oneflow_core/print/variable_text.h"
 
 namespace oneflow {
@@ -45,7 +44,7 @@ std::string InScript(const std::string& json) {
 }
 
 // Actors that are alike in all layers and replicas.
-struct Row {
+struct StageRow {
   std::vector<const SimulationSummary::Actor*> actors;  // the costliest first
   std::map<int, double> seconds;                        // a step, by stage
   double slack = std::numeric_limits<double>::infinity();
@@ -56,20 +55,20 @@ struct Row {
   }
 };
 
-std::vector<Row> MakeRows(const SimulationSummary& summary) {
-  std::map<std::pair<std::string, std::string>, Row> rows;
+std::vector<StageRow> MakeRows(const SimulationSummary& summary) {
+  std::map<std::pair<std::string, std::string>, StageRow> rows;
   for (const SimulationSummary::Actor& actor : summary.actors) {
     if (actor.seconds_a_step == 0) continue;
-    Row& row = rows[{WithoutNumbers(actor.name), actor.kernel}];
+    StageRow& row = rows[{WithoutNumbers(actor.name), actor.kernel}];
     row.actors.push_back(&actor);
     row.seconds[actor.stage] += actor.seconds_a_step;
     row.slack = std::min(row.slack, actor.slack);
   }
-  std::vector<Row> sorted;
+  std::vector<StageRow> sorted;
   sorted.reserve(rows.size());
   for (auto& [name, row] : rows) sorted.push_back(std::move(row));
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Row& a, const Row& b) { return a.most() > b.most(); });
+                   [](const StageRow& a, const StageRow& b) { return a.most() > b.most(); });
   return sorted;
 }
 
@@ -84,7 +83,7 @@ Json MemberJson(const SimulationSummary::Actor& actor) {
           {"why", actor.why}};
 }
 
-Json RowJson(const Row& row) {
+Json RowJson(const StageRow& row) {
   const SimulationSummary::Actor& first = *row.actors[0];
   Json members = Json::array();
   double bytes = 0;
@@ -123,17 +122,15 @@ Json AxesJson(const proto::Plan& plan) {
 
 Json VariablesJson(const proto::Plan& plan) {
   const std::vector<VariableLayouts> layouts = FindVariableLayouts(plan);
-  Json rows = Json::array();
-  for (const VariableGroup& group : GroupVariables(plan, layouts)) {
+  return JsonList(GroupVariables(plan, layouts), [&](const VariableGroup& group) {
     Json row = VariableJson(plan, *group.variables[0]);
     row["name"] = group.name;
     row["variables"] = group.variables.size();
     row["text"] = {{"states", group.states},   {"gradients", group.gradient},
                    {"weights", group.weight},  {"gathered", group.gathered},
                    {"reduced", group.reduced}, {"host", group.host}};
-    rows.push_back(std::move(row));
-  }
-  return rows;
+    return row;
+  });
 }
 
 std::string With(std::string_view page, std::string_view mark, std::string_view text) {
@@ -148,7 +145,7 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      const SimulationSummary& summary, const Condensation& condensed) {
   Json rows = Json::array();
   size_t of_kind[2] = {0, 0};  // others, boxing
-  for (const Row& row : MakeRows(summary)) {
+  for (const StageRow& row : MakeRows(summary)) {
     if (++of_kind[row.actors[0]->boxing ? 1 : 0] <= kMostRows) rows.push_back(RowJson(row));
   }
   const Json json = {{"mesh", MeshText(plan.mesh())},

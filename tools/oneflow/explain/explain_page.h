@@ -28,7 +28,7 @@ std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
 // same kernel, the costliest first, each {"name", "kernel", "boxing", "actors", "seconds_a_step":
 // of the stage where it is the most, ..., "members": the costliest of them}. `axes`: [name, size]
 // of the mesh, but for that of stages. `variables`: groups of variables that are split and
-// exchanged alike, each the members of variable_json.h, {"name", "variables": their number, "text":
+// exchanged alike, each the members of VariableJson and {"name", "variables": their number, "text":
 // the words of variable_text.h}.
 std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      const SimulationSummary& summary, const Condensation& condensed);

@@ -4,10 +4,10 @@
 #include <map>
 #include <string_view>
 
-#include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/table.h"
 
 namespace oneflow {
 namespace {
@@ -223,20 +223,21 @@ absl::StatusOr<ModelMemory> MemoryOfStage(const proto::Plan& plan, int stage) {
 }
 
 absl::StatusOr<std::string> ModelMemoryText(const proto::Plan& plan) {
-  std::string text =
-      "stage  matrices_of_blocks    other_states  kept_in_blocks  slots_in_blocks  kept_statistics"
-      "  kept_elsewhere";
+  std::vector<std::vector<std::string>> rows = {{"stage", "matrices_of_blocks", "other_states",
+                                                 "kept_in_blocks", "slots_in_blocks",
+                                                 "kept_statistics", "kept_elsewhere"}};
   const bool host = RestsOnHost(plan);
-  text += host ? "     host_states       host_kept\n" : "\n";
+  if (host) rows[0].insert(rows[0].end(), {"host_states", "host_kept"});
   for (int stage = 0; stage < StageCount(plan); ++stage) {
     ASSIGN_OR_RETURN(const ModelMemory m, MemoryOfStage(plan, stage));
-    absl::StrAppendFormat(&text, "%5d%20d%16d%16d%17d%17d%16d", stage, m.matrices_of_blocks,
-                          m.other_states, m.kept_in_blocks, m.slots_in_blocks, m.kept_statistics,
-                          m.kept_elsewhere);
-    if (host) absl::StrAppendFormat(&text, "%16d%16d", m.host_states, m.host_kept);
-    text += "\n";
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const int64_t n :
+         {int64_t{stage}, m.matrices_of_blocks, m.other_states, m.kept_in_blocks, m.slots_in_blocks,
+          m.kept_statistics, m.kept_elsewhere, m.host_states, m.host_kept}) {
+      if (row.size() < rows[0].size()) row.push_back(std::to_string(n));
+    }
   }
-  return text +
+  return TableText(rows, std::vector<Column>(rows[0].size(), {.right = true})) +
          "bytes of a device; matrices, states: weights with moments, gradients and bf16 copies\n"
          "kept: from forward to backward, at most at once; slots_in_blocks: all slots of what "
          "blocks keep (docs/activations.md)\n" +

@@ -12,12 +12,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "actor_runtime/simulate/simulate_on.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/search_pareto.h"
 #include "tools/search/result_text.h"
@@ -129,7 +129,6 @@ class ProgressLine {
 
 absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
                         const ResultFrame& frame) {
-  const std::string& format = FLAGS_format;
   Fixes part = spec.fixed;
   RETURN_IF_ERROR(FLAGS_why_not.empty() ? absl::OkStatus()
                                         : AddFixes("--why_not=", FLAGS_why_not, &part));
@@ -141,15 +140,10 @@ absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
     ASSIGN_OR_RETURN(why_not, ExplainWhyNot(spec, part, result, options));
   }
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(result.best, FLAGS_out));
-  if (format == "json") {
-    nlohmann::ordered_json json = ResultJson(frame, result);
-    if (!why_not.empty()) json["why_not"] = why_not;
-    std::fputs((JsonText(json, 1) + "\n").c_str(), stdout);
-    return absl::OkStatus();
-  }
-  std::fputs((ResultText(frame, result) + why_not).c_str(), stdout);
-  if (!FLAGS_out.empty()) std::printf("the best plan: %s\n", FLAGS_out.c_str());
-  return absl::OkStatus();
+  const std::string file = FLAGS_out.empty() ? "" : "the best plan: " + FLAGS_out + "\n";
+  Report report = DescribeResult(frame, result);
+  if (!why_not.empty()) report.json["why_not"] = why_not;
+  return Print(report.text + why_not + file, report.json, 1);
 }
 
 absl::Status SearchPlans(const Arguments& args) {

@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/explain/simulated_page.h"
 #include "tools/search/pareto.h"
 #include "tools/search/pareto_page.h"
@@ -90,10 +90,8 @@ absl::Status SearchFront(const SearchSpec& spec, const std::vector<int64_t>& dev
       FindPareto(spec,
                  {.search = options, .devices = devices, .price = FLAGS_price_per_device_hour}));
   if (format == "html") return WritePages(spec, frame, result);
-  const std::string text =
-      format == "json" ? JsonText(ParetoJson(frame, result), 1) + "\n" : ParetoText(frame, result);
-  std::fputs(text.c_str(), stdout);
-  return absl::OkStatus();
+  const Report report = DescribeFront(frame, result);
+  return Print(report.text, report.json, 1);
 }
 
 }  // namespace oneflow

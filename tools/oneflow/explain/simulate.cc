@@ -1,6 +1,5 @@
 // oneflow simulate: what a plan would do on a cluster, without running it.
 #include <cstdint>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/simulate/expert_load.h"
@@ -11,6 +10,7 @@
 #include "oneflow_core/print/compared_text.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -32,7 +32,6 @@ absl::Status SetSpread(double slow_share, proto::Cluster* cluster) {
 }
 
 absl::Status SimulatePlan(const Arguments& args) {
-  const std::string& format = FLAGS_format;
   RETURN_IF_ERROR(CheckFlagsCompile(args));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(args, plan));
@@ -60,9 +59,7 @@ absl::Status SimulatePlan(const Arguments& args) {
   if (processes > 1) {
     ASSIGN_OR_RETURN(summary.traffic, FindProcessTraffic(plan, FLAGS_program, processes));
   }
-  const std::string text = format == "json" ? SummaryJson(summary) : SummaryText(summary);
-  std::fputs(text.c_str(), stdout);
-  return absl::OkStatus();
+  return Print(FLAGS_format == "json" ? SummaryJson(summary) : SummaryText(summary));
 }
 
 }  // namespace

@@ -1,16 +1,17 @@
 #include "tools/oneflow/job/command.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 
@@ -51,54 +52,46 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, SpawnActions& 
   return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
 }
 
-// Reads both pipes to their ends, in whichever order bytes come.
-void ReadBoth(std::array<int, 2> pipes, std::array<std::string*, 2> texts) {
-  std::array<pollfd, 2> waits = {pollfd{pipes[0], POLLIN, 0}, pollfd{pipes[1], POLLIN, 0}};
-  while (waits[0].fd >= 0 || waits[1].fd >= 0) {
-    if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
-    for (size_t i = 0; i < waits.size(); ++i) {
-      if (waits[i].fd < 0 || waits[i].revents == 0) continue;
-      char bytes[4096];
-      const ssize_t n = read(waits[i].fd, bytes, sizeof bytes);
-      if (n > 0) texts[i]->append(bytes, n);
-      if (n == 0 || (n < 0 && errno != EINTR)) waits[i].fd = -1;
-    }
+// A file without a name, for what a program writes.
+class Output {
+ public:
+  Output() : fd_(memfd_create("output", MFD_CLOEXEC)) {}
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output() {
+    if (fd_ >= 0) close(fd_);
   }
-}
+  int fd() const { return fd_; }
+  std::string Read() const {
+    std::string text(std::max<off_t>(0, lseek(fd_, 0, SEEK_END)), '\0');
+    text.resize(std::max<ssize_t>(0, pread(fd_, text.data(), text.size(), 0)));
+    return text;
+  }
 
-int WaitFor(pid_t pid) {
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+ private:
+  int fd_;
+};
 
 }  // namespace
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv) {
-  int out[2], err[2];
-  if (pipe2(out, O_CLOEXEC) != 0) return absl::UnavailableError("no pipe can be made");
-  if (pipe2(err, O_CLOEXEC) != 0) {
-    close(out[0]);
-    close(out[1]);
-    return absl::UnavailableError("no pipe can be made");
+  const Output out, err;
+  if (out.fd() < 0 || err.fd() < 0) {
+    return absl::UnavailableError(absl::StrCat("no file can be opened (", strerror(errno), ")"));
   }
   SpawnActions actions;
   actions.Open(STDIN_FILENO, "/dev/null", O_RDONLY);
-  actions.Duplicate(out[1], STDOUT_FILENO);
-  actions.Duplicate(err[1], STDERR_FILENO);
-  const absl::StatusOr<pid_t> pid = Spawn(argv, actions, 0);
-  close(out[1]);
-  close(err[1]);
-  CommandResult result;
-  if (pid.ok()) {
-    ReadBoth({out[0], err[0]}, {&result.out, &result.err});
-    result.code = WaitFor(*pid);
+  actions.Duplicate(out.fd(), STDOUT_FILENO);
+  actions.Duplicate(err.fd(), STDERR_FILENO);
+  ASSIGN_OR_RETURN(const pid_t pid, Spawn(argv, actions, 0));
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  close(out[0]);
-  close(err[0]);
-  RETURN_IF_ERROR(pid.status());
-  return result;
+  const bool exited = WIFEXITED(status);
+  return CommandResult{.code = exited ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                       .exited = exited,
+                       .out = out.Read(),
+                       .err = err.Read()};
 }
 
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv) {
@@ -108,9 +101,10 @@ absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv) {
 }
 
 absl::Status CommandError(const std::vector<std::string>& argv, const CommandResult& result) {
-  const std::string err = result.err.substr(0, result.err.find_last_not_of('\n') + 1);
+  const std::string both = result.err + result.out;
+  const absl::string_view said = absl::StripAsciiWhitespace(both);
   return absl::UnavailableError(absl::StrCat("`", CommandText(argv), "` failed with exit code ",
-                                             result.code, err.empty() ? "" : ": ", err));
+                                             result.code, said.empty() ? "" : ": ", said));
 }
 
 absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const std::string& log,
@@ -137,11 +131,8 @@ std::string ShellQuoted(const std::string& word) {
   if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
   std::string quoted = "'";
   for (const char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
+    const bool special = c == '\'' || c == '\\';
+    quoted += special ? std::string("'\\") + c + "'" : std::string(1, c);
   }
   return quoted + "'";
 }

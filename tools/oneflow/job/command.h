@@ -12,7 +12,8 @@
 namespace oneflow {
 
 struct CommandResult {
-  int code = 0;  // its exit code; 128 and the signal's number if one ended it
+  int code = 0;        // its exit code; 128 and the signal's number if one ended it
+  bool exited = true;  // false: a signal ended it
   std::string out, err;
 };
 
@@ -20,10 +21,10 @@ struct CommandResult {
 // such program. A command that fails is no error of this function.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv);
 
-// The same of a command that must succeed: an error holds what it wrote to stderr.
+// The same of a command that must succeed: an error holds what it wrote.
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv);
 
-// The error of a command that failed: its words, its exit code and what it wrote to stderr.
+// The error of a command that failed: its words, its exit code and what it wrote.
 absl::Status CommandError(const std::vector<std::string>& argv, const CommandResult& result);
 
 // Starts argv[0] in a new session, so that it outlives the terminal; its output is appended to
@@ -34,7 +35,8 @@ absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const 
 // The command as one would type it.
 std::string CommandText(const std::vector<std::string>& argv);
 
-// A word of a shell: as it is where it needs no quotes.
+// A word of a shell, and of a directive of sbatch, which reads quotes as a shell does: as it is
+// where it needs no quotes.
 std::string ShellQuoted(const std::string& word);
 
 }  // namespace oneflow

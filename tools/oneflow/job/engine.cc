@@ -20,11 +20,7 @@ absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const JobDir& dir) {
   // Slurm's answer of a single job that it has forgotten.
   if (result.err.find("Invalid job id") != result.err.npos) return std::vector<SlurmJob>();
   if (result.code != 0) return CommandError(squeue, result);
-  std::vector<SlurmJob> jobs = ParseSqueue(result.out);
-  std::sort(jobs.begin(), jobs.end(), [&](const SlurmJob& a, const SlurmJob& b) {
-    return std::find(ids.begin(), ids.end(), a.id) < std::find(ids.begin(), ids.end(), b.id);
-  });
-  return jobs;
+  return ParseSqueue(result.out);
 }
 
 absl::StatusOr<std::vector<SlurmJob>> LocalJobs(const JobDir& dir, const JobRecord& record) {

@@ -7,11 +7,12 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "actor_runtime/checkpoint/checkpoint.h"
+#include "actor_runtime/job/job.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -41,24 +42,20 @@ std::optional<int64_t> ParseProcess(std::string_view name) {
 // Files of a job are a few levels deep. They are printed, and printing takes stack by level.
 constexpr int kMostLevels = 16;
 
-int64_t ReadInteger(const nlohmann::ordered_json& json, const char* name, int64_t otherwise) {
-  const auto it = json.find(name);
-  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
-}
-
 std::string ReadText(const nlohmann::ordered_json& json, const char* name) {
   const auto it = json.find(name);
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+// The lines of a file; none where it cannot be read.
+std::vector<std::string> ReadLines(const std::string& path) {
+  return absl::StrSplit(ReadFile(path).value_or(""), '\n');
+}
+
 // The lines that are ids of an engine.
 std::vector<std::string> ReadIds(const std::string& path) {
-  std::vector<std::string> ids;
-  const absl::StatusOr<std::string> text = ReadFile(path);
-  std::istringstream lines(text.ok() ? *text : "");
-  for (std::string line; std::getline(lines, line);) {
-    if (Number(line).value_or(0) > 0) ids.push_back(line);
-  }
+  std::vector<std::string> ids = ReadLines(path);
+  std::erase_if(ids, [](const std::string& line) { return Number(line).value_or(0) <= 0; });
   return ids;
 }
 
@@ -89,25 +86,18 @@ absl::StatusOr<JobRecord> JobDir::ReadRecord() const {
                       "is no job's directory: it has no job.json that can be read",
                       "give the directory that `oneflow submit` was given");
   }
-  JobRecord record;
   const absl::StatusOr<Engine> engine = ParseEngine(ReadText(*json, "engine"));
   if (!engine.ok()) return Annotate(engine.status(), File("job.json"));
-  record.engine = *engine;
-  record.submitted = ReadText(*json, "submitted");
-  record.host = ReadText(*json, "host");
-  record.nodes = ReadInteger(*json, "nodes", 1);
-  record.spare_nodes = ReadInteger(*json, "spare_nodes", 0);
-  record.processes = ReadInteger(*json, "processes", 1);
-  return record;
+  return JobRecord{*engine, ReadText(*json, "host")};
 }
 
-absl::Status JobDir::WriteRecord(const JobRecord& record) const {
-  const nlohmann::ordered_json json = {{"engine", EngineName(record.engine)},
-                                       {"submitted", record.submitted},
-                                       {"host", record.host},
-                                       {"nodes", record.nodes},
-                                       {"spare_nodes", record.spare_nodes},
-                                       {"processes", record.processes}};
+absl::Status JobDir::WriteRecord(const JobSpec& spec) const {
+  const nlohmann::ordered_json json = {{"engine", EngineName(spec.engine)},
+                                       {"submitted", UtcText(std::time(nullptr))},
+                                       {"host", HostName()},
+                                       {"nodes", spec.nodes},
+                                       {"spare_nodes", spec.spare_nodes},
+                                       {"processes", spec.processes()}};
   return WriteFile(File("job.json"), JsonText(json, 2) + "\n");
 }
 
@@ -124,17 +114,12 @@ absl::Status JobDir::WriteJobs(const std::vector<std::string>& jobs) const {
   return WriteFile(File("jobs"), text);
 }
 
-std::vector<Attempt> JobDir::Attempts() const {
-  std::vector<Attempt> attempts;
-  const absl::StatusOr<std::string> text = ReadFile(File("attempts"));
-  std::istringstream lines(text.ok() ? *text : "");
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string number;
-    Attempt attempt;
-    if (!(words >> number >> attempt.job >> attempt.checkpoint)) continue;
-    attempt.number = Number(number).value_or(0);
-    if (attempt.number > 0) attempts.push_back(attempt);
+std::vector<int64_t> JobDir::Attempts() const {
+  std::vector<int64_t> attempts;
+  for (const std::string& line : ReadLines(File("attempts"))) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    const int64_t number = words.size() < 3 ? 0 : Number(words[0]).value_or(0);
+    if (number > 0) attempts.push_back(number);
   }
   return attempts;
 }
@@ -154,6 +139,13 @@ std::vector<std::pair<int64_t, std::string>> JobDir::Logs(int64_t attempt) const
 std::string JobDir::NewestCheckpoint() const {
   const absl::StatusOr<std::string> latest = LatestCheckpoint(File("checkpoints"));
   return latest.ok() ? fs::path(*latest).filename().string() : "";
+}
+
+std::string UtcText(std::time_t time) {
+  std::tm utc = {};
+  char text[32] = "";
+  if (gmtime_r(&time, &utc) != nullptr) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
 }
 
 absl::StatusOr<JobDir> JobDirFromFlags() {

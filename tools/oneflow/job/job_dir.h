@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,18 +26,10 @@
 
 namespace oneflow {
 
-// The facts of a job that submit noted.
+// Where a job runs, as submit noted in job.json.
 struct JobRecord {
   Engine engine = Engine::kLocal;
-  std::string submitted;  // when, UTC
-  std::string host;       // from where
-  int64_t nodes = 1, spare_nodes = 0, processes = 1;
-};
-
-// A line of `attempts`.
-struct Attempt {
-  int64_t number = 0;
-  std::string job, checkpoint;
+  std::string host;  // of submit
 };
 
 class JobDir {
@@ -47,13 +40,13 @@ class JobDir {
 
   // NOT_FOUND, as an input error with a hint, if the folder is not a job's.
   absl::StatusOr<JobRecord> ReadRecord() const;
-  absl::Status WriteRecord(const JobRecord& record) const;
+  absl::Status WriteRecord(const JobSpec& spec) const;
 
   std::vector<std::string> Jobs() const;  // that submit has started
   // The job that may write here, or was the last to; empty: none has begun.
   std::string Owner() const;
   absl::Status WriteJobs(const std::vector<std::string>& jobs) const;
-  std::vector<Attempt> Attempts() const;
+  std::vector<int64_t> Attempts() const;  // their numbers, in their order
 
   // The object in a JSON file; nothing where there is none, no object, or one that is nested deeper
   // than any file of a job.
@@ -68,6 +61,9 @@ class JobDir {
  private:
   std::string path_;
 };
+
+// "2026-01-31T12:00:00Z"; empty for a year that has none.
+std::string UtcText(std::time_t time);
 
 // --job_dir of a verb; an input error where it is missing.
 absl::StatusOr<JobDir> JobDirFromFlags();

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "actor_runtime/network/devices.h"
@@ -15,7 +15,6 @@
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/oneflow/job/command.h"
-#include "tools/oneflow/job/engine_syntax.h"
 
 namespace oneflow {
 namespace {
@@ -31,35 +30,51 @@ absl::Status CheckRange(std::string_view flag, int64_t value, int64_t least, int
                     absl::StrCat("use at least ", least, " and at most ", most));
 }
 
-// A directive of Slurm is a line, and in the name of a log a backslash turns off its %j.
-absl::Status CheckPath(std::string_view flag, const std::string& path) {
-  const auto is_foreign = [](char c) { return c == '\\' || absl::ascii_iscntrl(c); };
-  if (std::none_of(path.begin(), path.end(), is_foreign)) return absl::OkStatus();
-  return InputError(absl::StrCat("--", ToAbsl(flag), "=", absl::CHexEscape(path)),
-                    "has characters that a job's script cannot hold",
-                    "use none of control and no backslash");
+// A directive of Slurm is a line; the script's others are words of a shell, which hold anything.
+absl::Status CheckLine(std::string_view flag, const std::string& text) {
+  if (std::none_of(text.begin(), text.end(), absl::ascii_iscntrl)) return absl::OkStatus();
+  return InputError(absl::StrCat("--", ToAbsl(flag), "=", absl::CHexEscape(text)),
+                    "has characters that a job's script cannot hold", "use none of control");
 }
 
-absl::Status CheckPartition(const std::string& name) {
-  if (name.empty() || ShellQuoted(name) == name) return absl::OkStatus();
-  return InputError("--partition=" + absl::CHexEscape(name), "is no name of a partition",
-                    "use letters, digits and _-+=./,:@ alone");
+// sbatch itself checks its options. These are good ones, with which a job directory is not what it
+// should be.
+struct Refused {
+  std::string_view name, why, hint;
+};
+constexpr std::array<Refused, 3> kRefused = {{
+    {"array", "makes several jobs of one", "submit each with its own --job_dir"},
+    {"clusters", "starts a job that `oneflow status` does not find", "submit it on that cluster"},
+    {"wait", "keeps `submit` until the job has ended", "wait by `oneflow status`"},
+}};
+
+absl::Status CheckSbatchOption(const std::string& option) {
+  RETURN_IF_ERROR(CheckLine("sbatch_option", option));
+  const std::string where = "--sbatch_option=" + option;
+  if (!option.starts_with("--")) {
+    return InputError(where, "is no long option of sbatch",
+                      "write it as one word: --sbatch_option=--account=mine");
+  }
+  const std::string name = option.substr(2, option.find('=') - 2);
+  for (const Refused& refused : kRefused) {
+    // sbatch, too, takes the beginning of a name for it.
+    if (name.size() < 2 || !refused.name.starts_with(name)) continue;
+    return InputError(where,
+                      absl::StrCat("sbatch's --", ToAbsl(refused.name), " ", ToAbsl(refused.why)),
+                      refused.hint);
+  }
+  return absl::OkStatus();
 }
 
-absl::Status CheckOneLine(std::string_view flag, const std::string& value) {
-  if (value.find_first_of("\n\r") == value.npos) return absl::OkStatus();
-  return InputError(absl::StrCat("--", ToAbsl(flag)), "has more than one line");
-}
-
-// A limit that leaves time for more than the signal before it.
+// Times that sbatch takes for minutes; the script looks at what Slurm makes of all others.
 absl::Status CheckTime(const JobSpec& spec) {
-  if (spec.time.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::optional<int64_t> seconds, ParseSlurmTime("time", spec.time));
-  if (!seconds || *seconds > spec.signal_seconds) return absl::OkStatus();
+  int64_t minutes = 0;
+  if (!absl::SimpleAtoi(spec.time, &minutes) || minutes <= 0) return absl::OkStatus();
+  if (minutes > spec.signal_seconds / 60) return absl::OkStatus();
   return InputError(
       "--time=" + spec.time,
       absl::StrCat("is no more than the ", spec.signal_seconds, " seconds in which a job ends"),
-      "give more time, or fewer --signal_seconds");
+      "give more minutes, hours:minutes:seconds or days-hours, or fewer --signal_seconds");
 }
 
 constexpr std::string_view kLoop =
@@ -72,49 +87,36 @@ constexpr std::string_view kLocal =
 #include "tools/oneflow/job/local_sh.inc"
     ;
 
-// A word of a directive, as sbatch reads it: a space parts words, and # begins a comment.
-std::string SbatchQuoted(const std::string& word) {
-  if (ShellQuoted(word) == word) return word;
-  return absl::StrCat("\"", absl::StrReplaceAll(word, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+bool AsksForGpus(const std::string& option) {
+  return option.starts_with("--gres=") || option.starts_with("--gpus") ||
+         option.starts_with("--tres");
 }
 
-std::string Directive(const std::string& text) {
-  std::string words;
-  for (const auto& [head, value] : SplitSbatchOptions(text)) {
-    absl::StrAppend(&words, words.empty() ? "" : " ", SbatchQuoted(head));
-    if (!value.empty()) absl::StrAppend(&words, " ", SbatchQuoted(value));
-  }
-  return words;
-}
-
+// Of options that are given twice sbatch takes the last: the user's win over what is only usual,
+// and what the script relies on wins over the user's. sbatch reads words as a shell does.
 std::string Directives(const JobSpec& spec) {
-  std::vector<std::string> options = {
-      absl::StrCat("--job-name=", spec.name()),
-      absl::StrCat("--nodes=", spec.nodes + spec.spare_nodes),
-      absl::StrCat("--ntasks-per-node=", spec.processes_per_node),
-      "--no-kill",
-      "--no-requeue",
-      absl::StrCat("--signal=TERM@", spec.signal_seconds),
-      "--open-mode=append",
-      absl::StrCat("--output=", absl::StrReplaceAll(spec.job_dir, {{"%", "%%"}}),
-                   "/logs/slurm-%j.log")};
-  if (spec.cpus_per_process > 0) {
-    options.push_back(absl::StrCat("--cpus-per-task=", spec.cpus_per_process));
-  } else {
-    options.insert(options.end(), {"--exclusive", "--mem=0"});
-  }
-  if (!spec.partition.empty()) options.push_back("--partition=" + spec.partition);
-  if (!spec.time.empty()) options.push_back("--time=" + spec.time);
   const auto& given = spec.sbatch_options;
+  std::vector<std::string> options = {absl::StrCat("--job-name=", spec.name())};
+  if (spec.cpus_per_process == 0) options.insert(options.end(), {"--exclusive", "--mem=0"});
   if (spec.gpus > 0 && std::none_of(given.begin(), given.end(), AsksForGpus)) {
     options.push_back(absl::StrCat("--gres=gpu:", spec.gpus * spec.processes_per_node));
   }
+  options.insert(options.end(), given.begin(), given.end());
+  if (!spec.partition.empty()) options.push_back("--partition=" + spec.partition);
+  if (!spec.time.empty()) options.push_back("--time=" + spec.time);
+  if (spec.cpus_per_process > 0) {
+    options.push_back(absl::StrCat("--cpus-per-task=", spec.cpus_per_process));
+  }
+  options.insert(
+      options.end(),
+      {absl::StrCat("--nodes=", spec.nodes + spec.spare_nodes),
+       absl::StrCat("--ntasks-per-node=", spec.processes_per_node), "--no-kill", "--no-requeue",
+       absl::StrCat("--signal=TERM@", spec.signal_seconds), "--open-mode=append",
+       absl::StrCat("--output=", absl::StrReplaceAll(spec.job_dir, {{"%", "%%"}}),
+                    "/logs/slurm-%j.log")});
   std::string text;
   for (const std::string& option : options) {
-    absl::StrAppend(&text, "#SBATCH ", SbatchQuoted(option), "\n");
-  }
-  for (const std::string& option : given) {
-    absl::StrAppend(&text, "#SBATCH ", Directive(option), "\n");
+    absl::StrAppend(&text, "#SBATCH ", ShellQuoted(option), "\n");
   }
   return text;
 }
@@ -201,12 +203,15 @@ absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
   RETURN_IF_ERROR(CheckRange("max_jobs", spec.max_jobs, 1, 1000));
   RETURN_IF_ERROR(CheckRange("signal_seconds", spec.signal_seconds, 1, 65'535));
   RETURN_IF_ERROR(CheckRange("cpus_per_process", spec.cpus_per_process, 0, 1 << 20));
-  RETURN_IF_ERROR(CheckPath("job_dir", spec.job_dir));
-  RETURN_IF_ERROR(CheckPath("oneflow", spec.oneflow));
-  RETURN_IF_ERROR(CheckPartition(spec.partition));
+  RETURN_IF_ERROR(CheckLine("job_dir", spec.job_dir));
+  RETURN_IF_ERROR(CheckLine("partition", spec.partition));
+  RETURN_IF_ERROR(CheckLine("time", spec.time));
   RETURN_IF_ERROR(CheckTime(spec));
   for (const std::string& option : spec.sbatch_options) RETURN_IF_ERROR(CheckSbatchOption(option));
-  for (const std::string& word : spec.train) RETURN_IF_ERROR(CheckOneLine("train's flags", word));
+  if (spec.job_dir.find('\\') != spec.job_dir.npos) {
+    return InputError("--job_dir=" + spec.job_dir, "has a backslash",
+                      "name another folder: in the name of a log it turns off Slurm's %j");
+  }
   if (spec.engine == Engine::kLocal && (spec.nodes > 1 || spec.spare_nodes > 0)) {
     return InputError(absl::StrCat("--nodes=", spec.nodes, " --spare_nodes=", spec.spare_nodes),
                       "the local engine has one node",
@@ -216,10 +221,6 @@ absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
     return InputError(spec.image.empty() ? "--image" : "--volume_claim", "is missing",
                       "name the image that holds oneflow, and the claim of the volume on which "
                       "--job_dir and --data lie");
-  }
-  if (!spec.image.empty()) RETURN_IF_ERROR(CheckImage("image", spec.image));
-  if (!spec.volume_claim.empty()) {
-    RETURN_IF_ERROR(CheckDnsName("volume_claim", spec.volume_claim));
   }
   RETURN_IF_ERROR(CheckNetwork(spec));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(plan.mesh()));
@@ -252,8 +253,10 @@ std::string MakeScript(const JobSpec& spec) {
   if (slurm) text += Directives(spec);
   absl::StrAppend(&text,
                   "#\n# Written by `oneflow submit`; docs/operations.md says how it is used.\n"
-                  "set -u\n\njob_dir=",
-                  ShellQuoted(spec.job_dir), "\nmax_restarts=", spec.max_restarts, "\n");
+                  "set -u\ncd ",
+                  ShellQuoted(spec.folder),
+                  " || echo \"oneflow: goes on in $PWD\"\n\njob_dir=", ShellQuoted(spec.job_dir),
+                  "\nmax_restarts=", spec.max_restarts, "\n");
   if (slurm) {
     const std::vector<std::string> step = {
         absl::StrCat("--nodes=", spec.nodes), absl::StrCat("--ntasks=", spec.processes()),

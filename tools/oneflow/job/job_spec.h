@@ -27,6 +27,7 @@ struct JobSpec {
   Engine engine = Engine::kLocal;
   int64_t nodes = 1, spare_nodes = 0, processes_per_node = 1;
   std::string job_dir;             // absolute
+  std::string folder;              // that the paths in `train` are relative to
   std::string oneflow;             // the program that processes run, by a path that nodes know
   std::vector<std::string> train;  // flags of `oneflow train`, as words, but those of JobFlags
   int64_t max_restarts = 10, max_jobs = 1, signal_seconds = 120;

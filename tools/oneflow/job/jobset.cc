@@ -35,8 +35,8 @@ std::string Quoted(const std::string& text) { return JsonText(nlohmann::json(tex
 // The script of a pod, whose variables are the pod's environment.
 std::string PodScript(const JobSpec& spec) {
   const std::string text =
-      absl::StrCat("ONEFLOW_ATTEMPT=$((", spec.first_attempt, " + JOBSET_RESTART_ATTEMPT)) exec ",
-                   CommandText(TrainCommand(spec)));
+      absl::StrCat("cd ", ShellQuoted(spec.folder), "; ONEFLOW_ATTEMPT=$((", spec.first_attempt,
+                   " + JOBSET_RESTART_ATTEMPT)) exec ", CommandText(TrainCommand(spec)));
   // Kubernetes expands $(NAME) before the shell sees it; "$$" stands for "$".
   return absl::StrReplaceAll(text, {{"$", "$$"}});
 }

@@ -1,14 +1,14 @@
 // oneflow logs: the last lines that the processes of a job's attempt wrote.
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/job_dir.h"
 
@@ -45,26 +45,20 @@ std::vector<Log> LoopLogs(const JobDir& dir) {
   return logs;
 }
 
-absl::Status CheckNumbers() {
-  if (FLAGS_lines < 0) return InputError("--lines", "must not be negative", "0: all");
-  return absl::OkStatus();
-}
-
 // The one that --attempt names, which must have begun; else the newest, or 0 where none has begun.
 absl::StatusOr<int64_t> AttemptFromFlags(const JobDir& dir) {
-  const std::vector<Attempt> attempts = dir.Attempts();
-  const int64_t newest = attempts.empty() ? 0 : attempts.back().number;
+  const std::vector<int64_t> attempts = dir.Attempts();
+  const int64_t newest = attempts.empty() ? 0 : attempts.back();
   if (FLAGS_attempt == 0) return newest;
-  for (const Attempt& attempt : attempts) {
-    if (attempt.number == FLAGS_attempt) return FLAGS_attempt;
+  if (std::find(attempts.begin(), attempts.end(), FLAGS_attempt) != attempts.end()) {
+    return FLAGS_attempt;
   }
   return InputError(absl::StrCat("--attempt=", FLAGS_attempt), "there is no such attempt",
                     newest == 0 ? "none has begun" : absl::StrCat("the newest is ", newest));
 }
 
 absl::Status Logs(const Arguments& args) {
-  RETURN_IF_ERROR(CheckNumbers());
-  const std::string& format = FLAGS_format;
+  if (FLAGS_lines < 0) return InputError("--lines", "must not be negative", "0: all");
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
   RETURN_IF_ERROR(dir.ReadRecord().status());
   ASSIGN_OR_RETURN(const int64_t attempt, AttemptFromFlags(dir));
@@ -84,17 +78,16 @@ absl::Status Logs(const Arguments& args) {
                       absl::StrCat("has no log of ", of, " of attempt ", attempt),
                       "leave --process out to see the logs that there are");
   }
-  nlohmann::ordered_json json = {{"attempt", attempt}, {"logs", nlohmann::json::array()}};
   std::string text;
+  nlohmann::ordered_json json = {{"attempt", attempt}};
   for (const Log& log : logs) {
     ASSIGN_OR_RETURN(const std::string bytes, ReadFile(log.path));
     const std::string last = LastLines(bytes, FLAGS_lines);
-    json["logs"].push_back({{"of", log.name}, {"path", log.path}, {"text", last}});
     absl::StrAppend(&text, "== ", log.name, " (", log.path, ")\n", last,
                     last.empty() || last.ends_with('\n') ? "" : "\n");
+    json["logs"].push_back({{"of", log.name}, {"path", log.path}, {"text", last}});
   }
-  std::fputs((format == "json" ? JsonText(json) + "\n" : text).c_str(), stdout);
-  return absl::OkStatus();
+  return Print(text, json);
 }
 
 }  // namespace

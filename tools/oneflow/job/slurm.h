@@ -7,15 +7,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "tools/oneflow/job/job_spec.h"
 
 namespace oneflow {
 
 // sbatch of a script; `after`: the job whose successor it is, empty for the first.
 std::vector<std::string> SbatchCommand(const std::string& script, const std::string& after);
-// The job's id in what `sbatch --parsable` prints: "12" or "12;cluster".
-absl::StatusOr<std::string> ParseSbatch(std::string_view text);
+// The job's id in what `sbatch --parsable` prints, "12" or "12;cluster"; empty where there is none.
+std::string ParseSbatch(std::string_view text);
 
 struct SlurmJob {
   std::string id, state;  // "RUNNING"
@@ -27,17 +26,10 @@ std::vector<SlurmJob> ParseSqueue(std::string_view text);
 // A job that Slurm will run, or runs; "COMPLETING" counts: its processes may still write.
 bool IsLive(const SlurmJob& job);
 
-struct NodeGroup {
-  std::string partition;
-  bool is_default = false;
-  int64_t nodes = 0, memory_mib = 0;  // of each
-};
-std::vector<std::string> SinfoCommand();
-std::vector<NodeGroup> ParseSinfo(std::string_view text);
-
-// Refuses a job for which the partition (empty: the default one) never has enough nodes of enough
-// memory. Slurm itself knows when they are free.
-absl::Status CheckRoom(const std::vector<NodeGroup>& groups, const JobSpec& spec,
-                       int64_t bytes_a_node);
+// How many nodes have how much memory: of a partition, or of all where it is empty.
+std::vector<std::string> SinfoCommand(const std::string& partition);
+// Refuses a job that needs more nodes with so much memory than there are, as `sinfo` says. Slurm is
+// not told of the memory: a job that has its nodes alone takes all of theirs.
+absl::Status CheckRoom(std::string_view sinfo, const JobSpec& spec, int64_t bytes_a_node);
 
 }  // namespace oneflow

@@ -46,7 +46,7 @@ check_room() {
   read -r left end < <(squeue --noheader --jobs="$job" --format="%D %e" 2>/dev/null) || return 0
   [[ $left -ge $nodes ]] || leave "$left of $nodes nodes are left"
   end=$(date --date="$end" +%s 2>/dev/null) || return 0  # no limit
-  ((launches == 0 || end - $(date +%s) > signal_seconds + 60)) || leave "the job's time is over"
+  ((end - $(date +%s) > signal_seconds + (launches > 0 ? 60 : 0))) || leave "the job's time is over"
 }
 
 # state JOB: as Slurm says it; "forgotten" if Slurm knows no such job. Fails if Slurm does not answer.

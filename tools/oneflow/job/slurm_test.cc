@@ -18,10 +18,9 @@ TEST_CASE("slurm: sbatch") {
   CHECK(SbatchCommand("/d/job.sh", "12") == Words{"sbatch", "--parsable",
                                                   "--dependency=afternotok:12",
                                                   "--kill-on-invalid-dep=yes", "/d/job.sh"});
-  CHECK(*ParseSbatch("12\n") == "12");
-  CHECK(*ParseSbatch("12;cluster\n") == "12");
-  CHECK(!ParseSbatch("").ok());
-  CHECK(!ParseSbatch("sbatch: hello").ok());
+  CHECK(ParseSbatch("12\n") == "12");
+  CHECK(ParseSbatch("12;cluster\n") == "12");
+  CHECK(ParseSbatch("sbatch: hello").empty());
 }
 
 TEST_CASE("slurm: squeue") {
@@ -40,24 +39,20 @@ TEST_CASE("slurm: squeue") {
   CHECK(IsLive({"1", "COMPLETING"}));
 }
 
-TEST_CASE("slurm: room of a partition") {
-  const auto groups = ParseSinfo("all|all*|3|2000\nall|all*|1|64000\nbig|big|2|1000000\nnoise\n");
-  REQUIRE(groups.size() == 3);
-  const auto check = [&](int64_t nodes, int64_t spare, const std::string& partition, int64_t mib) {
-    return std::string(ToStd(
-        CheckRoom(groups, {.nodes = nodes, .spare_nodes = spare, .partition = partition}, mib << 20)
-            .message()));
+TEST_CASE("slurm: nodes with enough memory") {
+  CHECK(SinfoCommand("big").back() == "--partition=big");
+  const auto check = [](int64_t nodes, int64_t spare, int64_t mib) {
+    const absl::Status status =
+        CheckRoom("3|2000\n1|64000+\nnoise\n", {.nodes = nodes, .spare_nodes = spare}, mib << 20);
+    return std::string(ToStd(status.message()));
   };
-  CHECK(check(3, 1, "", 2000) == "");
-  CHECK(check(4, 1, "", 1).find("partition all has 4 nodes, not 5; ask") != std::string::npos);
-  CHECK(check(1, 1, "", 2001).find("has 1 nodes of so much memory") != std::string::npos);
-  CHECK(check(1, 0, "", 64'001).find("need 64001 MiB") != std::string::npos);
-  CHECK(check(1, 0, "", 2001) == "");
-  CHECK(check(2, 0, "big", 100'000) == "");
-  CHECK(check(1, 0, "bog", 1).find("no such partition, or no node in it; it has all, big") !=
-        std::string::npos);
-  // Without a default one sbatch knows what to say.
-  CHECK(CheckRoom({{"big", false, 1, 1}}, {.nodes = 5}, 1 << 20).ok());
+  CHECK(check(3, 1, 2000) == "");
+  CHECK(check(4, 1, 1).find("--nodes=4 --spare_nodes=1: Slurm has 4 nodes, not 5, with the 1 MiB "
+                            "that a node's processes need") == 0);
+  CHECK(check(1, 1, 2001).find("has 1 nodes, not 2, ") != std::string::npos);
+  CHECK(check(1, 0, 64'001).find("its largest has 64000 MiB; ask ") != std::string::npos);
+  // sbatch says what is wrong with a partition that has no nodes.
+  CHECK(CheckRoom("", {.nodes = 5}, 1 << 20).ok());
 }
 
 TEST_CASE("engine: the state of a job in a word") {

@@ -2,8 +2,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <ctime>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
@@ -25,9 +22,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Files of a job may hold anything; nothing in them tells a terminal what to do.
-std::string Line(std::string name, std::string text) {
-  name.resize(std::max<size_t>(name.size() + 1, 18), ' ');
-  text = absl::StrCat(name, text);
+std::string Line(const std::string& name, std::string text) {
+  text = absl::StrFormat("%-17s %s", name, text);
   std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, ' ');
   return text + "\n";
 }
@@ -68,11 +64,7 @@ std::string WaitsText(const Json& waits) {
 // When a file was last written; empty if it is not there.
 std::string TimeWritten(const std::string& path) {
   struct stat file = {};
-  std::tm utc = {};
-  if (stat(path.c_str(), &file) != 0 || gmtime_r(&file.st_mtim.tv_sec, &utc) == nullptr) return "";
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
+  return stat(path.c_str(), &file) == 0 ? UtcText(file.st_mtim.tv_sec) : "";
 }
 
 std::string StatusText(const Json& status) {
@@ -100,7 +92,6 @@ std::string StatusText(const Json& status) {
 }
 
 absl::Status Status(const Arguments& /*args*/) {
-  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
   ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
   const bool is_asked = record.engine != Engine::kKubernetes;
@@ -119,8 +110,8 @@ absl::Status Status(const Arguments& /*args*/) {
     status["jobs"].push_back(
         {{"id", job.id}, {"state", job.state}, {"nodes", job.nodes}, {"where", job.where}});
   }
-  const std::vector<Attempt> attempts = dir.Attempts();
-  if (!attempts.empty()) status["attempt"] = attempts.back().number;
+  const std::vector<int64_t> attempts = dir.Attempts();
+  if (!attempts.empty()) status["attempt"] = attempts.back();
   const std::string checkpoint = dir.NewestCheckpoint();
   if (!checkpoint.empty()) status["checkpoint"] = checkpoint;
   if (const auto training = dir.Json("status.json")) {
@@ -129,8 +120,7 @@ absl::Status Status(const Arguments& /*args*/) {
   }
   if (const auto outcome = dir.Json("outcome.json")) status["outcome"] = *outcome;
   if (final_json) status["final"] = *final_json;
-  std::fputs((format == "json" ? JsonText(status) + "\n" : StatusText(status)).c_str(), stdout);
-  return absl::OkStatus();
+  return Print(StatusText(status), status);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <ctime>
@@ -16,7 +15,6 @@
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -24,6 +22,7 @@
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
@@ -37,42 +36,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Flags of train that name files, which processes find by absolute paths.
-constexpr std::array<std::string_view, 6> kFiles = {"data",      "eval_data", "trace",
-                                                    "cuda_libs", "init_from", "tokenizer"};
-
-template <typename List>
-bool Has(const List& list, std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
-}
-
 std::string Absolute(const std::string& path) {
   std::error_code error;
   std::string text = fs::absolute(path, error).lexically_normal().string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
   return text;
-}
-
-std::string AbsoluteList(const std::string& list) {
-  std::vector<std::string> files = CommaSeparated(list);
-  for (std::string& file : files) {
-    const DataName name = SplitDataName(file);  // FILE:WEIGHT of --data
-    file = Absolute(name.file) + name.weight;
-  }
-  return JoinCommas(files);
-}
-
-// --tokenizer: bytes, gpt2:FOLDER or a file.
-std::string AbsoluteTokenizer(const std::string& spec) {
-  constexpr std::string_view kGpt2 = "gpt2:";
-  if (spec == "bytes") return spec;
-  return spec.starts_with(kGpt2) ? absl::StrCat("gpt2:", Absolute(spec.substr(kGpt2.size())))
-                                 : Absolute(spec);
-}
-
-std::string AbsoluteValue(const std::string& flag, const std::string& value) {
-  if (flag == "tokenizer") return AbsoluteTokenizer(value);
-  return flag == "data" || flag == "eval_data" ? AbsoluteList(value) : Absolute(value);
 }
 
 absl::Status CheckFiles(const std::string& flag, const std::string& list) {
@@ -85,7 +53,7 @@ absl::Status CheckFiles(const std::string& flag, const std::string& list) {
   return absl::OkStatus();
 }
 
-// The flags that processes are given: train's, as they were written, with absolute paths.
+// The flags that processes are given: train's, as they were written.
 std::vector<std::string> TrainFlags(const Arguments& args) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
@@ -94,8 +62,7 @@ std::vector<std::string> TrainFlags(const Arguments& args) {
                           name == "memory" || name == "cluster" || name == "format";
     const bool of_job = name == "job_dir";  // the one flag of the job that submit takes, too
     if (compiled || FindFlag(verbs::kTrain, name) == nullptr || of_job) continue;
-    words.push_back(
-        absl::StrCat("--", name, "=", Has(kFiles, name) ? AbsoluteValue(name, value) : value));
+    words.push_back(absl::StrCat("--", name, "=", value));
   }
   return words;
 }
@@ -113,6 +80,7 @@ absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   spec.spare_nodes = FLAGS_spare_nodes;
   spec.processes_per_node = FLAGS_processes_per_node;
   spec.job_dir = Absolute(FLAGS_job_dir);
+  spec.folder = Absolute(".");
   std::error_code error;
   spec.oneflow = !FLAGS_oneflow.empty() ? FLAGS_oneflow
                  : spec.engine == Engine::kKubernetes
@@ -150,7 +118,7 @@ absl::Status CheckProgram(const JobSpec& spec, const proto::Plan& plan) {
 // One more than the number of any attempt so far.
 int64_t NextAttempt(const JobDir& dir) {
   int64_t newest = 0;
-  for (const Attempt& attempt : dir.Attempts()) newest = std::max(newest, attempt.number);
+  for (const int64_t attempt : dir.Attempts()) newest = std::max(newest, attempt);
   for (const char* name : {"outcome.json", "status.json"}) {
     const auto json = dir.Json(name);
     if (json && json->contains("attempt") && json->at("attempt").is_number_integer()) {
@@ -158,15 +126,6 @@ int64_t NextAttempt(const JobDir& dir) {
     }
   }
   return newest + 1;
-}
-
-std::string Now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc = {};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 absl::Status Remove(const std::string& path) {
@@ -178,7 +137,7 @@ absl::Status Remove(const std::string& path) {
 // Attempts of an earlier submission do not count as fruitless ones of this.
 absl::Status BeginAttempts(const std::string& path) {
   std::ofstream file(path, std::ios::app);
-  file << "- submitted " << Now() << "\n";
+  file << "- submitted " << UtcText(std::time(nullptr)) << "\n";
   file.close();
   return file ? absl::OkStatus() : WriteError(path, "cannot be written", errno);
 }
@@ -196,8 +155,6 @@ absl::Status WritePlanFiles(const JobDir& dir, const proto::Plan& plan) {
 }
 
 absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan& plan) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
   RETURN_IF_ERROR(CreateFolders(dir.File("logs")));
   RETURN_IF_ERROR(Remove(dir.File("cancel")));
   RETURN_IF_ERROR(Remove(dir.File("final.json")));
@@ -213,19 +170,27 @@ absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan&
   } else {
     RETURN_IF_ERROR(WriteFile(dir.File("job.sh"), MakeScript(spec)));
   }
-  return dir.WriteRecord({.engine = spec.engine,
-                          .submitted = Now(),
-                          .host = host,
-                          .nodes = spec.nodes,
-                          .spare_nodes = spec.spare_nodes,
-                          .processes = spec.processes()});
+  return dir.WriteRecord(spec);
 }
 
-absl::StatusOr<std::string> OutputOfSlurm(const std::vector<std::string>& words) {
+absl::StatusOr<std::string> AskSlurm(const std::vector<std::string>& words) {
   const absl::StatusOr<std::string> output = RunForOutput(words);
   if (!absl::IsNotFound(output.status())) return output;
   return InputError("--engine=slurm", ToStd(output.status().message()),
                     "run it where Slurm's commands are, or use another engine");
+}
+
+// The id of the job that sbatch makes. Slurm has answered `sinfo` before: where sbatch refuses, its
+// own words say what in the flags is wrong.
+absl::StatusOr<std::string> Sbatch(const std::vector<std::string>& words) {
+  ASSIGN_OR_RETURN(const CommandResult result, RunCommand(words));
+  const std::string id = ParseSbatch(result.out);
+  if (result.code == 0 && !id.empty()) return id;
+  const absl::Status failed = CommandError(words, result);
+  if (!result.exited) return failed;
+  return InputError("--engine=slurm", ToStd(failed.message()),
+                    "correct the flag or the --sbatch_option that it names; --dry_run prints the "
+                    "script");
 }
 
 void TakeBack(const std::vector<std::string>& jobs) {
@@ -235,17 +200,16 @@ void TakeBack(const std::vector<std::string>& jobs) {
 // Jobs that are queued already are taken back where a later one cannot be queued.
 absl::StatusOr<std::vector<std::string>> StartSlurm(const JobDir& dir, const JobSpec& spec) {
   std::vector<std::string> jobs;
-  absl::Status failed;
-  while (failed.ok() && static_cast<int64_t>(jobs.size()) < spec.max_jobs) {
-    const absl::StatusOr<std::string> output =
-        OutputOfSlurm(SbatchCommand(dir.File("job.sh"), jobs.empty() ? "" : jobs.back()));
-    const absl::StatusOr<std::string> id = output.ok() ? ParseSbatch(*output) : output.status();
-    failed = id.status();
-    if (id.ok()) jobs.push_back(*id);
+  while (static_cast<int64_t>(jobs.size()) < spec.max_jobs) {
+    const absl::StatusOr<std::string> id =
+        Sbatch(SbatchCommand(dir.File("job.sh"), jobs.empty() ? "" : jobs.back()));
+    if (!id.ok()) {
+      TakeBack(jobs);
+      return id.status();
+    }
+    jobs.push_back(*id);
   }
-  if (failed.ok()) return jobs;
-  TakeBack(jobs);
-  return failed;
+  return jobs;
 }
 
 absl::StatusOr<std::vector<std::string>> Start(const JobDir& dir, const JobSpec& spec,
@@ -262,23 +226,47 @@ absl::StatusOr<std::vector<std::string>> Start(const JobDir& dir, const JobSpec&
   return std::vector<std::string>();
 }
 
-void Tell(const JobSpec& spec, const std::vector<std::string>& jobs, bool json) {
-  if (json) {
-    const nlohmann::ordered_json result = {
-        {"engine", EngineName(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}};
-    std::puts(JsonText(result).c_str());
-  } else if (spec.engine == Engine::kKubernetes) {
-    std::printf("start it with: kubectl apply -f %s\n",
-                ShellQuoted(spec.job_dir + "/jobset.yaml").c_str());
-  } else {
-    std::printf("%s %s: see `oneflow status --job_dir=%s`\n",
-                spec.engine == Engine::kSlurm ? "Slurm's job" : "process",
-                absl::StrJoin(jobs, ", ").c_str(), ShellQuoted(spec.job_dir).c_str());
+// Writes and starts the job; `jobs` of the directory are its own then.
+absl::StatusOr<std::vector<std::string>> WriteAndStart(const JobDir& dir, const JobSpec& spec,
+                                                       const proto::Plan& plan,
+                                                       const JobLock& lock) {
+  RETURN_IF_ERROR(WriteJob(dir, spec, plan));
+  ASSIGN_OR_RETURN(std::vector<std::string> jobs, Start(dir, spec, lock));
+  const absl::Status written = dir.WriteJobs(jobs);
+  if (written.ok()) return jobs;
+  // Nobody could cancel jobs that the directory does not know.
+  if (spec.engine == Engine::kSlurm) TakeBack(jobs);
+  return written;
+}
+
+// The same. A job would take the end of an earlier one for its own; where none starts, the
+// directory keeps that end.
+absl::StatusOr<std::vector<std::string>> ReplaceJob(const JobDir& dir, const JobSpec& spec,
+                                                    const proto::Plan& plan, const JobLock& lock) {
+  std::vector<std::pair<std::string, std::string>> earlier;
+  for (const char* name : {"final.json", "cancel", "jobs"}) {
+    const absl::StatusOr<std::string> bytes = ReadFile(dir.File(name));
+    if (bytes.ok()) earlier.emplace_back(dir.File(name), *bytes);
   }
+  absl::StatusOr<std::vector<std::string>> jobs = WriteAndStart(dir, spec, plan, lock);
+  if (!jobs.ok()) {
+    for (const auto& [path, bytes] : earlier) (void)WriteFile(path, bytes);
+  }
+  return jobs;
+}
+
+absl::Status Tell(const JobSpec& spec, const std::vector<std::string>& jobs) {
+  const std::string text =
+      spec.engine == Engine::kKubernetes
+          ? "start it with: kubectl apply -f " + ShellQuoted(spec.job_dir + "/jobset.yaml") + "\n"
+          : absl::StrCat(spec.engine == Engine::kSlurm ? "Slurm's job " : "process ",
+                         absl::StrJoin(jobs, ", "),
+                         ": see `oneflow status --job_dir=", ShellQuoted(spec.job_dir), "`\n");
+  return Print(text,
+               {{"engine", EngineName(spec.engine)}, {"job_dir", spec.job_dir}, {"jobs", jobs}});
 }
 
 absl::Status Submit(const Arguments& args) {
-  const std::string& format = FLAGS_format;
   ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
   const JobDir dir(spec.job_dir);
   if (FLAGS_data.empty()) return InputError("--data", "is missing", "write --data=text.txt");
@@ -296,14 +284,12 @@ absl::Status Submit(const Arguments& args) {
                stderr);
   }
   if (FLAGS_dry_run) {
-    std::fputs((spec.engine == Engine::kKubernetes ? MakeJobSet(spec) : MakeScript(spec)).c_str(),
-               stdout);
-    return absl::OkStatus();
+    return Print(spec.engine == Engine::kKubernetes ? MakeJobSet(spec) : MakeScript(spec));
   }
   if (spec.engine == Engine::kSlurm) {
-    ASSIGN_OR_RETURN(const std::string sinfo, OutputOfSlurm(SinfoCommand()));
+    ASSIGN_OR_RETURN(const std::string sinfo, AskSlurm(SinfoCommand(spec.partition)));
     ASSIGN_OR_RETURN(const int64_t bytes, LargestHostBytes(plan, spec.nodes));
-    RETURN_IF_ERROR(CheckRoom(ParseSinfo(sinfo), spec, bytes));
+    RETURN_IF_ERROR(CheckRoom(sinfo, spec, bytes));
   }
   RETURN_IF_ERROR(CreateFolders(spec.job_dir));
   ASSIGN_OR_RETURN(const std::optional<JobLock> lock, JobLock::Take(dir));
@@ -314,15 +300,8 @@ absl::Status Submit(const Arguments& args) {
   RETURN_IF_ERROR(CheckNoLiveJob(dir));
   // Keys of an earlier submission are kept; half of them would fail each attempt.
   if (dir.Has("keys")) RETURN_IF_ERROR(ReadJobKeys(dir.File("keys")).status());
-  RETURN_IF_ERROR(WriteJob(dir, spec, plan));
-  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, Start(dir, spec, *lock));
-  if (const absl::Status written = dir.WriteJobs(jobs); !written.ok()) {
-    // Nobody could cancel jobs that the directory does not know.
-    if (spec.engine == Engine::kSlurm) TakeBack(jobs);
-    return written;
-  }
-  Tell(spec, jobs, format == "json");
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, ReplaceJob(dir, spec, plan, *lock));
+  return Tell(spec, jobs);
 }
 
 }  // namespace

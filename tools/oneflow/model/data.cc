@@ -8,20 +8,20 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "actor_runtime/data/mapped_file.h"
 #include "actor_runtime/data/token_file.h"
 #include "actor_runtime/data/token_file_meta.h"
 #include "actor_runtime/data/token_file_writer.h"
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
-#include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/cli/check_outputs.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
@@ -126,46 +126,38 @@ std::string TokensText(const Tokenizer& tokenizer, const std::vector<int32_t>& i
   return "\"" + text + "\"";
 }
 
-void PrintText(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
-               const TextProgress& progress) {
-  for (const TokenizedFile& file : files) {
-    std::printf("%s: %lld tokens of %d bytes, for %s of text (%.2f bytes a token)\n",
-                file.path.c_str(), static_cast<long long>(file.tokens), file.token_bytes,
-                BytesText(file.text_bytes).c_str(),
-                static_cast<double>(file.text_bytes) / static_cast<double>(file.tokens));
-  }
-  if (!tokenizer.begin.empty() || !tokenizer.end.empty()) {
-    std::printf("each document stands between %s and %s: the tokenizer's post-processor\n",
-                TokensText(tokenizer, tokenizer.begin).c_str(),
-                TokensText(tokenizer, tokenizer.end).c_str());
-  }
-  std::printf("tokenizer %s, vocabulary of %lld; %.1f MB/s\n", tokenizer.id.Text().c_str(),
-              static_cast<long long>(tokenizer.vocab), progress.bytes_per_second() / 1e6);
-}
-
-void PrintJson(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
-               const TextProgress& progress) {
+absl::Status PrintFiles(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
+                        const TextProgress& progress) {
+  std::string text;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TokenizedFile& file : files) {
+    absl::StrAppendFormat(&text, "%s: %d tokens of %d bytes, for %s of text (%.2f bytes a token)\n",
+                          file.path, file.tokens, file.token_bytes, BytesText(file.text_bytes),
+                          static_cast<double>(file.text_bytes) / static_cast<double>(file.tokens));
     list.push_back({{"path", file.path},
                     {"tokens", file.tokens},
                     {"token_bytes", file.token_bytes},
                     {"text_bytes", file.text_bytes}});
   }
-  const nlohmann::ordered_json json = {{"tokenizer", FLAGS_tokenizer},
-                                       {"tokenizer_hash", tokenizer.id.hash},
-                                       {"vocab", tokenizer.vocab},
-                                       {"begin", tokenizer.begin},
-                                       {"end", tokenizer.end},
-                                       {"token_format", FLAGS_token_format},
-                                       {"files", std::move(list)},
-                                       {"seconds", progress.seconds()},
-                                       {"bytes_per_second", progress.bytes_per_second()}};
-  std::printf("%s\n", JsonText(json).c_str());
+  if (!tokenizer.begin.empty() || !tokenizer.end.empty()) {
+    absl::StrAppend(&text, "each document stands between ", TokensText(tokenizer, tokenizer.begin),
+                    " and ", TokensText(tokenizer, tokenizer.end),
+                    ": the tokenizer's post-processor\n");
+  }
+  absl::StrAppendFormat(&text, "tokenizer %s, vocabulary of %d; %.1f MB/s\n", tokenizer.id.Text(),
+                        tokenizer.vocab, progress.bytes_per_second() / 1e6);
+  return Print(text, {{"tokenizer", FLAGS_tokenizer},
+                      {"tokenizer_hash", tokenizer.id.hash},
+                      {"vocab", tokenizer.vocab},
+                      {"begin", tokenizer.begin},
+                      {"end", tokenizer.end},
+                      {"token_format", FLAGS_token_format},
+                      {"files", std::move(list)},
+                      {"seconds", progress.seconds()},
+                      {"bytes_per_second", progress.bytes_per_second()}});
 }
 
 absl::Status Data(const Arguments& args) {
-  const std::string& format = FLAGS_format;
   TokenizeOptions options;
   ASSIGN_OR_RETURN(options.format, ParseTokenFormat(FLAGS_token_format));
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(FLAGS_tokenizer));
@@ -205,8 +197,7 @@ absl::Status Data(const Arguments& args) {
   // One of an earlier text may be there.
   if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidation)));
   RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrain))));
-  format == "json" ? PrintJson(files, tokenizer, progress) : PrintText(files, tokenizer, progress);
-  return absl::OkStatus();
+  return PrintFiles(files, tokenizer, progress);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/parse_bytes.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
@@ -37,7 +38,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kSliceElements = int64_t{1} << 23;
 constexpr char kConfig[] = "config.json", kTokenizerConfig[] = "tokenizer_config.json";
 
 // The configuration of the graph, with what the notes of an imported model add.
@@ -292,7 +292,6 @@ std::string WithoutSlash(std::string path) {
 }
 
 absl::Status Export(const Arguments& args) {
-  const std::string& format = FLAGS_format;
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=models/tuned");
   const std::string out = WithoutSlash(FLAGS_out);
   ASSIGN_OR_RETURN(const int64_t shard_bytes, ParseBytes("--shard_bytes", FLAGS_shard_bytes));
@@ -313,18 +312,15 @@ absl::Status Export(const Arguments& args) {
   ASSIGN_OR_RETURN(NewFolder folder, NewFolder::Make(out));
   RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, plan));
   RETURN_IF_ERROR(folder.Finish());
-  if (format == "json") {
-    const nlohmann::ordered_json json = {
-        {"folder", out},       {"model_type", config.model_type}, {"tensors", plan.tensors.size()},
-        {"bytes", plan.bytes}, {"dtype", config.dtype},           {"files", plan.shards.size()}};
-    std::printf("%s\n", JsonText(json).c_str());
-    return absl::OkStatus();
-  }
-  std::printf("%s: %s, %zu tensors of %s, %lld bytes in %zu %s\n", out.c_str(),
-              config.model_type.c_str(), plan.tensors.size(), config.dtype.c_str(),
-              static_cast<long long>(plan.bytes), plan.shards.size(),
-              plan.shards.size() == 1 ? "file" : "files");
-  return absl::OkStatus();
+  return Print(absl::StrCat(out, ": ", config.model_type, ", ", plan.tensors.size(), " tensors of ",
+                            config.dtype, ", ", plan.bytes, " bytes in ", plan.shards.size(),
+                            plan.shards.size() == 1 ? " file\n" : " files\n"),
+               {{"folder", out},
+                {"model_type", config.model_type},
+                {"tensors", plan.tensors.size()},
+                {"bytes", plan.bytes},
+                {"dtype", config.dtype},
+                {"files", plan.shards.size()}});
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/language_model.h"
@@ -157,21 +158,9 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   return result;
 }
 
-void PrintJson(const std::string& checkpoint, const Generated& result) {
-  const nlohmann::ordered_json json = {{"checkpoint", checkpoint},
-                                       {"tokens", result.tokens},
-                                       {"text", result.text},
-                                       {"end", result.end},
-                                       {"prompt_seconds", result.prompt_seconds},
-                                       {"seconds", result.seconds},
-                                       {"tokens_per_second", result.tokens_per_second()}};
-  std::printf("%s\n", JsonText(json).c_str());
-}
-
 absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const bool works, WorksAlone("generate"));
   if (!works) return absl::OkStatus();
-  const std::string& format = FLAGS_format;
   if (FLAGS_tokens < 1)
     return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
   ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags());
@@ -201,7 +190,7 @@ absl::Status Generate(const Arguments& args) {
   RETURN_IF_ERROR(runtime->Run("load", context, 1));
 
   LanguageModel model(*runtime, facts);
-  const bool show = format == "text";
+  const bool show = FLAGS_format == "text";
   const size_t prompt = tokens.size();
   if (show) std::fputs(FLAGS_prompt.c_str(), stdout);
   Ends ends = {vocab, tokenizer.stops};
@@ -210,14 +199,18 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const Generated result,
                    Continue(model, std::move(tokens), tokenizer, ends, sampling,
                             TextStream(args.Repeated("stop")), show));
+  RETURN_IF_ERROR(Print("\n", {{"checkpoint", folder},
+                               {"tokens", result.tokens},
+                               {"text", result.text},
+                               {"end", result.end},
+                               {"prompt_seconds", result.prompt_seconds},
+                               {"seconds", result.seconds},
+                               {"tokens_per_second", result.tokens_per_second()}}));
+  std::fflush(stdout);
   if (show) {
-    std::printf("\n");
-    std::fflush(stdout);
     std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
                  result.tokens.size(), result.seconds, result.tokens_per_second(), prompt,
                  result.prompt_seconds);
-  } else {
-    PrintJson(folder, result);
   }
   return absl::OkStatus();
 }

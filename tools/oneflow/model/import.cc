@@ -20,20 +20,16 @@
 #include "actor_runtime/tokenizer/tokenizer.h"
 #include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "actor_runtime/trainer/folder_lock.h"
-#include "nlohmann/json.hpp"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
 
 namespace oneflow {
 namespace {
-
-// Weights are copied in slices of at most this many elements: 32 MiB.
-constexpr int64_t kSliceElements = int64_t{1} << 23;
 
 // Rows of the embedding: --pad_vocab, where it is given.
 absl::StatusOr<int64_t> PaddedVocab(const Arguments& args, int64_t vocab) {
@@ -83,7 +79,7 @@ ModelNotes MakeNotes(const HuggingFaceConfig& config,
 }
 
 // Values that are not finite are imported as they are, and reported.
-absl::Status CheckFinite(const MappedPart& part) {
+absl::Status CheckFinitePart(const MappedPart& part) {
   const FileTensor& tensor = *part.tensor;
   const int64_t elements = Product(tensor.dims);
   std::vector<float> values(std::min(elements, kSliceElements));
@@ -127,8 +123,8 @@ std::shared_ptr<const TokenizerFiles> FindTokenizer(const std::string& dir,
   return std::make_shared<const TokenizerFiles>(*std::move(files));
 }
 
-absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writer,
-                          std::vector<float>& values) {
+absl::Status ImportVariable(const MappedVariable& variable, CheckpointWriter& writer,
+                            std::vector<float>& values) {
   bool finite = true;
   for (const Slice& slice : SplitTensor(variable.dims, kSliceElements)) {
     values.resize(slice.elements());
@@ -142,7 +138,7 @@ absl::Status CopyVariable(const MappedVariable& variable, CheckpointWriter& writ
     finite = finite && std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
   }
   if (finite) return absl::OkStatus();
-  for (const MappedPart& part : variable.parts) RETURN_IF_ERROR(CheckFinite(part));
+  for (const MappedPart& part : variable.parts) RETURN_IF_ERROR(CheckFinitePart(part));
   return absl::OkStatus();
 }
 
@@ -156,7 +152,7 @@ absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto:
   ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan, info, {}));
   std::vector<float> values;
   for (const MappedVariable& variable : variables) {
-    RETURN_IF_ERROR(CopyVariable(variable, *writer, values));
+    RETURN_IF_ERROR(ImportVariable(variable, *writer, values));
   }
   ASSIGN_OR_RETURN(const std::string part, writer->Finish());
   ASSIGN_OR_RETURN(std::string folder, CommitParts(dir, plan, info, {}, {&part, 1}));
@@ -165,7 +161,6 @@ absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto:
 }
 
 absl::Status Import(const Arguments& args) {
-  const std::string& format = FLAGS_format;
   if (FLAGS_from.empty()) return InputError("--from", "is missing", "write --from=models/gpt2");
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/gpt2");
   RETURN_IF_ERROR(CheckNew(FLAGS_out));
@@ -200,18 +195,16 @@ absl::Status Import(const Arguments& args) {
   }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
-  if (format == "json") {
-    const nlohmann::ordered_json json = {
-        {"checkpoint", checkpoint}, {"model_type", config.model_type}, {"parameters", parameters},
-        {"dtype", notes.dtype},     {"vocab", config.vocab},           {"rows", vocab}};
-    std::printf("%s\n", JsonText(json).c_str());
-    return absl::OkStatus();
-  }
   const std::string padded = vocab > config.vocab ? absl::StrCat(", padded to ", vocab) : "";
-  std::printf("%s: %s, %lld parameters, from %s; vocabulary %lld%s\n", checkpoint.c_str(),
-              config.model_type.c_str(), static_cast<long long>(parameters), notes.dtype.c_str(),
-              static_cast<long long>(config.vocab), padded.c_str());
-  return absl::OkStatus();
+  return Print(
+      absl::StrCat(checkpoint, ": ", config.model_type, ", ", parameters, " parameters, from ",
+                   notes.dtype, "; vocabulary ", config.vocab, padded, "\n"),
+      {{"checkpoint", checkpoint},
+       {"model_type", config.model_type},
+       {"parameters", parameters},
+       {"dtype", notes.dtype},
+       {"vocab", config.vocab},
+       {"rows", vocab}});
 }
 
 }  // namespace

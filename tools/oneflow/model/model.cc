@@ -237,7 +237,7 @@ absl::Status CheckOthers(const FamilyFlags& chosen, const Arguments& args) {
   return absl::OkStatus();
 }
 
-absl::Status WriteModel(const Arguments& args) {
+absl::Status WriteModelFiles(const Arguments& args) {
   ASSIGN_OR_RETURN(const FamilyFlags family, FindFamilyFlags(args.positional));
   RETURN_IF_ERROR(CheckOthers(family, args));
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=model.textproto");
@@ -259,7 +259,7 @@ Verb ModelVerb() {
           "oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
           "--out=megatron.textproto\n"
           "oneflow model llama --preset=llama3.1-8b --sequence=8192 --out=llama.textproto\n",
-          WriteModel, /*words=*/"gpt|llama"};
+          WriteModelFiles, /*words=*/"gpt|llama"};
 }
 
 }  // namespace oneflow

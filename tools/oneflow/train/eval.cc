@@ -14,8 +14,6 @@
 #include "actor_runtime/trainer/resume.h"
 #include "actor_runtime/trainer/training.h"
 #include "actor_runtime/trainer/weight_check.h"
-#include "nlohmann/json.hpp"
-#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -25,6 +23,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/training_data.h"
@@ -69,51 +68,33 @@ struct Result {
   MeanLoss loss;
 };
 
-std::optional<double> Perplexity(const MeanLoss& loss) {
-  return loss.value() ? std::optional<double>(std::exp(*loss.value())) : std::nullopt;
-}
-
-nlohmann::ordered_json Json(const MeanLoss& loss) {
-  const auto number = [](std::optional<double> value) {
-    return value && std::isfinite(*value) ? nlohmann::ordered_json(*value) : nullptr;
+// A line of a loss and of its perplexity; and {"loss", "perplexity", "labels"} added to `json`.
+std::string Describe(const std::string& name, const MeanLoss& loss, nlohmann::ordered_json* json) {
+  std::string text = name + ": ";
+  const std::optional<double> value = loss.value();
+  const auto add = [&](const char* what, std::optional<double> number) {
+    (*json)[what] = number && std::isfinite(*number) ? nlohmann::ordered_json(*number) : nullptr;
+    absl::StrAppend(&text, what, " ", number ? NumberText(*number) : "none", ", ");
   };
-  return {{"loss", number(loss.value())},
-          {"perplexity", number(Perplexity(loss))},
-          {"labels", static_cast<int64_t>(loss.labels())}};
+  add("loss", value);
+  add("perplexity", value ? std::optional(std::exp(*value)) : std::nullopt);
+  (*json)["labels"] = static_cast<int64_t>(loss.labels());
+  return absl::StrCat(text, static_cast<int64_t>(loss.labels()), " labels\n");
 }
 
-std::string Line(const std::string& name, const MeanLoss& loss) {
-  const auto number = [](std::optional<double> value) {
-    return value ? NumberText(*value) : "none";
-  };
-  return absl::StrCat(name, ": loss ", number(loss.value()), ", perplexity ",
-                      number(Perplexity(loss)), ", ", static_cast<int64_t>(loss.labels()),
-                      " labels\n");
-}
-
-MeanLoss Total(const std::vector<Result>& results) {
+absl::Status PrintLosses(const std::string& checkpoint, int64_t step,
+                         const std::vector<Result>& results) {
   MeanLoss total;
   for (const Result& result : results) total.Add(result.loss);
-  return total;
-}
-
-void Print(const std::string& checkpoint, int64_t step, const std::vector<Result>& results) {
-  const MeanLoss total = Total(results);
-  if (FLAGS_format == "json") {
-    nlohmann::ordered_json json = {{"checkpoint", checkpoint}, {"step", step}};
-    json.update(Json(total));
-    for (const Result& result : results) {
-      nlohmann::ordered_json file = {{"file", result.file}};
-      file.update(Json(result.loss));
-      json["files"].push_back(std::move(file));
-    }
-    std::printf("%s\n", JsonText(json).c_str());
-    return;
+  nlohmann::ordered_json json = {{"checkpoint", checkpoint}, {"step", step}};
+  const std::string all = Describe(absl::StrCat("all ", results.size(), " files"), total, &json);
+  std::string text;
+  for (const Result& result : results) {
+    nlohmann::ordered_json file = {{"file", result.file}};
+    text += Describe(result.file, result.loss, &file);
+    json["files"].push_back(std::move(file));
   }
-  for (const Result& result : results) std::fputs(Line(result.file, result.loss).c_str(), stdout);
-  if (results.size() > 1) {
-    std::fputs(Line(absl::StrCat("all ", results.size(), " files"), total).c_str(), stdout);
-  }
+  return Print(results.size() > 1 ? text + all : text, json);
 }
 
 // The loss over the first --eval_batches micro-batches of a file, or all of it.
@@ -199,8 +180,7 @@ absl::Status Evaluate(const Arguments& args) {
     }
     results.push_back({data.names[i], loss});
   }
-  Print(folder, reader->step(), results);
-  return absl::OkStatus();
+  return PrintLosses(folder, reader->step(), results);
 }
 
 }  // namespace

@@ -1,16 +1,126 @@
+// The two printers of a SimulationSummary: JSON and text.
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor_runtime/simulate/summary.h"
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/print/table.h"
 
 namespace oneflow {
 namespace {
 
-constexpr size_t kRows = 8;    // of a table
-constexpr size_t kStages = 8;  // of a long list, its first and last
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kRows = 8;       // of a table
+constexpr size_t kJsonRows = 40;  // of the costliest actors and boxing
+constexpr size_t kStages = 8;     // of a long list, its first and last
+// Blocks of the critical path, from its end; a long run has hundreds of thousands.
+constexpr size_t kPieces = 20000;
+
+// [segment, step, number, begin, end], in a condensed run [..., blocks, busy, critical], and with
+// several segments [..., {segment: seconds}], too.
+Json BlockJson(const SimulationSummary::Block& block) {
+  Json json = Json::array({block.segment, block.step, block.number, block.begin, block.end});
+  if (block.blocks > 1 || block.critical) {
+    json.insert(json.end(), {block.blocks, block.busy, block.critical});
+    if (!block.parts.empty()) {
+      Json parts = Json::object();
+      for (const auto& [segment, seconds] : block.parts) parts[segment] = seconds;
+      json.push_back(std::move(parts));
+    }
+  }
+  return json;
+}
+
+Json StreamJson(const SimulationSummary::Stream& stream) {
+  return {{"name", stream.name},
+          {"host", stream.host},
+          {"seconds_a_step", stream.seconds_a_step},
+          {"blocks", JsonList(stream.blocks, BlockJson)}};
+}
+
+Json PointJson(const LiveMemory::Point& point) { return Json::array({point.time, point.bytes}); }
+
+Json DeviceJson(const SimulationSummary::Device& device) {
+  return {{"stage", device.stage},
+          {"devices", device.devices},
+          {"compute_seconds", device.time.compute},
+          {"exposed_exchange_seconds", device.time.exposed},
+          {"hidden_exchange_seconds", device.time.hidden},
+          {"exposed_copy_seconds", device.time.exposed_copy},
+          {"hidden_copy_seconds", device.time.hidden_copy},
+          {"to_host_seconds", device.to_host_seconds},
+          {"from_host_seconds", device.from_host_seconds},
+          {"idle_seconds", device.time.idle},
+          {"arena_bytes", device.arena_bytes},
+          {"persistent_bytes", device.persistent_bytes},
+          {"peak_register_bytes", device.peak_bytes},
+          {"host_arena_bytes", device.host_arena_bytes},
+          {"host_persistent_bytes", device.host_persistent_bytes},
+          {"host_peak_register_bytes", device.host_peak_bytes},
+          {"streams", JsonList(device.streams, StreamJson)},
+          {"memory", JsonList(device.memory, PointJson)},
+          {"host_memory", JsonList(device.host_memory, PointJson)}};
+}
+
+Json ActorJson(const SimulationSummary::Actor& actor) {
+  Json json = {{"name", actor.name},          {"kernel", actor.kernel},
+               {"stage", actor.stage},        {"firings", actor.firings},
+               {"seconds", actor.seconds},    {"seconds_a_step", actor.seconds_a_step},
+               {"slack_seconds", actor.slack}};
+  if (actor.boxing) {
+    json["bytes_moved"] = actor.bytes_moved;
+    json["why"] = actor.why;
+  }
+  return json;
+}
+
+// The costliest of a kind, and how many there are beside them.
+void AddActors(const SimulationSummary& summary, const std::string& kind, Json* json) {
+  Json rows = Json::array();
+  size_t left_out = 0;
+  for (const SimulationSummary::Actor& actor : summary.actors) {
+    if (actor.boxing != (kind == "boxing")) continue;
+    if (rows.size() < kJsonRows) {
+      rows.push_back(ActorJson(actor));
+    } else {
+      ++left_out;
+    }
+  }
+  (*json)[kind] = std::move(rows);
+  (*json)[kind + "_left_out"] = left_out;
+}
+
+Json RateJson(const std::optional<double>& rate) { return rate ? Json(*rate) : Json(); }
+
+void AddRates(const ModelRates& rates, Json* json) {
+  (*json)["model_flops"] = rates.model_flops;
+  (*json)["hardware_flops"] = rates.hardware_flops;
+  (*json)["model_flops_a_device_second"] = rates.model_flops_a_device_second;
+  (*json)["mfu"] = RateJson(rates.mfu);
+  (*json)["hfu"] = RateJson(rates.hfu);
+  const std::string why = WhyAboveAll(rates.hfu.value_or(0), rates.hfu_hidden);
+  if (!why.empty()) (*json)["why_above_all"] = why;
+}
+
+Json PathJson(const SimulationSummary& summary) {
+  Json pieces = Json::array();
+  const std::vector<SimulationSummary::PathPiece>& path = summary.critical_path;
+  const size_t left_out = path.size() > kPieces ? path.size() - kPieces : 0;
+  for (size_t i = left_out; i < path.size(); ++i) {
+    Json json = BlockJson(path[i].block);
+    json.insert(json.begin(), {path[i].stage, path[i].stream});
+    pieces.push_back(std::move(json));
+  }
+  return {{"seconds_by_kernel", summary.critical_seconds},
+          {"blocks", std::move(pieces)},
+          {"blocks_left_out", left_out}};
+}
 
 double MiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -95,18 +205,17 @@ std::vector<Alike> AlikeActors(const SimulationSummary& summary, bool boxing) {
 }
 
 std::string ActorsText(const SimulationSummary& summary, bool boxing) {
-  std::string text;
+  std::vector<std::vector<std::string>> rows;
   for (const Alike& row : AlikeActors(summary, boxing)) {
-    std::string name = row.first->name;
-    if (row.others > 0) absl::StrAppend(&name, " and ", row.others, " alike");
-    absl::StrAppendFormat(&text, "    %-44s %-20s %6d x %-11s = %-11s slack %s\n", name,
-                          row.first->kernel, row.first->firings, TimeText(row.first->seconds),
-                          TimeText(row.first->seconds_a_step), TimeText(row.slack));
+    const SimulationSummary::Actor& first = *row.first;
+    rows.push_back(
+        {row.others > 0 ? absl::StrCat(first.name, " and ", row.others, " alike") : first.name,
+         first.kernel, absl::StrCat(first.firings, " x"), TimeText(first.seconds),
+         "= " + TimeText(first.seconds_a_step), "slack " + TimeText(row.slack)});
   }
-  if (text.empty()) return "";
-  return absl::StrCat(boxing ? "costliest boxing, a step of a device:\n"
-                             : "costliest actors, a step of a device:\n",
-                      text);
+  if (rows.empty()) return "";
+  return absl::StrCat("costliest ", boxing ? "boxing" : "actors", ", a step of a device:\n",
+                      TableText(rows, {{}, {}, {.right = true}, {}, {}, {}}, 4));
 }
 
 std::string PathText(const SimulationSummary& summary) {
@@ -151,6 +260,37 @@ std::string StepsText(const SimulationSummary& summary) {
 }
 
 }  // namespace
+
+std::string SummaryJson(const SimulationSummary& summary) {
+  Json json = {{"model", summary.model},
+               {"cluster", summary.cluster},
+               {"program", summary.program},
+               {"devices", summary.devices},
+               {"steps", summary.steps},
+               {"steps_a_round", summary.steps_a_round},
+               {"step_seconds", summary.step_seconds},
+               {"compared", ComparedJson(summary.compared)},
+               {"seconds", summary.seconds},
+               {"bubble", summary.bubble},
+               {"bubble_over_busy", summary.bubble_over_busy},
+               {"flops_a_device_second", summary.flops_a_device_second}};
+  if (summary.rates) AddRates(*summary.rates, &json);
+  if (summary.imbalance) json["imbalance"] = *summary.imbalance;
+  if (summary.sharing) {
+    json["kernel_threads"] = summary.sharing->threads;
+    json["cores"] = summary.sharing->cores;
+  }
+  json["stages"] = JsonList(summary.stages, DeviceJson);
+  AddActors(summary, "actors", &json);
+  AddActors(summary, "boxing", &json);
+  json["critical_path"] = PathJson(summary);
+  for (const SimulationSummary::Repeat& repeat : summary.repeats) {
+    json["repeats"].push_back(
+        {{"begin", repeat.begin}, {"seconds", repeat.seconds}, {"times", repeat.times}});
+  }
+  if (summary.traffic) json["process_traffic"] = ProcessTrafficJson(*summary.traffic);
+  return JsonText(json) + "\n";
+}
 
 std::string SummaryText(const SimulationSummary& summary) {
   std::string text = absl::StrFormat(
