@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
@@ -21,18 +22,11 @@ struct Limits {
 proto::Plan CompileCase(const GptConfig& model, const std::string& mesh, int batch,
                         int micro_batches, const std::string& schedule, proto::DeviceKind device,
                         int chunks = 0, int prefetch = 0) {
-  CompileOptions options;
+  CompileOptions options = OptionsFor(mesh, batch, micro_batches, schedule);
   options.prefetch = prefetch;
   options.device_kind = device;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(batch);
-  options.train.set_micro_batches(micro_batches);
-  options.train.set_schedule(schedule);
   options.train.set_chunks(chunks);
-  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  return *std::move(plan);
+  return Compile(BuildGpt(model), "gpt", options).value();
 }
 
 void CheckLimitsOn(proto::DeviceKind device, const GptConfig& model, const std::string& mesh,

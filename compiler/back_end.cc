@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/delay_receives.h"
 #include "compiler/lower/host_copies.h"

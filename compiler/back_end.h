@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "compiler/lower/lowered.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/programs.h"

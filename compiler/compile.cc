@@ -3,11 +3,7 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,14 +17,11 @@
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/order_axes.h"
-#include "compiler/passes/fold_stages.h"
+#include "compiler/passes/passes.h"
 #include "compiler/programs.h"
 #include "compiler/schedule/order_file.h"
-#include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
-#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"

@@ -91,7 +91,7 @@ struct CompileOptions {
   // smaller number that fits the device. Only where exchanges overlap computation.
   std::optional<int> prefetch;
   // Pieces, 1 to kMostContextPieces, in which keys and values of attention are gathered where axes
-  // split positions (passes/piece_attention.h). They change no bit.
+  // split positions (passes/piece_attention.cc). They change no bit.
   int context_pieces = 1;
   // The graph in the plan states all chosen layouts (proto OpLayout). Compiled again with the same
   // options, it has the same layouts, even if the costs have changed.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -16,18 +17,12 @@ namespace oneflow {
 namespace {
 
 proto::Plan CompileSplit(const std::string& mesh, const std::string& schedule) {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(32);
-  options.train.set_micro_batches(4);
-  options.train.set_schedule(schedule);
+  CompileOptions options = OptionsFor(mesh, 32, 4, schedule);
   options.overlap = true;
   options.shard = ShardWeights();
-  const absl::StatusOr<proto::Plan> plan =
-      Compile(BuildGpt({.layers = 8, .heads = 2, .hidden = 16, .sequence = 64, .vocab = 32}), "gpt",
-              options);
-  REQUIRE(plan.ok());
-  return *plan;
+  return Compile(BuildGpt({.layers = 8, .heads = 2, .hidden = 16, .sequence = 64, .vocab = 32}),
+                 "gpt", options)
+      .value();
 }
 
 // Of one program: what each actor reads from others, and which of them reduce gradients.

@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/model/llama.h"
 #include "oneflow_core/model/sharding.h"

@@ -1,7 +1,6 @@
 #include "compiler/front_end.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

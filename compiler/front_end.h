@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "compiler/passes/differentiate.h"
+#include "compiler/passes/passes.h"
 #include "compiler/programs.h"
 #include "compiler/sbp/infer_sbp.h"
 #include "oneflow_core/graph/graph.h"

@@ -4,35 +4,17 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "compiler/sbp/known_layouts.h"
 #include "oneflow_core/model/gpt.h"
 
 namespace oneflow {
 namespace {
 
-proto::Graph SmallGpt() {
-  GptConfig config;
-  config.layers = 2;
-  config.heads = 4;
-  config.hidden = 32;
-  config.sequence = 16;
-  config.vocab = 64;
-  return BuildGpt(config);
-}
-
-CompileOptions UsualOptions() {
-  CompileOptions options;
-  options.mesh = *ParseMesh("pipe=2,data=2,tensor=2");
-  options.train.set_batch(8);
-  options.train.set_micro_batches(4);
-  options.train.set_schedule("1f1b");
-  return options;
-}
-
 TEST_CASE("known layouts: other schedules and recompute search no layouts again") {
-  CompileOptions options = UsualOptions();
+  CompileOptions options = OptionsFor("pipe=2,data=2,tensor=2", 8);
   options.known_layouts = std::make_shared<KnownLayouts>();
-  REQUIRE(Compile(SmallGpt(), "gpt", options).ok());
+  REQUIRE(Compile(BuildGpt(SmallGpt()), "gpt", options).ok());
   const int64_t searches = options.known_layouts->misses();
   CHECK(searches > 0);
   std::vector<CompileOptions> others(4, options);
@@ -42,13 +24,11 @@ TEST_CASE("known layouts: other schedules and recompute search no layouts again"
   others[3].shard.states = {"data"};  // another graph
   for (CompileOptions& other : others) {
     const int64_t hits = options.known_layouts->hits();
-    const auto with = Compile(SmallGpt(), "gpt", other);
-    INFO(with.status().ToString());
-    REQUIRE(with.ok());
+    const auto with = Compile(BuildGpt(SmallGpt()), "gpt", other).value();
     if (other.shard.states.empty()) CHECK(options.known_layouts->hits() > hits);
     if (other.shard.states.empty()) CHECK(options.known_layouts->misses() == searches);
     other.known_layouts = nullptr;
-    CHECK(Compile(SmallGpt(), "gpt", other)->fingerprint() == with->fingerprint());
+    CHECK(Compile(BuildGpt(SmallGpt()), "gpt", other)->fingerprint() == with.fingerprint());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/gpt.h"
@@ -14,22 +15,8 @@ namespace {
 using Catch::Matchers::Contains;
 using google::protobuf::util::MessageDifferencer;
 
-proto::Graph SmallGpt() {
-  GptConfig config;
-  config.layers = 3;
-  config.heads = 4;
-  config.hidden = 32;
-  config.sequence = 16;
-  config.vocab = 64;
-  return BuildGpt(config);
-}
-
-CompileOptions OptionsFor(const std::string& mesh) {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(16);
-  options.train.set_micro_batches(4);
-  options.train.set_schedule("1f1b");
+CompileOptions StateOptions(const std::string& mesh) {
+  CompileOptions options = OptionsFor(mesh);
   options.state_layouts = true;
   return options;
 }
@@ -45,10 +32,8 @@ CompileOptions OnSlowLinks(CompileOptions options) {
 }
 
 proto::Graph StateLayouts(const proto::Graph& graph, const CompileOptions& options) {
-  const absl::StatusOr<proto::Plan> plan = Compile(graph, "gpt", options);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  return plan->graph();
+  const proto::Plan plan = Compile(graph, "gpt", options).value();
+  return plan.graph();
 }
 
 std::string Refusal(const proto::Graph& graph, const CompileOptions& options) {
@@ -68,13 +53,13 @@ proto::OpLayout& Find(proto::Graph* graph, const std::string& op) {
 TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
   for (const std::string mesh : {"tensor=2", "data=2,tensor=2"}) {
     INFO(mesh);
-    const CompileOptions options = OptionsFor(mesh), slow = OnSlowLinks(options);
-    const proto::Graph stated = StateLayouts(SmallGpt(), options);
+    const CompileOptions options = StateOptions(mesh), slow = OnSlowLinks(options);
+    const proto::Graph stated = StateLayouts(BuildGpt(SmallGpt(3)), options);
     CHECK(stated.layout_size() > 0);
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, options), stated));
-    CHECK(!MessageDifferencer::Equals(StateLayouts(SmallGpt(), slow), stated));
+    CHECK(!MessageDifferencer::Equals(StateLayouts(BuildGpt(SmallGpt(3)), slow), stated));
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, slow), stated));
-    CompileOptions pipe = OnSlowLinks(OptionsFor("pipe=2," + mesh));
+    CompileOptions pipe = OnSlowLinks(StateOptions("pipe=2," + mesh));
     pipe.train.set_schedule("zero_bubble");
     pipe.train.set_recompute("full");
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, pipe), stated));
@@ -82,27 +67,27 @@ TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
 }
 
 TEST_CASE("a plan that does not fit names the layouts that do, which are then stated") {
-  const CompileOptions options = OptionsFor("tensor=2");
-  const absl::StatusOr<proto::Plan> usual = Compile(SmallGpt(), "gpt", options);
-  REQUIRE(usual.ok());
+  const CompileOptions options = StateOptions("tensor=2");
+  const proto::Plan usual = Compile(BuildGpt(SmallGpt(3)), "gpt", options).value();
   CompileOptions slow = OnSlowLinks(options);
   const auto needed = [&](const proto::Graph& graph) {
     return Compile(graph, "gpt", slow)->memory(0).arena_bytes();
   };
-  const int64_t least = needed(usual->graph());
-  REQUIRE(needed(SmallGpt()) > least);
+  const int64_t least = needed(usual.graph());
+  REQUIRE(needed(BuildGpt(SmallGpt(3))) > least);
   slow.cluster.mutable_device()->set_memory_bytes(least);
-  CHECK_THAT(Refusal(SmallGpt(), slow),
+  CHECK_THAT(Refusal(BuildGpt(SmallGpt(3)), slow),
              Contains("too many") && Contains("the layouts for an unknown cluster fit: compile "
                                               "without --cluster and with --layouts_out=FILE"));
-  CHECK(Compile(usual->graph(), "gpt", slow).ok());
+  CHECK(Compile(usual.graph(), "gpt", slow).ok());
   slow.cluster.mutable_device()->set_memory_bytes(least / 2);
-  CHECK_THAT(Refusal(SmallGpt(), slow), Contains("too many") && !Contains("unknown cluster"));
+  CHECK_THAT(Refusal(BuildGpt(SmallGpt(3)), slow),
+             Contains("too many") && !Contains("unknown cluster"));
 }
 
 TEST_CASE("what is stated of the programs of a plan that generates stands beside the others") {
-  CompileOptions options = OptionsFor("tensor=2");
-  const proto::Graph trains = StateLayouts(SmallGpt(), options);
+  CompileOptions options = StateOptions("tensor=2");
+  const proto::Graph trains = StateLayouts(BuildGpt(SmallGpt(3)), options);
   options.train.set_batch(2);
   options.train.set_micro_batches(1);
   options.generate = true;
@@ -123,14 +108,14 @@ TEST_CASE("what is stated of the programs of a plan that generates stands beside
 }
 
 TEST_CASE("ops of blocks that lie alike are named once") {
-  proto::Graph stated = StateLayouts(SmallGpt(), OptionsFor("tensor=2"));
+  proto::Graph stated = StateLayouts(BuildGpt(SmallGpt(3)), StateOptions("tensor=2"));
   CHECK_THAT(Find(&stated, "attn.core").ops(), Contains("h.*.attn.core"));
   for (const proto::OpLayout& layout : stated.layout()) CHECK_THAT(layout.ops(), !Contains("h.0"));
 }
 
 TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
-  const CompileOptions options = OptionsFor("tensor=2");
-  const proto::Graph stated = StateLayouts(SmallGpt(), options);
+  const CompileOptions options = StateOptions("tensor=2");
+  const proto::Graph stated = StateLayouts(BuildGpt(SmallGpt(3)), options);
   proto::Graph wrong = stated;
   std::string* ops = Find(&wrong, "h.*.mlp.gelu").mutable_ops();
   ops->replace(ops->find("h.*.mlp.gelu"), 12, "h.1.mlp.gelu");
@@ -138,7 +123,7 @@ TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
       Refusal(wrong, options),
       Contains("op h.0.mlp.gelu: the layouts of program train on axis tensor do not name it") &&
           Contains("--layouts_out"));
-  CompileOptions few = OptionsFor("tensor=4");
+  CompileOptions few = StateOptions("tensor=4");
   few.train.set_micro_batches(8);  // of two sequences each
   wrong = stated;
   Find(&wrong, "h.*.attn.core.split").set_signature("(S(0)) -> S(0), S(0), S(0)");

@@ -1,6 +1,5 @@
 // Orders that a user writes: what ParseOrder accepts, and what compile makes of it, against a token
 // game on the orders alone.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -143,12 +142,12 @@ absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape, const Schedule&
 }  // namespace
 
 TEST_CASE("a stage receives in the order in which the other sends") {
-  const absl::StatusOr<Schedule> schedule = ParseOrder(
-      "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
-      "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
-      "own");
-  REQUIRE(schedule.ok());
-  const auto plan = CompileOrder({.stages = 2, .chunks = 2, .micro_batches = 2}, *schedule);
+  const Schedule schedule = ParseOrder(
+                                "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
+                                "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
+                                "own")
+                                .value();
+  const auto plan = CompileOrder({.stages = 2, .chunks = 2, .micro_batches = 2}, schedule);
   INFO(plan.status().ToString());
   CHECK(plan.ok());
 }
@@ -193,13 +192,10 @@ TEST_CASE("whatever the orders, gathers that run ahead keep them live") {
                           .ahead = 1 + below(3)};
     const std::string text = ToText(DrawLive(random, shape));
     INFO("draw " << i << ", " << shape.ahead << " ahead\n" << text);
-    const absl::StatusOr<Schedule> schedule = ParseOrder(text, "own");
-    REQUIRE(schedule.ok());
-    const absl::StatusOr<proto::Plan> plan = CompileOrder(shape, *schedule);
-    INFO(plan.status().ToString());
-    REQUIRE(plan.ok());
+    const Schedule schedule = ParseOrder(text, "own").value();
+    const proto::Plan plan = CompileOrder(shape, schedule).value();
     int gathers = 0;
-    for (const proto::Stream& stream : plan->program(1).stream())
+    for (const proto::Stream& stream : plan.program(1).stream())
       gathers += stream.name() == "gather";
     CHECK(gathers == shape.stages);
   }

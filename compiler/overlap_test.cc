@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "oneflow_core/model/gpt.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/verify/verify_plan.h"
 
@@ -20,25 +22,17 @@ const Sharding kNone, kStates = ShardStates(), kWeights = ShardWeights();
 
 CompileOptions OptionsFor(const std::string& mesh, const Sharding& shard, int64_t batch = 16,
                           const std::string& schedule = "1f1b") {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(batch);
-  options.train.set_micro_batches(4);
-  options.train.set_schedule(schedule);
+  CompileOptions options = oneflow::OptionsFor(mesh, batch, 4, schedule);
   options.shard = shard;
   options.overlap = true;
   return options;
 }
 
 proto::Plan Compiled(const GptConfig& model, const CompileOptions& options) {
-  const absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  CHECK(VerifyPlan(*plan).ok());
-  return *plan;
+  const proto::Plan plan = Compile(BuildGpt(model), "gpt", options).value();
+  CHECK(VerifyPlan(plan).ok());
+  return plan;
 }
-
-GptConfig Tiny() { return {.layers = 4, .heads = 4, .hidden = 32, .sequence = 16, .vocab = 64}; }
 
 // The actors of a program, by the name of their stream, each once for each stage.
 std::map<std::string, std::set<int>> ActorsOnStreams(const proto::Program& program) {
@@ -102,14 +96,6 @@ int CountOn(const proto::Plan& plan, const std::string& stream) {
   return static_cast<int>(ActorsOnStreams(*train)[stream].size());
 }
 
-int64_t MostBytes(const proto::Plan& plan) {
-  int64_t most = 0;
-  for (const proto::StageMemory& memory : plan.memory()) {
-    most = std::max(most, memory.arena_bytes());
-  }
-  return most;
-}
-
 }  // namespace
 
 TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in micro-batches") {
@@ -120,12 +106,12 @@ TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in 
     const bool tensor = mesh.find("tensor") != std::string::npos;
     CompileOptions options = OptionsFor(mesh, shard, 32, schedule);
     options.prefetch = 0;
-    const proto::Plan plan = Compiled(Tiny(), options);
+    const proto::Plan plan = Compiled(SmallGpt(4), options);
     const OnCompute on_compute = ExchangesOnCompute(plan);
     CHECK(on_compute.others == 0);
     if (shard == kWeights && data) CHECK(on_compute.gathers > 0);
     options.prefetch = 1;
-    if (data && !tensor) CHECK(ExchangesOnCompute(Compiled(Tiny(), options)).gathers == 0);
+    if (data && !tensor) CHECK(ExchangesOnCompute(Compiled(SmallGpt(4), options)).gathers == 0);
     // Small tables are gathered over tensor, too.
     if (shard != kWeights && !tensor) CHECK(on_compute.gathers == 0);
     CHECK(CountOn(plan, "gradient") > 0);
@@ -147,22 +133,22 @@ TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in 
 TEST_CASE("without overlap all exchanges of a stage stand with its compute") {
   CompileOptions options = OptionsFor("data=2,tensor=2", kStates);
   options.overlap = false;
-  const proto::Plan plan = Compiled(Tiny(), options);
+  const proto::Plan plan = Compiled(SmallGpt(4), options);
   CHECK(CountOn(plan, "gradient") == 0);
   CHECK(CountOn(plan, "collective") == 0);
   CHECK(ExchangesOnCompute(plan).others > 0);
   // Devices that are CPUs do not overlap unless they are told to; others do.
   options.overlap = std::nullopt;
-  CHECK(CountOn(Compiled(Tiny(), options), "gradient") == 0);
+  CHECK(CountOn(Compiled(SmallGpt(4), options), "gradient") == 0);
   options.cluster.mutable_device()->set_kind(proto::Device::CUDA);
   CHECK(OverlapsExchanges(options));
 }
 
 TEST_CASE("buckets hold what they may") {
   CompileOptions options = OptionsFor("data=2", kNone);
-  const int joined = CountOn(Compiled(Tiny(), options), "gradient");
+  const int joined = CountOn(Compiled(SmallGpt(4), options), "gradient");
   options.bucket_bytes = 1;
-  const int apart = CountOn(Compiled(Tiny(), options), "gradient");
+  const int apart = CountOn(Compiled(SmallGpt(4), options), "gradient");
   CHECK(joined <= 4);
   CHECK(apart > 10 * joined);
 }
@@ -171,9 +157,9 @@ TEST_CASE("overlap takes few bytes") {
   const GptConfig model = *GptPreset("gpt2-124m");
   for (const std::string mesh : {"data=2", "pipe=2,data=2", "pipe=4,tensor=2"}) {
     CompileOptions options = OptionsFor(mesh, kNone);
-    const int64_t with = MostBytes(Compiled(model, options));
+    const int64_t with = MostDeviceBytes(Compiled(model, options));
     options.overlap = false;
-    const int64_t without = MostBytes(Compiled(model, options));
+    const int64_t without = MostDeviceBytes(Compiled(model, options));
     INFO(mesh << ": " << with << " bytes, without overlap " << without);
     CHECK(static_cast<double>(with) <= 1.02 * static_cast<double>(without));
   }
@@ -223,7 +209,7 @@ TEST_CASE("with states split over N devices weights and optimizer take 12/N byte
 }
 
 TEST_CASE("states are split where nothing is divisible by the devices") {
-  GptConfig model = Tiny();
+  GptConfig model = SmallGpt(4);
   model.vocab = 65;
   for (const std::string mesh : {"data=3", "data=7", "pipe=2,data=5"}) {
     INFO(mesh);

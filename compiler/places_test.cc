@@ -4,6 +4,7 @@
 #include <random>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/random_program.h"
@@ -14,8 +15,6 @@
 
 namespace oneflow {
 namespace {
-
-constexpr int kTrain = 1;  // index of the program in the plan
 
 struct Case {
   const char *mesh, *schedule;
@@ -35,19 +34,9 @@ constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},
                            {"pipe=4", "interleaved", 18, 3, 12}};
 
 proto::Plan TrainPlan(const Case& c) {
-  GptConfig config;
-  config.layers = c.layers, config.heads = 2, config.hidden = 16, config.sequence = 8,
-  config.vocab = 32;
-  CompileOptions options;
-  options.mesh = *ParseMesh(c.mesh);
-  options.train.set_batch(4 * c.micro_batches);
-  options.train.set_micro_batches(c.micro_batches);
-  options.train.set_schedule(c.schedule);
+  CompileOptions options = OptionsFor(c.mesh, 4 * c.micro_batches, c.micro_batches, c.schedule);
   options.train.set_chunks(c.chunks);
-  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  return *std::move(plan);
+  return Compile(BuildGpt(TinyGpt(c.layers)), "gpt", options).value();
 }
 
 // On rings: neither in the frame of their own micro-batch nor in one next to it.

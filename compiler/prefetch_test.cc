@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "compiler/schedule/timed_game.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/net/plan_net.h"
@@ -19,8 +20,6 @@
 namespace oneflow {
 namespace {
 
-constexpr int kTrain = 1;  // index of the program in the plan
-
 // Blocks take nearly all bytes of weights, and there are tokens enough to gather them.
 GptConfig Model(int layers) {
   return {.layers = layers, .heads = 2, .hidden = 32, .sequence = 256, .vocab = 16};
@@ -28,11 +27,7 @@ GptConfig Model(int layers) {
 
 CompileOptions OptionsFor(const std::string& mesh, std::optional<int> ahead,
                           const std::string& schedule = "1f1b") {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(32);
-  options.train.set_micro_batches(8);
-  options.train.set_schedule(schedule);
+  CompileOptions options = oneflow::OptionsFor(mesh, 32, 8, schedule);
   options.shard = ShardWeights();
   options.overlap = true;
   options.prefetch = ahead;
@@ -40,10 +35,7 @@ CompileOptions OptionsFor(const std::string& mesh, std::optional<int> ahead,
 }
 
 proto::Plan Compiled(const GptConfig& model, const CompileOptions& options) {
-  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  return *std::move(plan);
+  return Compile(BuildGpt(model), "gpt", options).value();
 }
 
 // The gathers of a stage that run ahead, by segment, in order.
@@ -87,8 +79,7 @@ int64_t UseBytes(const proto::Plan& plan, int stage) {
 // that each is as early as it may be.
 int64_t MostHeld(const proto::Plan& plan, int stage) {
   const proto::Program& program = plan.program(kTrain);
-  const absl::StatusOr<PlanNet> net = MakePlanNet(plan, program);
-  REQUIRE(net.ok());
+  const PlanNet net = MakePlanNet(plan, program).value();
   std::vector<double> seconds(program.actor_size(), 1);
   std::map<int, int> readers, left;  // by register that is gathered: how many, and are still to be
   for (const auto& [segment, actors] : GathersAhead(program, stage)) {
@@ -117,7 +108,7 @@ int64_t MostHeld(const proto::Plan& plan, int stage) {
       held -= GetRegister(plan, input.register_()).slot_bytes();
     }
   };
-  PlayByClock(*net, seconds, begin, end);
+  PlayByClock(net, seconds, begin, end);
   CHECK(held == 0);
   return most;
 }
@@ -299,10 +290,9 @@ TEST_CASE("a credit one use too late deadlocks, and one too early is no longer s
   const std::vector<Credit> credits = Credits(plan.program(kTrain));
   REQUIRE(credits.size() >= 3);
   const auto verdict = [](const proto::Plan& edited) {
-    const auto net = MakePlanNet(edited, edited.program(kTrain));
-    REQUIRE(net.ok());
-    if (const absl::Status live = VerifyLiveness(*net); !live.ok()) return live;
-    return VerifyMemory(*net);
+    const auto net = MakePlanNet(edited, edited.program(kTrain)).value();
+    if (const absl::Status live = VerifyLiveness(net); !live.ok()) return live;
+    return VerifyMemory(net);
   };
   CHECK(verdict(plan).ok());
   int late = 0, unsafe = 0;

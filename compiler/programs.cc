@@ -5,8 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "compiler/passes/count_choices.h"
-#include "compiler/passes/divide_by_count.h"
+#include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -93,7 +92,7 @@ absl::Status CheckPieces(const CompileOptions& options) {
                     absl::StrCat("use 1 to ", kMostContextPieces));
 }
 
-// With what the attribute `host` of a variable says (passes/rest_on_host.h).
+// With what the attribute `host` of a variable says (passes/rest_on_host.cc).
 Offload FindOffload(const Graph& graph, Offload offload) {
   for (const Op& op : graph.ops) {
     if (op.kind != "variable") continue;

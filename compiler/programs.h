@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/compile.h"
 #include "compiler/lower/lower_to_actors.h"
-#include "compiler/passes/add_optimizer.h"
+#include "compiler/passes/passes.h"
 #include "compiler/schedule/update_rule.h"
 #include "oneflow_core/graph/graph.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -13,18 +14,8 @@
 namespace oneflow {
 namespace {
 
-constexpr int kTrain = 1;  // index of the program in the plan
-
 proto::Plan TrainPlan(const std::string& mesh) {
-  GptConfig config;
-  config.layers = 2, config.heads = 4, config.hidden = 32, config.sequence = 16, config.vocab = 64;
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(16);
-  options.train.set_micro_batches(4);
-  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
-  REQUIRE(plan.ok());
-  return *std::move(plan);
+  return Compile(BuildGpt(SmallGpt()), "gpt", OptionsFor(mesh)).value();
 }
 
 std::string Verdict(const proto::Plan& plan) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "compiler/memory/lifetimes.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/gpt.h"
@@ -15,24 +16,15 @@
 namespace oneflow {
 namespace {
 
-constexpr int kTrain = 1;  // index of the program in the plan
-
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4,
                       const std::string& schedule = "1f1b", proto::DataType precision = proto::F32,
                       proto::DeviceKind device = proto::CPU) {
-  GptConfig config;
-  config.layers = 2, config.heads = 4, config.hidden = 32, config.sequence = 16, config.vocab = 64;
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(16);
-  options.train.set_micro_batches(micro_batches);
-  options.train.set_schedule(schedule);
+  CompileOptions options = OptionsFor(mesh, 16, micro_batches, schedule);
   options.train.set_precision(precision);
   options.device_kind = device;
-  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(config), "gpt", options);
-  REQUIRE(plan.ok());
-  REQUIRE(plan->program(kTrain).name() == "train");
-  return *std::move(plan);
+  proto::Plan plan = Compile(BuildGpt(SmallGpt()), "gpt", options).value();
+  REQUIRE(plan.program(kTrain).name() == "train");
+  return plan;
 }
 
 std::string Verdict(const proto::Plan& plan) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/net/random_program.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -18,29 +19,18 @@
 namespace oneflow {
 namespace {
 
-constexpr int kTrain = 1;  // place of the program in the plan
-
 // With gathers of weights `ahead` of compute, if at least one. `like`: a plan whose layouts it
 // gets.
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::string& schedule,
                       int ahead = 0, const proto::Plan* like = nullptr) {
-  GptConfig config;
-  config.layers = 4, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(4 * micro_batches);
-  options.train.set_micro_batches(micro_batches);
-  options.train.set_schedule(schedule);
+  CompileOptions options = OptionsFor(mesh, 4 * micro_batches, micro_batches, schedule);
   if (ahead > 0) {
     options.overlap = true;
     options.shard = ShardWeights();
     options.prefetch = ahead;
     options.state_layouts = true;
   }
-  absl::StatusOr<proto::Plan> plan =
-      Compile(like != nullptr ? like->graph() : BuildGpt(config), "gpt", options);
-  REQUIRE(plan.ok());
-  return *std::move(plan);
+  return Compile(like != nullptr ? like->graph() : BuildGpt(TinyGpt(4)), "gpt", options).value();
 }
 
 // Makes the plan a little different: dead, unsafe or as good as before.

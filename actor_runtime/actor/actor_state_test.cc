@@ -104,11 +104,22 @@ class Script {
   std::map<uint32_t, uint64_t> filled_, returned_;  // messages given, by port
 };
 
-TEST_CASE("a writer stops when its two slots are full and goes on with a returned one") {
+// An actor that only writes a register, for one reader, or only reads one, from one source.
+ActorSpec Writer(const ActorOutput& output, const ActorPeer& reader = {.actor = kReader}) {
   ActorSpec spec;
-  spec.outputs = {Out(2, 1, ActorOutput::kFresh, 1)};
-  spec.readers = {{.actor = kReader, .port = 3}};
-  Script a(spec);
+  spec.outputs = {output};
+  spec.readers = {reader};
+  return spec;
+}
+ActorSpec Reader(const ActorInput& input) {
+  ActorSpec spec;
+  spec.inputs = {input};
+  spec.sources = {{.actor = kSource}};
+  return spec;
+}
+
+TEST_CASE("a writer stops when its two slots are full and goes on with a returned one") {
+  Script a(Writer(Out(2, 1, ActorOutput::kFresh, 1), {.actor = kReader, .port = 3}));
   CHECK(a.Fire() == "filled 9@0:3 #0 slot 0; ");
   CHECK(a.Fire() == "filled 9@0:3 #1 slot 1; ");
   CHECK_FALSE(a.can_fire());
@@ -152,10 +163,7 @@ TEST_CASE("an input with several sources waits for each of them, and returns to 
 }
 
 TEST_CASE("accumulate: M firings make one fill, the first overwrites, credits are asked for once") {
-  ActorSpec spec;
-  spec.outputs = {Out(1, 3, ActorOutput::kAccumulate, 1)};
-  spec.readers = {{.actor = kReader, .port = 0}};
-  Script a(spec);
+  Script a(Writer(Out(1, 3, ActorOutput::kAccumulate, 1)));
   CHECK(a.Fire().empty());
   CHECK_FALSE(a.drained());
   a.Issue();
@@ -171,8 +179,7 @@ TEST_CASE("accumulate: M firings make one fill, the first overwrites, credits ar
   CHECK_FALSE(a.launch().accumulate);
   CHECK(a.launch().firing == 3);
   // An output that each firing overwrites does not accumulate.
-  spec.outputs[0].mode = ActorOutput::kFresh;
-  Script fresh(spec);
+  Script fresh(Writer(Out(1, 3, ActorOutput::kFresh, 1)));
   CHECK(fresh.Fire().empty());
   fresh.Issue();
   CHECK_FALSE(fresh.launch().accumulate);
@@ -181,10 +188,7 @@ TEST_CASE("accumulate: M firings make one fill, the first overwrites, credits ar
 TEST_CASE(
     "an update register: the reader has d = 1 and returns once in M firings; the writer waits for "
     "it") {
-  ActorSpec reader_spec;
-  reader_spec.inputs = {In(2, 1, 1, 0, 1)};
-  reader_spec.sources = {{.actor = kSource, .port = 0}};
-  Script reader(reader_spec);
+  Script reader(Reader(In(2, 1, 1, 0, 1)));
   CHECK(reader.Fire().empty());
   CHECK(reader.Fire() == "returned 7@0:0 #0 slot 0; ");
   CHECK_FALSE(reader.can_fire());  // the initial weights are used up
@@ -207,10 +211,7 @@ TEST_CASE(
 }
 
 TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behind") {
-  ActorSpec reader_spec;
-  reader_spec.inputs = {In(1, 2, 2, 0, 1)};
-  reader_spec.sources = {{.actor = kSource, .port = 0}};
-  Script reader(reader_spec);
+  Script reader(Reader(In(1, 2, 2, 0, 1)));
   CHECK(reader.Fire() == "returned 7@0:0 #0 slot 0; ");
   CHECK(reader.Fire() == "returned 7@0:0 #1 slot 1; ");
   CHECK_FALSE(reader.can_fire());
@@ -218,10 +219,7 @@ TEST_CASE("two slots and d = 2 (two buffered weights): reads are two fills behin
   reader.Issue();
   CHECK(reader.buffers() == std::vector<int32_t>{0});  // the writer's fill 0
 
-  ActorSpec writer_spec;
-  writer_spec.outputs = {Out(2, 1, ActorOutput::kUpdate, 1)};
-  writer_spec.readers = {{.actor = kReader, .port = 0, .initial_fills = 2}};
-  Script writer(writer_spec);
+  Script writer(Writer(Out(2, 1, ActorOutput::kUpdate, 1), {.actor = kReader, .initial_fills = 2}));
   CHECK_FALSE(writer.can_fire());  // both slots hold unread weights
   writer.Returned(0);
   writer.Issue();
@@ -280,10 +278,7 @@ TEST_CASE("peers on the same stream are notified at issue, others when the work 
 }
 
 TEST_CASE("several firings may be issued before the first completes; they complete in order") {
-  ActorSpec spec;
-  spec.outputs = {Out(2, 1, ActorOutput::kFresh, 1)};
-  spec.readers = {{.actor = kReader, .port = 0}};
-  Script a(spec);
+  Script a(Writer(Out(2, 1, ActorOutput::kFresh, 1)));
   a.Issue();
   a.Issue();
   CHECK_FALSE(a.can_fire());
@@ -292,10 +287,7 @@ TEST_CASE("several firings may be issued before the first completes; they comple
 }
 
 TEST_CASE("a fill of three firings in two slots: the slot moves with the fill") {
-  ActorSpec spec;
-  spec.outputs = {Out(2, 3, ActorOutput::kAccumulate, 1)};
-  spec.readers = {{.actor = kReader, .port = 0}};
-  Script a(spec);
+  Script a(Writer(Out(2, 3, ActorOutput::kAccumulate, 1)));
   std::vector<int32_t> buffers;
   std::string said;
   for (int i = 0; i < 6; ++i) {
@@ -308,10 +300,7 @@ TEST_CASE("a fill of three firings in two slots: the slot moves with the fill") 
 }
 
 TEST_CASE("one slot in three buffers: one fill at a time, each in the next buffer") {
-  ActorSpec spec;
-  spec.outputs = {{.slots = 1, .buffers = 3, .first_buffer = 1, .n_readers = 1}};
-  spec.readers = {{.actor = kReader, .port = 0}};
-  Script a(spec);
+  Script a(Writer({.slots = 1, .buffers = 3, .first_buffer = 1, .n_readers = 1}));
   std::vector<int32_t> buffers;
   std::string said;
   for (int i = 0; i < 4; ++i) {
@@ -366,10 +355,7 @@ TEST_CASE("a LineVector shares no cache line with its neighbours") {
 }
 
 TEST_CASE("Reset goes back to the initial marking") {
-  ActorSpec spec;
-  spec.inputs = {In(2, 2, 2, 0, 1)};
-  spec.sources = {{.actor = kSource, .port = 0}};
-  Script a(spec);
+  Script a(Reader(In(2, 2, 2, 0, 1)));
   ActorStates states = a.states();
   for (int i = 0; i < 3; ++i) Issue(a.table(), 0, &states);
   CHECK_FALSE(states == a.states());

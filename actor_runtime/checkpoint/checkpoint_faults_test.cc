@@ -11,7 +11,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/checkpoint/checkpoint_for_test.h"
@@ -48,14 +47,11 @@ bool Survives(int n, const std::function<bool()>& act) {
 
 // The checkpoint that a run would go on from, and its manifest.
 std::pair<std::string, std::string> Latest(const std::string& dir) {
-  const absl::StatusOr<std::string> folder = LatestCheckpoint(dir);
-  REQUIRE(folder.ok());
-  const auto reader = CheckpointReader::Open(*folder);
-  INFO(reader.status());
-  REQUIRE(reader.ok());
-  REQUIRE((*reader)->Verify().ok());
-  CheckLoads(**reader, PlacementNumber(0));
-  return {*folder, ReadFile(*folder + "/manifest.json")};
+  const std::string folder = LatestCheckpoint(dir).value();
+  const auto reader = CheckpointReader::Open(folder).value();
+  REQUIRE(reader->Verify().ok());
+  CheckLoads(*reader, PlacementNumber(0));
+  return {folder, ReadFile(folder + "/manifest.json")};
 }
 
 std::set<std::string> NamesIn(const std::string& dir) {

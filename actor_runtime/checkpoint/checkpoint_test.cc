@@ -2,9 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/checkpoint/checkpoint_for_test.h"
@@ -24,18 +23,15 @@ std::string SaveWith(const std::string& dir, const TokenizerFiles& files,
                      const ModelFiles& model_files = {}) {
   const Placement placement = PlacementNumber(0);
   REQUIRE(BeginAttempt(dir, 0).ok());
-  const auto parts = WriteParts(dir, 3, placement, 1);
-  REQUIRE(parts.ok());
+  const auto parts = WriteParts(dir, 3, placement, 1).value();
   const CheckpointInfo info = {.step = 3,
                                .seed = kSeed,
                                .tokenizer = files.id,
                                .tokenizer_files = std::make_shared<TokenizerFiles>(files),
                                .model_files = std::make_shared<ModelFiles>(model_files)};
-  const absl::StatusOr<std::string> folder = CommitParts(dir, TestPlan(), info, {}, *parts);
-  INFO(folder.status());
-  REQUIRE(folder.ok());
+  const std::string folder = CommitParts(dir, TestPlan(), info, {}, parts).value();
   EndAttempt(dir, 0);
-  return *folder;
+  return folder;
 }
 
 }  // namespace
@@ -43,15 +39,13 @@ std::string SaveWith(const std::string& dir, const TokenizerFiles& files,
 TEST_CASE("Checkpoint tokenizer: what was saved is read, byte for byte") {
   const TemporaryDirectory dir;
   const std::string folder = SaveWith(dir.path(), Example());
-  const auto reader = CheckpointReader::Open(folder);
-  INFO(reader.status());
-  REQUIRE(reader.ok());
-  REQUIRE((*reader)->tokenizer_files() != nullptr);
-  CHECK(*(*reader)->tokenizer_files() == Example());
-  CHECK((*reader)->tokenizer() == Example().id);
+  const auto reader = CheckpointReader::Open(folder).value();
+  REQUIRE(reader->tokenizer_files() != nullptr);
+  CHECK(*reader->tokenizer_files() == Example());
+  CHECK(reader->tokenizer() == Example().id);
   CHECK(TokenizerSpecIn(folder) == "gpt2:" + folder);
   CHECK(ReadFile(folder + "/merges.txt") == "a b\n");
-  CheckLoads(**reader, PlacementNumber(0));
+  CheckLoads(*reader, PlacementNumber(0));
 }
 
 TEST_CASE("Checkpoint tokenizer: none where no files are known") {
@@ -86,12 +80,10 @@ TEST_CASE("Checkpoint model files: what was saved is read, and verified") {
       {"README.md", ""},           {"manifest.json", "of another program"},
       {"vocab.json", "{\"a\":0}"}, {"merges.txt", "others"}};
   const std::string folder = SaveWith(dir.path(), Example(), files);
-  const auto reader = CheckpointReader::Open(folder);
-  INFO(reader.status());
-  REQUIRE(reader.ok());
-  REQUIRE((*reader)->model_files() != nullptr);
-  CHECK(*(*reader)->model_files() == files);
-  CheckLoads(**reader, PlacementNumber(0));
+  const auto reader = CheckpointReader::Open(folder).value();
+  REQUIRE(reader->model_files() != nullptr);
+  CHECK(*reader->model_files() == files);
+  CheckLoads(*reader, PlacementNumber(0));
   // The tokenizer's are stored once.
   CHECK_FALSE(std::filesystem::exists(folder + "/model/vocab.json"));
   CHECK(ReadFile(folder + "/merges.txt") == "a b\n");

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <system_error>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"

@@ -1,9 +1,7 @@
 #include "actor_runtime/checkpoint/manifest_json.h"
 
-#include <algorithm>
 #include <map>
 #include <span>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/json_text.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "actor_runtime/checkpoint/checkpoint_for_test.h"
-#include "actor_runtime/data/temporary_directory.h"
 
 namespace oneflow {
 namespace {

@@ -14,7 +14,6 @@
 #include <set>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/checkpoint/attempt.h"

@@ -1,7 +1,5 @@
 #include <catch2/catch.hpp>
 #include <numeric>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "actor_runtime/cuda/launch_for_test.h"

@@ -16,12 +16,11 @@ namespace {
 TEST_CASE("a file is read anywhere; one that was truncated is an error with the position") {
   const TemporaryDirectory folder;
   const std::string path = folder.Write("data", "abcdefgh");
-  const absl::StatusOr<DataFile> file = DataFile::Open(path);
-  REQUIRE(file.ok());
-  CHECK(file->size() == 8);
+  const DataFile file = DataFile::Open(path).value();
+  CHECK(file.size() == 8);
   std::string text(4, ' ');
   const auto read = [&](int64_t offset) {
-    return file->Read(offset, std::as_writable_bytes(std::span(text)));
+    return file.Read(offset, std::as_writable_bytes(std::span(text)));
   };
   CHECK(read(3).ok());
   CHECK(text == "defg");
@@ -33,7 +32,7 @@ TEST_CASE("a file is read anywhere; one that was truncated is an error with the 
         path +
             ": ends at byte 5, and had 8 when it was opened: it was truncated; "
             "make it again, and leave it alone while it is in use");
-  CHECK(file->Read(8, {}).ok());
+  CHECK(file.Read(8, {}).ok());
 }
 
 // None of the opens may wait: with a pipe that nobody writes to the test would never end.

@@ -25,18 +25,17 @@ TEST_CASE("released pages leave the process, and an access loads them") {
   const TemporaryDirectory folder;
   constexpr int64_t kPages = 2048;
   const std::string text(kPages * sysconf(_SC_PAGESIZE) + 5, 'x');
-  const absl::StatusOr<MappedFile> file = MappedFile::Open(folder.Write("data", text));
-  REQUIRE(file.ok());
+  const MappedFile file = MappedFile::Open(folder.Write("data", text)).value();
   const auto full = [&] {
-    return std::all_of(file->bytes().begin(), file->bytes().end(),
+    return std::all_of(file.bytes().begin(), file.bytes().end(),
                        [](std::byte b) { return b == std::byte{'x'}; });
   };
   CHECK(full());
   const int64_t before = ResidentFilePages();
-  file->Release(file->bytes().subspan(100));
+  file.Release(file.bytes().subspan(100));
   CHECK(ResidentFilePages() < before - kPages / 2);
   CHECK(full());
-  file->Release({});
+  file.Release({});
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 #include "actor_runtime/data/token_dataset.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"

@@ -57,10 +57,9 @@ TEST_CASE("Files of two tokenizers are not joined") {
   const TemporaryDirectory dir;
   const auto write = [&](const std::string& name, const TokenizerId& tokenizer) {
     const std::string path = dir.path() + "/" + name;
-    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 256, tokenizer);
-    REQUIRE(out.ok());
-    REQUIRE(out->Append(std::vector<int32_t>{1, 2, 3}).ok());
-    REQUIRE(out->Finish().ok());
+    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 256, tokenizer).value();
+    REQUIRE(out.Append(std::vector<int32_t>{1, 2, 3}).ok());
+    REQUIRE(out.Finish().ok());
     return path;
   };
   const TokenizerId small = {"small", "01"}, other = {"other", "02"};
@@ -116,10 +115,10 @@ TEST_CASE("Open: each mistake is named") {
                                "vocabulary of 1000; make the file again"));
   }
   auto negative = TokenFileWriter::Create(dir.path() + "/negative.bin", TokenFormat::kMegatron,
-                                          /*vocab=*/100000);
-  REQUIRE(negative.ok());
-  REQUIRE(negative->Append(std::vector<int32_t>{7, -1}).ok());
-  REQUIRE(negative->Finish().ok());
+                                          /*vocab=*/100000)
+                      .value();
+  REQUIRE(negative.Append(std::vector<int32_t>{7, -1}).ok());
+  REQUIRE(negative.Finish().ok());
   CHECK_THAT(Message(TokenDataset::Open({dir.path() + "/negative.bin"}, 100000, 1).status()),
              Catch::Contains("token -1 at position 1 is not in the model's vocabulary of 100000; "
                              "make the file again"));

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"

@@ -18,24 +18,21 @@ using Ids = std::vector<int32_t>;
 // Two documents.
 std::string Write(const TemporaryDirectory& dir, TokenFormat format, int64_t vocab) {
   const std::string path = dir.path() + "/t.bin";
-  auto out = TokenFileWriter::Create(path, format, vocab);
-  REQUIRE(out.ok());
-  REQUIRE(out->Append(Ids{1, 2, 513}).ok());
-  out->EndDocument();
-  REQUIRE(out->Append(Ids{4}).ok());
-  REQUIRE(out->Append(Ids{5}).ok());
-  REQUIRE(out->Finish().ok());
-  CHECK(out->tokens() == 5);
+  auto out = TokenFileWriter::Create(path, format, vocab).value();
+  REQUIRE(out.Append(Ids{1, 2, 513}).ok());
+  out.EndDocument();
+  REQUIRE(out.Append(Ids{4}).ok());
+  REQUIRE(out.Append(Ids{5}).ok());
+  REQUIRE(out.Finish().ok());
+  CHECK(out.tokens() == 5);
   return path;
 }
 
 Ids ReadAll(const std::string& path, int token_bytes) {
-  const auto file = OpenTokenFile(path);
-  INFO(file.status().ToString());
-  REQUIRE(file.ok());
-  CHECK(file->token_bytes == token_bytes);
-  Ids ids(file->tokens);
-  CHECK(file->Read(0, ids).ok());
+  const auto file = OpenTokenFile(path).value();
+  CHECK(file.token_bytes == token_bytes);
+  Ids ids(file.tokens);
+  CHECK(file.Read(0, ids).ok());
   return ids;
 }
 
@@ -101,9 +98,8 @@ TEST_CASE("a writer leaves nothing behind unless it finishes") {
   const TemporaryDirectory dir;
   const std::string path = dir.path() + "/t.bin";
   {
-    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 256);
-    REQUIRE(out.ok());
-    REQUIRE(out->Append(Ids{1}).ok());
+    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 256).value();
+    REQUIRE(out.Append(Ids{1}).ok());
   }
   CHECK(std::filesystem::is_empty(dir.path()));
 }
@@ -265,10 +261,9 @@ TEST_CASE("facts beside a token file name its tokenizer") {
   const TemporaryDirectory dir;
   const std::string path = dir.path() + "/t.bin", facts = dir.path() + "/t.meta.json";
   const auto write = [&](const TokenizerId& tokenizer, const Ids& ids) {
-    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 1000, tokenizer);
-    REQUIRE(out.ok());
-    REQUIRE(out->Append(ids).ok());
-    REQUIRE(out->Finish().ok());
+    auto out = TokenFileWriter::Create(path, TokenFormat::kNanoGpt, 1000, tokenizer).value();
+    REQUIRE(out.Append(ids).ok());
+    REQUIRE(out.Finish().ok());
   };
   const TokenizerId small = {"gpt2:small", "0123456789abcdef"};
   write(small, {1, 2, 3});

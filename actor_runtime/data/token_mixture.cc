@@ -1,7 +1,7 @@
 #include "actor_runtime/data/token_mixture.h"
 
-#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/random/random.h"

@@ -17,9 +17,7 @@ constexpr int64_t kSequence = 4;
 using Tokens = std::vector<int32_t>;
 
 TokenDataset Open(const std::string& path) {
-  auto data = TokenDataset::Open({path}, 256, kSequence);
-  REQUIRE(data.ok());
-  return *data;
+  return TokenDataset::Open({path}, 256, kSequence).value();
 }
 
 // Three datasets of 100, 40 and 25 tokens: letters, digits, and punctuation.
@@ -142,10 +140,10 @@ TEST_CASE("weights that mean nothing, and parts of two tokenizers, are refused")
   CHECK_THAT(Refused(data, {1, 1e-320, 1e300}), contains("9.99989e-321"));  // no share is left
   CHECK_THAT(Refused(data, {1e308, 1e308, 1e308}), Catch::Contains("its weight 1e+308 is not"));
   auto out =
-      TokenFileWriter::Create(dir.path() + "/a.bin", TokenFormat::kNanoGpt, 256, {"other", "01"});
-  REQUIRE(out.ok());
-  REQUIRE(out->Append(Tokens(10, 1)).ok());
-  REQUIRE(out->Finish().ok());
+      TokenFileWriter::Create(dir.path() + "/a.bin", TokenFormat::kNanoGpt, 256, {"other", "01"})
+          .value();
+  REQUIRE(out.Append(Tokens(10, 1)).ok());
+  REQUIRE(out.Finish().ok());
   CHECK_THAT(Refused({data[0], Open(dir.path() + "/a.bin")}, {1, 1}),
              Catch::Contains("a.bin: was made with tokenizer other (01), but "));
 }

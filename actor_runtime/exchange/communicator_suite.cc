@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <semaphore>
+#include <string>
 #include <thread>
 
 #include <catch2/catch.hpp>

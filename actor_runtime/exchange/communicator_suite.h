@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "actor_runtime/device/counted_allocations.h"

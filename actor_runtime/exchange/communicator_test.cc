@@ -3,7 +3,6 @@
 #include "actor_runtime/exchange/communicator_suite.h"
 
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 

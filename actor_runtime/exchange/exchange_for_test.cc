@@ -1,6 +1,7 @@
 #include "actor_runtime/exchange/exchange_for_test.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <map>
 

@@ -6,7 +6,6 @@
 // by the same arithmetic (RegionBetween).
 #include "actor_runtime/exchange/exchange_work.h"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <tuple>

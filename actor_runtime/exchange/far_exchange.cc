@@ -13,7 +13,6 @@
 #include "actor_runtime/exchange/far_exchange.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include <glog/logging.h>

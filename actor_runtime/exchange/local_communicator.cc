@@ -12,7 +12,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 namespace oneflow {
 namespace {

@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <glog/logging.h>
-
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {

@@ -37,9 +37,8 @@ TEST_CASE("no worker allocates between the first and the last firing") {
           return inner(call);
         });
       };
-      auto runtime = Runtime::Create(plan, options);
-      REQUIRE(runtime.ok());
-      const absl::Status status = (*runtime)->Run("train", {}, kSteps);
+      auto runtime = Runtime::Create(plan, options).value();
+      const absl::Status status = runtime->Run("train", {}, kSteps);
       REQUIRE(status.ok());
       CHECK(at_last - at_first == 0);
     }

@@ -32,10 +32,7 @@ std::unique_ptr<Runtime> Make(
       return inner(call);
     });
   };
-  absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
-  INFO(runtime.status());
-  REQUIRE(runtime.ok());
-  return *std::move(runtime);
+  return Runtime::Create(plan, options).value();
 }
 
 // A firing that waits until it is let go.

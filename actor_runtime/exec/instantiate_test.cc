@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -15,13 +14,9 @@ namespace {
 
 // `own`: empty means all ranks.
 ActorNet MakeNet(const proto::Plan& plan, int program, RankRange own = {}) {
-  absl::StatusOr<StageMesh> mesh = MakeStageMesh(plan);
-  REQUIRE(mesh.ok());
-  if (own.size() == 0) own = {0, mesh->ranks()};
-  absl::StatusOr<ActorNet> net = Instantiate(plan, program, *mesh, own);
-  INFO(net.status());
-  REQUIRE(net.ok());
-  return *std::move(net);
+  StageMesh mesh = MakeStageMesh(plan).value();
+  if (own.size() == 0) own = {0, mesh.ranks()};
+  return Instantiate(plan, program, mesh, own).value();
 }
 
 // Both ends of every edge computed the other's port from the plan alone: they must agree.

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <random>
-#include <utility>
 
 #include "actor_runtime/exec/runtime.h"
 

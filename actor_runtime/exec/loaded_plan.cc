@@ -1,7 +1,6 @@
 #include "actor_runtime/exec/loaded_plan.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <utility>
 

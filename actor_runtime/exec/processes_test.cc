@@ -1,6 +1,5 @@
 // Several processes of one plan, each with the arenas and threads of its ranks, joined by messages
 // alone. Here all are in one process, which delivers the messages in a drawn order.
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -129,10 +128,8 @@ struct Processes {
       options.ranks = {rank, rank + 1};
       options.make_kernel = MakeTestKernel;
       options.make_communicator = network.Maker();
-      absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
-      INFO(runtime.status());
-      REQUIRE(runtime.ok());
-      runtimes.push_back(*std::move(runtime));
+      std::unique_ptr<Runtime> runtime = Runtime::Create(plan, options).value();
+      runtimes.push_back(std::move(runtime));
     }
   }
 
@@ -165,14 +162,13 @@ struct Processes {
 
 TEST_CASE("two processes that share nothing compute the bits of one") {
   for (const proto::Plan& plan : {WithWindows(TwoRanksPlan()), WithWindows(TwoStagesPlan())}) {
-    const auto one = Runtime::Create(plan, {.make_kernel = MakeTestKernel});
-    REQUIRE(one.ok());
+    const auto one = Runtime::Create(plan, {.make_kernel = MakeTestKernel}).value();
     for (uint64_t seed = 0; seed < 5; ++seed) {
       Processes two(plan);
       for (const proto::Program& program : plan.program()) {
         // Several runs of different programs: exchanges are numbered on.
         for (const int64_t steps : {1, 4}) {
-          if (seed == 0) REQUIRE((*one)->Run(program.name(), {}, steps).ok());
+          if (seed == 0) REQUIRE(one->Run(program.name(), {}, steps).ok());
           for (const absl::Status& status : two.Run(program.name(), steps, seed)) {
             INFO(status);
             REQUIRE(status.ok());
@@ -180,7 +176,7 @@ TEST_CASE("two processes that share nothing compute the bits of one") {
         }
       }
       CHECK(two.network.refused() == 0);
-      CHECK(Persistent(plan, two, 2) == Persistent(plan, **one, 2));
+      CHECK(Persistent(plan, two, 2) == Persistent(plan, *one, 2));
     }
   }
 }

@@ -10,7 +10,6 @@
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/device/spin.h"
 #include "actor_runtime/exec/assignment.h"
-#include "actor_runtime/exec/loaded_plan.h"
 #include "actor_runtime/exec/run_board.h"
 #include "actor_runtime/exec/trace.h"
 #include "actor_runtime/exec/trace_json.h"

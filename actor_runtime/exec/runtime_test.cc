@@ -15,10 +15,7 @@ namespace {
 
 std::unique_ptr<Runtime> Make(const proto::Plan& plan, RuntimeOptions options = {}) {
   options.make_kernel = MakeTestKernel;
-  absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
-  INFO(runtime.status());
-  REQUIRE(runtime.ok());
-  return *std::move(runtime);
+  return Runtime::Create(plan, options).value();
 }
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
@@ -41,20 +38,6 @@ TEST_CASE(
   CHECK(Persistent(plan, *runtime, 1)[0] == ChainResult(3));
   REQUIRE(runtime->Run("init", {}, 1).ok());
   CHECK(Persistent(plan, *runtime, 1)[0] == 1);
-}
-
-TEST_CASE("threads and interleavings on one thread compute the same bits") {
-  for (const proto::Plan& plan :
-       {ChainPlan(), TwoRanksPlan(), TwoStagesPlan(), HostMemoryPlan(), PrefetchPlan()}) {
-    const std::unique_ptr<Runtime> threaded = Make(plan);
-    const std::unique_ptr<Runtime> interleaved = Make(plan, Interleaved(1));
-    for (const proto::Program& program : plan.program()) {
-      CHECK(threaded->Run(program.name(), {}, 5).ok());
-      CHECK(interleaved->Run(program.name(), {}, 5).ok());
-    }
-    CHECK(Persistent(plan, *threaded, threaded->ranks()) ==
-          Persistent(plan, *interleaved, threaded->ranks()));
-  }
 }
 
 TEST_CASE("many short runs: nothing is lost between workers, and each ends drained") {
@@ -145,12 +128,11 @@ TEST_CASE("a run that stands still says who waits for whom; between runs there i
       return inner(call);
     });
   };
-  const auto runtime = Runtime::Create(plan, options);
-  REQUIRE(runtime.ok());
-  CHECK((*runtime)->Report().empty());
-  CHECK((*runtime)->Firings().empty());
+  const auto runtime = Runtime::Create(plan, options).value();
+  CHECK(runtime->Report().empty());
+  CHECK(runtime->Firings().empty());
   absl::Status ran;  // assertions are made on one thread
-  std::thread run([&] { ran = (*runtime)->Run("train", {}, 3); });
+  std::thread run([&] { ran = runtime->Run("train", {}, 3); });
   entered.get_future().wait();
   const std::string wanted =
       "compute: actor dx at rank 1, firing 5, waits for fill 6 of actor x.recv at "
@@ -160,7 +142,7 @@ TEST_CASE("a run that stands still says who waits for whom; between runs there i
   std::vector<WorkerReport> report;
   const auto stands = [&] { return report[1].streams[0].substr(0, wanted.size()) == wanted; };
   for (int i = 0; i < 20; ++i) {
-    report = (*runtime)->Report();
+    report = runtime->Report();
     REQUIRE(report.size() == 3);
     if (stands()) break;
   }
@@ -174,11 +156,11 @@ TEST_CASE("a run that stands still says who waits for whom; between runs there i
         "at rank 0, which has not");
   CHECK(report[2].worker == "host");
   CHECK(report[2].streams == std::vector<std::string>{"has done all its steps"});
-  CHECK((*runtime)->Firings()[1] == report[1].firings);
+  CHECK(runtime->Firings()[1] == report[1].firings);
   leave.set_value();
   run.join();
   CHECK(ran.ok());
-  CHECK((*runtime)->Report().empty());
+  CHECK(runtime->Report().empty());
 }
 
 TEST_CASE(

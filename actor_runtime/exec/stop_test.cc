@@ -34,10 +34,7 @@ std::unique_ptr<Runtime> Make(const proto::Plan& plan, const OnFiring& on_firing
       return inner(call);
     });
   };
-  absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Create(plan, options);
-  INFO(runtime.status());
-  REQUIRE(runtime.ok());
-  return *std::move(runtime);
+  return Runtime::Create(plan, options).value();
 }
 
 // The run was stopped after `steps` steps. It leaves the state that a run of so many steps leaves,

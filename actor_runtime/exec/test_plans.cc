@@ -1,6 +1,7 @@
 #include "actor_runtime/exec/test_plans.h"
 
 #include <google/protobuf/text_format.h>
+#include <string>
 
 #include <algorithm>
 #include <numeric>

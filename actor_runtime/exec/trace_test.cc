@@ -17,10 +17,9 @@ nlohmann::json MakeTrace(const proto::Plan& plan, int64_t steps, int64_t events)
   options.make_kernel = MakeTestKernel;
   options.trace = true;
   options.trace_events_per_stream = events;
-  auto runtime = Runtime::Create(plan, options);
-  REQUIRE(runtime.ok());
-  REQUIRE((*runtime)->Run("train", {}, steps).ok());
-  return nlohmann::json::parse((*runtime)->TraceJson());
+  auto runtime = Runtime::Create(plan, options).value();
+  REQUIRE(runtime->Run("train", {}, steps).ok());
+  return nlohmann::json::parse(runtime->TraceJson());
 }
 
 std::map<std::string, int> CountByPhase(const nlohmann::json& trace) {

@@ -1,7 +1,6 @@
 #include "actor_runtime/exec/worker.h"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "absl/strings/str_cat.h"

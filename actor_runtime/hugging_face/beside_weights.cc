@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

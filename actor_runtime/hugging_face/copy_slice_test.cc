@@ -194,27 +194,25 @@ TEST_CASE("CopySlice: files to variables and back") {
   std::vector<float> values(Product(dims));
   std::iota(values.begin(), values.end(), 1.0F);
   const std::string path = folder.path() + "/m.safetensors";
-  auto writer = SafetensorsWriter::Create(path, {}, tensors);
-  REQUIRE(writer.ok());
+  auto writer = SafetensorsWriter::Create(path, {}, tensors).value();
   MappedVariable variable = {.name = "h.0.attn.qkv.weight", .dims = dims};
   for (size_t i = 0; i < row.parts.size(); ++i) {
-    variable.parts.push_back({.part = row.parts[i], .writer = &*writer, .index = i});
+    variable.parts.push_back({.part = row.parts[i], .writer = &writer, .index = i});
   }
   for (const Slice& slice : SplitTensor(dims, 50)) {
     std::vector<float> part(slice.elements());
     for (int64_t e = 0; e < slice.elements(); ++e) part[e] = values[IndexInTensor(dims, slice, e)];
     REQUIRE(WriteSlice(variable, slice, part).ok());
   }
-  REQUIRE(writer->Finish().ok());
+  REQUIRE(writer.Finish().ok());
 
-  const auto file = SafetensorsFile::Open(path);
-  REQUIRE(file.ok());
+  const auto file = SafetensorsFile::Open(path).value();
   for (MappedPart& part : variable.parts) {
-    part.file = &*file;
-    part.tensor = *file->Find(part.part.tensor);
+    part.file = &file;
+    part.tensor = file.Find(part.part.tensor);
     const std::vector<int64_t> indices = TensorIndices(part.part, dims, 0);
     std::vector<float> tensor(Product(part.tensor->dims));
-    REQUIRE(file->Read(*part.tensor, 0, tensor).ok());
+    REQUIRE(file.Read(*part.tensor, 0, tensor).ok());
     for (size_t e = 0; e < indices.size(); ++e) {
       if (indices[e] >= 0) REQUIRE(tensor[indices[e]] == values[e]);
     }
@@ -233,19 +231,18 @@ TEST_CASE("CopySlice: padded tokens are zero, and are not written") {
   const FilePart part = GptFiles().variables[0].parts[0];
   const std::string path = folder.path() + "/m.safetensors";
   auto writer = SafetensorsWriter::Create(
-      path, {}, {{.name = "wte.weight", .type = FileType::kF32, .dims = {3, 2}}});
-  REQUIRE(writer.ok());
+                    path, {}, {{.name = "wte.weight", .type = FileType::kF32, .dims = {3, 2}}})
+                    .value();
   MappedVariable wte = {
-      .name = "wte", .dims = {5, 2}, .vocab = 3, .parts = {{.part = part, .writer = &*writer}}};
+      .name = "wte", .dims = {5, 2}, .vocab = 3, .parts = {{.part = part, .writer = &writer}}};
   const Slice all = {{0, 0}, {5, 2}};
   std::vector<float> values(10);
   std::iota(values.begin(), values.end(), 1.0F);
   REQUIRE(WriteSlice(wte, all, values).ok());
-  REQUIRE(writer->Finish().ok());
-  const auto file = SafetensorsFile::Open(path);
-  REQUIRE(file.ok());
-  wte.parts[0].file = &*file;
-  wte.parts[0].tensor = &file->header().tensors[0];
+  REQUIRE(writer.Finish().ok());
+  const auto file = SafetensorsFile::Open(path).value();
+  wte.parts[0].file = &file;
+  wte.parts[0].tensor = &file.header().tensors[0];
   REQUIRE(ReadSlice(wte, all, values).ok());
   CHECK(values == std::vector<float>{1, 2, 3, 4, 5, 6, 0, 0, 0, 0});
 }

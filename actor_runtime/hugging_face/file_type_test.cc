@@ -1,9 +1,7 @@
 #include "actor_runtime/hugging_face/file_type.h"
 
-#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 

@@ -6,8 +6,8 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/stand_in.h"
 #include "oneflow_core/base/status.h"

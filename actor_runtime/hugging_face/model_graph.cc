@@ -1,9 +1,7 @@
 #include "actor_runtime/hugging_face/model_graph.h"
 
-#include <algorithm>
 #include <map>
-#include <string_view>
-#include <utility>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/hugging_face/compare_graphs.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "actor_runtime/hugging_face/strict_json.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"

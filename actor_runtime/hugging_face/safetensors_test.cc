@@ -61,41 +61,39 @@ TEST_CASE("Safetensors: what is written is read, in any type and in parts") {
                                      {.name = "c", .type = FileType::kF16, .dims = {}},
                                      {.name = "empty", .type = FileType::kF16, .dims = {0, 4}}};
   const std::vector<float> values = {1, -2.5, 3, 0.25, 1e3, -7};
-  auto writer = SafetensorsWriter::Create(path, {{"format", "pt"}}, tensors);
-  REQUIRE(writer.ok());
-  CHECK(writer->Write(0, 4, std::span(values).subspan(4)).ok());
-  CHECK(writer->Write(0, 0, std::span(values).first(4)).ok());
-  CHECK(writer->Write(1, 0, std::span(values).first(5)).ok());
-  CHECK(writer->Write(2, 0, std::span(values).first(1)).ok());
-  CHECK(writer->Finish().ok());
+  auto writer = SafetensorsWriter::Create(path, {{"format", "pt"}}, tensors).value();
+  CHECK(writer.Write(0, 4, std::span(values).subspan(4)).ok());
+  CHECK(writer.Write(0, 0, std::span(values).first(4)).ok());
+  CHECK(writer.Write(1, 0, std::span(values).first(5)).ok());
+  CHECK(writer.Write(2, 0, std::span(values).first(1)).ok());
+  CHECK(writer.Finish().ok());
 
   const std::string bytes = ReadText(path);
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), 8);
   CHECK(header % 8 == 0);
   CHECK(bytes.size() == 8 + header + 24 + 10 + 2);
-  const auto file = SafetensorsFile::Open(path);
-  REQUIRE(file.ok());
-  CHECK(file->header().metadata == std::map<std::string, std::string>{{"format", "pt"}});
-  CHECK(file->header().tensors == writer->tensors());
+  const auto file = SafetensorsFile::Open(path).value();
+  CHECK(file.header().metadata == std::map<std::string, std::string>{{"format", "pt"}});
+  CHECK(file.header().tensors == writer.tensors());
   std::vector<float> read(3);
-  CHECK(file->Read(**file->Find("a"), 2, read).ok());
+  CHECK(file.Read(*file.Find("a"), 2, read).ok());
   CHECK(read == std::vector<float>{3, 0.25, 1e3});
-  CHECK(file->Read(**file->Find("b \"quoted\""), 2, read).ok());
+  CHECK(file.Read(*file.Find("b \"quoted\""), 2, read).ok());
   CHECK(read == std::vector<float>{3, 0.25, 1000});
   read.resize(1);
-  CHECK(file->Read(**file->Find("c"), 0, read).ok());
+  CHECK(file.Read(*file.Find("c"), 0, read).ok());
   CHECK(read == std::vector<float>{1});
-  CHECK(file->Find("d").status().message() == path + ": has no tensor \"d\"");
+  CHECK(file.Find("d").status().message() == path + ": has no tensor \"d\"");
 }
 
 TEST_CASE("Safetensors: a value that the type cannot hold is refused by name") {
   const TemporaryDirectory folder;
   auto writer = SafetensorsWriter::Create(folder.path() + "/m.safetensors", {},
-                                          {{.name = "h.0.w", .type = FileType::kF16, .dims = {4}}});
-  REQUIRE(writer.ok());
+                                          {{.name = "h.0.w", .type = FileType::kF16, .dims = {4}}})
+                    .value();
   const std::vector<float> values = {1, 70000};
-  CHECK(writer->Write(0, 2, values).message() ==
+  CHECK(writer.Write(0, 2, values).message() ==
         "tensor \"h.0.w\": element 3 is 70000, which f16 cannot hold; write another type, such as "
         "f32");
 }
@@ -104,10 +102,9 @@ TEST_CASE("Safetensors: a type that cannot be read is known, and refused when it
   const TemporaryDirectory folder;
   const std::string path = folder.Write(
       "m.safetensors", MakeFile(R"({"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8));
-  const auto file = SafetensorsFile::Open(path);
-  REQUIRE(file.ok());
+  const auto file = SafetensorsFile::Open(path).value();
   std::vector<float> value(1);
-  CHECK(file->Read(**file->Find("i"), 0, value).message() ==
+  CHECK(file.Read(*file.Find("i"), 0, value).message() ==
         path + ": tensor \"i\": has elements of type I64; save it as F32, BF16 or F16");
 }
 
@@ -291,11 +288,10 @@ TEST_CASE("Safetensors: a file that is truncated while it is read gives an error
   const TemporaryDirectory folder;
   const std::string path = folder.Write(
       "m.safetensors", MakeFile(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8));
-  const auto file = SafetensorsFile::Open(path);
-  REQUIRE(file.ok());
+  const auto file = SafetensorsFile::Open(path).value();
   REQUIRE(truncate(path.c_str(), 20) == 0);
   std::vector<float> values(2);
-  CHECK_THAT(std::string(file->Read(**file->Find("a"), 0, values).message()),
+  CHECK_THAT(std::string(file.Read(*file.Find("a"), 0, values).message()),
              Catch::StartsWith(path + ": is truncated at byte "));
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"

@@ -2,6 +2,7 @@
 #include "actor_runtime/job/member.h"
 
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -95,8 +96,8 @@ MemberOptions Options(int port, int process, int processes) {
 }
 
 // All join at once, each with options that `change` has changed.
-template <typename Change>
-std::vector<Joined> JoinAll(std::vector<std::unique_ptr<Heard>>& heard, Change change) {
+std::vector<Joined> JoinAll(std::vector<std::unique_ptr<Heard>>& heard,
+                            const std::function<void(MemberOptions&)>& change) {
   std::promise<int> listening;
   const std::shared_future<int> port = listening.get_future().share();
   std::vector<std::future<Joined>> joining;
@@ -112,10 +113,6 @@ std::vector<Joined> JoinAll(std::vector<std::unique_ptr<Heard>>& heard, Change c
   for (auto& one : joining) joined.push_back(one.get());
   return joined;
 }
-std::vector<Joined> JoinAll(std::vector<std::unique_ptr<Heard>>& heard) {
-  return JoinAll(heard, [](MemberOptions&) {});
-}
-
 std::vector<std::unique_ptr<Heard>> MakeHeard(int processes) {
   std::vector<std::unique_ptr<Heard>> heard;
   for (int p = 0; p < processes; ++p) {
@@ -124,10 +121,21 @@ std::vector<std::unique_ptr<Heard>> MakeHeard(int processes) {
   return heard;
 }
 
+// The members of a job, which have joined.
+struct Job {
+  explicit Job(
+      int processes, const std::function<void(MemberOptions&)>& change = [](auto&) {})
+      : heard(MakeHeard(processes)), members(JoinAll(heard, change)) {
+    for (const Joined& member : members) REQUIRE(member.ok());
+  }
+  Member& operator[](int process) { return **members[process]; }
+
+  std::vector<std::unique_ptr<Heard>> heard;
+  std::vector<Joined> members;
+};
+
 TEST_CASE("Four processes join, exchange values, agree on a round and leave") {
-  auto heard = MakeHeard(4);
-  auto members = JoinAll(heard);
-  for (const Joined& member : members) REQUIRE(member.ok());
+  Job job(4);
   struct Seen {
     int on_host = 0, index = -1;
     bool may_write = false;
@@ -137,8 +145,8 @@ TEST_CASE("Four processes join, exchange values, agree on a round and leave") {
   };
   std::vector<std::future<Seen>> running;  // assertions are made on one thread
   for (int p = 0; p < 4; ++p) {
-    running.push_back(std::async(std::launch::async, [&members, p] {
-      Member& member = **members[p];
+    running.push_back(std::async(std::launch::async, [&job, p] {
+      Member& member = job[p];
       Seen seen;
       seen.on_host = member.processes_on_host();
       seen.index = member.index_on_host();
@@ -179,69 +187,47 @@ TEST_CASE("Four processes join, exchange values, agree on a round and leave") {
     CHECK(seen.left.ok());
     CHECK(seen.status.ok());
   }
-  members.clear();
-  for (auto& one : heard) CHECK(one->ends() == 0);
-}
-
-TEST_CASE("A difference in a fact is refused on both sides, by name") {
-  auto heard = MakeHeard(3);
-  auto members = JoinAll(heard, [](MemberOptions& options) {
-    if (options.process == 1) options.facts[0].value = "c082";
-  });
-  for (const Joined& member : members) {
-    REQUIRE_FALSE(member.ok());
-    CHECK(member.status().code() == absl::StatusCode::kInvalidArgument);
-    CHECK(std::string(member.status().message()) ==
-          "host b (process 1): plan c082, process 0 on host a has 41ad; start all processes with "
-          "the same build, files and flags");
-  }
+  job.members.clear();
+  for (auto& one : job.heard) CHECK(one->ends() == 0);
 }
 
 TEST_CASE("A signal at one process stops all after the same step") {
-  auto heard = MakeHeard(3);
-  auto members = JoinAll(heard);
-  for (const Joined& member : members) REQUIRE(member.ok());
-  (*members[2])->AskStop();
-  for (auto& one : heard) CHECK(one->Stop() == StepPosition{1, 7});
+  Job job(3);
+  job[2].AskStop();
+  for (auto& one : job.heard) CHECK(one->Stop() == StepPosition{1, 7});
 }
 
 TEST_CASE("One process fails: all end, once, with its words") {
-  auto heard = MakeHeard(3);
-  auto members = JoinAll(heard);
-  for (const Joined& member : members) REQUIRE(member.ok());
-  (*members[1])->Fail(absl::InternalError("kernel of h.3.fc: no memory"));
+  Job job(3);
+  job[1].Fail(absl::InternalError("kernel of h.3.fc: no memory"));
   for (int p = 0; p < 3; ++p) {
-    CHECK(heard[p]->End().code() == absl::StatusCode::kInternal);
-    CHECK(std::string(heard[p]->End().message()) ==
+    CHECK(job.heard[p]->End().code() == absl::StatusCode::kInternal);
+    CHECK(std::string(job.heard[p]->End().message()) ==
           "host b (process 1): kernel of h.3.fc: no memory");
-    CHECK(FindCause(heard[p]->End()).process == 1);
-    CHECK(FindCause(heard[p]->End()).is_decided);
-    CHECK_FALSE((*members[p])->MayWrite());
-    CHECK((*members[p])->Fetch("nothing").status() == heard[p]->End());
+    CHECK(FindCause(job.heard[p]->End()).process == 1);
+    CHECK(FindCause(job.heard[p]->End()).is_decided);
+    CHECK_FALSE(job[p].MayWrite());
+    CHECK(job[p].Fetch("nothing").status() == job.heard[p]->End());
   }
-  members.clear();
-  for (auto& one : heard) CHECK(one->ends() == 1);
+  job.members.clear();
+  for (auto& one : job.heard) CHECK(one->ends() == 1);
 }
 
 TEST_CASE("A process that goes without a word ends the others") {
   for (const int goes : {0, 2}) {
-    auto heard = MakeHeard(3);
-    auto members = JoinAll(heard);
-    for (const Joined& member : members) REQUIRE(member.ok());
-    members[goes] = absl::CancelledError();
+    Job job(3);
+    job.members[goes] = absl::CancelledError();
     for (int p = 0; p < 3; ++p) {
       if (p == goes) continue;
-      CHECK(absl::StrContains(heard[p]->End().message(),
+      CHECK(absl::StrContains(job.heard[p]->End().message(),
                               absl::StrCat("host a (process ", goes, "): its connection broke")));
     }
   }
 }
 
 TEST_CASE("A process that comes to a running job changes nothing") {
-  auto heard = MakeHeard(2);
-  auto members = JoinAll(heard, [](MemberOptions& options) { options.attempt = 1; });
-  for (const Joined& member : members) REQUIRE(member.ok());
-  MemberOptions good = Options((*members[0])->port(), 1, 2);
+  Job job(2, [](MemberOptions& options) { options.attempt = 1; });
+  MemberOptions good = Options(job[0].port(), 1, 2);
   good.attempt = 1;
   const auto refusal = [](const MemberOptions& options) {
     const Joined joined = Member::Join(options, {});
@@ -260,21 +246,19 @@ TEST_CASE("A process that comes to a running job changes nothing") {
   other = good;
   other.facts[1].value = "8";
   CHECK(absl::StrContains(refusal(other), "build 8, process 0 on host a has 7"));
-  other = Options((*members[0])->port(), 0, 2);
+  other = Options(job[0].port(), 0, 2);
   other.join_seconds = 0.1;
   CHECK(absl::StrContains(refusal(other), "cannot listen at"));
   std::vector<std::future<absl::Status>> leaving;
-  for (Joined& member : members) {
+  for (Joined& member : job.members) {
     leaving.push_back(std::async(std::launch::async, [&] { return (*member)->Leave(); }));
   }
   for (auto& one : leaving) CHECK(one.get().ok());
 }
 
 TEST_CASE("A newer attempt ends the one that is there, and takes its port") {
-  auto heard = MakeHeard(2);
-  auto members = JoinAll(heard);
-  for (const Joined& member : members) REQUIRE(member.ok());
-  const int port = (*members[0])->port();
+  Job job(2);
+  const int port = job[0].port();
   std::vector<std::future<Joined>> joining;
   for (int p = 0; p < 2; ++p) {
     MemberOptions options = Options(port, p, 2);
@@ -283,20 +267,18 @@ TEST_CASE("A newer attempt ends the one that is there, and takes its port") {
         std::async(std::launch::async, [options] { return Member::Join(options, {}); }));
   }
   for (int p = 0; p < 2; ++p) {
-    CHECK(heard[p]->End().code() == absl::StatusCode::kAborted);
-    CHECK(std::string(heard[p]->End().message()) ==
+    CHECK(job.heard[p]->End().code() == absl::StatusCode::kAborted);
+    CHECK(std::string(job.heard[p]->End().message()) ==
           "attempt 0 is over: host b (process 1) is of attempt 1");
   }
-  members.clear();  // The old process 0 exits; its port is free.
-  for (auto& one : joining) members.push_back(one.get());
-  for (const Joined& member : members) CHECK(member.status() == absl::OkStatus());
+  job.members.clear();  // The old process 0 exits; its port is free.
+  for (auto& one : joining) job.members.push_back(one.get());
+  for (const Joined& member : job.members) CHECK(member.status() == absl::OkStatus());
 }
 
 TEST_CASE("A job whose first port is another job's meets at the next one, and harms nobody") {
-  auto heard = MakeHeard(2);
-  auto members = JoinAll(heard);
-  for (const Joined& member : members) REQUIRE(member.ok());
-  const int taken = (*members[0])->port();
+  Job job(2);
+  const int taken = job[0].port();
   const int free = JobListener::Open("127.0.0.1:0", 1).value()->port();  // it is closed at once
   std::vector<std::future<Joined>> joining;
   for (int p = 0; p < 2; ++p) {
@@ -313,10 +295,10 @@ TEST_CASE("A job whose first port is another job's meets at the next one, and ha
     REQUIRE(member.status() == absl::OkStatus());
     CHECK((*member)->port() == free);
   }
-  for (const auto* job : {&members, &others}) {
+  for (const auto* members : {&job.members, &others}) {
     std::future<absl::Status> left =
-        std::async(std::launch::async, [&] { return (*job)[1].value()->Leave(); });
-    CHECK((*job)[0].value()->Leave().ok());
+        std::async(std::launch::async, [&] { return (*members)[1].value()->Leave(); });
+    CHECK((*members)[0].value()->Leave().ok());
     CHECK(left.get().ok());
   }
 }
@@ -354,44 +336,38 @@ TEST_CASE("Options that cannot be are refused before anything is sent") {
 }
 
 TEST_CASE("Notes arrive at process 0 in the order of each process; too large ones are not sent") {
-  auto heard = MakeHeard(2);
-  auto members = JoinAll(heard);
-  for (const Joined& member : members) REQUIRE(member.ok());
-  (*members[1])->Note("waits", std::string(kJobPieceBytes, 'x'));
-  (*members[1])->Note("waits", "1");
-  (*members[1])->Note("waits", "2");
-  CHECK(heard[0]->Notes(2) == std::vector<std::string>{"1 waits=1", "1 waits=2"});
-  (*members[0])->Note("stall", "none");
-  CHECK(heard[0]->Notes(3).back() == "0 stall=none");
-  std::future<absl::Status> left =
-      std::async(std::launch::async, [&] { return (*members[1])->Leave(); });
-  CHECK((*members[0])->Leave().ok());
+  Job job(2);
+  job[1].Note("waits", std::string(kJobPieceBytes, 'x'));
+  job[1].Note("waits", "1");
+  job[1].Note("waits", "2");
+  CHECK(job.heard[0]->Notes(2) == std::vector<std::string>{"1 waits=1", "1 waits=2"});
+  job[0].Note("stall", "none");
+  CHECK(job.heard[0]->Notes(3).back() == "0 stall=none");
+  std::future<absl::Status> left = std::async(std::launch::async, [&] { return job[1].Leave(); });
+  CHECK(job[0].Leave().ok());
   CHECK(left.get().ok());
 }
 
 TEST_CASE("Reports arrive in order; large parts and answers pass") {
-  auto heard = MakeHeard(2);
-  auto members = JoinAll(heard);
-  for (const Joined& member : members) REQUIRE(member.ok());
+  Job job(2);
   std::vector<std::string> expected;
   for (int step = 0; step < 200; ++step) {
     const double loss = step * 0.5;
-    (*members[1])->Report(3, step, {&loss, 1});
+    job[1].Report(3, step, {&loss, 1});
     expected.push_back(absl::StrCat("3/", step, ":1:", loss));
   }
-  CHECK(heard[0]->Reports(200) == expected);
+  CHECK(job.heard[0]->Reports(200) == expected);
   constexpr size_t kLarge = 24 << 20;
   const std::string plan(kLarge / 4 + 1, 'p');
-  (*members[0])->Post("plan", plan);
-  CHECK((*members[1])->Fetch("plan").value() == plan);
+  job[0].Post("plan", plan);
+  CHECK(job[1].Fetch("plan").value() == plan);
   std::vector<std::future<absl::StatusOr<std::string>>> rounds;
   for (int p = 0; p < 2; ++p) {
     rounds.push_back(std::async(std::launch::async, [&, p] {
-      return (*members[p])
-          ->Round("manifest", std::string(kLarge, static_cast<char>('a' + p)),
-                  [](std::span<const std::string> parts) {
-                    return absl::StatusOr<std::string>(parts[0] + parts[1]);
-                  });
+      return job[p].Round("manifest", std::string(kLarge, static_cast<char>('a' + p)),
+                          [](std::span<const std::string> parts) {
+                            return absl::StatusOr<std::string>(parts[0] + parts[1]);
+                          });
     }));
   }
   for (auto& one : rounds) {

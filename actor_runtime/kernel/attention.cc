@@ -88,9 +88,7 @@ absl::StatusOr<AttentionShape> FindAttentionShape(const KernelSetup& s, bool pac
 absl::StatusOr<Kernel> MakeForward(const KernelSetup& s, bool packed) {
   const int base = packed ? 1 : 3;
   ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 0, base));
-  return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
-    using T = decltype(wide);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [a = shape, base, &kernels = *AttentionKernelsFor<T, S>(s.isa)](const KernelCall& call) {
       S* out = call.output<S>(0);
       T* lse = call.output<T>(1);
@@ -106,9 +104,7 @@ absl::StatusOr<Kernel> MakeForward(const KernelSetup& s, bool packed) {
 absl::StatusOr<Kernel> MakeBackward(const KernelSetup& s, bool packed) {
   const int out_input = packed ? 2 : 4, base = out_input + 2;
   ASSIGN_OR_RETURN(const AttentionShape shape, FindAttentionShape(s, packed, 1, base));
-  return ForStored(s, s.out[0].dtype, [&](auto wide, auto stored) -> Kernel {
-    using T = decltype(wide);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [a = shape, out_input, base, &kernels = *AttentionKernelsFor<T, S>(s.isa),
             name = s.name](const KernelCall& call) -> absl::Status {
       if (call.accumulate)
@@ -135,13 +131,10 @@ absl::StatusOr<Kernel> MakePackedAttentionGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable AttentionTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"attention", MakeAttention},
-      {"attention_grad", MakeAttentionGrad},
-      {"packed_attention", MakePackedAttention},
-      {"packed_attention_grad", MakePackedAttentionGrad},
-  };
-  return kTable;
+  return {{"attention", MakeAttention},
+          {"attention_grad", MakeAttentionGrad},
+          {"packed_attention", MakePackedAttention},
+          {"packed_attention_grad", MakePackedAttentionGrad}};
 }
 
 }  // namespace oneflow

@@ -1,6 +1,5 @@
 // a[..., m, k] b[..., k, n]: a task is the product of one index of the leading dimensions, made by
 // one thread.
-#include <string>
 #include <type_traits>
 
 #include "actor_runtime/kernel/gemm.h"
@@ -58,11 +57,6 @@ absl::StatusOr<Kernel> MakeBatchMatmul(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable BatchMatmulTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"batch_matmul", MakeBatchMatmul},
-  };
-  return kTable;
-}
+KernelTable BatchMatmulTable() { return {{"batch_matmul", MakeBatchMatmul}}; }
 
 }  // namespace oneflow

@@ -105,8 +105,7 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
   shape.thread_bytes =
       CachedAttentionWorkspacePerThread(shape.n.t, shape.n.r, shape.positions, shape.n.d);
   RETURN_IF_ERROR(NeedWorkspace(setup, shape.thread_bytes * setup.threads));
-  return ForFloats(setup, setup.out[1].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(setup, setup.out[1].dtype, [&]<typename T>(T) -> Kernel {
     return [s = shape, name = setup.name, &v = *VectorFor<T>(setup.isa),
             &products = *ProductKernelsFor<T>(setup.isa)](const KernelCall& call) -> absl::Status {
       const CachedAttention<T> attention{v,
@@ -147,11 +146,6 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
 
 }  // namespace
 
-KernelTable CachedAttentionTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"cached_attention", MakeCachedAttention},
-  };
-  return kTable;
-}
+KernelTable CachedAttentionTable() { return {{"cached_attention", MakeCachedAttention}}; }
 
 }  // namespace oneflow

@@ -19,9 +19,7 @@ void ClearUnseen(int64_t seen, int64_t t, bool accumulate, S* row) {
 absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
   const int64_t thread_bytes = SoftmaxWorkspacePerThread(In(s, 0).local());
   RETURN_IF_ERROR(NeedWorkspace(s, thread_bytes * s.threads));
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t t = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
     return [=, &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
@@ -46,9 +44,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t t = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
@@ -69,11 +65,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable CausalSoftmaxTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"causal_softmax", MakeCausalSoftmax},
-      {"causal_softmax_grad", MakeCausalSoftmaxGrad},
-  };
-  return kTable;
+  return {{"causal_softmax", MakeCausalSoftmax}, {"causal_softmax_grad", MakeCausalSoftmaxGrad}};
 }
 
 }  // namespace oneflow

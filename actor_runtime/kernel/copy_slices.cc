@@ -12,7 +12,6 @@
 #include <map>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/simd/vector_kernels.h"
@@ -307,12 +306,6 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable CopySlicesTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"slice", MakeCopySlices},
-      {"zero_fill", MakeCopySlices},
-  };
-  return kTable;
-}
+KernelTable CopySlicesTable() { return {{"slice", MakeCopySlices}, {"zero_fill", MakeCopySlices}}; }
 
 }  // namespace oneflow

@@ -104,8 +104,7 @@ void Check(const Case& c, DType dtype, bool all_peers) {
     KernelHarness h = HarnessAt(c, parts, rank, dtype, all_peers);
     const Slice slice = h.setup().out[0].slice;
     const Values expected = ExtractSlice(parts.full, c.dims, slice);
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     REQUIRE(h.Output(0) == expected);
     // Once more, added to what is there.
     REQUIRE(h.Call(/*accumulate=*/true) == absl::OkStatus());
@@ -158,8 +157,7 @@ TEST_CASE("sums are taken in rank order on every device") {
     h.setup().reduce_axes = {0};
     const double values[] = {1e8, -1e8, 1};
     for (int j = 0; j < 3; ++j) h.SetInput(0, {values[j]}, j);
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     CHECK(h.Output(0) == Values{1});
   }
 }
@@ -176,8 +174,7 @@ TEST_CASE("a sum of bf16 is taken in f32 and rounded once") {
   h.setup().reduce = 1;
   h.setup().reduce_axes = {0};
   for (int j = 0; j < kParts; ++j) h.SetInput(0, {j == 0 ? 256.0 : 0.75}, j);
-  REQUIRE(h.Make() == absl::OkStatus());
-  REQUIRE(h.Call() == absl::OkStatus());
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
   CHECK(h.Output(0) == Values{258});
 }
 
@@ -190,8 +187,7 @@ TEST_CASE("zero_fill writes zeros but at coordinate 0") {
     h.setup().zero_unless_first = {0};
     h.SetInput(0, {1, 2, 3, 4});
     h.SetOutput(0, {9, 9, 9, 9});
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     CHECK(h.Output(0) == (rank == 0 ? Values{1, 2, 3, 4} : Values{0, 0, 0, 0}));
     h.SetOutput(0, {9, 9, 9, 9});
     REQUIRE(h.Call(/*accumulate=*/true) == absl::OkStatus());
@@ -209,8 +205,7 @@ TEST_CASE("elements that no source holds get the neutral element") {
       h.setup().fill = fill;
       h.SetInput(0, {1, 2, 3, 4});
       h.SetOutput(0, {9, 9, 9, 9, 9, 9, 9, 9});
-      REQUIRE(h.Make() == absl::OkStatus());
-      REQUIRE(h.Call() == absl::OkStatus());
+      REQUIRE(h.MakeAndCall() == absl::OkStatus());
       const double lowest = dtype == DType::kI32
                                 ? static_cast<double>(std::numeric_limits<int32_t>::lowest())
                                 : -std::numeric_limits<double>::infinity();

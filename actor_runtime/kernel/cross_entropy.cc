@@ -13,9 +13,7 @@ namespace oneflow {
 namespace {
 
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
@@ -29,9 +27,7 @@ absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
@@ -49,9 +45,7 @@ absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakePick(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     return [=](const KernelCall& call) {
@@ -69,9 +63,7 @@ absl::StatusOr<Kernel> MakePick(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
@@ -84,8 +76,7 @@ absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [rows = Elements(In(s, 0)), scale = DoubleAttr(s, "scale", 1),
             ignores = s.in.size() > 3](const KernelCall& call) {
       const T *max = call.input<T>(0), *sum = call.input<T>(1), *picked = call.input<T>(2);
@@ -116,8 +107,7 @@ absl::StatusOr<Kernel> MakeCountLabels(const KernelSetup& s) {
 
 // 0 where nothing was counted.
 absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [](const KernelCall& call) {
       *call.output<T>(0) = static_cast<T>(*call.input<T>(0) / Divisor(*call.input<double>(1)));
       return absl::OkStatus();
@@ -126,9 +116,7 @@ absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
     const int64_t first = In(s, 0).slice.begin.back();
     const double scale = DoubleAttr(s, "scale", 1);
@@ -151,17 +139,14 @@ absl::StatusOr<Kernel> MakeCrossEntropyGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable CrossEntropyTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"count_labels", MakeCountLabels},
-      {"cross_entropy_grad", MakeCrossEntropyGrad},
-      {"divide", MakeDivide},
-      {"mean_nll", MakeMeanNll},
-      {"pick", MakePick},
-      {"row_max", MakeRowMax},
-      {"row_stats", MakeRowStats},
-      {"row_sum_exp", MakeRowSumExp},
-  };
-  return kTable;
+  return {{"count_labels", MakeCountLabels},
+          {"cross_entropy_grad", MakeCrossEntropyGrad},
+          {"divide", MakeDivide},
+          {"mean_nll", MakeMeanNll},
+          {"pick", MakePick},
+          {"row_max", MakeRowMax},
+          {"row_stats", MakeRowStats},
+          {"row_sum_exp", MakeRowSumExp}};
 }
 
 }  // namespace oneflow

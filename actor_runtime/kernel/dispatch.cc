@@ -13,9 +13,7 @@ namespace {
 absl::StatusOr<Kernel> MakeDispatch(const KernelSetup& s) {
   const QueueMap m = MapQueues(s, s.out[0], In(s, 1));
   const int64_t width = LastDim(s.out[0]), size = Elements(s.out[0]);
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [m, width, size, weighted = s.in.size() > 3](const KernelCall& call) {
       const S* x = call.input<S>(0);
       const int32_t *ids = call.input<int32_t>(1), *slots = call.input<int32_t>(2);
@@ -48,9 +46,7 @@ absl::StatusOr<Kernel> MakeDispatch(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeCombine(const KernelSetup& s) {
   const QueueMap m = MapQueues(s, In(s, 0), In(s, 1));
   const int64_t width = LastDim(s.out[0]);
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [m, width, weighted = s.in.size() > 3](const KernelCall& call) {
       constexpr int64_t kColumns = 256;
       const S* y = call.input<S>(0);
@@ -97,9 +93,7 @@ T Dot(const S* a, const S* b, int64_t n) {
 absl::StatusOr<Kernel> MakeCombineGrad(const KernelSetup& s) {
   const QueueMap m = MapQueues(s, In(s, 1), In(s, 2));
   const int64_t width = LastDim(In(s, 0));
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [m, width](const KernelCall& call) {
       const S *dout = call.input<S>(0), *y = call.input<S>(1);
       const int32_t *ids = call.input<int32_t>(2), *slots = call.input<int32_t>(3);
@@ -118,12 +112,7 @@ absl::StatusOr<Kernel> MakeCombineGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable DispatchTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"combine", MakeCombine},
-      {"combine_grad", MakeCombineGrad},
-      {"dispatch", MakeDispatch},
-  };
-  return kTable;
+  return {{"combine", MakeCombine}, {"combine_grad", MakeCombineGrad}, {"dispatch", MakeDispatch}};
 }
 
 }  // namespace oneflow

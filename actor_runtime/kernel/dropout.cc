@@ -7,9 +7,7 @@ namespace oneflow {
 namespace {
 
 absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const Port& port = s.out[0];
     return [mask = DropoutMask(s, "rate", Product(port.dims)), dims = port.dims, slice = port.slice,
             &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
@@ -29,9 +27,7 @@ absl::StatusOr<Kernel> MakeDropout(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const Port& port = s.out[0];
     return [mask = DropoutMask(s, "rate", Product(port.dims)), dims = port.dims, slice = port.slice,
             &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
@@ -53,9 +49,7 @@ absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const T scale = static_cast<T>(1 / (1 - DoubleAttr(s, "rate")));
     return [n = Elements(s.out[0]), scale, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* dy = call.input<S>(0);
@@ -72,12 +66,9 @@ absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable DropoutTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"dropout", MakeDropout},
-      {"stored_dropout", MakeStoredDropout},
-      {"stored_dropout_grad", MakeStoredDropoutGrad},
-  };
-  return kTable;
+  return {{"dropout", MakeDropout},
+          {"stored_dropout", MakeStoredDropout},
+          {"stored_dropout_grad", MakeStoredDropoutGrad}};
 }
 
 }  // namespace oneflow

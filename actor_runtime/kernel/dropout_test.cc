@@ -122,16 +122,14 @@ TEST_CASE("a mask that is stored is that of dropout, on any slice, and its gradi
   forward.setup().name = "drop";
   forward.run().seed = 1;
   forward.SetInput(0, Values(slice.elements(), 1));
-  REQUIRE(forward.Make() == absl::OkStatus());
-  REQUIRE(forward.Call() == absl::OkStatus());
+  REQUIRE(forward.MakeAndCall() == absl::OkStatus());
   const Values expected = Drop({}, dims, slice);
   CHECK(forward.Output(0) == expected);
 
   KernelHarness backward("stored_dropout_grad", rate, {{port}, {mask_port}}, {port});
   backward.SetInput(0, Values(slice.elements(), 1));
   backward.SetInput(1, forward.Output(1));
-  REQUIRE(backward.Make() == absl::OkStatus());
-  REQUIRE(backward.Call() == absl::OkStatus());
+  REQUIRE(backward.MakeAndCall() == absl::OkStatus());
   CHECK(backward.Output(0) == expected);
 }
 

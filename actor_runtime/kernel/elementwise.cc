@@ -1,5 +1,4 @@
 // Element-wise kernels. Each works on pieces of a fixed size.
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/kernel_tables.h"
@@ -10,8 +9,7 @@ namespace oneflow {
 namespace {
 
 absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     const int64_t n = Elements(s.out[0]);
     const T value = static_cast<T>(DoubleAttr(s, "value"));
     return [n, value](const KernelCall& call) {
@@ -24,15 +22,22 @@ absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
   });
 }
 
-// a, and the sum, are stored as A, b as S; `run` is the loop of VectorKernels for them.
-template <typename A, typename S, typename Run>
-Kernel AddKernel(const KernelSetup& s, Run run) {
+// `run`: a loop of VectorKernels over elements of one input, or of two.
+template <typename A, typename Y>
+Kernel OverElements(const KernelSetup& s, void (*run)(const A*, Y*, int64_t, bool)) {
   return [n = Elements(s.out[0]), run](const KernelCall& call) {
-    const A* a = call.input<A>(0);
-    const S* b = call.input<S>(1);
-    A* y = call.output<A>(0);
     ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
-      run(a + begin, b + begin, y + begin, end - begin, call.accumulate);
+      run(call.input<A>(0) + begin, call.output<Y>(0) + begin, end - begin, call.accumulate);
+    });
+    return absl::OkStatus();
+  };
+}
+template <typename A, typename B, typename Y>
+Kernel OverElements(const KernelSetup& s, void (*run)(const A*, const B*, Y*, int64_t, bool)) {
+  return [n = Elements(s.out[0]), run](const KernelCall& call) {
+    ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+      run(call.input<A>(0) + begin, call.input<B>(1) + begin, call.output<Y>(0) + begin,
+          end - begin, call.accumulate);
     });
     return absl::OkStatus();
   };
@@ -40,19 +45,25 @@ Kernel AddKernel(const KernelSetup& s, Run run) {
 
 // b may be narrower than the sum, or both may be narrow.
 absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
-  return ForStored(s, In(s, 1).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 1).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
-    return s.out[0].dtype == DType::kBF16 ? AddKernel<S, S>(s, v.add_narrow)
-                                          : AddKernel<T, S>(s, v.add);
+    return s.out[0].dtype == DType::kBF16 ? OverElements(s, v.add_narrow) : OverElements(s, v.add);
+  });
+}
+
+// f32 rounded to bf16, or bf16 as f32. f64 stays f64, so that gradient checks compute wide
+// throughout.
+absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
+  const bool widens = In(s, 0).dtype == DType::kBF16;
+  const DType narrower = widens ? DType::kBF16 : s.out[0].dtype;
+  return ForStored(s, narrower, [&]<typename T, typename S>(T, S) -> Kernel {
+    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
+    return widens ? OverElements(s, v.widen) : OverElements(s, v.round);
   });
 }
 
 absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t width = Elements(In(s, 1));
     const int64_t rows = width == 0 ? 0 : Elements(s.out[0]) / width;
     return [rows, width, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
@@ -94,8 +105,7 @@ Kernel AddNarrow(const KernelSetup& s) {
 // add_n and sum_uses: in input order.
 absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
   if (s.out[0].dtype == DType::kBF16) return AddNarrow(s);
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     const int inputs = static_cast<int>(s.in.size());
     return [n = Elements(s.out[0]), inputs, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       T* y = call.output<T>(0);
@@ -114,56 +124,27 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
-    return [n = Elements(s.out[0]), &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
-      const S* x = call.input<S>(0);
-      S* y = call.output<S>(0);
-      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
-        v.gelu(x + begin, y + begin, end - begin, call.accumulate);
-      });
-      return absl::OkStatus();
-    };
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
+    return OverElements(s, VectorFor<T, S>(s.isa)->gelu);
   });
 }
 
 absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
-    return [n = Elements(s.out[0]), &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
-      const S *dy = call.input<S>(0), *x = call.input<S>(1);
-      S* dx = call.output<S>(0);
-      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
-        v.gelu_grad(dy + begin, x + begin, dx + begin, end - begin, call.accumulate);
-      });
-      return absl::OkStatus();
-    };
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
+    return OverElements(s, VectorFor<T, S>(s.isa)->gelu_grad);
   });
 }
 
 absl::StatusOr<Kernel> MakeGated(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
-    const auto run = StringAttr(s, "activation") == "gelu" ? v.gated_gelu : v.gated_silu;
-    return [n = Elements(s.out[0]), run](const KernelCall& call) {
-      const S *gate = call.input<S>(0), *up = call.input<S>(1);
-      S* y = call.output<S>(0);
-      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
-        run(gate + begin, up + begin, y + begin, end - begin, call.accumulate);
-      });
-      return absl::OkStatus();
-    };
+    const bool gelu = StringAttr(s, "activation") == "gelu";
+    return OverElements(s, gelu ? v.gated_gelu : v.gated_silu);
   });
 }
 
 absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     const auto run = StringAttr(s, "activation") == "gelu" ? v.gated_gelu_grad : v.gated_silu_grad;
     return [n = Elements(s.out[0]), run](const KernelCall& call) {
@@ -181,12 +162,16 @@ absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"add", MakeAdd},   {"add_bias", MakeAddBias},   {"add_n", MakeAddN},
-      {"fill", MakeFill}, {"gated", MakeGated},        {"gated_grad", MakeGatedGrad},
-      {"gelu", MakeGelu}, {"gelu_grad", MakeGeluGrad}, {"sum_uses", MakeAddN},
-  };
-  return kTable;
+  return {{"add", MakeAdd},
+          {"add_bias", MakeAddBias},
+          {"add_n", MakeAddN},
+          {"cast", MakeCast},
+          {"fill", MakeFill},
+          {"gated", MakeGated},
+          {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},
+          {"gelu_grad", MakeGeluGrad},
+          {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow

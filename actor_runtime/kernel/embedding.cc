@@ -12,8 +12,7 @@ namespace oneflow {
 namespace {
 
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     const Slice& table = In(s, 0).slice;
     const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
     const int64_t tokens = Elements(In(s, 1));
@@ -42,8 +41,7 @@ absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
 
 // Rows are added in the order of tokens; threads share the columns, so no sum is split.
 absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     const Slice& table = s.out[0].slice;
     const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
     const int64_t tokens = Elements(In(s, 0));
@@ -94,8 +92,7 @@ absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& s) {
   if (map->length > 0 && (map->first_row < 0 || map->first_row + map->length > map->rows)) {
     return absl::InternalError(s.name + ": the table's piece has not got the positions of x");
   }
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [m = *map, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const T *x = call.input<T>(0), *table = call.input<T>(1);
       T* y = call.output<T>(0);
@@ -114,8 +111,7 @@ absl::StatusOr<Kernel> MakePositionalEmbedding(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakePositionalEmbeddingAt(const KernelSetup& s) {
   const absl::StatusOr<PositionMap> map = MapPositions(s, In(s, 0).slice, In(s, 1).slice);
   if (!map.ok()) return map.status();
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [m = *map, name = s.name,
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
       const T *x = call.input<T>(0), *table = call.input<T>(1);
@@ -140,8 +136,7 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingAt(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
   const absl::StatusOr<PositionMap> map = MapPositions(s, In(s, 0).slice, s.out[0].slice);
   if (!map.ok()) return map.status();
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [m = *map, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const T* dy = call.input<T>(0);
       T* table = call.output<T>(0);
@@ -164,14 +159,11 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable EmbeddingTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"embedding", MakeEmbedding},
-      {"embedding_grad", MakeEmbeddingGrad},
-      {"positional_embedding", MakePositionalEmbedding},
-      {"positional_embedding_at", MakePositionalEmbeddingAt},
-      {"positional_embedding_grad", MakePositionalEmbeddingGrad},
-  };
-  return kTable;
+  return {{"embedding", MakeEmbedding},
+          {"embedding_grad", MakeEmbeddingGrad},
+          {"positional_embedding", MakePositionalEmbedding},
+          {"positional_embedding_at", MakePositionalEmbeddingAt},
+          {"positional_embedding_grad", MakePositionalEmbeddingGrad}};
 }
 
 }  // namespace oneflow

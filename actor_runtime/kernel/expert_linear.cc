@@ -2,8 +2,6 @@
 // weight's gradient: an expert), multiplied by one thread.
 #include <algorithm>
 #include <cstring>
-#include <string>
-#include <type_traits>
 
 #include "actor_runtime/kernel/gemm.h"
 #include "actor_runtime/kernel/kernel_tables.h"
@@ -26,8 +24,7 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
   const int64_t bytes =
       Elements(In(s, 0)) == 0 || columns == 0 ? 0 : ProductWorkspace(q.slots, columns, width);
   RETURN_IF_ERROR(NeedWorkspace(s, bytes * s.threads));
-  return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
-    using T = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T>(auto, T) -> Kernel {
     return [=, transposed = BoolAttr(s, "transpose_w"),
             &kernels = *ProductKernelsFor<T>(s.isa)](const KernelCall& call) {
       const T *y = call.input<T>(0), *w = call.input<T>(1);
@@ -102,11 +99,8 @@ absl::StatusOr<Kernel> MakeExpertLinearGradWeight(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ExpertLinearTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"expert_linear", MakeExpertLinear},
-      {"expert_linear_grad_weight", MakeExpertLinearGradWeight},
-  };
-  return kTable;
+  return {{"expert_linear", MakeExpertLinear},
+          {"expert_linear_grad_weight", MakeExpertLinearGradWeight}};
 }
 
 }  // namespace oneflow

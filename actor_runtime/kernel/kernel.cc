@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include <map>
-#include <string_view>
 
 #include "actor_runtime/kernel/host/host_ops.h"
 #include "actor_runtime/kernel/host/init_variable.h"
@@ -18,14 +17,14 @@ using Factories = std::map<std::string_view, absl::StatusOr<Kernel> (*)(const Ke
 
 Factories CollectTables() {
   Factories factories;
-  for (const auto table :
-       {AttentionTable,     BatchMatmulTable,    CachedAttentionTable, CastTable,
-        CausalSoftmaxTable, CopySlicesTable,     CrossEntropyTable,    DispatchTable,
-        DropoutTable,       ElementwiseTable,    EmbeddingTable,       ExpertLinearTable,
-        LayerNormTable,     LinearGradBiasTable, LinearRowStatsTable,  MemoryCopyTable,
-        OptimizerTable,     RmsNormTable,        RotaryTable,          RouteTable,
-        SplitHeadsTable,    SplitQkvTable,       PartsTable,           HostTable,
-        InitVariableTable}) {
+  for (const auto table : {AttentionTable,      BatchMatmulTable,    CachedAttentionTable,
+                           CausalSoftmaxTable,  CopySlicesTable,     CrossEntropyTable,
+                           DispatchTable,       DropoutTable,        ElementwiseTable,
+                           EmbeddingTable,      ExpertLinearTable,   LayerNormTable,
+                           LinearGradBiasTable, LinearRowStatsTable, MemoryCopyTable,
+                           OptimizerTable,      RmsNormTable,        RotaryTable,
+                           RouteTable,          SplitHeadsTable,     SplitQkvTable,
+                           PartsTable,          HostTable,           InitVariableTable}) {
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << entry.kind;
     }

@@ -98,7 +98,7 @@ struct KernelEntry {
   std::string_view kind;
   absl::StatusOr<Kernel> (*make)(const KernelSetup& setup);
 };
-using KernelTable = std::span<const KernelEntry>;
+using KernelTable = std::vector<KernelEntry>;
 
 using KernelFactory = std::function<absl::StatusOr<Kernel>(const KernelSetup&)>;
 

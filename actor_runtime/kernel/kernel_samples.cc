@@ -3,7 +3,6 @@
 #include <glog/logging.h>
 
 #include "oneflow_core/op/check_graph.h"
-#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {

@@ -78,8 +78,7 @@ void CheckRow(const KernelSample& sample, const Graph& graph, const Signature& r
       SetOpInput(h, static_cast<int>(i),
                  DevicePiece(inputs[i], ports[i][0], row.in[i], devices, device));
     }
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     for (size_t i = 0; i < out.size(); ++i) {
       Join(h.Output(static_cast<int>(i)), out[i], row.out[i], device, &joined[i]);
     }
@@ -103,8 +102,7 @@ TEST_CASE("every row of every SBP table holds for the kernel") {
   for (const KernelSample& sample : SmallSamples()) {
     const Graph graph = MakeSampleGraph(sample, DType::kF64);
     KernelHarness full = MakeHarness(sample, DType::kF64);
-    REQUIRE(full.Make() == absl::OkStatus());
-    REQUIRE(full.Call() == absl::OkStatus());
+    REQUIRE(full.MakeAndCall() == absl::OkStatus());
     std::vector<Values> expected;
     for (size_t i = 0; i < graph.ops.back().outputs.size(); ++i) {
       expected.push_back(full.Output(static_cast<int>(i)));

@@ -13,7 +13,6 @@ namespace oneflow {
 KernelTable AttentionTable();        // attention.cc
 KernelTable BatchMatmulTable();      // batch_matmul.cc
 KernelTable CachedAttentionTable();  // cached_attention.cc
-KernelTable CastTable();             // cast.cc
 KernelTable CausalSoftmaxTable();    // causal_softmax.cc
 KernelTable CopySlicesTable();       // copy_slices.cc
 KernelTable CrossEntropyTable();     // cross_entropy.cc

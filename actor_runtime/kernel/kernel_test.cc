@@ -110,8 +110,7 @@ TEST_CASE("accumulating adds to what is there") {
 KernelHarness Called(const KernelSample& sample, const std::vector<Values>& in) {
   KernelHarness h = MakeHarness(sample, DType::kF32, /*threads=*/2);
   for (int i = 0; i < static_cast<int>(in.size()); ++i) h.SetInput(i, in[i]);
-  REQUIRE(h.Make() == absl::OkStatus());
-  REQUIRE(h.Call() == absl::OkStatus());
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
   return h;
 }
 
@@ -163,8 +162,7 @@ KernelHarness Run(const char* kind, const AttrMap& attrs, const std::vector<Port
   for (const Port& port : in) sources.push_back({port});
   KernelHarness h(kind, attrs, std::move(sources), out, /*threads=*/2);
   for (size_t i = 0; i < values.size(); ++i) h.SetInput(static_cast<int>(i), values[i]);
-  REQUIRE(h.Make() == absl::OkStatus());
-  REQUIRE(h.Call() == absl::OkStatus());
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
   return h;
 }
 
@@ -215,8 +213,7 @@ TEST_CASE("in bf16 the gradient at a label is rounded after the subtraction") {
   h.SetInput(0, {8, 8 - 8.3125});
   h.SetInput(1, {0});
   h.SetInput(2, {8}), h.SetInput(3, {1 + std::exp(-8.3125)}), h.SetInput(4, {1});
-  REQUIRE(h.Make() == absl::OkStatus());
-  REQUIRE(h.Call() == absl::OkStatus());
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
   CHECK(h.Output(0)[1] > 2e-4);
   CHECK(h.Output(0)[0] == Approx(-h.Output(0)[1]).epsilon(0.01));
 }

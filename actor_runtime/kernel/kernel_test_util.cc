@@ -1,6 +1,5 @@
 #include "actor_runtime/kernel/kernel_test_util.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

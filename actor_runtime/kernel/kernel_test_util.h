@@ -44,6 +44,10 @@ class KernelHarness {
   void SetOutput(int i, const Values& values);
   absl::Status Make();
   absl::Status Call(bool accumulate = false, int64_t firing = 0);
+  absl::Status MakeAndCall(bool accumulate = false) {
+    const absl::Status made = Make();
+    return made.ok() ? Call(accumulate) : made;
+  }
   Values Output(int i) const;
   std::vector<std::byte> OutputBytes(int i) const;
 

@@ -62,9 +62,7 @@ Kernel LayerNormGradWeight(const KernelSetup& s, Run run) {
 bool IsNarrow(const Port& port) { return port.dtype == DType::kBF16; }
 
 absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     return IsNarrow(In(s, 0)) ? LayerNorm<T, S, S>(s, v.layer_norm_narrow)
                               : LayerNorm<T, T, S>(s, v.layer_norm);
@@ -72,9 +70,7 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     return IsNarrow(In(s, 1)) ? LayerNormGradInput<T, S, S>(s, v.layer_norm_grad_input_narrow)
                               : LayerNormGradInput<T, T, S>(s, v.layer_norm_grad_input);
@@ -82,9 +78,7 @@ absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
     return IsNarrow(In(s, 1)) ? LayerNormGradWeight<T, S, S>(s, v.layer_norm_grad_weight_narrow)
                               : LayerNormGradWeight<T, T, S>(s, v.layer_norm_grad_weight);
@@ -94,12 +88,9 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
 }  // namespace
 
 KernelTable LayerNormTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"layer_norm", MakeLayerNorm},
-      {"layer_norm_grad_input", MakeLayerNormGradInput},
-      {"layer_norm_grad_weight", MakeLayerNormGradWeight},
-  };
-  return kTable;
+  return {{"layer_norm", MakeLayerNorm},
+          {"layer_norm_grad_input", MakeLayerNormGradInput},
+          {"layer_norm_grad_weight", MakeLayerNormGradWeight}};
 }
 
 }  // namespace oneflow

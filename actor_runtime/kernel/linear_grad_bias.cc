@@ -7,9 +7,7 @@ namespace oneflow {
 namespace {
 
 absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const int64_t rows = DimsProduct(In(s, 0).local(), 0, static_cast<int>(IntAttr(s, "lead")));
     return
         [rows, width = Elements(s.out[0]), &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
@@ -25,11 +23,6 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable LinearGradBiasTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"linear_grad_bias", MakeLinearGradBias},
-  };
-  return kTable;
-}
+KernelTable LinearGradBiasTable() { return {{"linear_grad_bias", MakeLinearGradBias}}; }
 
 }  // namespace oneflow

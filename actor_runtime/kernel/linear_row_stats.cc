@@ -70,9 +70,7 @@ absl::StatusOr<LogitPieces> FindPieces(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeLinearRowStats(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const LogitPieces p, FindPieces(s));
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [maker = PieceMaker<T, S>{p, *ProductKernelsFor<S>(s.isa)},
             &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const LogitPieces& p = maker.p;
@@ -89,9 +87,7 @@ absl::StatusOr<Kernel> MakeLinearRowStats(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const LogitPieces p, FindPieces(s));
-  return ForStored(s, In(s, 0).dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [maker = PieceMaker<T, S>{p, *ProductKernelsFor<S>(s.isa)},
             scale = DoubleAttr(s, "scale", 1), ignores = BoolAttr(s, "ignore_negative"),
             &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
@@ -123,11 +119,8 @@ absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable LinearRowStatsTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"linear_row_stats", MakeLinearRowStats},
-      {"linear_row_stats_grad", MakeLinearRowStatsGrad},
-  };
-  return kTable;
+  return {{"linear_row_stats", MakeLinearRowStats},
+          {"linear_row_stats_grad", MakeLinearRowStatsGrad}};
 }
 
 }  // namespace oneflow

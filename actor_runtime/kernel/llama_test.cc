@@ -133,8 +133,7 @@ TEST_CASE("rotary turns as transformers does, up to position 100000, whatever th
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
       INFO(reference.name << ", " << std::string(Name(dtype)));
       KernelHarness h = Rotary(reference.attrs, dtype);
-      REQUIRE(h.Make() == absl::OkStatus());
-      REQUIRE(h.Call() == absl::OkStatus());
+      REQUIRE(h.MakeAndCall() == absl::OkStatus());
       const Values y = h.Output(0);
       // x is exact in bf16, too, so the results are rounded once.
       const double allowed = dtype == DType::kBF16 ? 0x1p-8 : 2e-7;
@@ -161,8 +160,7 @@ TEST_CASE(
     KernelHarness h("rotary", {{"theta", 10000.0}}, in, {FullPort(dims, DType::kF32)});
     h.SetInput(0, XValues(Product(dims)));
     if (!positions.empty()) h.SetInput(1, positions);
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     return h.OutputBytes(0);
   };
   const auto each = [&](int first) {
@@ -224,8 +222,7 @@ TEST_CASE("rms_norm normalises as transformers does") {
                     {port, FullPort({2}, DType::kF32)});
     h.SetInput(0, x);
     h.SetInput(1, gamma);
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     const Values y = h.Output(0);
     for (int64_t e = 0; e < 2 * kWidth; ++e) {
       CHECK(y[e] == Approx(expected[i][e / kWidth][e % kWidth]).epsilon(3e-7));

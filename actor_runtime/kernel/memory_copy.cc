@@ -64,11 +64,7 @@ absl::StatusOr<Kernel> MakeMemoryCopy(const KernelSetup& s) {
 }  // namespace
 
 KernelTable MemoryCopyTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"copy_in", MakeMemoryCopy},
-      {"copy_out", MakeMemoryCopy},
-  };
-  return kTable;
+  return {{"copy_in", MakeMemoryCopy}, {"copy_out", MakeMemoryCopy}};
 }
 
 }  // namespace oneflow

@@ -20,8 +20,7 @@ double Square(double x) { return x * x; }
 // In blocks of 4096 elements, added in order: threads share the blocks of a batch, whose sums fit
 // the stack.
 absl::StatusOr<Kernel> MakeSumOfAllSquares(const KernelSetup& s) {
-  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, In(s, 0).dtype, [&]<typename T>(T) -> Kernel {
     return [n = Elements(In(s, 0)), &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       constexpr int64_t kBlock = 4096, kBatch = 512;
       const T* g = call.input<T>(0);
@@ -49,8 +48,7 @@ absl::StatusOr<Kernel> MakeSumSquaresApart(const KernelSetup& s, int dim) {
   const int64_t n = dims[dim];
   const int64_t outer = Product(Dims(dims.begin(), dims.begin() + dim));
   const int64_t inner = Product(Dims(dims.begin() + dim + 1, dims.end()));
-  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, In(s, 0).dtype, [&]<typename T>(T) -> Kernel {
     return [=, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const T* g = call.input<T>(0);
       double* out = call.output<double>(0);
@@ -99,8 +97,7 @@ absl::StatusOr<Kernel> MakeGlobalNorm(const KernelSetup& s) {
 // but for those that the attribute `apart` lists: their old values are the last inputs. If the norm
 // is not finite, the step is skipped: values stay, the firing counts.
 absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     const int64_t n = Elements(s.out[0]);
     const bool counted = BoolAttr(s, "counted");
     const std::vector<int64_t> apart = IntsAttr(s, "apart");
@@ -135,8 +132,7 @@ absl::StatusOr<Kernel> MakeAdamW(const KernelSetup& s) {
 // Writes the next version of w, from the newest (input 0) and g (input 1), which is divided by the
 // number of labels (input 2) if there is one; m and v are updated in place.
 absl::StatusOr<Kernel> MakeNextAdamW(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     const int64_t n = Elements(s.out[0]);
     return [n, name = s.name, decay = BoolAttr(s, "decay"), counted = BoolAttr(s, "counted"),
             &v = *VectorFor<T>(s.isa)](const KernelCall& call) -> absl::Status {
@@ -182,8 +178,7 @@ void EvenBias(double rate, const double* counts, int64_t experts, const T* old, 
 // The actor's inputs are the counts and, if it waits for it, the norm: a step that adamw skips
 // leaves the bias, too. The bias is an update register.
 absl::StatusOr<Kernel> MakeEvenBias(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [experts = Elements(s.out[0]), rate = DoubleAttr(s, "rate"),
             with_norm = s.in.size() > 1](const KernelCall& call) {
       if (with_norm && !std::isfinite(*call.input<double>(1))) return absl::OkStatus();
@@ -196,8 +191,7 @@ absl::StatusOr<Kernel> MakeEvenBias(const KernelSetup& s) {
 
 // Writes the next version of the bias, from the newest (input 0) and the counts (input 1).
 absl::StatusOr<Kernel> MakeNextEvenBias(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [experts = Elements(s.out[0]), rate = DoubleAttr(s, "rate")](const KernelCall& call) {
       EvenBias(rate, call.input<double>(1), experts, call.input<T>(0), call.output<T>(0));
       return absl::OkStatus();
@@ -208,17 +202,14 @@ absl::StatusOr<Kernel> MakeNextEvenBias(const KernelSetup& s) {
 }  // namespace
 
 KernelTable OptimizerTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"adamw", MakeAdamW},
-      {"add_counts", MakeAddCounts},
-      {"even_bias", MakeEvenBias},
-      {"global_norm", MakeGlobalNorm},
-      {"next_adamw", MakeNextAdamW},
-      {"next_even_bias", MakeNextEvenBias},
-      {"sum_in_order", MakeSumInOrder},
-      {"sum_squares", MakeSumSquares},
-  };
-  return kTable;
+  return {{"adamw", MakeAdamW},
+          {"add_counts", MakeAddCounts},
+          {"even_bias", MakeEvenBias},
+          {"global_norm", MakeGlobalNorm},
+          {"next_adamw", MakeNextAdamW},
+          {"next_even_bias", MakeNextEvenBias},
+          {"sum_in_order", MakeSumInOrder},
+          {"sum_squares", MakeSumSquares}};
 }
 
 }  // namespace oneflow

@@ -95,8 +95,7 @@ TEST_CASE("a norm that is not finite skips the step") {
     h.SetOutput(2, v);
     h.SetInput(0, {inf, 0, 1});
     h.SetInput(1, {norm});
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     CHECK(h.Output(0) == w);
     CHECK(h.Output(1) == m);
     CHECK(h.Output(2) == v);
@@ -150,8 +149,7 @@ TEST_CASE("sum_squares adds blocks of 4096 in order") {
   const Values g = RandomValues(kN, 3);
   KernelHarness h("sum_squares", {}, {{FullPort({kN}, DType::kF32)}}, {FullPort({})}, 2);
   h.SetInput(0, g);
-  REQUIRE(h.Make() == absl::OkStatus());
-  REQUIRE(h.Call() == absl::OkStatus());
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
   double expected = 0;
   for (double v : g) expected += v * v;
   CHECK(h.Output(0)[0] == Approx(expected).epsilon(1e-11));

@@ -21,8 +21,7 @@ void CopyRuns(const KernelCall& call, const PartRows& p, int64_t index, Copy cop
 }
 
 absl::StatusOr<Kernel> MakeTake(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename S>(auto, S) -> Kernel {
     return [p = FindPartRows(s, In(s, 0), IntAttr(s, "parts")),
             index = IntAttr(s, "index")](const KernelCall& call) {
       const S* x = call.input<S>(0);
@@ -35,8 +34,7 @@ absl::StatusOr<Kernel> MakeTake(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeJoin(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto, auto stored) -> Kernel {
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename S>(auto, S) -> Kernel {
     const auto parts = static_cast<int64_t>(s.in.size());
     return [p = FindPartRows(s, s.out[0], parts)](const KernelCall& call) {
       S* y = call.output<S>(0);
@@ -52,12 +50,6 @@ absl::StatusOr<Kernel> MakeJoin(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable PartsTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"join_parts", MakeJoin},
-      {"take_part", MakeTake},
-  };
-  return kTable;
-}
+KernelTable PartsTable() { return {{"join_parts", MakeJoin}, {"take_part", MakeTake}}; }
 
 }  // namespace oneflow

@@ -83,12 +83,9 @@ absl::StatusOr<Kernel> MakeRmsNormGradWeight(const KernelSetup& s) {
 }  // namespace
 
 KernelTable RmsNormTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"rms_norm", MakeRmsNorm},
-      {"rms_norm_grad_input", MakeRmsNormGradInput},
-      {"rms_norm_grad_weight", MakeRmsNormGradWeight},
-  };
-  return kTable;
+  return {{"rms_norm", MakeRmsNorm},
+          {"rms_norm_grad_input", MakeRmsNormGradInput},
+          {"rms_norm_grad_weight", MakeRmsNormGradWeight}};
 }
 
 }  // namespace oneflow

@@ -1,8 +1,6 @@
 // Rotary position embeddings. The cosines and sines of a position are computed once for all of its
 // heads. The gradient turns by the negative angles.
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/rotary_frequencies.h"
@@ -27,9 +25,7 @@ struct TokenPositions {
 };
 
 absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const Dims& x_dims = In(s, 0).local();
     const int64_t tokens = x_dims[0] * x_dims[1], length = x_dims[1];
     const int64_t heads = DimsProduct(x_dims, 2, static_cast<int>(x_dims.size()) - 1);
@@ -61,11 +57,6 @@ absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable RotaryTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"rotary", MakeRotary},
-  };
-  return kTable;
-}
+KernelTable RotaryTable() { return {{"rotary", MakeRotary}}; }
 
 }  // namespace oneflow

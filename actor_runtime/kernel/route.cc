@@ -100,8 +100,7 @@ absl::StatusOr<Kernel> MakeRoute(const KernelSetup& s) {
   const int64_t experts = logits[2], choices = s.out[0].local()[2];
   const RouteDims d = MakeRouteDims(experts, offsets[0], choices, IntAttr(s, "run"), logits[1],
                                     DoubleAttr(s, "capacity"));
-  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, In(s, 0).dtype, [&]<typename T>(T) -> Kernel {
     return [d, router = MakeRouter(s), biased = s.in.size() > 1,
             runs = logits[0] * offsets[2]](const KernelCall& call) {
       call.pool->ParallelFor(static_cast<int>(runs), [&](int run, int) {
@@ -189,8 +188,7 @@ absl::StatusOr<Kernel> MakeRouteGrad(const KernelSetup& s) {
   const int64_t experts = logits[2], choices = ids[2];
   const int64_t run = IntAttr(s, "run") > 0 ? IntAttr(s, "run") : logits[1];
   RETURN_IF_ERROR(NeedWorkspace(s, s.threads * experts * static_cast<int64_t>(sizeof(int64_t))));
-  return ForFloats(s, In(s, 0).dtype, [&](auto zero) -> Kernel {
-    using T = decltype(zero);
+  return ForFloats(s, In(s, 0).dtype, [&]<typename T>(T) -> Kernel {
     return [=, plain = MakeRouter(s), counted = s.in.size() > 3,
             runs = run > 0 ? logits[0] * logits[1] / run : 0](const KernelCall& call) {
       Router router = plain;
@@ -239,12 +237,7 @@ absl::StatusOr<Kernel> MakeCountChoices(const KernelSetup& s) {
 }  // namespace
 
 KernelTable RouteTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"count_choices", MakeCountChoices},
-      {"route", MakeRoute},
-      {"route_grad", MakeRouteGrad},
-  };
-  return kTable;
+  return {{"count_choices", MakeCountChoices}, {"route", MakeRoute}, {"route_grad", MakeRouteGrad}};
 }
 
 }  // namespace oneflow

@@ -27,8 +27,7 @@ Routed Route(const Values& logits, int64_t batch, int64_t sequence, const RouteD
       {FullPort(chosen, DType::kF64), FullPort(chosen, DType::kI32), FullPort(chosen, DType::kI32),
        FullPort({d.groups, batch, sequence / d.run, d.of_group() + 1}, DType::kI32)});
   h.SetInput(0, logits);
-  REQUIRE(h.Make() == absl::OkStatus());
-  REQUIRE(h.Call() == absl::OkStatus());
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
   return {h.Output(0), h.Output(1), h.Output(2), h.Output(3)};
 }
 
@@ -132,8 +131,7 @@ TEST_CASE("the losses of a router have the gradients that differences give") {
     h.SetInput(0, logits);
     h.SetInput(1, ids);
     h.SetInput(2, Values(Product(chosen), 0.0));
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     for (size_t i = 0; i < logits.size(); ++i) {
       constexpr double kStep = 1e-5;
       const double at = logits[i];

@@ -36,9 +36,7 @@ struct HeadRows {
 };
 
 absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [r = HeadRows(In(s, 0).local())](const KernelCall& call) {
       const S* qkv = call.input<S>(0);
       call.pool->ParallelFor(r.tasks(), [&](int i, int) {
@@ -54,9 +52,7 @@ absl::StatusOr<Kernel> MakeSplitHeads(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [r = HeadRows(s.out[0].local())](const KernelCall& call) {
       S* dqkv = call.output<S>(0);
       call.pool->ParallelFor(r.tasks(), [&](int i, int) {
@@ -73,9 +69,7 @@ absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
 
 // x[a, m, n, ...] -> y[a, n, m, ...].
 absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const Dims& x = In(s, 0).local();
     const int64_t a = x[0], m = x[1], n = x[2], run = DimsProduct(x, 3);
     return [=](const KernelCall& call) {
@@ -96,12 +90,9 @@ absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
 }  // namespace
 
 KernelTable SplitHeadsTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"split_heads", MakeSplitHeads},
-      {"split_heads_grad", MakeSplitHeadsGrad},
-      {"swap_dims", MakeSwapDims},
-  };
-  return kTable;
+  return {{"split_heads", MakeSplitHeads},
+          {"split_heads_grad", MakeSplitHeadsGrad},
+          {"swap_dims", MakeSwapDims}};
 }
 
 }  // namespace oneflow

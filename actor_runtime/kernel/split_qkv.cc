@@ -52,9 +52,7 @@ void CopyRun(const S* from, S* to, int64_t n, bool accumulate) {
 }
 
 absl::StatusOr<Kernel> MakeSplitQkv(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [r = FindRows(s, In(s, 0).local())](const KernelCall& call) {
       ForPieces(call, r.positions, RowPiece(r.row), [&](int64_t begin, int64_t end) {
         const S* qkv = call.input<S>(0);
@@ -68,9 +66,7 @@ absl::StatusOr<Kernel> MakeSplitQkv(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeJoinQkv(const KernelSetup& s) {
-  return ForStored(s, s.out[0].dtype, [&](auto zero, auto stored) -> Kernel {
-    using T = decltype(zero);
-    using S = decltype(stored);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return [r = FindRows(s, s.out[0].local())](const KernelCall& call) {
       ForPieces(call, r.positions, RowPiece(r.row), [&](int64_t begin, int64_t end) {
         S* qkv = call.output<S>(0);
@@ -85,12 +81,6 @@ absl::StatusOr<Kernel> MakeJoinQkv(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable SplitQkvTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"join_qkv", MakeJoinQkv},
-      {"split_qkv", MakeSplitQkv},
-  };
-  return kTable;
-}
+KernelTable SplitQkvTable() { return {{"join_qkv", MakeJoinQkv}, {"split_qkv", MakeSplitQkv}}; }
 
 }  // namespace oneflow

@@ -3,7 +3,6 @@
 #include <ucp/api/ucp.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -12,8 +11,6 @@
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/spin.h"

@@ -1,6 +1,5 @@
 #include "actor_runtime/simulate/condense.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>

@@ -113,10 +113,7 @@ class Play {
 };
 
 SimulatedRun Run(const proto::Plan& plan, const SimulateOptions& options) {
-  absl::StatusOr<SimulatedRun> run = Simulate(plan, "train", options);
-  INFO(run.status());
-  REQUIRE(run.ok());
-  return *std::move(run);
+  return Simulate(plan, "train", options).value();
 }
 
 // A stream of one stage and of this kind, with segments of single actors, each so often in a row.

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "actor_runtime/exec/trace_facts.h"
 #include "actor_runtime/simulate/utilization.h"

@@ -1,7 +1,6 @@
 #include "actor_runtime/simulate/model_rates.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,6 @@
 #include "actor_runtime/simulate/simulate.h"
 
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -20,10 +19,7 @@ namespace {
 using Span = SimulatedRun::Span;
 
 SimulatedRun Run(const proto::Plan& plan, const SimulateOptions& options) {
-  absl::StatusOr<SimulatedRun> run = Simulate(plan, "train", options);
-  INFO(run.status());
-  REQUIRE(run.ok());
-  return *std::move(run);
+  return Simulate(plan, "train", options).value();
 }
 
 std::vector<Span> ListSpans(const SimulatedRun& run, int actor, int rank = 0) {
@@ -265,11 +261,10 @@ TEST_CASE("every stream fires in the order of the runtime, and as often") {
       });
     };
     const auto runtime =
-        Runtime::Create(plan, Interleaved(7, {.make_kernel = record, .trace = true}));
-    REQUIRE(runtime.ok());
-    REQUIRE((*runtime)->Run("train", {}, 2).ok());
+        Runtime::Create(plan, Interleaved(7, {.make_kernel = record, .trace = true})).value();
+    REQUIRE(runtime->Run("train", {}, 2).ok());
     int firings = 0;
-    const proto::ProcessTrace trace = (*runtime)->TraceEvents();
+    const proto::ProcessTrace trace = runtime->TraceEvents();
     for (const auto& of_stream : trace.firings()) firings += of_stream.begin_size();
     CHECK(static_cast<int>(run.order.size()) == firings);
     CHECK(simulated == fired);

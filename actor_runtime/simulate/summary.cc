@@ -1,7 +1,6 @@
 #include "actor_runtime/simulate/summary.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "actor_runtime/simulate/critical_path.h"
 #include "oneflow_core/cost/host_cost.h"

@@ -1,6 +1,6 @@
 #include "actor_runtime/tokenizer/added_tokens.h"
 
-#include <string>
+#include <algorithm>
 #include <utility>
 
 #include "actor_runtime/tokenizer/word_split.h"

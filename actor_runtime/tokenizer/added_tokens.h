@@ -9,7 +9,6 @@
 // normalized are normalized, each as a text of its own. They are valid during the call only.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "actor_runtime/tokenizer/bpe_pipeline.h"
-#include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"

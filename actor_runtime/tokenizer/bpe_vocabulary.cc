@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <span>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 
 #include "actor_runtime/tokenizer/sentencepiece_encoder.h"
 #include "oneflow_core/base/strings.h"

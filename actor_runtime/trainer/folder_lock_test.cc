@@ -41,8 +41,7 @@ TEST_CASE("a folder has one owner, whom the others' errors name; the lock ends w
   const TemporaryDirectory dir;
   const std::string folder = dir.path() + "/a/b";
   {
-    const auto lock = FolderLock::Take(folder);
-    REQUIRE(lock.ok());
+    const auto lock = FolderLock::Take(folder).value();
     const absl::Status second = FolderLock::Take(folder).status();
     CHECK(ExitCode(second) == 2);
     const std::string owner = "process " + std::to_string(getpid()) + " on ";
@@ -76,8 +75,7 @@ TEST_CASE("an owner that was killed blocks nobody") {
   REQUIRE(waitpid(child, nullptr, 0) == child);
   close(taken[0]), close(taken[1]);
   CHECK(fs::exists(dir.path() + "/lock"));
-  const auto lock = FolderLock::Take(dir.path());
-  REQUIRE(lock.ok());
+  const auto lock = FolderLock::Take(dir.path()).value();
   CHECK_THAT(ReadFile(dir.path() + "/lock").value(),
              Catch::StartsWith("process " + std::to_string(getpid()) + " on "));
 }
@@ -98,8 +96,7 @@ TEST_CASE("a lock on a file that its owner has removed is none") {
 
 TEST_CASE("an owner that has not written its name yet is another process") {
   const TemporaryDirectory dir;
-  const auto lock = FolderLock::Take(dir.path());
-  REQUIRE(lock.ok());
+  const auto lock = FolderLock::Take(dir.path()).value();
   REQUIRE(truncate((dir.path() + "/lock").c_str(), 0) == 0);
   CHECK_THAT(Text(FolderLock::Take(dir.path()).status()),
              Catch::Contains("is in use by another process; "));

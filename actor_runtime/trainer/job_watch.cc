@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <optional>
-#include <utility>
 
 namespace oneflow {
 namespace {}  // namespace

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>

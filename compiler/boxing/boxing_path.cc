@@ -12,8 +12,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "compiler/boxing/boxing_primitive.h"
-#include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
 

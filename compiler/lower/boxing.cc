@@ -2,9 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
-#include <vector>
-
 #include "compiler/boxing/boxing_path.h"
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/lower/groups.h"

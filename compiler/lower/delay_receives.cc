@@ -1,7 +1,6 @@
 #include "compiler/lower/delay_receives.h"
 
 #include <set>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

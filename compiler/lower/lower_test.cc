@@ -80,10 +80,8 @@ Result Lower(const Example& example, LowerOptions options = {.name = "train", .m
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &result.plan, &ids).ok());
   options.groups = FindGroups({&example.graph});
-  auto lowered = LowerToActors(example.graph, ids, options);
-  INFO(lowered.status().ToString());
-  REQUIRE(lowered.ok());
-  result.lowered = *std::move(lowered);
+  auto lowered = LowerToActors(example.graph, ids, options).value();
+  result.lowered = std::move(lowered);
   return result;
 }
 

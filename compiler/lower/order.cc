@@ -1,6 +1,5 @@
 #include "compiler/lower/order.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

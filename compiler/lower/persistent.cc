@@ -3,14 +3,11 @@
 #include <glog/logging.h>
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
 #include "compiler/lower/registers.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {

@@ -1,7 +1,5 @@
 #include "compiler/lower/task_order.h"
 
-#include <algorithm>
-
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {

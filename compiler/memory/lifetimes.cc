@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <numeric>
-#include <string_view>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/stream_clocks.h"

@@ -1,4 +1,20 @@
-#include "compiler/passes/add_optimizer.h"
+// Appends the update of a step, all in Phase::kUpdate. For every logical variable with a gradient,
+// in order of first appearance:
+//
+//   sum_uses      the gradients of its uses, in op order (left out for a single use)
+//   sum_squares   once, on the lowest stage that holds it; with `split_dim` separately for each
+//                 index of that dimension, and their sum_in_order
+//   adamw         on each stage that holds it, with its own m and v ("wte/m", "wte@3/m");
+//                 next_adamw if they have several versions, as the variable says
+//   even_bias     instead of these, for a router's bias that a rule moves (route's `bias_rate`) by
+//                 the choices of the step (count_choices.cc); or next_even_bias
+//
+// On the stage of the loss it appends one global_norm ("grad_norm") over all sums of squares in
+// variable order, which the other stages receive. If labels are counted (count_labels), gradients
+// are sums: the norm is divided by the count, and adamw reads the count. A gradient passes from the
+// backward phase to the update phase by accumulating over the micro-batches, so everything here
+// fires once a step.
+#include "compiler/passes/passes.h"
 
 #include <glog/logging.h>
 
@@ -8,8 +24,6 @@
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
-#include "compiler/passes/count_choices.h"
-#include "compiler/passes/divide_by_count.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/moved_bias.h"
 

@@ -1,4 +1,6 @@
-#include "compiler/passes/bind_batch.h"
+// Sets dimensions of size 0 named "batch" to the sequences of one micro-batch. Before shapes are
+// inferred.
+#include "compiler/passes/passes.h"
 
 #include <string>
 

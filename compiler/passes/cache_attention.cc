@@ -1,11 +1,22 @@
-#include "compiler/passes/cache_attention.h"
+// Turns a forward graph over whole sequences into one over pieces of `positions` new positions, for
+// programs that continue a text. Keys and values of earlier positions stay in caches.
+//
+//   tokens[b, T]                               tokens[b, positions]
+//                                              a new input, position[1]: that of the first token
+//   positional_embedding(x, table)             positional_embedding_at(x, table, position)
+//   attention(q, k, v) -> out, lse             cached_attention(cache, q, k, v, position) -> cache,
+//                                              out
+//
+// Each attention gets a transient variable of its own, cache[b, 2, g, T, d], named after it:
+// programs with other numbers of positions share it. A text is one document, so an attention's
+// inputs of positions and documents are dropped. Graph inputs for them may be unread afterwards.
+#include "compiler/passes/passes.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
-#include "compiler/passes/infer_shapes.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"
 

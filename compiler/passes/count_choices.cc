@@ -1,4 +1,11 @@
-#include "compiler/passes/count_choices.h"
+// Counts the choices that the routers of a mixture of experts make in a step that trains.
+//
+//   route "r"  ->  route "r", count_choices "r.count": f64[E + 1], of a micro-batch; it adds up
+//
+// Only the update reads the count: the rule of the router's bias (add_optimizer.cc), and the sum
+// over all routers, which the stage of the loss reports. Choices are whole numbers, so the sums are
+// exact, and the same under any mesh and schedule.
+#include "compiler/passes/passes.h"
 
 #include <glog/logging.h>
 

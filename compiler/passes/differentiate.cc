@@ -1,4 +1,12 @@
-#include "compiler/passes/differentiate.h"
+// Reverse-mode differentiation: appends the backward ops of a loss with the gradient functions of
+// the op registry. It does not sum the gradients of a variable. Each use has its own gradient,
+// which accumulates over the micro-batches separately, because the order of sums must not depend on
+// stages.
+//
+// Gradient ops have Phase::kBackward, the stage of their forward op, and its scope. Only tensors
+// between a variable and the loss get a gradient. Gradients of an activation with several readers
+// are summed by `add_n` in the order of the readers.
+#include "compiler/passes/passes.h"
 
 #include <glog/logging.h>
 

@@ -1,4 +1,11 @@
-#include "compiler/passes/divide_by_count.h"
+// Makes the loss of a graph that counts labels a mean.
+//
+//   mean_nll "loss" (a sum), count_labels "loss.count"  ->  divide "loss.mean", the graph's loss
+//
+// While training, both numbers first add up over the micro-batches, so the division belongs to the
+// update; gradients are divided there, too (add_optimizer.cc). A graph without count_labels stays
+// as it is: its loss has a constant scale.
+#include "compiler/passes/passes.h"
 
 #include <algorithm>
 #include <string>

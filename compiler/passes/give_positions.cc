@@ -1,4 +1,28 @@
-#include "compiler/passes/give_positions.h"
+// Makes positions data: inputs beside the tokens, which tell ops the positions of their tokens. A
+// graph needs them if documents are kept apart, or if an axis splits positions.
+//
+//   new input                        positions[b, t]; with documents documents[b, t], too
+//   attention, causal_attention      take those of queries and of keys
+//   rotary(x)                        rotary(x, positions)
+//   positional_embedding(x, table)   add(x, embedding(table, positions))
+//
+// With documents no op looks from one document into another, positions begin anew with each, and no
+// label belongs to another document than its token. The token that ends a document is no property
+// of the graph: the run's data give it (RunContext).
+//
+//   input "labels"                   source document_labels: -1 where the next token begins another
+//                                    document
+//   softmax_cross_entropy            ignore_negative
+//
+// If axes split positions over p devices, the first would compute least of causal attention and the
+// last most. So inputs of tokens get the attribute `mirrored` = p, and come in the order of
+// tensor/mirrored.h. The ops that follow are correct in any order of tokens, because they read the
+// positions. Exceptions:
+//
+//   - a dropout mask goes by the index of an element, and a run feeds data in the order of
+//     positions: graphs with either are not mirrored, and a note says so;
+//   - tokens that queue for experts must have each run of theirs on one device.
+#include "compiler/passes/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +33,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/rewrite.h"
-#include "compiler/passes/infer_shapes.h"
 #include "compiler/sbp/sbp_constraint.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"

@@ -47,17 +47,15 @@ Graph Boxed(Graph graph, const BoxOptions& options = {}) {
   REQUIRE(CheckAndInferShapes(&graph).ok());
   REQUIRE(Decompose(&graph, 4).ok());
   REQUIRE(PlaceVariables(&graph).ok());
-  const auto gradients = Differentiate(&graph, graph.loss);
-  REQUIRE(gradients.ok());
-  REQUIRE(AddOptimizer(&graph, *gradients).ok());
+  const auto gradients = Differentiate(&graph, graph.loss).value();
+  REQUIRE(AddOptimizer(&graph, gradients).ok());
   const auto choice = InferSbp(&graph, {.micro_batches = 4,
-                                        .mirrors = gradients->mirrors,
+                                        .mirrors = gradients.mirrors,
                                         .cluster = options.cluster,
-                                        .split_positions = options.split_positions});
-  INFO(choice.status());
-  REQUIRE(choice.ok());
-  if (options.notes != nullptr) *options.notes = choice->notes;
-  REQUIRE(InsertBoxing(&graph, *choice, options.cluster).ok());
+                                        .split_positions = options.split_positions})
+                          .value();
+  if (options.notes != nullptr) *options.notes = choice.notes;
+  REQUIRE(InsertBoxing(&graph, choice, options.cluster).ok());
   const absl::Status verified = VerifyGraph(graph);
   INFO(verified);
   REQUIRE(verified.ok());

@@ -1,4 +1,6 @@
-#include "compiler/passes/infer_shapes.h"
+// Checks the ops against their definitions and infers all shapes and dtypes: the pass around
+// oneflow_core/op/check_graph.h.
+#include "compiler/passes/passes.h"
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/check_graph.h"

@@ -1,4 +1,12 @@
-#include "compiler/passes/omit_logits.h"
+// Computes logits in pieces: fuses a loss and the head before it, which together are
+//
+//   linear "logits", row_max "loss.max", row_sum_exp "loss.sum", pick "loss.pick"
+//     ->  linear_row_stats "logits.stats"
+//
+// so that no tensor holds the logits, nor their gradient. The kernels make one piece of their rows
+// at a time in a workspace, in the backward once more (oneflow_core/op/linear_row_stats.cc). The
+// tensors of the last three keep their names.
+#include "compiler/passes/passes.h"
 
 #include <algorithm>
 #include <string_view>

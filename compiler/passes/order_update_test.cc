@@ -1,8 +1,7 @@
-#include "compiler/passes/order_update.h"
+#include "compiler/passes/passes.h"
 
 #include <catch2/catch.hpp>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 

@@ -38,30 +38,250 @@
 // decode) have CacheAttention after 3.
 #pragma once
 
-#include "compiler/passes/add_optimizer.h"
-#include "compiler/passes/bind_batch.h"
-#include "compiler/passes/cache_attention.h"
-#include "compiler/passes/cast_uses.h"
-#include "compiler/passes/count_choices.h"
-#include "compiler/passes/decompose.h"
-#include "compiler/passes/differentiate.h"
-#include "compiler/passes/divide_by_count.h"
-#include "compiler/passes/fold_stages.h"
-#include "compiler/passes/fuse.h"
-#include "compiler/passes/give_positions.h"
-#include "compiler/passes/infer_shapes.h"
-#include "compiler/passes/insert_boxing.h"
-#include "compiler/passes/mixed_precision.h"
-#include "compiler/passes/omit_logits.h"
-#include "compiler/passes/order_update.h"
-#include "compiler/passes/piece_attention.h"
-#include "compiler/passes/place_variables.h"
-#include "compiler/passes/recompute.h"
-#include "compiler/passes/remove_capacity.h"
-#include "compiler/passes/remove_dropout.h"
-#include "compiler/passes/rest_on_host.h"
-#include "compiler/passes/scale_router_losses.h"
-#include "compiler/passes/split_variables.h"
-#include "compiler/passes/verify_graph.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "compiler/sbp/gradient_mirror.h"
 #include "compiler/sbp/infer_sbp.h"
 #include "compiler/sbp/layouts.h"
+#include "oneflow_core/graph/graph.h"
+#include "oneflow_core/tensor/dtype.h"
+#include "proto/cluster.pb.h"
+
+namespace oneflow {
+
+// --- fold_stages ---
+
+// Requires 1 <= chunks. An op beyond the last position is an input error; with one
+// chunk nothing happens.
+absl::Status FoldStages(Graph* graph, int chunks);
+
+// --- bind_batch ---
+
+// Requires micro_batch_size >= 1. A dimension of size 0 with another name is an input error.
+absl::Status BindBatch(Graph* graph, int64_t micro_batch_size);
+
+// --- infer_shapes ---
+
+// Requires bound batch dimensions. After it, ops have all the outputs of their kind.
+absl::Status CheckAndInferShapes(Graph* graph);
+
+// --- remove_dropout ---
+
+// Dropouts that are left without readers stay in the graph: Prune drops them.
+void RemoveDropout(Graph* graph);
+
+// --- remove_capacity ---
+
+// Before shapes are inferred: slots follow from the attributes.
+void RemoveCapacity(Graph* graph, bool fed);
+
+// --- give_positions ---
+
+// The number of devices over which axes of the mesh split the positions of tokens, by constraints
+// that ask for S(1) of them. 1: no constraint does.
+int PositionParts(const Graph& graph);
+
+// Infers the shapes of the new graph, and adds to `notes` what a user may want to know. Requires
+// inferred shapes, and composite ops as they are written (before Decompose). Errors: a graph that
+// looks from token to token in other ways; a run of tokens that is cut.
+absl::Status GivePositions(Graph* graph, bool documents, std::vector<std::string>* notes);
+
+// Joins the positions of a program that is fed its tokens in the order of positions: no axis splits
+// them.
+void JoinPositions(Graph* graph);
+
+// --- decompose ---
+
+// Requires inferred shapes. `micro_batches`: M of a step. The loss is the mean over all rows of a
+// step, so the losses of its micro-batches add up. A loss that ignores negative labels is a sum
+// until DivideByCount.
+absl::Status Decompose(Graph* graph, int64_t micro_batches);
+
+// --- omit_logits ---
+
+struct OmitLogitsOptions {
+  // The most pieces of the rows of a device; 0: the number that UsualLogitRows gives. In that case
+  // logits stay a tensor if all rows are one piece, or if an axis splits the vocabulary. They then
+  // take less memory than the full head and its gradient, which pieces need.
+  int64_t pieces = 0;
+  // True if a graph whose logits cannot be omitted is an input error; else it stays as it is.
+  bool needed = true;
+  DType dtype = DType::kF32;  // of logits
+};
+
+// Returns a note of the result, or of the reason against it. Requires decomposed losses; the logits
+// must not be an output of the graph.
+absl::StatusOr<std::string> OmitLogits(Graph* graph, const OmitLogitsOptions& options);
+
+// --- cache_attention ---
+
+// The name of the input that gives the position of a piece's first token.
+inline constexpr char kPositionInput[] = "position";
+
+// Infers the shapes of the new graph. Requires inferred shapes, no composite ops (Decompose), 1
+// <= positions. A graph that computes with its tokens in ways that do not fit pieces is an input
+// error.
+absl::Status CacheAttention(Graph* graph, int64_t positions);
+
+// --- place_variables ---
+
+// An op whose stage the mesh lacks, or one that reads from a later stage, is an input error.
+absl::Status PlaceVariables(Graph* graph);
+
+// --- count_choices ---
+
+// Requires placed variables and no gradients yet. Errors: a bias with a `bias_rate` that is no
+// variable, or that another op also reads: a rule moves it by the choices of one router.
+absl::Status CountChoices(Graph* graph);
+
+// Returns the count of the choices of `route`. Requires counted choices.
+TensorId FindChoiceCount(const Graph& graph, const Op& route);
+
+// Appends the sum over all routers to the update, on the stage of the loss: "choices.sum" adds them
+// up, and "choices" is what all devices have together. Without routers, or if they differ in the
+// number of their experts, nothing is summed. Requires a graph with a loss and its update.
+absl::Status SumChoices(Graph* graph);
+
+// Has each stage add up its own, so that it sends one sum: "choices.sum" becomes "choices.sum@0",
+// "choices.sum@1", ..., in its layout. Runs after infer_sbp, whose choice must not depend on
+// stages, and before boxing. Extends `choice` to the new ops.
+void SumChoicesByStage(Graph* graph, SbpChoice* choice);
+
+// Returns the tensor that SumChoices appended last; -1 if nothing.
+TensorId FindChoices(const Graph& graph);
+
+// --- differentiate ---
+
+struct UseGradient {
+  OpId use = -1;  // the forward op that reads the variable
+  TensorId grad = -1;
+};
+
+// Gradients of one variable op (a replica, when several stages hold the variable).
+struct VariableGradients {
+  TensorId variable = -1;
+  std::vector<UseGradient> uses;  // in op order, never empty
+};
+
+struct Gradients {
+  std::vector<VariableGradients> variables;  // in op order
+  std::vector<GradientMirror> mirrors;       // at most one for each gradient tensor
+};
+
+// Requires shapes, primitive ops and placed variables. `loss`: a scalar that depends on a variable.
+// Op and tensor ids that were there before stay as they are.
+absl::StatusOr<Gradients> Differentiate(Graph* graph, TensorId loss);
+
+// --- add_optimizer ---
+
+// The versions of the weights of a stage: see compiler/schedule/update_rule.h.
+struct WeightVersions {
+  int64_t lag = 0, versions = 1;
+};
+
+struct OptimizerOptions {
+  bool wait_for_norm = true;  // adamw reads the norm: it clips by it, and skips what is not finite
+  // By stage; empty: one version everywhere. With versions there is no norm, because stages do not
+  // wait for it.
+  std::vector<WeightVersions> versions;
+};
+
+// Requires placed variables, counted choices, and the gradients that Differentiate returned for
+// this very graph.
+absl::Status AddOptimizer(Graph* graph, const Gradients& gradients,
+                          const OptimizerOptions& options = {});
+
+// --- divide_by_count ---
+
+// The number of labels that count, f64[]; -1 if the graph does not count them.
+TensorId FindLabelCount(const Graph& graph);
+
+// Requires decomposed losses and, if the graph is trained, its update.
+absl::Status DivideByCount(Graph* graph);
+
+// --- mixed_precision ---
+
+struct MixedPrecisionOptions {
+  DType residual = DType::kF32;  // or bf16: the type of the residual stream
+  // Casts the biases of bf16 products like their weights, because cuBLASLt only adds biases of the
+  // result's type.
+  bool narrow_biases = false;
+};
+
+// Requires shapes, primitive ops and placed variables; SBP not yet. Ops move: `mirrors`, from
+// Differentiate, follow them.
+absl::Status MixedPrecision(Graph* graph, const MixedPrecisionOptions& options,
+                            std::vector<GradientMirror>* mirrors);
+
+// The number of ops that multiply matrices of bf16.
+int CountNarrowProducts(const Graph& graph);
+
+// --- scale_router_losses ---
+
+// Runs after infer_sbp, so that layouts do not depend on stages, and before boxing. Extends
+// `choice` to the new ops. Errors: labels that are counted and come from no data.
+absl::Status ScaleRouterLosses(Graph* graph, SbpChoice* choice);
+
+// --- piece_attention ---
+
+// Uses at most `pieces`, as many as divide the groups that a device has. Runs after infer_sbp,
+// which chooses whether to gather, and before boxing. Extends `choice` to the new ops.
+void PieceAttention(Graph* graph, int pieces, SbpChoice* choice);
+
+// --- split_variables ---
+
+// Requires the `choice` that InferSbp made for this very graph. Tensor ids stay as they are.
+void SplitVariables(Graph* graph, SbpChoice* choice);
+
+// --- recompute ---
+
+inline constexpr double kDear = 20;
+
+// Extends `choice` to the clones and adds notes. Requires inferred SBP and no boxing yet. Ops with
+// one scope name on several stages or chunks are one scope on each.
+void Recompute(Graph* graph, SbpChoice* choice);
+
+// --- cast_uses ---
+
+// Extends `choice` to the casts. Runs after split_variables and recompute; requires no boxing yet.
+void CastUses(Graph* graph, SbpChoice* choice);
+
+// --- insert_boxing ---
+
+// Requires the `choice` that InferSbp made for this very graph. `cluster` gives the costs of
+// boxing: within a stage those on the stage alone, so that no number of stages changes a path;
+// between stages those on the whole mesh.
+absl::Status InsertBoxing(Graph* graph, const SbpChoice& choice, const proto::Cluster& cluster = {},
+                          bool regather = false);
+
+// --- fuse ---
+
+struct FuseOptions {
+  bool row_stats = false;
+};
+
+// Requires inserted boxing; VerifyGraph proves the result. Returns the new id of each tensor; -1
+// for tensors that no op makes any more.
+std::vector<TensorId> Fuse(Graph* graph, const FuseOptions& options = {});
+
+// --- rest_on_host ---
+
+// Requires inserted boxing. `micro_batches`: of a step.
+void RestOnHost(int64_t micro_batches, Graph* graph);
+
+// --- order_update ---
+
+// Ops of other phases keep their positions. Requires inserted boxing, and that no op of the update
+// but a variable comes before an op that fires with every micro-batch.
+void OrderUpdate(Graph* graph);
+
+// --- verify_graph ---
+
+// Returns an internal error: a graph that fails shows a mistake of the compiler, not of its user.
+absl::Status VerifyGraph(const Graph& graph);
+
+}  // namespace oneflow

@@ -1,4 +1,12 @@
-#include "compiler/passes/remove_dropout.h"
+// Removes dropout from programs that do not train: eval, generate and run compute with all units of
+// the model. Readers of a dropout, or of a stored_dropout, read its input.
+//
+//   dropout "drop" of x  ->  nothing: its readers read x. If it is the loss or an output, which
+//                            keeps its name: add_n "drop" of x alone.
+//
+// A stored_dropout whose mask is read, or that is an output of the graph, stays and drops nothing:
+// rate 0.
+#include "compiler/passes/passes.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,15 @@
-#include "compiler/passes/scale_router_losses.h"
+// Makes the losses of routers means over a step where its labels are counted.
+//
+//   count_ahead -> counts (f64[parts], S(0))    for each stage with routers, once a step
+//   sum_in_order(counts) -> count (f64[])       before its first micro-batch
+//   route_grad(..., count)
+//
+// There the update divides gradients by the number of labels that count (add_optimizer.cc). What
+// routers' losses add to them is no sum over labels, and enters the residual stream, so it cannot
+// be told apart later: route_grad multiplies it by that number, which the data give before the
+// first micro-batch. Each data part counts its own share of the step's samples, so the counts are a
+// function of the data alone, exact, and the same at any degree.
+#include "compiler/passes/passes.h"
 
 #include <map>
 #include <string>
@@ -6,7 +17,6 @@
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
-#include "compiler/passes/divide_by_count.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {

@@ -1,4 +1,4 @@
-#include "compiler/passes/verify_graph.h"
+#include "compiler/passes/passes.h"
 
 #include <catch2/catch.hpp>
 

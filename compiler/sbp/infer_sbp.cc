@@ -1,11 +1,7 @@
 #include "compiler/sbp/infer_sbp.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "compiler/boxing/stand_in.h"
 #include "compiler/sbp/choice_descent.h"

@@ -15,7 +15,7 @@
 // by how much another choice could be cheaper. If an op has too many combinations even for that,
 // the axes are chosen one after the other only.
 //
-// Next: compiler/passes/insert_boxing.h, which joins layouts that differ.
+// Next: compiler/passes/insert_boxing.cc, which joins layouts that differ.
 #pragma once
 
 #include <cstdint>

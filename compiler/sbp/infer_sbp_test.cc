@@ -12,8 +12,7 @@
 
 #include "compiler/boxing/boxing_path.h"
 #include "compiler/graph/rewrite.h"
-#include "compiler/passes/infer_shapes.h"
-#include "compiler/passes/place_variables.h"
+#include "compiler/passes/passes.h"
 #include "compiler/sbp/brute_force.h"
 #include "compiler/sbp/op_groups.h"
 #include "compiler/sbp/sbp_choice.h"
@@ -77,9 +76,8 @@ ChoiceNetwork MakeNetwork(Graph* graph, const SbpOptions& options) {
   const SbpChoice replicated = ReplicateAll(graph);
   std::vector<int> axes(graph->mesh.axes.size());
   std::iota(axes.begin(), axes.end(), 0);
-  const auto space = ChoiceSpace::Make(*graph, replicated, options, axes);
-  REQUIRE(space.ok());
-  return SbpNetwork({*graph, replicated, options, *space, FindObserved(*graph)}).network;
+  const auto space = ChoiceSpace::Make(*graph, replicated, options, axes).value();
+  return SbpNetwork({*graph, replicated, options, space, FindObserved(*graph)}).network;
 }
 
 // "... by the cluster's costs: 0.012 ms a step", in seconds.
@@ -92,9 +90,9 @@ double ReadSeconds(const std::string& note) {
 bool CheckLeast(const Graph& graph, const SbpOptions& options) {
   Graph empty = graph, chosen = graph;
   const SbpChoice replicated = ReplicateAll(&empty);
-  const auto space = ChoiceSpace::Make(empty, replicated, options, AxesToChoose(graph.mesh));
-  REQUIRE(space.ok());
-  const SbpProblem problem{empty, replicated, options, *space, FindObserved(graph)};
+  const auto space =
+      ChoiceSpace::Make(empty, replicated, options, AxesToChoose(graph.mesh)).value();
+  const SbpProblem problem{empty, replicated, options, space, FindObserved(graph)};
   const SbpCosts costs = SbpNetwork(problem);
   const ChoiceNetwork& network = costs.network;
   double combinations = 1;
@@ -102,11 +100,10 @@ bool CheckLeast(const Graph& graph, const SbpOptions& options) {
   if (combinations > 2e5) return false;
   const Cost least = BruteForce(network);
   CHECK(Solve(network).cost == least);
-  const auto choice = InferSbp(&chosen, options);
-  REQUIRE(choice.ok());
-  CHECK(network.Evaluate(ExtendAssignment(network, FindAssignment(problem, chosen, *choice))) ==
+  const auto choice = InferSbp(&chosen, options).value();
+  CHECK(network.Evaluate(ExtendAssignment(network, FindAssignment(problem, chosen, choice))) ==
         least);
-  const std::string& note = choice->notes.back();
+  const std::string& note = choice.notes.back();
   INFO(note);
   CHECK_THAT(note, Catch::Contains(": of all layouts none has a smaller sum of the seconds of "));
   CHECK(ReadSeconds(note) * costs.costs_a_second == Approx(static_cast<double>(least)));
@@ -198,9 +195,8 @@ TEST_CASE("infer_sbp: what the note says is proved is so by the model that it na
     if (i % 2 == 0) options.cluster.mutable_device()->set_kind(proto::Device::CUDA);
     std::vector<double> sums;
     AddSums(graph, options, 0, &sums);
-    const absl::StatusOr<SbpChoice> choice = InferSbp(&graph, options);
-    REQUIRE(choice.ok());
-    const std::string& note = choice->notes.back();
+    const SbpChoice choice = InferSbp(&graph, options).value();
+    const std::string& note = choice.notes.back();
     INFO(note);
     CHECK_THAT(note, Catch::StartsWith("axis x: of all layouts none has a smaller sum of the "
                                        "seconds of kernels and exchanges, one after another, by "
@@ -208,7 +204,7 @@ TEST_CASE("infer_sbp: what the note says is proved is so by the model that it na
     const double reported = ReadSeconds(note);
     // Costs are integer picoseconds.
     const double margin = 1e-12 * static_cast<double>(4 * graph.ops.size());
-    CHECK(reported == Approx(SumSeconds(graph, *choice, options.cluster)).margin(margin));
+    CHECK(reported == Approx(SumSeconds(graph, choice, options.cluster)).margin(margin));
     REQUIRE_FALSE(sums.empty());
     CHECK(reported <= *std::min_element(sums.begin(), sums.end()) + margin);
     tried += sums.size() > 1 ? 1 : 0;
@@ -289,9 +285,8 @@ TEST_CASE("infer_sbp: many axes get a bound of all together, and far too many ar
   const auto note_of = [](const char* mesh, int layers) {
     std::mt19937 random(14);
     Graph graph = Draw(layers, *ParseMesh(mesh), &random);
-    const auto choice = InferSbp(&graph, {.cluster = Slow(&random)});
-    REQUIRE(choice.ok());
-    return choice->notes.back();
+    const auto choice = InferSbp(&graph, {.cluster = Slow(&random)}).value();
+    return choice.notes.back();
   };
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2", 12), Catch::StartsWith("all axes together: "));
   CHECK_THAT(note_of("x=2,b=2,c=2,d=2,e=2", 12), Catch::StartsWith("all axes together: "));
@@ -323,9 +318,8 @@ TEST_CASE(
   graph.tensors[x].constraint = {{"a", S(1)}, {"b", S(0)}};
   graph.tensors[y].constraint = {{"a", S(0)}, {"b", B()}};
   REQUIRE(CheckAndInferShapes(&graph).ok());
-  const auto choice = InferSbp(&graph);
-  REQUIRE(choice.ok());
-  CHECK(choice->op_inputs[graph.tensors[y].producer][0] == NdSbp{S(0), B()});
+  const auto choice = InferSbp(&graph).value();
+  CHECK(choice.op_inputs[graph.tensors[y].producer][0] == NdSbp{S(0), B()});
   // A layout of its own that leaves a device without an element is refused.
   graph.tensors[y].constraint = {{"a", S(0)}, {"b", S(0)}};
   CHECK_THAT(
@@ -379,13 +373,12 @@ TEST_CASE("infer_sbp: a tensor with very many readers is shared among readers of
   }
   REQUIRE(CheckAndInferShapes(&graph).ok());
   REQUIRE(PlaceVariables(&graph).ok());
-  const auto choice = InferSbp(&graph);
-  REQUIRE(choice.ok());
-  const NdSbp first = choice->op_inputs[graph.tensors[graph.outputs[0]].producer][0];
+  const auto choice = InferSbp(&graph).value();
+  const NdSbp first = choice.op_inputs[graph.tensors[graph.outputs[0]].producer][0];
   for (const TensorId y : graph.outputs) {
-    CHECK(choice->op_inputs[graph.tensors[y].producer][0] == first);
+    CHECK(choice.op_inputs[graph.tensors[y].producer][0] == first);
   }
-  CHECK_THAT(choice->notes.back(), Catch::StartsWith("axis x: of all layouts none has a smaller "));
+  CHECK_THAT(choice.notes.back(), Catch::StartsWith("axis x: of all layouts none has a smaller "));
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 #include "compiler/sbp/op_costs.h"
 
-#include <utility>
+#include <cstdint>
 
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/cost/call_bytes.h"
-#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 

@@ -2,7 +2,6 @@
 // Part of infer_sbp. It does not know the costs of boxing (transition_cost.h does).
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>

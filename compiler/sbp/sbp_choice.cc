@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <optional>
-#include <string>
 
 #include "compiler/graph/rewrite.h"
 #include "compiler/sbp/sbp_constraint.h"

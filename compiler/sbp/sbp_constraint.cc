@@ -81,7 +81,7 @@ absl::Status CheckSharding(const Graph& graph, const Op& variable) {
                     "dims count from 0");
 }
 
-// What of a variable rests in the host's memory (compiler/passes/rest_on_host.h).
+// What of a variable rests in the host's memory (compiler/passes/rest_on_host.cc).
 absl::Status CheckHost(const Op& variable) {
   const std::vector<std::string> words = absl::StrSplit(AttrString(variable, "host"), ',');
   for (const std::string& word : words) {

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/lower/move_to_host.h"
 #include "compiler/lower/task_order.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/plan/plan_lookup.h"

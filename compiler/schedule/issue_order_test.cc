@@ -35,19 +35,15 @@ std::string Text(const proto::Plan& plan, const IssueOrders& orders) {
 }
 
 IssueOrders Played(const proto::Plan& plan, const std::vector<double>& seconds) {
-  const absl::StatusOr<IssueOrders> orders = PlayIssueOrders(plan, plan.program(0), seconds);
-  INFO(orders.status().ToString());
-  REQUIRE(orders.ok());
-  return *orders;
+  return PlayIssueOrders(plan, plan.program(0), seconds).value();
 }
 
 // True if all stages go through a step in these orders.
 bool IsLive(proto::Plan plan, const IssueOrders& orders) {
   plan.mutable_program(0)->clear_issue();
   for (const proto::IssueOrder& order : orders) *plan.mutable_program(0)->add_issue() = order;
-  const absl::StatusOr<PlanNet> net = MakePlanNet(plan, plan.program(0));
-  REQUIRE(net.ok());
-  return VerifyProgramTypes(*net).ok() && VerifyLiveness(*net).ok();
+  const PlanNet net = MakePlanNet(plan, plan.program(0)).value();
+  return VerifyProgramTypes(net).ok() && VerifyLiveness(net).ok();
 }
 
 void Alone(PlanBuilder& b, const std::string& stream, int actor, int times = 1) {

@@ -1,7 +1,6 @@
 #include "compiler/schedule/schedule.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"

@@ -55,9 +55,7 @@ Schedule Make(const std::string& name, int chunks = 0, int64_t extra = 0) {
   train.set_schedule(name);
   train.set_chunks(chunks);
   train.set_extra_in_flight(extra);
-  const absl::StatusOr<Schedule> schedule = MakeSchedule(train, /*stages=*/4);
-  REQUIRE(schedule.ok());
-  return *schedule;
+  return MakeSchedule(train, /*stages=*/4).value();
 }
 
 std::string Refusal(const std::string& name, int chunks, int64_t extra = 0) {
@@ -93,13 +91,11 @@ double Bubble(const Schedule& schedule, int stages, int64_t m, const TaskSeconds
   const TaskSeconds each{stage_seconds.forward / v, stage_seconds.backward / v,
                          stage_seconds.weights / v};
   const auto played =
-      PlayOrders(MakeOrders(schedule, stages, m), schedule.chunks, Alike(stages, each));
-  INFO(played.status().ToString());
-  REQUIRE(played.ok());
+      PlayOrders(MakeOrders(schedule, stages, m), schedule.chunks, Alike(stages, each)).value();
   const double work = stage_seconds.forward + stage_seconds.backward +
                       (schedule.splits_backward ? stage_seconds.weights : 0);
   double last = 0;
-  for (const PlayedStep& stage : (*played)[0]) last = std::max(last, stage.end);
+  for (const PlayedStep& stage : played[0]) last = std::max(last, stage.end);
   return last - static_cast<double>(m) * work;
 }
 
@@ -206,11 +202,9 @@ TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
       const std::vector<StageOrder> orders = MakeOrders(schedule, p, m);
       for (const StageOrder& order : orders) CHECK(InFlight(order, Part::kWeights) <= p + e);
       // From step to step, where no stage waits for the others' updates.
-      const auto played = PlayOrders(orders, 1, Alike(p, {1, 1, 1}), 4);
-      REQUIRE(played.ok());
+      const auto played = PlayOrders(orders, 1, Alike(p, {1, 1, 1}), 4).value();
       for (int s = 0; s < p; ++s) {
-        CHECK((*played)[3][s].end - (*played)[2][s].end ==
-              Approx(3.0 * m + (p - 1 - e)).margin(1e-9));
+        CHECK(played[3][s].end - played[2][s].end == Approx(3.0 * m + (p - 1 - e)).margin(1e-9));
       }
     }
   }
@@ -295,11 +289,9 @@ TEST_CASE("unknown schedules and impossible numbers are refused") {
 TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's last backward") {
   proto::Train train;
   const auto orders = [&](int stages, int64_t m) {
-    const absl::StatusOr<Schedule> schedule = MakeSchedule(train, stages);
-    INFO(schedule.status().ToString());
-    REQUIRE(schedule.ok());
+    const Schedule schedule = MakeSchedule(train, stages).value();
     std::string text;
-    for (const StageOrder& order : MakeOrders(*schedule, stages, m)) text += ToString(order) + "\n";
+    for (const StageOrder& order : MakeOrders(schedule, stages, m)) text += ToString(order) + "\n";
     return text;
   };
   train.set_schedule("pipedream");
@@ -345,25 +337,24 @@ TEST_CASE("rules that make no sense are refused") {
 
 TEST_CASE("a user's own order is read as it stands") {
   const auto schedule = ParseOrder(
-      "# 1f1b by hand\n"
-      "stage { task: \"F0 F1\" task: \"B0 F2 B1 B2\" }\n"
-      "stage { task: \"F0 B0  F1 B1 F2 B2\" }\n",
-      "own.textproto");
-  INFO(schedule.status().ToString());
-  REQUIRE(schedule.ok());
-  CHECK(Orders(*schedule, 2, 3) == "F×2 B×1 F×1 B×2\n(F B)×3\n");
-  CHECK_FALSE(schedule->splits_backward);
-  CHECK(CheckFits(*schedule, 2, 3).ok());
+                            "# 1f1b by hand\n"
+                            "stage { task: \"F0 F1\" task: \"B0 F2 B1 B2\" }\n"
+                            "stage { task: \"F0 B0  F1 B1 F2 B2\" }\n",
+                            "own.textproto")
+                            .value();
+  CHECK(Orders(schedule, 2, 3) == "F×2 B×1 F×1 B×2\n(F B)×3\n");
+  CHECK_FALSE(schedule.splits_backward);
+  CHECK(CheckFits(schedule, 2, 3).ok());
   CHECK(
-      CheckFits(*schedule, 3, 3).message() ==
+      CheckFits(schedule, 3, 3).message() ==
       "own.textproto: orders 2 stages, the mesh has 3; write one `stage` for each, or change pipe");
-  CHECK(CheckFits(*schedule, 2, 4).message() ==
+  CHECK(CheckFits(schedule, 2, 4).message() ==
         "own.textproto: orders 3 micro-batches, a step has 4; write the order of 4, or use "
         "--micro_batches=3 (times --sync_every)");
-  const auto chunks = ParseOrder("stage { task: \"F0 F0.1 B0.1 W0.1 B0 W0\" }", "own.textproto");
-  REQUIRE(chunks.ok());
-  CHECK(chunks->chunks == 2);
-  CHECK(chunks->splits_backward);
+  const auto chunks =
+      ParseOrder("stage { task: \"F0 F0.1 B0.1 W0.1 B0 W0\" }", "own.textproto").value();
+  CHECK(chunks.chunks == 2);
+  CHECK(chunks.splits_backward);
 }
 
 TEST_CASE("mistakes in an order file are told with their line") {
@@ -441,15 +432,13 @@ TEST_CASE("a pipeline fetches one fill ahead, and the step goes through") {
   CHECK(slots(d) == 1);
   CHECK(slots(d0) == 2);
   const std::vector<double> seconds(plan.program(0).actor_size(), 1);
-  const absl::StatusOr<IssueOrders> orders = PlayIssueOrders(plan, plan.program(0), seconds);
-  REQUIRE(orders.ok());
+  const IssueOrders orders = PlayIssueOrders(plan, plan.program(0), seconds).value();
   plan.mutable_program(0)->clear_issue();
-  for (const proto::IssueOrder& order : *orders) {
+  for (const proto::IssueOrder& order : orders) {
     *plan.mutable_program(0)->add_issue() = order;
   }
-  const auto net = MakePlanNet(plan, plan.program(0));
-  REQUIRE(net.ok());
-  CHECK(VerifyLiveness(*net).ok());
+  const auto net = MakePlanNet(plan, plan.program(0)).value();
+  CHECK(VerifyLiveness(net).ok());
 }
 
 TEST_CASE("streams that wait for each other get the slots that let them go on") {

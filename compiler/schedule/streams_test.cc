@@ -67,9 +67,8 @@ TEST_CASE("sends and receives stand on a stream for each stage at their other en
   s.lowered.program.set_micro_batches(4);
   proto::Train train;
   train.set_schedule("gpipe");
-  const absl::StatusOr<Schedule> schedule = MakeSchedule(train, /*stages=*/3);
-  REQUIRE(schedule.ok());
-  AddStreams(&s.lowered, /*stages=*/3, *schedule);
+  const Schedule schedule = MakeSchedule(train, /*stages=*/3).value();
+  AddStreams(&s.lowered, /*stages=*/3, schedule);
   CHECK(Text(s.lowered.program) ==
         "0 compute COMPUTE: F×4 B×4 U×1\n"
         "0 send.forward.1 EXCHANGE: h.send h2.send×4\n"
@@ -85,11 +84,11 @@ TEST_CASE("sends and receives stand on a stream for each stage at their other en
 }
 
 TEST_CASE("receives stand in the order of the stage that sends") {
-  const absl::StatusOr<Schedule> schedule = ParseOrder(
-      "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
-      "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
-      "own");
-  REQUIRE(schedule.ok());
+  const Schedule schedule = ParseOrder(
+                                "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
+                                "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
+                                "own")
+                                .value();
   Segments s;
   // The gradient that B of a chunk makes on stage 1 is read by B of that chunk on stage 0.
   for (const int chunk : {0, 1}) {
@@ -99,7 +98,7 @@ TEST_CASE("receives stand in the order of the stage that sends") {
     s.Pair(send, s.Add(name, 0, Lane::kReceiveBackward, b, 1));
   }
   s.lowered.program.set_micro_batches(2);
-  AddStreams(&s.lowered, /*stages=*/2, *schedule);
+  AddStreams(&s.lowered, /*stages=*/2, schedule);
   CHECK(Text(s.lowered.program) ==
         "0 receive.backward.1 EXCHANGE: d1 d0×2\n"
         "1 send.backward.0 EXCHANGE: d1.send d0.send×2\n");

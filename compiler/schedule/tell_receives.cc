@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower/order_only.h"

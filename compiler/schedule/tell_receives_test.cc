@@ -43,13 +43,12 @@ struct Example {
 // Exchanges as they begin by the clock.
 std::string Begun(const proto::Plan& plan, const proto::Program& program,
                   const std::vector<double>& seconds) {
-  const absl::StatusOr<PlanNet> net = MakePlanNet(plan, program);
-  REQUIRE(net.ok());
+  const PlanNet net = MakePlanNet(plan, program).value();
   std::string text;
   const auto begin = [&](int actor, double) {
     if (program.actor(actor).has_exchange()) text += program.actor(actor).name() + " ";
   };
-  PlayByClock(*net, seconds, begin, [](int, double) {});
+  PlayByClock(net, seconds, begin, [](int, double) {});
   return text;
 }
 

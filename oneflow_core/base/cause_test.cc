@@ -1,7 +1,5 @@
 #include "oneflow_core/base/cause.h"
 
-#include <string>
-
 #include <catch2/catch.hpp>
 
 #include "oneflow_core/base/status.h"

@@ -1,7 +1,5 @@
 #include "oneflow_core/base/status.h"
 
-#include <string>
-
 #include "absl/strings/cord.h"
 
 namespace oneflow {

@@ -1,7 +1,6 @@
 #include "oneflow_core/base/wrap.h"
 
 #include <catch2/catch.hpp>
-#include <string>
 
 namespace oneflow {
 namespace {

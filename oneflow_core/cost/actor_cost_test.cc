@@ -3,7 +3,6 @@
 #include <google/protobuf/text_format.h>
 #include <catch2/catch.hpp>
 
-#include <string>
 #include <vector>
 
 namespace oneflow {

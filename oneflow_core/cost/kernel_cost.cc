@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
-#include <utility>
 
 #include "oneflow_core/cost/product_cost.h"
 

@@ -1,6 +1,5 @@
 // The text form of graphs: reading with locations, writing one line an op.
 #include <charconv>
-#include <system_error>
 
 #include <google/protobuf/text_format.h>
 

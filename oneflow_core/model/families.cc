@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/gpt.h"

@@ -1,7 +1,6 @@
 // The table of families. A new family is a file with a row (family.h), and a line in families.cc.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -1,7 +1,6 @@
 #include "oneflow_core/model/file_tensors.h"
 
 #include <charconv>
-#include <system_error>
 
 namespace oneflow {
 namespace {

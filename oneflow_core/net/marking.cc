@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <utility>
-
 namespace oneflow {
 
 namespace {

@@ -1,7 +1,6 @@
 #include "oneflow_core/net/variable_layouts.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <string_view>
 

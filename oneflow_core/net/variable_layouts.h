@@ -13,7 +13,6 @@
 #pragma once
 
 #include <set>
-#include <string>
 #include <vector>
 
 #include "proto/plan.pb.h"

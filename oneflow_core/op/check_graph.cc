@@ -8,7 +8,6 @@
 
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

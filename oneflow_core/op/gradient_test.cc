@@ -29,8 +29,7 @@ std::string GradientText(const Sample& sample) {
   Graph graph = MakeGraph(sample);
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
   const size_t first = graph.ops.size() + 1;
-  const auto grads = Differentiate(&graph, SampleOp(graph));
-  REQUIRE(grads.ok());
+  const auto grads = Differentiate(&graph, SampleOp(graph)).value();
   std::string text;
   for (size_t i = first; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
@@ -45,7 +44,7 @@ std::string GradientText(const Sample& sample) {
     text += "); ";
   }
   text += "->";
-  for (const TensorId grad : *grads) text += ' ' + (grad < 0 ? "-" : graph.tensors[grad].name);
+  for (const TensorId grad : grads) text += ' ' + (grad < 0 ? "-" : graph.tensors[grad].name);
   return text;
 }
 
@@ -64,17 +63,16 @@ TEST_CASE("every gradient has the shape and dtype of its input") {
     const Op op = graph.ops[SampleOp(graph)];
     // Set after ops are differentiated.
     if (graph.tensors[op.outputs[0]].dtype == DType::kBF16) continue;
-    const auto grads = Differentiate(&graph, SampleOp(graph));
-    REQUIRE(grads.ok());
+    const auto grads = Differentiate(&graph, SampleOp(graph)).value();
     REQUIRE(CheckGraph(graph) == absl::OkStatus());
     REQUIRE(InferShapes(&graph) == absl::OkStatus());
-    REQUIRE(grads->size() == op.inputs.size());
-    for (size_t i = 0; i < grads->size(); ++i) {
+    REQUIRE(grads.size() == op.inputs.size());
+    for (size_t i = 0; i < grads.size(); ++i) {
       const Tensor& input = graph.tensors[op.inputs[i]];
-      CHECK(((*grads)[i] >= 0) == IsFloat(input.dtype));
-      if ((*grads)[i] < 0) continue;
-      CHECK(graph.tensors[(*grads)[i]].shape == input.shape);
-      CHECK(graph.tensors[(*grads)[i]].dtype == input.dtype);
+      CHECK((grads[i] >= 0) == IsFloat(input.dtype));
+      if (grads[i] < 0) continue;
+      CHECK(graph.tensors[grads[i]].shape == input.shape);
+      CHECK(graph.tensors[grads[i]].dtype == input.dtype);
     }
   }
 }
@@ -168,9 +166,8 @@ TEST_CASE("gradient ops are backward ops of their op's stage and scope, with nam
   graph.ops[gelu].scope = "h.0.act";
   graph.AddOp("gelu", "op.dx", {0}, {});  // takes the name
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  const auto grads = Differentiate(&graph, gelu);
-  REQUIRE(grads.ok());
-  const Op& added = graph.Producer((*grads)[0]);
+  const auto grads = Differentiate(&graph, gelu).value();
+  const Op& added = graph.Producer(grads[0]);
   CHECK(added.name == "op.dx.2");
   CHECK(added.phase == Phase::kBackward);
   CHECK(added.stage == 3);
@@ -191,17 +188,15 @@ TEST_CASE("cross entropy has one gradient op, and pick hands it to the logits") 
   Graph graph = CrossEntropy();
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
   const OpId pick = 2, loss = SampleOp(graph);
-  const auto at_loss = Differentiate(&graph, loss);
-  REQUIRE(at_loss.ok());
-  CHECK((*at_loss)[0] == -1);
-  CHECK((*at_loss)[1] == -1);
-  GradientContext context{graph, pick, {(*at_loss)[2]}, {true, false}};
-  const auto at_pick = FindOpDef("pick")->gradient(context);
-  REQUIRE(at_pick.ok());
-  CHECK(*at_pick == std::vector<TensorId>{(*at_loss)[2], -1});
+  const auto at_loss = Differentiate(&graph, loss).value();
+  CHECK(at_loss[0] == -1);
+  CHECK(at_loss[1] == -1);
+  GradientContext context{graph, pick, {at_loss[2]}, {true, false}};
+  const auto at_pick = FindOpDef("pick")->gradient(context).value();
+  CHECK(at_pick == std::vector<TensorId>{at_loss[2], -1});
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  CHECK(graph.tensors[(*at_pick)[0]].shape == graph.tensors[0].shape);
-  const Op& op = graph.Producer((*at_pick)[0]);
+  CHECK(graph.tensors[at_pick[0]].shape == graph.tensors[0].shape);
+  const Op& op = graph.Producer(at_pick[0]);
   CHECK(op.kind == "cross_entropy_grad");
   CHECK(AttrDouble(op, "scale") == 0.5);
   CHECK_FALSE(FindOpDef("row_max")->gradient);
@@ -241,16 +236,14 @@ TEST_CASE("statistics of logits in pieces have one gradient op, of the one loss 
       graph.AddOp("mean_nll", "loss", {out[0], out[1], out[2], labels}, {{"scale", 0.5}});
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
   GradientContext of_loss{graph, loss, {graph.ops[loss].outputs[0]}, {true, true, true, false}};
-  const auto at_loss = FindOpDef("mean_nll")->gradient(of_loss);
-  REQUIRE(at_loss.ok());
-  CHECK(*at_loss == std::vector<TensorId>{-1, -1, graph.ops[loss].outputs[0], -1});
-  GradientContext context{graph, stats, {-1, -1, (*at_loss)[2]}, {true, true, false}};
-  const auto grads = FindOpDef("linear_row_stats")->gradient(context);
-  REQUIRE(grads.ok());
+  const auto at_loss = FindOpDef("mean_nll")->gradient(of_loss).value();
+  CHECK(at_loss == std::vector<TensorId>{-1, -1, graph.ops[loss].outputs[0], -1});
+  GradientContext context{graph, stats, {-1, -1, at_loss[2]}, {true, true, false}};
+  const auto grads = FindOpDef("linear_row_stats")->gradient(context).value();
   REQUIRE(InferShapes(&graph) == absl::OkStatus());
-  const Op& op = graph.Producer((*grads)[0]);
+  const Op& op = graph.Producer(grads[0]);
   CHECK(op.kind == "linear_row_stats_grad");
-  CHECK(*grads == std::vector<TensorId>{op.outputs[0], op.outputs[1], -1});
+  CHECK(grads == std::vector<TensorId>{op.outputs[0], op.outputs[1], -1});
   CHECK(AttrDouble(op, "scale") == 0.5);
   CHECK(AttrInt(op, "pieces") == 4);
   CHECK(AttrBool(op, "ignore_negative"));

@@ -63,7 +63,7 @@ struct AttrDef {
 };
 
 // The type in which an op reads an input when the compiler computes in bf16
-// (compiler/passes/mixed_precision.h).
+// (compiler/passes/mixed_precision.cc).
 enum class Precision : uint8_t {
   kWide,      // f32
   kNarrow,    // bf16

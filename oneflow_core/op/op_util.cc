@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <utility>
-#include <variant>
 
 namespace oneflow {
 

@@ -57,14 +57,6 @@ Numbers CountMemory(const proto::Plan& plan) {
   return bytes;
 }
 
-double LargestDevice(const proto::Plan& plan) {
-  int64_t most = 0;
-  for (const proto::StageMemory& m : plan.memory()) {
-    if (m.kind() == proto::DEVICE) most = std::max(most, m.arena_bytes());
-  }
-  return static_cast<double>(most);
-}
-
 template <typename Map>
 typename Map::mapped_type At(const Map& map, const typename Map::key_type& key) {
   const auto it = map.find(key);
@@ -237,7 +229,8 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   const ProgramNumbers numbers_a = CountNumbers(a, *of_a), numbers_b = CountNumbers(b, *of_b);
   AddNumbers(numbers_a.counts, numbers_b.counts, "", &diff);
   AddNumbers(numbers_a.bytes, numbers_b.bytes, "bytes", &diff);
-  AddNumber("memory of the largest device", "bytes", LargestDevice(a), LargestDevice(b), &diff);
+  AddNumber("memory of the largest device", "bytes", static_cast<double>(MostDeviceBytes(a)),
+            static_cast<double>(MostDeviceBytes(b)), &diff);
   AddNumbers(CountMemory(a), CountMemory(b), "bytes", &diff);
   const std::vector<std::string> names_a = ActorNames(a, *of_a), names_b = ActorNames(b, *of_b);
   diff.only_a = Without(names_a, names_b);

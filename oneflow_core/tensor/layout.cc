@@ -1,7 +1,5 @@
 #include "oneflow_core/tensor/layout.h"
 
-#include <algorithm>
-
 #include <glog/logging.h>
 
 namespace oneflow {

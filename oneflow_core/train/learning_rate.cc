@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"

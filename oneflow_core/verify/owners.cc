@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/plan/buffers.h"
 
 namespace oneflow {
 namespace {

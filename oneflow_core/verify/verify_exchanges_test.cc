@@ -1,11 +1,9 @@
 // The proof of exchanges, on plans small enough to be judged by eye: who waits for whom where
 // devices meet, what of their bytes is over when, and what does not fit together.
 #include <catch2/catch.hpp>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "oneflow_core/base/strings.h"
 #include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/verify/edited_plans.h"
 #include "oneflow_core/verify/verify_plan.h"

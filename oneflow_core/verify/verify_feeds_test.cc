@@ -36,9 +36,8 @@ proto::Plan Good() {
 std::string Verdict(const std::function<void(proto::Plan&, proto::Program&)>& edit) {
   proto::Plan plan = Good();
   edit(plan, *plan.mutable_program(0));
-  const auto net = MakePlanNet(plan, plan.program(0));
-  REQUIRE(net.ok());
-  const absl::Status status = VerifyFeeds(*net);
+  const auto net = MakePlanNet(plan, plan.program(0)).value();
+  const absl::Status status = VerifyFeeds(net);
   return status.ok() ? "good" : std::string(ToStd(status.message()));
 }
 

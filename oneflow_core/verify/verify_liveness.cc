@@ -1,11 +1,7 @@
 #include "oneflow_core/verify/verify_liveness.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
-#include "oneflow_core/base/status.h"
 #include "oneflow_core/net/marking.h"
-#include "oneflow_core/net/steady_state.h"
 
 namespace oneflow {
 namespace {

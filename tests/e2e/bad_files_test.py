@@ -27,7 +27,7 @@ class BadFilesTest(BadInputCase):
         os.rename(self.dir.encode() + b"/c\xff", self.dir.encode() + b"/ckpt")
         self.assertIn("c\ufffd", json.loads(out)["checkpoint"])
         # The order's path becomes the name of the plan's schedule.
-        self.write("order", b'stage { task: "F0 B0" }')
+        self.write("order", 'stage { task: "F0 B0" }')
         os.rename(self.dir.encode() + b"/order", self.dir.encode() + b"/o\xff")
         run("compile", "--graph=gpt.textproto", "--batch=4", b"--order=o\xff", "--out=ordered.plan", cwd=self.dir)
         self.assertIn("schedule o\ufffd", run("explain", "--plan=ordered.plan", cwd=self.dir)[0])
@@ -64,10 +64,9 @@ class BadFilesTest(BadInputCase):
     def test_outputs_of_data_and_run_that_are_inputs(self):
         os.makedirs(self.dir + "/out", exist_ok=True)
         for name in ["train.bin", "train.idx", "val.bin", "val.idx"]:
-            self.write("out/" + name, b"some words. " * 50)
+            self.write("out/" + name, "some words. " * 50)
             self.refuse(["--out=out", name, "--text"], "data", f"--text=text.txt,out/{name}", "--out=out", "--val_fraction=0.1")
-            with open(f"{self.dir}/out/{name}", "rb") as file:
-                self.assertEqual(file.read(), b"some words. " * 50)
+            self.assertEqual(self.read(f"out/{name}"), b"some words. " * 50)
         self.write("product.textproto", b'''
             op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 2 } } sbp { on { key: "data" value: "S(0)" } } }
             op { name: "out" kind: "gelu" input: "x" }
@@ -94,13 +93,11 @@ class BadFilesTest(BadInputCase):
     def test_a_new_run_loses_nothing_of_an_earlier_one(self):
         run_flags = ["train", "--plan=gpt.plan", "--data=text.txt", "--checkpoint_dir=again", "--metrics=again.jsonl"]
         run(*run_flags, "--steps=2", cwd=self.dir)
-        with open(self.dir + "/again.jsonl", "rb") as file:
-            metrics = file.read()
+        metrics = self.read("again.jsonl")
         error = run(*run_flags, "--steps=1", cwd=self.dir)[1]
         self.assertIn("the metrics of an earlier run are moved to", error)
         self.assertIn("the checkpoints of an earlier run are moved to again/old-1\n", error)
-        with open(self.dir + "/again.jsonl.old-1", "rb") as file:
-            self.assertEqual(file.read(), metrics)
+        self.assertEqual(self.read("again.jsonl.old-1"), metrics)
         self.assertEqual(os.listdir(self.dir + "/again/old-1"), ["step-00000002"])
         self.assertNotIn("moved", run(*run_flags, "--steps=3", "--resume", cwd=self.dir)[1])
         with open(self.dir + "/again.jsonl", encoding="utf-8") as file:
@@ -171,7 +168,7 @@ class BadFilesTest(BadInputCase):
             self.train(["--eval_fraction", "at least 0 and below 1"], "--data=text.txt", "--eval_fraction=" + fraction)
         for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:
             self.refuse([flag, "at most 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
-        self.write("short.txt", b"short")
+        self.write("short.txt", "short")
         self.train(["short.txt", "9", "5"], "--data=short.txt")
         run("data", "--text=text.txt", "--token_format=megatron", "--out=pair", cwd=self.dir)
         self.train(["pair/train: no such file", "give pair/train.bin"], "--data=pair/train")
@@ -184,7 +181,7 @@ class BadFilesTest(BadInputCase):
         self.write("llmc.bin", (20240520).to_bytes(4, "little") + (1).to_bytes(4, "little") + bytes(1016) + b"\0\0")
         self.train(["llmc.bin", "says 0 tokens", "holds 1"], "--data=llmc.bin")
         self.write("pair.bin", b"\0\0" * 20)
-        self.write("pair.idx", b"not an index")
+        self.write("pair.idx", "not an index")
         self.train(["pair.idx", "no Megatron index"], "--data=pair.bin")
 
     def test_tokenising(self):
@@ -193,16 +190,16 @@ class BadFilesTest(BadInputCase):
         data(["--text"], out)
         data(["--out"], text)
         data(["absent.txt"], "--text=absent.txt", out)
-        self.write("empty.txt", b"")
+        self.write("empty.txt", "")
         data(["empty.txt", "is empty"], "--text=text.txt,empty.txt", out)
         data(["--tokenizer=gpt3", "gpt2:FOLDER"], text, out, "--tokenizer=gpt3")
         data(["absent/vocab.json"], text, out, "--tokenizer=gpt2:absent")
         data(["absent.json"], text, out, "--tokenizer=absent.json")
-        self.write("list.json", b"[1, 2]")
+        self.write("list.json", "[1, 2]")
         data(["list.json", "JSON object"], text, out, "--tokenizer=list.json")
         data(["absent.model"], text, out, "--tokenizer=absent.model")
         data(["absent.json", "FILE.json or FILE.model"], text, out, "--tokenizer=absent.json")
-        self.write("text.model", b"not a model")
+        self.write("text.model", "not a model")
         data(["text.model", "no sentencepiece model"], text, out, "--tokenizer=text.model")
         data(["--token_format=gguf", "llmc"], text, out, "--token_format=gguf")
         data(["--val_fraction", "below 1"], text, out, "--val_fraction=1")
@@ -291,14 +288,13 @@ class BadFilesTest(BadInputCase):
         self.refuse([told], "generate", "--checkpoint=copy", "--prompt=The ")
 
     def test_plans(self):
-        with open(self.dir + "/gpt.plan", "rb") as file:
-            plan = file.read()
+        plan = self.read("gpt.plan")
         self.refuse(["gpt.plan: is a plan, and no graph"], "compile", "--graph=gpt.plan", "--out=x.plan")
         self.write("short.plan", plan[:-10])
         self.refuse(["short.plan", "truncated"], "verify", "--plan=short.plan")
         self.write("flipped.plan", plan[:200] + bytes([plan[200] ^ 4]) + plan[201:])
         self.refuse(["flipped.plan"], "verify", "--plan=flipped.plan")
-        self.write("text.plan", b"not a plan")
+        self.write("text.plan", "not a plan")
         self.refuse(["text.plan"], "explain", "--plan=text.plan")
         version = plan.index((4).to_bytes(4, "little"), 8)
         self.write("other.plan", plan[:version] + (99).to_bytes(4, "little") + plan[version + 4:])
@@ -306,8 +302,7 @@ class BadFilesTest(BadInputCase):
 
     def test_edited_plans(self):
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan.textproto", cwd=self.dir)
-        with open(self.dir + "/gpt.plan.textproto", encoding="utf-8") as file:
-            text = file.read()
+        text = self.read("gpt.plan.textproto").decode()
         for line, edit, words in [("      segment: [0-9]+", "      segment: 9999999", ["orders segment 9999999"]),
                                   ("      register: [0-9]+", "      register: 99999", ["reads register 99999"]),
                                   ("model: .*", 'model: "\\\\377"', ["model", "UTF-8"]),
@@ -334,8 +329,7 @@ class BadFilesTest(BadInputCase):
 
         for name in ["gpt.plan", "gpt.plan.textproto"]:
             run("compile", "--graph=gpt.textproto", "--batch=4", "--out=" + name, cwd=self.dir)
-        with open(self.dir + "/gpt.plan.textproto", encoding="utf-8") as file:
-            text = file.read()
+        text = self.read("gpt.plan.textproto").decode()
         self.assertEqual(told("gpt.plan.textproto"), told("gpt.plan"))
         self.write("note.textproto", re.sub("^# .*|  note: .*", '  note: "read"', text, count=1, flags=re.M).encode())
         self.assertEqual(told("note.textproto"), told("gpt.plan"))  # what is said about it is not what runs
@@ -361,8 +355,7 @@ class BadFilesTest(BadInputCase):
         self.refuse(["absent.npy"], "run", graph, "--feed=x=absent.npy", "--feed=w=good.npy")
         # Edited plans: what is fetched is fed, and only raw parts are fetched.
         run("compile", graph, "--out=run.textproto", cwd=self.dir)
-        with open(self.dir + "/run.textproto", encoding="utf-8") as file:
-            plan = file.read()
+        plan = self.read("run.textproto").decode()
         feeds = ["--feed=x=x.npy", "--feed=w=good.npy"]
         fed = plan.replace('kernel: "fetch"', 'kernel: "feed"')
         raw = re.sub(r'(key: "raw"\s+value {\s+)b: false', r"\1b: true", plan)

@@ -4,28 +4,20 @@ A case is a command and the words its error must hold. Nothing a user writes may
 """
 import os
 import shutil
-import tempfile
-import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 SMALL = ["--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256"]
 
 
-class BadInputCase(unittest.TestCase):
+class BadInputCase(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "gpt", *SMALL, "--out=gpt.textproto", cwd=cls.dir)
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan", cwd=cls.dir)
-        with open(cls.dir + "/text.txt", "w") as text:
-            text.write("some words to learn from. " * 50)
+        cls.write("text.txt", "some words to learn from. " * 50)
         run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=1", "--checkpoint_dir=ckpt", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def refuse(self, words, *args):
         error = run(*args, cwd=self.dir, code=2)[1]
@@ -39,10 +31,6 @@ class BadInputCase(unittest.TestCase):
 
     def train(self, words, *flags):
         return self.refuse(words, "train", "--plan=gpt.plan", "--steps=1", *flags)
-
-    def write(self, name, data):
-        with open(os.path.join(self.dir, name), "wb") as out:
-            out.write(data)
 
     def checkpoint(self, change):
         """A copy of the checkpoint, changed by `change(folder of the step)`."""

@@ -15,22 +15,11 @@ MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'
 GRAPHS = {
     "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", 'Expected ":"']),
     "cut_off": (HEAD + 'op { name: "y" kind:', ["bad.textproto:2:", "cut off", "brace"]),
-    "unknown_field": ('op {\n name: "x"\n colour: 3\n}\n', ["bad.textproto:3:", "colour", "proto/graph.proto lists the fields"]),
     "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\noutput: "y"\n', ["bad.textproto:2: op y", "matmull", "matmul"]),
-    "unknown_attribute": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpos_b" value { b: true } }'),
-                          ["y", "transpos_b"]),
-    "attribute_type": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" attr { key: "transpose_b" value { s: "yes" } }'),
-                       ["y", "transpose_b"]),
-    "unknown_input": (HEAD + 'op { name: "y" kind: "gelu" input: "xx" }\n', ["y", "xx"]),
-    "cycle": ('op { name: "a" kind: "gelu" input: "b" }\nop { name: "b" kind: "gelu" input: "a" }\n', ["cycle", "a", "b"]),
-    "duplicate_name": (HEAD + HEAD, ["x"]),
-    "number_of_inputs": (HEAD + 'op { name: "y" kind: "add" input: "x" }\noutput: "y"\n', ["y", "add"]),
-    "output_index": (HEAD + 'op { name: "y" kind: "gelu" input: "x:3" }\n', ["x:3"]),
     "shape_mismatch": (HEAD + WEIGHT.replace("size: 6", "size: 7") % "" + MATMUL, ["bad.textproto:3: op y (matmul)", "6", "7"]),
     "dtype_mismatch": ('op { name: "x" kind: "input" dtype: I32 shape { dim { size: 4 } dim { size: 6 } } }\n' + WEIGHT % "" + MATMUL,
                        ["y", "i32"]),
     "unnamed_zero_dim": (HEAD.replace("size: 4", "size: 0") + 'op { name: "y" kind: "gelu" input: "x" }\n', ["x"]),
-    "malformed_sbp": (HEAD + WEIGHT % 'sbp { on { key: "tensor" value: "T(1)" } }' + MATMUL, ["w", "T(1)"]),
     "sbp_dim_out_of_range": (HEAD + WEIGHT % 'sbp { on { key: "tensor" value: "S(5)" } }' + MATMUL, ["w", "tensor", "S(5)"]),
     "illegal_sbp": (HEAD + WEIGHT % "" + MATMUL.replace('input: "w"', 'input: "w" sbp { on { key: "tensor" value: "Pmax" } }'),
                     ["y", "tensor", "Pmax"]),
@@ -42,11 +31,8 @@ GRAPHS = {
     "host": (HEAD + WEIGHT % 'attr { key: "host" value { s: "states,moments" } }' + MATMUL, ["w", 'host says "moments"', "states, weights and update"]),
     "dropout_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" attr { key: "rate" value { f: 1.5 } } }\noutput: "y"\n',
                      ["y", "rate", "1.5"]),
-    "dropout_without_rate": (HEAD + 'op { name: "y" kind: "dropout" input: "x" }\noutput: "y"\n', ["y", "rate"]),
     "field_that_ops_have_not": (HEAD + 'op { name: "y" kind: "gelu" input: "x"\n     sub_mesh { first: 1 } }\noutput: "y"\n',
                                 ["bad.textproto:3:", "sub_mesh"]),
-    "name_not_utf8": ('name: "bad\\377"\n' + HEAD + 'output: "x"\n', ["bad.textproto:1:", "name", "bad\\377", "UTF-8"]),
-    "attribute_not_utf8": (HEAD + 'op { name: "y" kind: "input"\nattr { key: "source" value { s: "\\377" } } }\n', ["bad.textproto:3:", "UTF-8"]),
     "unknown_output": (HEAD + 'op { name: "y" kind: "gelu" input: "x" }\noutput: "z"\n', ["z"]),
 }
 
@@ -154,7 +140,7 @@ class BadInputTest(BadInputCase):
         shutil.copy(self.dir + "/gpt.textproto", self.dir + "/graph.plan")
         shutil.copy(self.dir + "/gpt.plan", self.dir + "/binary.textproto")
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=text.plan.textproto", cwd=self.dir)
-        self.write("order.textproto", b'stage { task: "F0 B0" }')
+        self.write("order.textproto", 'stage { task: "F0 B0" }')
         training = "ckpt/step-00000001/train.textproto"
         for words, *command in [
                 (["gpt.textproto: is a graph, and no plan; --graph takes it", "oneflow compile"], "verify", "--plan=gpt.textproto"),
@@ -330,12 +316,12 @@ class BadInputTest(BadInputCase):
         self.refuse(["--format=yaml"], "calibrate", "--out=c.textproto", "--format=yaml")
 
     def test_clusters(self):
-        self.write("c.textproto", b'name: "c"\ndevice {\n  memory: 3\n}\n')
+        self.write("c.textproto", 'name: "c"\ndevice {\n  memory: 3\n}\n')
         self.compile(["c.textproto:3:", "memory"], "--batch=4", "--cluster=c.textproto")
-        self.write("c.textproto", b'name: "\\377"\n')
+        self.write("c.textproto", 'name: "\\377"\n')
         self.refuse(["c.textproto:1:", "UTF-8"], "simulate", "--plan=gpt.plan", "--cluster=c.textproto")
 
-        self.write("c.textproto", b"level { latency: 1e-6 bandwidth: 1e9 }\n")
+        self.write("c.textproto", "level { latency: 1e-6 bandwidth: 1e9 }\n")
         self.assertIn("gpt on c.textproto: ", run("simulate", "--plan=gpt.plan", "--cluster=c.textproto", cwd=self.dir)[0])
 
     def test_what_a_plan_has_fixed(self):
@@ -357,27 +343,17 @@ class BadInputTest(BadInputCase):
 
     def test_mesh_and_step(self):
         self.compile(["--mesh", "data=0"], "--mesh=data=0")
-        self.compile(["data"], "--mesh=data=2,data=2")
         self.compile(["batch", "4", "3"], "--batch=4", "--micro_batches=3")
         self.compile(["pipe", "2"], "--mesh=pipe=4", "--batch=4")
         self.compile(["data", "2"], "--mesh=data=4", "--batch=4", "--micro_batches=2")
-        self.compile(["heads", "2"], "--mesh=tensor=4", "--batch=4")
-        self.compile(["zigzag", "1f1b"], "--schedule=zigzag", "--batch=4")
         self.compile(["recompute", "all", "selective"], "--recompute=all", "--batch=4")
-        for policy, words in {
-                "full,attention": ["recompute: full and attention contradict", "choose one", "full:2,attention"],
-                "full:2,half:1": ['"half:1" is not known'], "gather:2": ['"gather:2" is not known'],
-                "full:1,full": ["recompute: full is given twice"], "full:-1": ['"-1" is no number of blocks'],
-                "full:1/two": ['recompute full:1/two: "two" is no number of blocks', "full:3/2/1/0"],
-                "full:1/0,attention": ["recompute full:1/0: has 2 numbers; pipe=1: 1 slice", "one for all"]}.items():
-            self.compile(words, "--recompute=" + policy, "--batch=4")
+        self.compile(["recompute: full and attention contradict", "choose one"], "--recompute=full,attention", "--batch=4")
         self.compile(["has 3 numbers; pipe=2, chunks 2: 4 slices"], "--recompute=none:1/2/3", "--mesh=pipe=2", "--batch=4",
                      "--schedule=interleaved", "--stage_layers=0,1,1,0", "--micro_batches=2")
         self.write("x.textproto", (HEAD + 'output: "x"\n').encode())
         self.refuse(["has no blocks", "write `recompute:"], "compile", "--graph=x.textproto", "--recompute=full:1", "--out=x.plan")
         self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
-        self.compile(["extra_in_flight -1"], "--extra_in_flight=-1", "--batch=4")
         for flag in ["--clip=-1", "--learning_rate=0", "--min_learning_rate=1", "--beta1=1", "--beta2=-0.5", "--epsilon=0",
                      "--weight_decay=-1", "--warmup_steps=-1", "--decay_steps=-2"]:
             self.compile([flag + ": is out of range"], flag)
@@ -393,8 +369,6 @@ class BadInputTest(BadInputCase):
         self.refuse(["--decay_steps: ", *constant], *train, "--lr_schedule=constant", "--decay_steps=9")
         self.compile(["clip 1", "--clip=0"], "--schedule=2bw", "--batch=4")
         self.compile(["clip 1", "--global_norm"], "--global_norm=false", "--batch=4")
-        self.compile(["steps_a_round 3", "2 versions"], "--schedule=2bw", "--clip=0", "--steps_a_round=3", "--batch=4")
-        self.compile(["staleness 1", "gpipe"], "--schedule=gpipe", "--staleness=1", "--batch=4")
         self.compile(["fill_memory", "--memory"], "--mesh=pipe=2", "--schedule=zero_bubble", "--fill_memory", "--clip=0",
                      "--global_norm=false", "--batch=4")
         self.compile(["steps_a_round 1000000000000", "at most 65536"], "--schedule=2bw", "--clip=0", "--steps_a_round=1000000000000",
@@ -432,10 +406,8 @@ class BadInputTest(BadInputCase):
             self.train([flag.split("=")[0], "--plan"], "--data=text.txt", flag)
         error = self.compile(["bytes"], "--memory=10KB", "--batch=4")
         self.assertIn("wte", error)  # names the largest registers
-        for size, limit in [("2.5KB", "2,500 bytes"), ("2KiB", "2,048 bytes"), ("0.001MB", "1,000 bytes"), ("1e-6GB", "1,000 bytes")]:
-            self.compile([limit], "--memory=" + size, "--batch=4")
-        for size in ["lots", "nan", "inf", "1e30", "9223372036854775808", "1e10GiB", "-1", "0.1", "1e-320KB"]:
-            self.compile(["--memory=" + size, "is not a size"], "--memory=" + size, "--batch=4")
+        self.compile(["2,048 bytes"], "--memory=2KiB", "--batch=4")
+        self.compile(["--memory=lots", "is not a size"], "--memory=lots", "--batch=4")
 
     def test_axes_that_nothing_lies_on_are_told(self):
         warnings = lambda mesh, *verb: run(*verb, "--mesh=" + mesh, "--batch=4", cwd=self.dir)[1]
@@ -451,16 +423,9 @@ class BadInputTest(BadInputCase):
     def test_orders(self):
         two = ["--mesh=pipe=2", "--batch=4", "--micro_batches=2", "--order=own.textproto"]
         for text, words in [
-            ("", ["own.textproto", "no stage"]),
             ('stage {\n  tasks: "F0"\n}', ["own.textproto:2:", "tasks"]),
-            ('stage {\n  task: "F0 X0"\n}', ["own.textproto:2: stage 0", '"X0"', "F3.1"]),
             ('stage { task: "F0 B0" }\nstage { task: "F1" }', ["own.textproto:2: stage 1", "F1", "F0 is due"]),
-            ('stage { task: "F0.1 B0" }', ["own.textproto:1: stage 0", "of F of chunk 0", "F3.1 of chunk 1"]),
-            ('stage { task: "F0 B0" }\nstage { task: "F0" }', ["own.textproto:2: stage 1", "0 of the 1"]),
-            ('stage { task: "F0 B0 F1 B1" }\nstage { task: "F0 F1 B0 B1" }', ["B0 of stage 1; stage 1 stands at F1"]),
-            ('stage { task: "F0 F1 B0 B1" }', ["orders 1 stages", "mesh has 2"]),
-            ('stage { task: "F0 B0" }\nstage { task: "F0 B0" }', ["orders 1 micro-batches", "--micro_batches=1"]),
-        ]:
+            ('stage { task: "F0 F1 B0 B1" }', ["orders 1 stages", "mesh has 2"])]:
             with self.subTest(text):
                 self.write("own.textproto", text.encode())
                 self.compile(words, *two)

@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <random>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -88,9 +87,7 @@ using Pieces = std::map<int, Values>;  // by rank
 // Runs the plan in a drawn order; what each reader got on each rank.
 std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
   const auto runtime =
-      Runtime::Create(MakeBoxingPlan(c), Interleaved(seed, {.make_kernel = MakeKernel}));
-  INFO(runtime.status().ToString());
-  REQUIRE(runtime.ok());
+      Runtime::Create(MakeBoxingPlan(c), Interleaved(seed, {.make_kernel = MakeKernel})).value();
   std::map<std::string, Pieces> fetched;
   RunContext context;
   context.load = [&](const Piece& piece) {
@@ -104,7 +101,7 @@ std::map<std::string, Pieces> Run(const BoxingCase& c, uint64_t seed) {
     values.assign(data, data + piece.slice->elements());
     return absl::OkStatus();
   };
-  const absl::Status status = (*runtime)->Run("run", context, 1);
+  const absl::Status status = runtime->Run("run", context, 1);
   INFO(status.ToString());
   REQUIRE(status.ok());
   return fetched;

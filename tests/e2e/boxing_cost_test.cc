@@ -82,24 +82,21 @@ struct Simulated {
 };
 Simulated Simulate(const proto::Plan& plan, const proto::Cluster& cluster) {
   const proto::Program& program = plan.program(0);
-  const auto times = ActorTimes(plan, program, plan.facts().program(0), cluster);
-  REQUIRE(times.ok());
+  const auto times = ActorTimes(plan, program, plan.facts().program(0), cluster).value();
   // As the compiler simulates: where nobody counts packets, they are estimated.
   SimulateOptions options{.worker_a_device = cluster.device().kind() == proto::Device::CPU};
-  for (const ActorTime& time : *times) {
+  for (const ActorTime& time : times) {
     options.actor_seconds.push_back(time.worker);
     options.link_seconds.push_back(time.link);
   }
-  const auto run = Simulate(plan, "run", options);
-  INFO(run.status().ToString());
-  REQUIRE(run.ok());
+  const auto run = Simulate(plan, "run", options).value();
   Simulated simulated;
-  for (size_t a = 0; a < run->net.specs.size(); ++a) {
-    const proto::Actor& actor = program.actor(run->net.specs[a].actor);
+  for (size_t a = 0; a < run.net.specs.size(); ++a) {
+    const proto::Actor& actor = program.actor(run.net.specs[a].actor);
     if (!actor.has_boxing()) continue;
-    REQUIRE(run->CountFirings(static_cast<int32_t>(a)) == 1);
-    const SimulatedRun::Span span = run->FindSpan(static_cast<int32_t>(a), 0);
-    simulated.charged += (*times)[actor.id()].both();
+    REQUIRE(run.CountFirings(static_cast<int32_t>(a)) == 1);
+    const SimulatedRun::Span span = run.FindSpan(static_cast<int32_t>(a), 0);
+    simulated.charged += times[actor.id()].both();
     simulated.took += span.end - span.begin;
     ++simulated.actors;
   }

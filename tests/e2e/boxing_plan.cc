@@ -5,7 +5,7 @@
 #include "compiler/lower/groups.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/memory/plan_memory.h"
-#include "compiler/passes/insert_boxing.h"
+#include "compiler/passes/passes.h"
 #include "compiler/sbp/infer_sbp.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/schedule.h"
@@ -37,15 +37,13 @@ SbpChoice Infer(const BoxingCase& c, Graph* graph) {
     }
     wanted.push_back(std::move(tensor.sbp));
   }
-  absl::StatusOr<SbpChoice> choice = InferSbp(graph, {.cluster = c.cluster});
-  INFO(choice.status().ToString());
-  REQUIRE(choice.ok());
+  SbpChoice choice = InferSbp(graph, {.cluster = c.cluster}).value();
   for (size_t t = 0; t < wanted.size(); ++t) {
     for (size_t a = 0; a < c.mesh.axes.size(); ++a) {
       if (c.mesh.axes[a].size > 1) REQUIRE(graph->tensors[t].sbp[a] == wanted[t][a]);
     }
   }
-  return *std::move(choice);
+  return choice;
 }
 
 }  // namespace
@@ -74,17 +72,15 @@ proto::Plan MakeBoxingPlan(const BoxingCase& c) {
   plan.set_launch_queue(1);
   options.groups = FindGroups({&graph});
   for (const proto::Group& group : options.groups) *plan.add_group() = group;
-  auto lowered = LowerToActors(graph, {}, options);
-  REQUIRE(lowered.ok());
-  AddStreams(&*lowered, c.mesh.stages(), *FindSchedule("1f1b"));
-  *plan.add_program() = lowered->program;
-  *plan.mutable_facts()->add_program() = lowered->facts;
+  auto lowered = LowerToActors(graph, {}, options).value();
+  AddStreams(&lowered, c.mesh.stages(), *FindSchedule("1f1b"));
+  *plan.add_program() = lowered.program;
+  *plan.mutable_facts()->add_program() = lowered.facts;
   REQUIRE(SetSlots(plan, plan.mutable_program(0)).ok());
   REQUIRE(PlanMemory(c.mesh.stages(), &plan).ok());
   const std::vector<double> seconds(plan.program(0).actor_size(), 1);
-  auto issue = PlayIssueOrders(plan, plan.program(0), seconds);
-  REQUIRE(issue.ok());
-  for (const proto::IssueOrder& order : *issue) *plan.mutable_program(0)->add_issue() = order;
+  auto issue = PlayIssueOrders(plan, plan.program(0), seconds).value();
+  for (const proto::IssueOrder& order : issue) *plan.mutable_program(0)->add_issue() = order;
   RecordPlan(RecordKey(c), plan);
   return plan;
 }

@@ -7,10 +7,9 @@ import math
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 from tests.e2e.page import Page
 
 BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -55,23 +54,17 @@ document.body.append(Object.assign(document.createElement("pre"), { id: "checked
 
 
 @unittest.skipUnless(BROWSER, "there is no Chromium: `tools/install_deps browser` installs one")
-class BrowserTest(unittest.TestCase):
+class BrowserTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2,tensor=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
         cls.text = run("explain", "--plan=gpt.plan", "--format=html", cwd=cls.dir)[0]
 
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
     def rendered(self, text, *flags):
         """The page after its script has run, and what the browser said."""
-        with open(self.dir + "/page.html", "w") as page:
-            page.write(text)
+        self.write("page.html", text)
         done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + self.dir + "/browser",
                                "--enable-logging=stderr", *flags, "--dump-dom", "file://" + self.dir + "/page.html"],
                               capture_output=True, text=True, check=True, timeout=120, env=dict(os.environ, HOME=self.dir))

@@ -67,14 +67,12 @@ double StepSeconds(const SmallRun& small, const StageTimes& times = {}) {
   const proto::Plan plan = CompileSmall(small);
   const proto::Program& program = plan.program(1);
   REQUIRE(program.name() == "train");
-  const absl::StatusOr<SimulatedRun> run =
-      Simulate(plan, "train",
-               {.steps = 3,
-                .actor_seconds = ActorTimes(program, FindFacts(plan, program),
-                                            std::max(1, small.chunks), times)});
-  INFO(run.status());
-  REQUIRE(run.ok());
-  return run->StepSeconds();
+  const SimulatedRun run = Simulate(plan, "train",
+                                    {.steps = 3,
+                                     .actor_seconds = ActorTimes(program, FindFacts(plan, program),
+                                                                 std::max(1, small.chunks), times)})
+                               .value();
+  return run.StepSeconds();
 }
 
 Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batches,
@@ -82,13 +80,12 @@ Utilization SimulatedUse(const std::string& schedule, int stages, int micro_batc
   const proto::Plan plan = CompileSmall(MakeRun(schedule, stages, micro_batches));
   for (const proto::Program& program : plan.program()) {
     if (program.name() != "train") continue;
-    const absl::StatusOr<SimulatedRun> run = Simulate(
-        plan, "train",
-        {.steps = steps,
-         .actor_seconds = ActorTimes(program, FindFacts(plan, program), /*chunks=*/1, {})});
-    INFO(run.status());
-    REQUIRE(run.ok());
-    return FindUtilization(*run);
+    const SimulatedRun run =
+        Simulate(plan, "train",
+                 {.steps = steps,
+                  .actor_seconds = ActorTimes(program, FindFacts(plan, program), /*chunks=*/1, {})})
+            .value();
+    return FindUtilization(run);
   }
   FAIL("no program train");
   return {};
@@ -205,10 +202,8 @@ TEST_CASE("a message between workers of one machine takes the latency of its nea
     level->set_size(2);
     level->set_bandwidth(1e9);
     level->set_latency(0.25);
-    const auto run = SimulateOn(cluster, plan, "train", /*steps=*/1);
-    INFO(run.status());
-    REQUIRE(run.ok());
-    return run->options.message_seconds;
+    const auto run = SimulateOn(cluster, plan, "train", /*steps=*/1).value();
+    return run.options.message_seconds;
   };
   CHECK(message_seconds(proto::Device::CPU) == 0.25);
   CHECK(message_seconds(proto::Device::CUDA) == 0);
@@ -222,10 +217,8 @@ TEST_CASE("on a cluster zero bubble suits what its stages take") {
   small.global_norm = false;
   small.extra_in_flight = 12;
   const auto seconds = [&](const proto::Plan& plan) {
-    const auto run = SimulateOn(SlowDevices(), plan, "train", /*steps=*/3);
-    INFO(run.status());
-    REQUIRE(run.ok());
-    return run->StepSeconds();
+    const auto run = SimulateOn(SlowDevices(), plan, "train", /*steps=*/3).value();
+    return run.StepSeconds();
   };
   const proto::Plan equal = CompileSmall(small);
   small.cluster = SlowDevices();

@@ -5,12 +5,11 @@ import math
 import operator
 import os
 import re
-import tempfile
 import unittest
 
 import xxhash
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import FolderCase, read_metrics, run
 
 PAGE = "docs/checkpoints.md"
 SEED = 7
@@ -36,15 +35,13 @@ class StrictXxhash:
         return xxhash.xxh3_64_intdigest(data, seed)
 
 
-class CheckpointFormatTest(unittest.TestCase):
+class CheckpointFormatTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir, cls.page = temporary.name, functions()
+        super().setUpClass()
+        cls.page = functions()
         cls.text = bytes(range(32, 127)) * 20
-        with open(cls.dir + "/text.txt", "wb") as file:
-            file.write(cls.text)
+        cls.write("text.txt", cls.text)
         # A step this small changes no bit of a weight.
         run("train", "--graph=" + os.path.abspath("examples/bigram.textproto"), "--mesh=data=2,tensor=2", "--batch=4",
             "--data=text.txt", "--steps=1", f"--seed={SEED}", "--learning_rate=1e-30", "--checkpoint_dir=checkpoints",
@@ -66,12 +63,10 @@ class CheckpointFormatTest(unittest.TestCase):
 
     def test_a_mixture(self):
         texts = [self.text, bytes(range(97, 123)) * 30]
-        with open(self.dir + "/b.txt", "wb") as file:
-            file.write(texts[1])
+        self.write("b.txt", texts[1])
         run("train", "--graph=" + os.path.abspath("examples/bigram.textproto"), "--batch=8", "--data=text.txt:3,b.txt:1", "--steps=2",
             f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=mixture.jsonl", "--checkpoint_dir=mixture", cwd=self.dir)
-        with open(self.dir + "/mixture/step-00000002/manifest.json", encoding="utf-8") as file:
-            weights = [one["weight"] for one in json.load(file)["mixture"]]
+        weights = [one["weight"] for one in json.loads(self.read("mixture/step-00000002/manifest.json"))["mixture"]]
         part, sample, chosen = self.page["part"], self.page["sample"], set()
         for step, line in enumerate(read_metrics(self.dir + "/mixture.jsonl")):
             def drawn(_, seed, __, number, sequence, step=step):
@@ -89,8 +84,7 @@ class CheckpointFormatTest(unittest.TestCase):
             graph = file.read()
         graph = graph.replace('kind: "linear" input: "x"', 'kind: "linear" input: "dropped"') + (
             f'op {{ name: "dropped" kind: "dropout" input: "x" attr {{ key: "rate" value {{ f: {rate} }} }} }}\n')
-        with open(self.dir + "/dropout.textproto", "w", encoding="utf-8") as file:
-            file.write(graph)
+        self.write("dropout.textproto", graph)
         run("train", "--graph=dropout.textproto", "--mesh=data=2", f"--batch={batch}", "--micro_batches=2", "--data=text.txt",
             "--steps=2", f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=dropout.jsonl", cwd=self.dir)
         normal, kept, sample = self.page["normal"], self.page["kept"], self.page["sample"]

@@ -1,7 +1,6 @@
 // Checkpoints of compiled plans, saved by many processes: each file has the bytes that one process
 // writes, and VerifyPieces of some ranks finds just the damage that loading them would.
 #include <catch2/catch.hpp>
-#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -4,24 +4,20 @@ import json
 import os
 import shutil
 import struct
-import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import FolderCase, read_metrics, run
 
 TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
 GPT2, LLAMA3 = "--tokenizer=gpt2:" + TESTDATA, "--tokenizer=" + TESTDATA + "/llama3.json"
 PIECES = "--tokenizer=" + TESTDATA + "/bpe.model"
 
 
-class CheckpointTokenizerTest(unittest.TestCase):
+class CheckpointTokenizerTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir = temporary.name
-        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as file:
-            file.write("the program of the café, and its text 12345.\n" * 60)
+        super().setUpClass()
+        cls.write("text.txt", "the program of the café, and its text 12345.\n" * 60)
         run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=900", "--out=gpt.textproto", cwd=cls.dir)
 
     def oneflow(self, *args, code=0):
@@ -48,8 +44,7 @@ class CheckpointTokenizerTest(unittest.TestCase):
         return sorted(os.listdir(f"{self.dir}/{folder}"))
 
     def manifest(self, folder):
-        with open(f"{self.dir}/{folder}/manifest.json", encoding="utf-8") as file:
-            return json.load(file)
+        return json.loads(self.read(f"{folder}/manifest.json"))
 
     def test_from_data_to_generate(self):
         for name, tokenizer, files in [("gpt2", GPT2, ["merges.txt", "vocab.json"]), ("llama3", LLAMA3, ["tokenizer.json"]),
@@ -100,8 +95,7 @@ class CheckpointTokenizerTest(unittest.TestCase):
 
     def test_tokens_of_another_program(self):
         # Only ends of a turn: the model learns to end at once.
-        with open(self.dir + "/ends.bin", "wb") as file:
-            file.write(struct.pack("<400H", *[806] * 400))
+        self.write("ends.bin", struct.pack("<400H", *[806] * 400))
         self.train("--data=ends.bin", "ends", LLAMA3, "--learning_rate=0.1", "--warmup_steps=0", steps=40)
         tokenizer = self.manifest("ends/step-00000040")["tokenizer"]
         self.assertEqual((tokenizer["name"], tokenizer["stops"]), ("llama3.json", [805, 806]))

@@ -4,6 +4,8 @@ import json
 import os
 import struct
 import subprocess
+import tempfile
+import unittest
 
 ONEFLOW = os.path.abspath("tools/oneflow/oneflow")  # the runfiles' root is the working folder
 
@@ -27,6 +29,27 @@ def run(*args, cwd, code=0, preexec_fn=None, as_written=False):
     assert done.returncode == code, (
         f"oneflow {' '.join(map(str, args))}: exit code {done.returncode}, wanted {code}\n{done.stdout}\n{done.stderr}")
     return done.stdout, done.stderr
+
+
+class FolderCase(unittest.TestCase):
+    """Tests that share a temporary folder, cls.dir."""
+
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.dir = temporary.name
+
+    @classmethod
+    def write(cls, name, data):
+        """data: text or bytes."""
+        with open(f"{cls.dir}/{name}", "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+
+    @classmethod
+    def read(cls, name):
+        with open(f"{cls.dir}/{name}", "rb") as file:
+            return file.read()
 
 
 def write_npy(path, dims, values, type="f"):

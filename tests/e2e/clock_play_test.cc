@@ -3,7 +3,6 @@
 // host computes.
 
 #include <random>
-#include <string>
 #include <vector>
 
 #include <catch2/catch.hpp>

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, run
+from tests.e2e.cli import ONEFLOW, FolderCase, run
 
 VERBS = ["model", "compile", "search", "explain", "verify", "run", "data", "train", "generate", "simulate", "diff", "calibrate", "devices",
          "submit", "status", "logs", "cancel"]
@@ -102,16 +102,11 @@ class ExamplesTest(unittest.TestCase):
         self.assertGreater(ran, 15)
 
 
-class PlanTest(unittest.TestCase):
+class PlanTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "gpt", *SMALL, "--out=gpt.textproto", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def oneflow(self, *args, code=0):
         return run(*args, cwd=self.dir, code=code, as_written=True)[1 if code else 0]
@@ -188,8 +183,7 @@ class PlanTest(unittest.TestCase):
                               ("device {\n  kind: CUDA\n  kind: CPU\n}", ["two.textproto:3:", "kind is given twice", "leave one"]),
                               ('name: "a" name: "b"', ["two.textproto:1:", "name is given twice"])]:
             with self.subTest(fields):
-                with open(self.dir + "/two.textproto", "w", encoding="utf-8") as file:
-                    file.write(fields)
+                self.write("two.textproto", fields)
                 error = self.oneflow("simulate", "--plan=gpt.plan", "--cluster=two.textproto", code=2)
                 for word in words:
                     self.assertIn(word, error)

@@ -46,10 +46,9 @@ proto::Plan CompileSmall(const SmallRun& run) {
   }
   proto::Graph graph = BuildGpt(run.model);
   if (run.edit) run.edit(&graph);
-  const absl::StatusOr<proto::Plan> plan = Compile(graph, "small", options);
-  if (!plan.ok()) throw std::runtime_error(plan.status().ToString());
-  RecordPlan(RecordKey(run), *plan);
-  return *plan;
+  const proto::Plan plan = Compile(graph, "small", options).value();
+  RecordPlan(RecordKey(run), plan);
+  return plan;
 }
 
 }  // namespace oneflow

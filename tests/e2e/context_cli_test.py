@@ -1,22 +1,16 @@
 """Positions split over devices, on the command line: what is refused, warned of and printed."""
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 LLAMA = ["--layers=1", "--heads=2", "--hidden=16", "--inner=16", "--sequence=16", "--vocab=256"]
 
 
-class ContextCliTest(unittest.TestCase):
+class ContextCliTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         cls.model("llama", "llama", *LLAMA)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     @classmethod
     def model(cls, name, family, *flags):

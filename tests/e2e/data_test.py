@@ -2,29 +2,22 @@
 import json
 import os
 import struct
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
 FORMATS = ["nanogpt", "llmc", "megatron"]
 
 
-class DataTest(unittest.TestCase):
+class DataTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         for name, lines in [("a.txt", 300), ("b.txt", 100)]:
-            with open(f"{cls.dir}/{name}", "w", encoding="utf-8") as text:
-                text.write("".join(f"{name} line {i}: größer als {i % 7}, and the program's text 🙂\n" for i in range(lines)))
+            cls.write(name, "".join(f"{name} line {i}: größer als {i % 7}, and the program's text 🙂\n" for i in range(lines)))
         run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=700", "--out=gpt.textproto",
             cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def data(self, out, *flags, text="a.txt,b.txt"):
         return json.loads(run("data", "--text=" + text, "--out=" + out, "--format=json", *flags, cwd=self.dir)[0])
@@ -33,14 +26,6 @@ class DataTest(unittest.TestCase):
         lines = run("train", "--graph=gpt.textproto", "--data=" + data, "--steps=3", "--batch=4", "--format=json",
                     "--threads=1", cwd=self.dir)[0]
         return [json.loads(line)["loss"] for line in lines.splitlines() if '"loss"' in line]
-
-    def write(self, path, data):
-        with open(os.path.join(self.dir, path), "wb") as file:
-            file.write(data)
-
-    def read(self, path):
-        with open(os.path.join(self.dir, path), "rb") as file:
-            return file.read()
 
     def test_every_format_holds_the_same_tokens(self):
         losses = []
@@ -96,8 +81,7 @@ class DataTest(unittest.TestCase):
         self.data("again", *byte, "--val_fraction=0.3")
         names = lambda: sorted(os.listdir(self.dir + "/again"))
         self.assertEqual(names(), ["train.bin", "train.idx", "train.meta.json", "val.bin", "val.idx", "val.meta.json"])
-        with open(self.dir + "/again/notes.txt", "w") as notes:
-            notes.write("of no concern")
+        self.write("again/notes.txt", "of no concern")
         self.data("again", "--tokenizer=bytes", "--token_format=llmc")
         self.assertEqual(names(), ["notes.txt", "train.bin", "train.meta.json"])
         self.assertEqual(self.losses("again/train.bin"), self.losses("a.txt,b.txt"))

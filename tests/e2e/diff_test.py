@@ -1,23 +1,17 @@
 """oneflow diff: two plans of one model, and what the change does to bytes, time and memory."""
 import json
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 
-class DiffTest(unittest.TestCase):
+class DiffTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         for name, flags in {"1f1b": ["--mesh=pipe=2"], "gpipe": ["--mesh=pipe=2", "--schedule=gpipe"], "tensor": ["--mesh=tensor=2"]}.items():
             run("compile", "--graph=gpt.textproto", *flags, "--batch=16", "--micro_batches=8", f"--out={name}.plan", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def diff(self, *args):
         return run("diff", *args, cwd=self.dir)[0]

@@ -1,24 +1,18 @@
 """A mixture of experts on the command line: what is refused, what is printed, and what a hot expert costs."""
 import json
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 MIXTURE = ["--layers=1", "--heads=2", "--hidden=16", "--inner=16", "--sequence=16", "--vocab=256", "--experts=8"]
 
 
-class ExpertsCliTest(unittest.TestCase):
+class ExpertsCliTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "llama", *MIXTURE, "--out=moe.textproto", cwd=cls.dir)
         run("model", "llama", *MIXTURE, "--capacity=1.25", "--out=capacity.textproto", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def refuse(self, words, *args):
         self.assertIn("oneflow: error: " + words, run(*args, cwd=self.dir, code=2)[1])
@@ -65,8 +59,7 @@ class ExpertsCliTest(unittest.TestCase):
 
     def train(self, graph, mesh, *flags, steps=4):
         """The lines of a run of the graph, as JSON, and what it says on stderr."""
-        with open(self.dir + "/text.txt", "wb") as f:
-            f.write(bytes(range(32, 120)) * 20)
+        self.write("text.txt", bytes(range(32, 120)) * 20)
         out, err = run("train", "--graph=" + graph, "--mesh=" + mesh, "--batch=8", "--micro_batches=2", "--data=text.txt",
                        f"--steps={steps}", "--threads=1", "--format=json", *flags, cwd=self.dir)
         return [line for line in map(json.loads, out.splitlines()) if "loss" in line], err

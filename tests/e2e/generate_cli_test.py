@@ -1,21 +1,18 @@
 """`oneflow generate`: tokenizers, sampling, where it stops, and that meshes agree."""
 import json
 import os
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
 
 
-class GenerateTest(unittest.TestCase):
+class GenerateTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
-        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("the café 🙂 of the cat. " * 400)
+        super().setUpClass()
+        cls.write("text.txt", "the café 🙂 of the cat. " * 400)
         tokenizer = "--tokenizer=gpt2:" + VOCABULARY
         run("data", "--text=text.txt", tokenizer, "--out=data", cwd=cls.dir)
         for name, vocab, data in [("bytes", "256", "text.txt"), ("bpe", "704", "data/train.bin")]:
@@ -23,10 +20,6 @@ class GenerateTest(unittest.TestCase):
                 f"--out={name}.textproto", cwd=cls.dir)
             run("train", f"--graph={name}.textproto", "--data=" + data, "--steps=300", "--batch=16",
                 "--learning_rate=5e-3", "--checkpoint_dir=" + name, cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def generate(self, checkpoint, *flags):
         flags = [*flags, "--prompt=the café"] if checkpoint == "bytes" else [*flags, "--tokenizer=gpt2:" + VOCABULARY]

@@ -2,10 +2,9 @@
 nothing, and what `compile`, `explain`, `simulate` and `diff` say of it."""
 import json
 import re
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 from tests.e2e.page import Page
 
 NO_LOSS = '''op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }
@@ -15,16 +14,13 @@ output: "y"
 '''
 
 
-class HostMemoryTest(unittest.TestCase):
+class HostMemoryTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir = temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=64", "--sequence=32", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         for name, text in [("no_loss.textproto", NO_LOSS), ("nodes.textproto", 'level { name: "node" size: 2 }\nlevel { name: "cluster" }\n')]:
-            with open(f"{cls.dir}/{name}", "w", encoding="utf-8") as out:
-                out.write(text)
+            cls.write(name, text)
 
     def compile(self, *flags, graph="gpt", out="x", code=0):
         return run("compile", f"--graph={graph}.textproto", "--batch=16", "--micro_batches=4", "--threads=1", f"--out={out}.plan", *flags,
@@ -193,11 +189,9 @@ class HostMemoryTest(unittest.TestCase):
                     self.assertEqual(a.get(member), b.get(member), (flag, a["name"], member))
 
     def test_the_attribute_of_a_variable(self):
-        with open(self.dir + "/gpt.textproto", encoding="utf-8") as graph:
-            text = graph.read()
+        text = self.read("gpt.textproto").decode()
         mark = re.search(r'name: "h\.0\.mlp\.fc\.weight" kind: "variable" ', text)
-        with open(self.dir + "/stated.textproto", "w", encoding="utf-8") as out:
-            out.write(text[:mark.end()] + 'attr { key: "host" value { s: "states,update" } } ' + text[mark.end():])
+        self.write("stated.textproto", text[:mark.end()] + 'attr { key: "host" value { s: "states,update" } } ' + text[mark.end():])
         self.compile(graph="stated")
         host = {v["name"]: v["host"] for v in json.loads(self.explain("--format=json"))["variables"] if "host" in v}
         self.assertTrue(host["h.0.mlp.fc.weight"]["updates"])
@@ -244,8 +238,7 @@ class HostMemoryTest(unittest.TestCase):
         self.assertIn("states in the update", json.dumps(page.json("plan")["variables"]))
         simulated, _ = run("simulate", "--plan=x.plan", "--trace=trace.json", cwd=self.dir)
         self.assertIn("    memory of the host ", simulated)
-        with open(self.dir + "/trace.json", encoding="utf-8") as trace:
-            events = json.load(trace)
+        events = json.loads(self.read("trace.json"))
         events = events["traceEvents"] if isinstance(events, dict) else events
         counters = {event["name"] for event in events if event["ph"] == "C"}
         self.assertEqual(counters, {"bytes of registers in use", "bytes of registers in use in the host's memory"})

@@ -48,10 +48,11 @@ class Case(unittest.TestCase):
         for name in ["vocab.json", "merges.txt"]:
             shutil.copy(f"{TOKENIZER}/{name}", f"{self.dir}/{folder}")
 
-    def write(self, name, text):
+    def write(self, name, data):
+        """data: text or bytes."""
         os.makedirs(os.path.dirname(f"{self.dir}/{name}"), exist_ok=True)
-        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(f"{self.dir}/{name}", "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
 
     def read(self, name):
         with open(f"{self.dir}/{name}", encoding="utf-8") as file:

@@ -35,8 +35,7 @@ class FamiliesTest(Case):
         for family in FAMILIES:
             with self.subTest(family):
                 self.setUp()
-                with open(self.dir + "/tokens.bin", "wb") as file:
-                    file.write(array.array("H", expected(family)["batch"]).tobytes())
+                self.write("tokens.bin", array.array("H", expected(family)["batch"]).tobytes())
                 self.run_here("import", f"--from={FIXTURES}/{family}", "--out=imported")
                 result = json.loads(self.evaluate()[0])
                 self.assertEqual(result["labels"], len(expected(family)["batch"]) - 1)
@@ -51,8 +50,7 @@ class FamiliesTest(Case):
             tensors[name] = (dtype, dims, struct.pack("<f", math.nan) + data[4:])
 
         self.copy("gpt2", change=spoil)
-        with open(self.dir + "/tokens.bin", "wb") as file:
-            file.write(array.array("H", expected("gpt2")["batch"]).tobytes())
+        self.write("tokens.bin", array.array("H", expected("gpt2")["batch"]).tobytes())
         self.run_here("import", "--from=model", "--out=imported")
         found = "h.0.ln_1.weight has values that are not finite, NaN or infinity"
         self.assertIn(found, self.evaluate(code=2)[1])
@@ -96,8 +94,7 @@ class PaddedTest(Case):
         self.assertEqual(files.read_model(self.dir + "/exported"), files.read_model(FIXTURES + "/gpt2"))
 
     def test_a_run_hands_the_vocabulary_on(self):
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 50)
+        self.write("text.txt", "some words to learn from. " * 50)
         train = ["train", "--graph=" + self.oneflow.graph("padded"), "--data=text.txt", "--tokenizer=bytes", "--batch=2",
                  "--checkpoint_dir=tuned"]
         # The graph of the checkpoint is that of the run.
@@ -108,8 +105,7 @@ class PaddedTest(Case):
         dtype, shape, _ = files.read_model(self.dir + "/exported")["transformer.wte.weight"]
         self.assertEqual((dtype, shape), ("F32", [128, 32]))
         self.assertEqual(self.config("exported")["vocab_size"], 128)
-        with open(self.dir + "/text.txt", "wb") as text:
-            text.write(b"x" * 200 + bytes([130]) + b"x" * 200)
+        self.write("text.txt", b"x" * 200 + bytes([130]) + b"x" * 200)
         self.refuse(["text.txt", "130"], *train, "--init_from=padded", "--steps=1")
 
 
@@ -117,8 +113,7 @@ class TrainTest(Case):
     def setUp(self):
         super().setUp()
         self.run_here("import", f"--from={FIXTURES}/gpt2", "--out=imported")
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 50)
+        self.write("text.txt", "some words to learn from. " * 50)
         self.train = ["train", "--graph=" + self.oneflow.graph("imported"), "--data=text.txt", "--tokenizer=bytes",
                       "--batch=4", "--micro_batches=2", "--steps=2", "--metrics=metrics.jsonl"]
 
@@ -160,8 +155,7 @@ class TrainTest(Case):
     def test_a_graph_that_computes_something_else_gives_a_warning(self):
         with open(self.oneflow.graph("imported"), encoding="utf-8") as file:
             graph = file.read()
-        with open(self.dir + "/other.textproto", "w", encoding="utf-8") as file:
-            file.write(graph.replace('kind: "gelu"', 'kind: "dropout" attr { key: "rate" value { f: 0.5 } }', 1))
+        self.write("other.textproto", graph.replace('kind: "gelu"', 'kind: "dropout" attr { key: "rate" value { f: 0.5 } }', 1))
         error = self.run_here(*self.train, "--graph=other.textproto", "--init_from=imported")[1]
         self.assertIn("with another graph: op h.0.mlp.gelu: kind gelu, now dropout", error)
 
@@ -183,8 +177,7 @@ class LlamaTest(Case):
         self.run_here("import", f"--from={FIXTURES}/llama", "--sequence=48", "--pad_vocab=160", "--out=short")
         logits = self.oneflow.logits("short", wanted["batch"][:18], 48)[17]
         oneflow_runs.check_close("logits", logits[:128], wanted["logits"][wanted["logits_at"].index(17)])
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 50)
+        self.write("text.txt", "some words to learn from. " * 50)
         losses = []
         for mesh in ["data=1", "data=2", "tensor=2", "tensor=2x2", "pipe=2"]:
             self.run_here("train", "--init_from=short", "--mesh=" + mesh, "--data=text.txt", "--tokenizer=bytes",
@@ -225,8 +218,7 @@ class TokenizerTest(Case):
             with open(f"{TOKENIZER}/{name}", "rb") as original, open(f"{self.dir}/exported/{name}", "rb") as copy:
                 self.assertEqual(copy.read(), original.read())
         # The checkpoint knows graph, tokenizer and the end of a document: no flag says them.
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("#%&*" * 60)  # whose ids are below the model's vocabulary
+        self.write("text.txt", "#%&*" * 60)  # whose ids are below the model's vocabulary
         self.run_here("train", "--init_from=imported", "--data=text.txt,text.txt", "--documents", "--mesh=data=2", "--batch=4",
                       "--steps=2", "--checkpoint_dir=tuned")
         self.run_here("export", "--checkpoint=tuned", "--out=tuned_model")
@@ -234,14 +226,12 @@ class TokenizerTest(Case):
 
     def test_a_tokenizer_that_cannot_be_used_is_a_warning(self):
         self.copy("gpt2", eos_token_id=5)
-        with open(self.dir + "/model/tokenizer.json", "w", encoding="utf-8") as file:
-            file.write("{}")
+        self.write("model/tokenizer.json", "{}")
         error = self.run_here("import", "--from=model", "--out=imported")[1]
         self.assertIn("warning: the checkpoint has no tokenizer: model/tokenizer.json", error)
         self.refuse(["imported/step-00000000: contains no tokenizer", "give it with --tokenizer"],
                     "generate", "--checkpoint=imported", "--prompt=the", "--tokens=1")
-        with open(self.dir + "/ids.bin", "wb") as file:
-            file.write(bytes([1, 0, 2, 0, 5, 0, 7, 0]) * 100)
+        self.write("ids.bin", bytes([1, 0, 2, 0, 5, 0, 7, 0]) * 100)
         # The ids are those of the model, and so is the end of a document.
         train = ["train", "--init_from=imported", "--data=ids.bin", "--documents", "--steps=1", "--batch=2", "--checkpoint_dir=tuned"]
         out, error = self.run_here(*train, "--end_of_text_id=5", "--format=json")
@@ -277,16 +267,14 @@ class ExportTest(Case):
         self.assertEqual([name for name in os.listdir(self.dir) if name.startswith("x")], [])
 
     def test_models_that_hugging_face_does_not_have(self):
-        with open(self.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 50)
+        self.write("text.txt", "some words to learn from. " * 50)
 
         def trained(*flags, change=None):
             self.run_here("model", "gpt", "--preset=tiny", *flags, "--out=graph.textproto")
             if change:
                 with open(self.dir + "/graph.textproto", encoding="utf-8") as file:
                     graph = change(file.read())
-                with open(self.dir + "/graph.textproto", "w", encoding="utf-8") as file:
-                    file.write(graph)
+                self.write("graph.textproto", graph)
             self.run_here("train", "--graph=graph.textproto", "--data=text.txt", "--steps=1", "--checkpoint_dir=run")
             return ["export", "--checkpoint=run", "--out=x"]
 

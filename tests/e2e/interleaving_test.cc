@@ -52,12 +52,12 @@ SmallRun MakeRun(const Case& c) {
 TEST_CASE("No interleaving sticks") {
   for (const Case& c : kCases) {
     const proto::Plan plan = CompileSmall(MakeRun(c));
-    const auto runtime = Runtime::Create(plan, Interleaved(1, {.make_kernel = MakeIdleKernel}));
-    REQUIRE(runtime.ok());
+    const auto runtime =
+        Runtime::Create(plan, Interleaved(1, {.make_kernel = MakeIdleKernel})).value();
     for (const proto::Program& program : plan.program()) {
       for (uint64_t i = 0; i < Seeds(); ++i) {
         INFO(CaseName(c) << " " << program.name() << " run " << i);
-        const absl::Status status = (*runtime)->Run(program.name(), {}, /*steps=*/2);
+        const absl::Status status = runtime->Run(program.name(), {}, /*steps=*/2);
         INFO(status.ToString());
         REQUIRE(status.ok());
       }

@@ -39,9 +39,7 @@ SmallRun PaperRun(const std::string& mesh = "", const std::string& recompute = "
 }
 
 ModelMemory CompiledMemory(const SmallRun& run, int stage = 0) {
-  const auto memory = MemoryOfStage(CompileSmall(run), stage);
-  REQUIRE(memory.ok());
-  return *memory;
+  return MemoryOfStage(CompileSmall(run), stage).value();
 }
 
 SmallRun Split(SmallRun run) {
@@ -51,10 +49,9 @@ SmallRun Split(SmallRun run) {
 
 TEST_CASE("a block keeps what the paper lists, each tensor with its bytes") {
   const proto::Plan plan = CompileSmall(PaperRun());
-  const auto net = MakePlanNet(plan, *FindProgram(plan, "train"));
-  REQUIRE(net.ok());
+  const auto net = MakePlanNet(plan, *FindProgram(plan, "train")).value();
   std::map<std::string, int64_t> kept, statistics;
-  for (const KeptRegister& r : KeptRegisters(*net, 0)) {
+  for (const KeptRegister& r : KeptRegisters(net, 0)) {
     if (r.block == 1) (r.statistics ? statistics : kept)[r.proto->name()] = r.proto->slot_bytes();
   }
   const std::map<std::string, int64_t> paper = {
@@ -125,10 +122,9 @@ TEST_CASE("full recompute of some blocks: the more of them, the fewer bytes") {
                                                    : "full:" + std::to_string(blocks);
     INFO(policy);
     const proto::Plan plan = CompileSmall(PaperRun("", policy));
-    const auto memory = MemoryOfStage(plan, 0);
-    REQUIRE(memory.ok());
+    const auto memory = MemoryOfStage(plan, 0).value();
     const int64_t input = blocks > 0 && blocks < kLayers ? 2 * sbh : 0;
-    CHECK(memory->kept_in_blocks == blocks * 2 * sbh + (kLayers - blocks) * layer - input);
+    CHECK(memory.kept_in_blocks == blocks * 2 * sbh + (kLayers - blocks) * layer - input);
     // The last block is recomputed when its backward begins: at once it is all there.
     if (blocks < kLayers) {
       CHECK(plan.memory(0).arena_bytes() < arena);

@@ -2,21 +2,17 @@
 import os
 import re
 import subprocess
-import tempfile
 import unittest
 
-from tests.e2e.cli import ONEFLOW, replaced, run
+from tests.e2e.cli import ONEFLOW, FolderCase, replaced, run
 
 
-class LimitsTest(unittest.TestCase):
+class LimitsTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir = temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=4", "--heads=4", "--hidden=256", "--sequence=64", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
-        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("some words to learn from. " * 100)
+        cls.write("text.txt", "some words to learn from. " * 100)
         run("compile", "--graph=gpt.textproto", "--batch=16", "--threads=2", "--out=gpt.plan", cwd=cls.dir)
 
     def train(self, limits, *flags):

@@ -1,29 +1,22 @@
 """A model of the family llama, from its preset to text: model, compile, train, generate; meshes agree."""
 import json
 import os
-import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import FolderCase, read_metrics, run
 
 TINY = ["--preset=llama-tiny", "--sequence=32"]
 # Blocks as those of Qwen 2.5 and 3, Mistral and Llama 3.1 at once.
 ALL = [*TINY, "--qkv_bias=true", "--qk_norm=true", "--window=12", "--rope_scaling=8,1,4,16", "--tied=false"]
 
 
-class LlamaTest(unittest.TestCase):
+class LlamaTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
-        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("the cat sat on the mat. " * 400)
+        super().setUpClass()
+        cls.write("text.txt", "the cat sat on the mat. " * 400)
         run("model", "llama", *TINY, "--out=tiny.textproto", cwd=cls.dir)
         run("model", "llama", *ALL, "--out=all.textproto", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def losses(self, graph, *flags, steps=4):
         run("train", "--graph=" + graph, "--data=text.txt", "--batch=8", f"--steps={steps}", "--seed=1", "--threads=1",

@@ -1,23 +1,19 @@
 """Weighted mixtures of data: which file a sample comes from, what is said of it, and that a run resumes with its own mixture only."""
 import json
 import os
-import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import FolderCase, read_metrics, run
 
 BIGRAM = "--graph=" + os.path.abspath("examples/bigram.textproto")
 
 
-class MixtureTest(unittest.TestCase):
+class MixtureTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir = temporary.name
+        super().setUpClass()
         for name, text in [("a.txt", "abcdefgh" * 100), ("b.txt", "01234567" * 60), ("c.txt", "!?.,;:-+" * 20)]:
-            with open(f"{cls.dir}/{name}", "w", encoding="utf-8") as file:
-                file.write(text)
+            cls.write(name, text)
 
     def train(self, data, out, *flags, steps=4, code=0):
         return run("train", BIGRAM, "--data=" + data, f"--steps={steps}", "--batch=8", "--seed=3", f"--metrics={out}.jsonl", *flags,
@@ -65,9 +61,8 @@ class MixtureTest(unittest.TestCase):
         mixture = "a.txt:0.7,b.txt:0.3"
         self.train(mixture, "all", steps=6)
         self.train(mixture, "resumed", "--checkpoint_dir=ckpt", steps=3)
-        with open(self.dir + "/ckpt/step-00000003/manifest.json", encoding="utf-8") as file:
-            self.assertEqual(json.load(file)["mixture"], [{"file": "a.txt", "tokens": 800, "weight": 0.7},
-                                                          {"file": "b.txt", "tokens": 480, "weight": 0.3}])
+        self.assertEqual(json.loads(self.read("ckpt/step-00000003/manifest.json"))["mixture"],
+                         [{"file": "a.txt", "tokens": 800, "weight": 0.7}, {"file": "b.txt", "tokens": 480, "weight": 0.3}])
         resume = ["--checkpoint_dir=ckpt", "--resume"]
         was = "but ckpt/step-00000003 was trained on a.txt:0.7 (800 tokens), b.txt:0.3 (480 tokens)"
         for other, now in [("a.txt:0.6,b.txt:0.4", "a.txt:0.6 (800 tokens), b.txt:0.4 (480 tokens)"),

@@ -1,6 +1,8 @@
 #include "tests/e2e/mutants.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <random>
 #include <set>
 #include <utility>

@@ -2,8 +2,6 @@
 // rates, initial fills, orders of streams and of issue, partners and control edges edited.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 

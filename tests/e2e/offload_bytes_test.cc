@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -32,9 +31,7 @@ proto::Plan CompileOffloaded(const std::string& what, bool on_host, bool narrow)
   options.train.set_precision(narrow ? proto::BF16 : proto::F32);
   options.offload = *ParseOffload("--offload=", what);
   options.offload.update_on_host = on_host;
-  const absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(kModel), "offload", options);
-  if (!plan.ok()) throw std::runtime_error(plan.status().ToString());
-  return *plan;
+  return Compile(BuildGpt(kModel), "offload", options).value();
 }
 
 struct Bytes {

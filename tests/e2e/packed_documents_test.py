@@ -3,24 +3,20 @@ import json
 import math
 import os
 import struct
-import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import FolderCase, read_metrics, run
 
 TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
 GPT2 = "--tokenizer=gpt2:" + TESTDATA
 END = "--end_of_text_id=10"  # a text of bytes: its lines are documents
 
 
-class PackedDocumentsTest(unittest.TestCase):
+class PackedDocumentsTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir = temporary.name
-        with open(cls.dir + "/lines.txt", "w", encoding="utf-8") as text:
-            text.write("".join(f"line {i} of many\nand one\n" for i in range(100)))
+        super().setUpClass()
+        cls.write("lines.txt", "".join(f"line {i} of many\nand one\n" for i in range(100)))
         for name, flags in [("bytes", ["--vocab=256"]), ("bpe", ["--vocab=704"]), ("unfused", ["--vocab=256", "--attention=unfused"])]:
             run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=16", f"--out={name}.textproto", *flags,
                 cwd=cls.dir)
@@ -76,8 +72,7 @@ class PackedDocumentsTest(unittest.TestCase):
         self.assertEqual(self.losses(*begun, graph="bpe", data="lines.txt,lines.txt"),
                          self.losses(*begun, graph="bpe", data="tokens/train.bin"))
         # Each file ends with it once.
-        with open(self.dir + "/tokens/train.bin", "rb") as file:
-            ids = [one for one, in struct.iter_unpack("<H", file.read())]
+        ids = [one for one, in struct.iter_unpack("<H", self.read("tokens/train.bin"))]
         self.assertEqual(ids.count(0), 2)
 
     def test_validation_keeps_documents_apart_too(self):
@@ -92,10 +87,8 @@ class PackedDocumentsTest(unittest.TestCase):
 
     def test_an_evaluation_reads_each_label_once(self):
         self.train("--documents", END, "--checkpoint_dir=evaluated")
-        with open(self.dir + "/lines.txt", "rb") as file:
-            tokens = file.read()
-        with open(self.dir + "/short.txt", "wb") as file:
-            file.write(tokens[:7])  # less than a sequence
+        tokens = self.read("lines.txt")
+        self.write("short.txt", tokens[:7])  # less than a sequence
         # The checkpoint was trained with documents apart.
         for documents, labels in [([END], len(tokens) - 1 - tokens[:-1].count(b"\n")), (["--documents=false"], len(tokens) - 1)]:
             one, error = self.evaluate(*documents)
@@ -120,8 +113,7 @@ class PackedDocumentsTest(unittest.TestCase):
         self.assertEqual([line.split(":")[0] for line in out.splitlines()], ["lines.txt", "short.txt", "all 2 files"])
         self.assertRegex(out, r"^lines.txt: loss \d\.\d+, perplexity [\d.]+, \d+ labels\n")
         self.assertEqual(error, "oneflow: warning: the weights of --data act on nothing: each file is evaluated alone\n")
-        with open(self.dir + "/one.txt", "w", encoding="utf-8") as file:
-            file.write("a")
+        self.write("one.txt", "a")
         for words, flags in [("--eval_batches=0: must be at least 1", ["--data=lines.txt", END, "--eval_batches=0"]),
                              ("--data: is missing", [END]), ("too short: it needs 2 tokens", ["--data=one.txt", END]),
                              ("--end_of_text_id: acts on nothing", ["--data=lines.txt", END, "--documents=false"]),
@@ -130,8 +122,7 @@ class PackedDocumentsTest(unittest.TestCase):
             self.assertIn(words, error)
 
     def test_no_label_counts(self):
-        with open(self.dir + "/ends.txt", "w", encoding="utf-8") as file:
-            file.write("\n" * 400)
+        self.write("ends.txt", "\n" * 400)
         out, error = self.train("--documents", END, "--eval_fraction=0.3", "--checkpoint_dir=ends", "--metrics=ends.jsonl", data="ends.txt")
         self.assertIn("  loss none  ", out)
         self.assertIn("  validation loss none  ", out)

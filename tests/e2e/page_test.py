@@ -1,31 +1,23 @@
 """explain --format=html: one well-formed page that loads nothing, with the numbers of `simulate`."""
 import json
 import os
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 from tests.e2e.page import Page
 
 CLUSTER = "--cluster=" + os.path.abspath("examples/clusters/a100.textproto")
 
 
-class PageTest(unittest.TestCase):
+class PageTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         # A name that would end the script that it stands in.
-        with open(cls.dir + "/gpt.textproto") as graph:
-            text = graph.read().replace('name: "gpt"', 'name: "</script><b>gpt"', 1)
-        with open(cls.dir + "/gpt.textproto", "w") as graph:
-            graph.write(text)
+        text = cls.read("gpt.textproto").decode().replace('name: "gpt"', 'name: "</script><b>gpt"', 1)
+        cls.write("gpt.textproto", text)
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2,tensor=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def test_is_well_formed_and_loads_nothing(self):
         page = Page(run("explain", "--plan=gpt.plan", CLUSTER, "--format=html", cwd=self.dir)[0])

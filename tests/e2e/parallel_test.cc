@@ -1,7 +1,5 @@
 // Parallel equals serial: data, tensor and pipe in {1, 2} and their products, GPipe and 1F1B.
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,24 +10,31 @@
 namespace oneflow {
 namespace {
 
-SmallResult TrainOn(const std::string& mesh, const std::string& schedule = "1f1b", int threads = 1,
-                    proto::DataType precision = proto::F32) {
-  SmallRun run;
+SmallRun On(const std::string& mesh, SmallRun run = {}) {
   run.mesh = mesh;
-  run.precision = precision;
-  run.schedule = schedule;
-  run.threads = threads;
-  return Train(run);
+  return run;
 }
 
-double LargestDifference(const SmallResult& a, const SmallResult& b) {
-  REQUIRE(a.losses.size() == b.losses.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.losses.size(); ++i) {
-    REQUIRE(std::isfinite(a.losses[i]));  // std::max would drop a NaN
-    largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
-  }
-  return largest;
+SmallResult TrainOn(const std::string& mesh, const SmallRun& run = {}) {
+  return Train(On(mesh, run));
+}
+
+SmallRun Narrow() {
+  SmallRun run;
+  run.precision = proto::BF16;
+  return run;
+}
+
+SmallRun Dropout() {
+  SmallRun run;
+  run.model.dropout = 0.2;
+  return run;
+}
+
+SmallRun NoNorm() {
+  SmallRun run;
+  run.global_norm = false;
+  return run;
 }
 
 TEST_CASE("20 steps on any mesh give the losses of one device within 1e-5") {
@@ -42,31 +47,18 @@ TEST_CASE("20 steps on any mesh give the losses of one device within 1e-5") {
   }
 }
 
-TEST_CASE("Pipe degree, schedule, threads and repetition do not change a bit") {
-  for (const std::string rest : {"", "data=2", "tensor=2"}) {
-    INFO(rest);
-    const SmallResult one = TrainOn(rest);
-    CHECK(TrainOn(rest) == one);
-    CHECK(TrainOn(rest, "1f1b", 2) == one);
-    for (const std::string pipe : {"pipe=2", "pipe=4"}) {
-      const std::string mesh = pipe + (rest.empty() ? "" : "," + rest);
-      INFO(mesh);
-      CHECK(TrainOn(mesh, "1f1b") == one);
-      CHECK(TrainOn(mesh, "gpipe") == one);
-    }
-  }
-}
-
-// Schedules that need another stage count, or more than a name.
-std::vector<SmallRun> OtherSchedules(const std::string& rest) {
+// `run` on a pipe before the axes `rest`, under each schedule.
+std::vector<SmallRun> OnPipes(const SmallRun& run, const std::string& rest) {
   std::vector<SmallRun> runs;
   const auto add = [&](const char* pipe, const char* schedule, int chunks, int64_t extra) {
-    SmallRun& run = runs.emplace_back();
-    run.mesh = pipe + (rest.empty() ? "" : "," + rest);
-    run.schedule = schedule;
-    run.chunks = chunks;
-    run.extra_in_flight = extra;
+    SmallRun& other = runs.emplace_back(On(pipe + (rest.empty() ? "" : "," + rest), run));
+    other.schedule = schedule;
+    other.chunks = chunks;
+    other.extra_in_flight = extra;
   };
+  for (const char* pipe : {"pipe=2", "pipe=4"}) {
+    for (const char* schedule : {"1f1b", "gpipe"}) add(pipe, schedule, 0, 0);
+  }
   add("pipe=2", "interleaved", 2, 0);
   add("pipe=1", "interleaved", 4, 0);
   add("pipe=2", "1f1b", 0, 1);
@@ -75,20 +67,29 @@ std::vector<SmallRun> OtherSchedules(const std::string& rest) {
   return runs;
 }
 
-TEST_CASE("Chunks, gradients of weights apart and more in flight do not change a bit either") {
-  for (const std::string rest : {"", "data=2", "tensor=2"}) {
-    const SmallResult one = TrainOn(rest);
-    for (const SmallRun& run : OtherSchedules(rest)) {
-      INFO(run.mesh << " " << run.schedule << " " << run.chunks << " " << run.extra_in_flight);
-      CHECK(Train(run) == one);
+TEST_CASE("Pipe degree, schedule, chunks, threads and repetition do not change a bit") {
+  for (const SmallRun& run : {SmallRun(), Narrow(), Dropout(), NoNorm()}) {
+    for (const std::string rest : {"", "data=2", "tensor=2"}) {
+      const SmallResult one = TrainOn(rest, run);
+      std::vector<SmallRun> others = OnPipes(run, rest);
+      others.push_back(On(rest, run));
+      others.push_back(On(rest, run)), others.back().threads = 3;
+      for (const SmallRun& other : others) {
+        INFO(other.mesh << " " << other.schedule << " " << other.chunks << " of "
+                        << other.extra_in_flight << ", precision " << other.precision
+                        << ", dropout " << other.model.dropout << ", norm " << other.global_norm);
+        CHECK(Train(other) == one);
+      }
     }
   }
-  const SmallResult narrow = TrainOn("", "1f1b", 1, proto::BF16);
-  for (SmallRun& run : OtherSchedules("")) {
-    INFO("bf16 " << run.mesh << " " << run.schedule << " " << run.chunks);
-    run.precision = proto::BF16;
-    CHECK(Train(run) == narrow);
-  }
+}
+
+TEST_CASE("A seed, dropout and clipping by the norm matter") {
+  SmallRun seed = Dropout();
+  seed.seed = 2;
+  CHECK(Train(seed) != Train(Dropout()));
+  CHECK(LargestDifference(Train(Dropout()), Train({})) > 1e-3);
+  CHECK(Train(NoNorm()) != Train({}));
 }
 
 TEST_CASE("An order fitted to a cluster gives the bits of any other that is compiled for it") {
@@ -115,18 +116,6 @@ TEST_CASE("An order fitted to a cluster gives the bits of any other that is comp
   }
 }
 
-TEST_CASE("Updates that do not wait for the norm give the same bits under any schedule, too") {
-  SmallRun run;
-  run.global_norm = false;
-  const SmallResult one = Train(run);
-  CHECK(one != TrainOn(""));  // which clips
-  for (SmallRun& other : OtherSchedules("")) {
-    INFO(other.mesh << " " << other.schedule << " " << other.chunks);
-    other.global_norm = false;
-    CHECK(Train(other) == one);
-  }
-}
-
 TEST_CASE("Recompute, of blocks, of single ops or of both, changes no bit") {
   const auto runs = [](const std::string& recompute) {
     std::vector<SmallRun> runs;
@@ -140,14 +129,11 @@ TEST_CASE("Recompute, of blocks, of single ops or of both, changes no bit") {
         run.steps = 8;
       }
     }
-    SmallRun& chunks = runs.emplace_back();
-    chunks.mesh = "pipe=2";
-    chunks.schedule = "interleaved";
-    chunks.recompute = recompute;
-    SmallRun& split = runs.emplace_back();
-    split.mesh = "pipe=2";
-    split.schedule = "zero_bubble";
-    split.recompute = recompute;
+    for (const char* schedule : {"interleaved", "zero_bubble"}) {
+      SmallRun& run = runs.emplace_back(On("pipe=2"));
+      run.schedule = schedule;
+      run.recompute = recompute;
+    }
     return runs;
   };
   const std::vector<SmallRun> kept = runs("none");
@@ -193,27 +179,12 @@ TEST_CASE("A step whose micro-batches are no multiple of the stages interleaves,
 }
 
 TEST_CASE("bf16 follows f32, and any mesh follows one device, within a hundredth of the loss") {
-  const SmallResult wide = TrainOn("");
-  const SmallResult serial = TrainOn("", "1f1b", 1, proto::BF16);
+  const SmallResult wide = TrainOn(""), serial = Train(Narrow());
   CHECK(serial.losses != wide.losses);
   CHECK(LargestDifference(serial, wide) < 1e-2);
   for (const std::string mesh : {"data=2", "tensor=2", "pipe=2,data=2,tensor=2"}) {
     INFO(mesh);
-    CHECK(LargestDifference(TrainOn(mesh, "1f1b", 1, proto::BF16), serial) < 1e-2);
-  }
-}
-
-TEST_CASE("In bf16, too, pipe degree, schedule, threads and repetition do not change a bit") {
-  for (const std::string rest : {"", "data=2", "tensor=2"}) {
-    INFO(rest);
-    const SmallResult one = TrainOn(rest, "1f1b", 1, proto::BF16);
-    CHECK(TrainOn(rest, "1f1b", 2, proto::BF16) == one);
-    for (const std::string pipe : {"pipe=2", "pipe=4"}) {
-      const std::string mesh = pipe + (rest.empty() ? "" : "," + rest);
-      INFO(mesh);
-      CHECK(TrainOn(mesh, "1f1b", 1, proto::BF16) == one);
-      CHECK(TrainOn(mesh, "gpipe", 1, proto::BF16) == one);
-    }
+    CHECK(LargestDifference(TrainOn(mesh, Narrow()), serial) < 1e-2);
   }
 }
 
@@ -251,44 +222,17 @@ TEST_CASE(
   }
 }
 
-SmallRun DropoutRun(const std::string& mesh, const std::string& schedule = "1f1b") {
-  SmallRun run;
-  run.model.dropout = 0.2;
-  run.mesh = mesh;
-  run.schedule = schedule;
-  return run;
-}
-
 TEST_CASE("Dropout is the same on any mesh and in any micro-batches") {
-  const SmallResult serial = Train(DropoutRun(""));
-  REQUIRE(LargestDifference(serial, TrainOn("")) > 1e-3);  // it does something
+  const SmallResult serial = Train(Dropout());
   for (const std::string mesh : {"data=2", "tensor=2", "pipe=2,data=2,tensor=2"}) {
     INFO(mesh);
-    CHECK(LargestDifference(Train(DropoutRun(mesh)), serial) < 1e-5);
+    CHECK(LargestDifference(TrainOn(mesh, Dropout()), serial) < 1e-5);
   }
   for (const int64_t micro_batches : {1, 2, 8}) {
     INFO("micro-batches " << micro_batches);
-    SmallRun run = DropoutRun("");
+    SmallRun run = Dropout();
     run.micro_batches = micro_batches;
     CHECK(LargestDifference(Train(run), serial) < 1e-5);
-  }
-}
-
-TEST_CASE("With dropout, too, pipe degree, schedule and threads do not change a bit") {
-  for (const std::string rest : {"", "data=2"}) {
-    const SmallResult one = Train(DropoutRun(rest));
-    for (const std::string pipe : {"pipe=2", "pipe=4"}) {
-      const std::string mesh = pipe + (rest.empty() ? "" : "," + rest);
-      INFO(mesh);
-      CHECK(Train(DropoutRun(mesh)) == one);
-      CHECK(Train(DropoutRun(mesh, "gpipe")) == one);
-    }
-    SmallRun threads = DropoutRun(rest);
-    threads.threads = 3;
-    CHECK(Train(threads) == one);
-    SmallRun seed = DropoutRun(rest);
-    seed.seed = 2;
-    CHECK(Train(seed) != one);
   }
 }
 

@@ -40,10 +40,7 @@ Seconds RandomSeconds(const proto::Program& program, bool integers, std::mt19937
 
 SimulatedRun Run(const proto::Plan& plan, SimulateOptions options, int64_t skip_after) {
   options.skip_after = skip_after;
-  absl::StatusOr<SimulatedRun> run = Simulate(plan, "train", options);
-  INFO(run.status());
-  REQUIRE(run.ok());
-  return *std::move(run);
+  return Simulate(plan, "train", options).value();
 }
 
 void CheckSpans(const SimulatedRun& skipped, const SimulatedRun& full) {

@@ -24,6 +24,7 @@
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/model/gpt.h"
 #include "oneflow_core/model/llama.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -255,14 +256,6 @@ void CheckAlike(const proto::Plan& one, const proto::Plan& other) {
   CHECK(is.size() == want.size());
 }
 
-int64_t ArenaBytes(const proto::Plan& plan) {
-  int64_t most = 0;
-  for (const proto::StageMemory& memory : plan.memory()) {
-    most = std::max(most, memory.arena_bytes());
-  }
-  return most;
-}
-
 Trained TrainWith(const Problem& p, const Manner& m, const proto::Plan& plan) {
   SmallRun run;
   run.model = p.model;
@@ -285,7 +278,8 @@ TEST_CASE("neither stages nor schedule nor anything of memory moves a layout, or
     INFO(Text(problem) << "\n" << Text(manner));
     const absl::StatusOr<proto::Plan> one = CompileAs(problem, plain, /*memory=*/0);
     if (!one.ok()) continue;  // a batch too small for the mesh
-    const auto memory = static_cast<int64_t>(manner.memory * static_cast<double>(ArenaBytes(*one)));
+    const auto memory =
+        static_cast<int64_t>(manner.memory * static_cast<double>(MostDeviceBytes(*one)));
     const absl::StatusOr<proto::Plan> other = CompileAs(problem, manner, memory);
     if (memory > 0 && absl::IsResourceExhausted(other.status())) {
       ++refused;
@@ -298,9 +292,8 @@ TEST_CASE("neither stages nor schedule nor anything of memory moves a layout, or
     if (problem.shard != Sharding()) {
       Problem unsplit = problem;
       unsplit.shard = Sharding();
-      const absl::StatusOr<proto::Plan> plan = CompileAs(unsplit, plain, /*memory=*/0);
-      REQUIRE(plan.ok());
-      CHECK(AxesOfStage(*plan) == AxesOfStage(*other));
+      const proto::Plan plan = CompileAs(unsplit, plain, /*memory=*/0).value();
+      CHECK(AxesOfStage(plan) == AxesOfStage(*other));
     }
     if (trained_so_far == trained || compiled * trained < trained_so_far * draws) continue;
     ++trained_so_far;
@@ -324,18 +317,16 @@ TEST_CASE("the pipe degree on two nodes and more changes no bit") {
   p.batch = 24;
   p.micro_batches = 3;
   const Manner plain = Plain(p);
-  const absl::StatusOr<proto::Plan> one = CompileAs(p, plain, /*memory=*/0);
-  REQUIRE(one.ok());
-  const Trained expected = TrainWith(p, plain, *one);
+  const proto::Plan one = CompileAs(p, plain, /*memory=*/0).value();
+  const Trained expected = TrainWith(p, plain, one);
   CHECK(expected.variables.size() > 50);
   for (const int stages : {2, 4}) {
     INFO(stages << " stages");
     Manner manner = plain;
     manner.written.push_back(absl::StrCat("pipe=", stages));
-    const absl::StatusOr<proto::Plan> other = CompileAs(p, manner, /*memory=*/0);
-    REQUIRE(other.ok());
-    CheckAlike(*one, *other);
-    CHECK(TrainWith(p, manner, *other) == expected);
+    const proto::Plan other = CompileAs(p, manner, /*memory=*/0).value();
+    CheckAlike(one, other);
+    CHECK(TrainWith(p, manner, other) == expected);
   }
 }
 

@@ -1,5 +1,4 @@
 // Gathers of weights that run ahead of compute change no bit, whatever the mesh and the schedule.
-#include <cstdint>
 #include <set>
 #include <string>
 

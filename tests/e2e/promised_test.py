@@ -3,10 +3,9 @@ import collections
 import json
 import os
 import re
-import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import FolderCase, read_metrics, run
 
 CLUSTER = "--cluster=" + os.path.abspath("examples/clusters/a100.textproto")
 CAUSES = ["compute_seconds", "exposed_exchange_seconds", "idle_seconds"]
@@ -17,19 +16,13 @@ def read_events(path):
         return json.load(file)["traceEvents"]
 
 
-class PromisedTest(unittest.TestCase):
+class PromisedTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
-        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
+        super().setUpClass()
+        cls.write("text.txt", "".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
         run("model", "gpt", "--layers=4", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def train(self, *flags):
         return run("train", "--plan=gpt.plan", "--data=text.txt", *flags, cwd=self.dir)[0]
@@ -61,8 +54,7 @@ class PromisedTest(unittest.TestCase):
         os.makedirs(self.dir + "/job", exist_ok=True)
         self.train("--steps=8", "--metrics=metrics.jsonl", "--job_dir=job", "--format=json")
         rows = read_metrics(self.dir + "/metrics.jsonl")
-        with open(self.dir + "/job/outcome.json", encoding="utf-8") as file:
-            outcome = json.load(file)
+        outcome = json.loads(self.read("job/outcome.json"))
         promised, took = outcome["promised"], outcome["took"]
         self.assertIsNone(promised["compared"])  # on this machine, the run itself compares
         self.assertEqual({row["promised_step_seconds"] for row in rows}, {promised["step_seconds"]})

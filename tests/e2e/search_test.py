@@ -4,10 +4,9 @@ import math
 import os
 import re
 import shlex
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 CLUSTER = """name: "two nodes"
 device { kind: CPU peak_flops: 1e11 memory_bandwidth: 1e10 kernel_threads: 1 memory_bytes: 100000000 }
@@ -17,28 +16,18 @@ level { name: "host" latency: 1e-5 bandwidth: 1e9 }
 SMALL = ["search", "--graph=gpt.textproto", "--devices=2", "--batch=4", "--cluster=cluster.textproto"]
 
 
-class SearchTest(unittest.TestCase):
+class SearchTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=64", "--out=gpt.textproto", cwd=cls.dir)
-        with open(cls.dir + "/cluster.textproto", "w", encoding="utf-8") as file:
-            file.write(CLUSTER)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
+        cls.write("cluster.textproto", CLUSTER)
 
     def search(self, *flags):
         return run(*SMALL, *flags, cwd=self.dir)[0]
 
     def json(self, *flags):
         return json.loads(self.search("--format=json", *flags))
-
-    def bytes_of(self, name):
-        with open(os.path.join(self.dir, name), "rb") as file:
-            return file.read()
 
     def refuse(self, words, *flags, command=SMALL):
         error = run(*command, *flags, cwd=self.dir, code=2)[1]
@@ -54,12 +43,11 @@ class SearchTest(unittest.TestCase):
                 text = self.search(*flags, "--out=best.plan")
                 line = re.search(r"\n *1 .*\n +(--.*)\n", text)[1]
                 run("compile", *shlex.split(line), "--out=compiled.plan", cwd=self.dir)
-                self.assertEqual(self.bytes_of("best.plan"), self.bytes_of("compiled.plan"))
+                self.assertEqual(self.read("best.plan"), self.read("compiled.plan"))
 
     def test_a_name_with_a_blank_is_quoted(self):
         os.makedirs(self.dir + "/my model", exist_ok=True)
-        with open(self.dir + "/my model/gpt's.textproto", "wb") as file:
-            file.write(self.bytes_of("gpt.textproto"))
+        self.write("my model/gpt's.textproto", self.read("gpt.textproto"))
         found = self.json("--graph=my model/gpt's.textproto", "--fix=data=2,micro_batches=1", "--top=1")
         run("compile", *shlex.split(found["plans"][0]["flags"]), "--out=x.plan", cwd=self.dir)
 
@@ -183,11 +171,11 @@ class SearchTest(unittest.TestCase):
     def test_pareto_page(self):
         said = self.search("--pareto", "--fix=data=2,micro_batches=1,recompute=none", "--format=html", "--out=front")
         self.assertIn("front/index.html", said)
-        page = self.bytes_of("front/index.html").decode()
+        page = self.read("front/index.html").decode()
         links = set(re.findall(r'href="([^"]+)"', page))
         self.assertIn("plan-1.html", links)
         for link in links:
-            self.assertIn(b"</html>", self.bytes_of("front/" + link))
+            self.assertIn(b"</html>", self.read("front/" + link))
             run("verify", "--plan=front/" + link.replace(".html", ".plan"), cwd=self.dir)
         self.assertNotIn("http", page)
 
@@ -201,26 +189,23 @@ class SearchTest(unittest.TestCase):
                 self.refuse([words], *flags)
 
     def test_a_cluster_with_fewer_devices(self):
-        with open(self.dir + "/small.textproto", "w", encoding="utf-8") as file:
-            file.write(CLUSTER.replace("CPU", "CUDA").replace('name: "host"', 'name: "host" size: 2'))
+        self.write("small.textproto", CLUSTER.replace("CPU", "CUDA").replace('name: "host"', 'name: "host" size: 2'))
         self.refuse(["has 4 devices", "has 8"], "--cluster=small.textproto", "--devices=8")
 
     def test_a_graph_without_blocks_or_loss(self):
-        with open(self.dir + "/flat.textproto", "w", encoding="utf-8") as file:
-            file.write('op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
-                       'op { name: "w" kind: "variable" shape { dim { size: 6 } dim { size: 8 } } }\n'
-                       'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n')
+        self.write("flat.textproto", 'op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
+                                     'op { name: "w" kind: "variable" shape { dim { size: 6 } dim { size: 8 } } }\n'
+                                     'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n')
         self.refuse(["flat.textproto: has no blocks", "`oneflow model`"], "--graph=flat.textproto")
 
     def test_the_mesh_of_the_graph_is_not_used(self):
-        with open(self.dir + "/mesh.textproto", "wb") as file:
-            file.write(self.bytes_of("gpt.textproto") + b'mesh { axis { name: "data" size: 2 } }\n')
+        self.write("mesh.textproto", self.read("gpt.textproto") + b'mesh { axis { name: "data" size: 2 } }\n')
         flags = ["--graph=mesh.textproto", "--devices=1", "--batch=1", "--top=1", "--out=best.plan"]
         text, warning = run(*SMALL, *flags, cwd=self.dir)
         self.assertIn("the mesh of mesh.textproto is not used", warning)
         line = re.search(r"\n *1 .*\n +(--.*)\n", text)[1]
         run("compile", *shlex.split(line), "--out=compiled.plan", cwd=self.dir)
-        self.assertEqual(self.bytes_of("best.plan"), self.bytes_of("compiled.plan"))
+        self.assertEqual(self.read("best.plan"), self.read("compiled.plan"))
 
     def test_the_time_ends(self):
         done = run(*SMALL, "--budget_seconds=1e-9", cwd=self.dir, code=2)[1]

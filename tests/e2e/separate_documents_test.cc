@@ -62,12 +62,6 @@ class Alone : public TokenSource {
   }
 };
 
-template <typename T>
-T Value(absl::StatusOr<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.status().ToString());
-  return std::move(result).value();
-}
-
 struct Case {
   proto::Graph graph;
   bool documents = true;  // of Train
@@ -79,7 +73,7 @@ struct Case {
 
 proto::Plan CompileCase(const Case& c) {
   CompileOptions options;
-  options.mesh = Value(ParseMesh(c.mesh));
+  options.mesh = ParseMesh(c.mesh).value();
   options.train.set_batch(c.batch);
   options.train.set_micro_batches(c.micro_batches);
   options.train.set_recompute(c.recompute);
@@ -91,7 +85,7 @@ proto::Plan CompileCase(const Case& c) {
   optimizer.set_beta2(0.95);
   optimizer.set_epsilon(1e-3);  // an update follows its gradient, not the sign of it
   options.cluster.mutable_device()->set_kernel_threads(1);
-  return Value(Compile(c.graph, "documents", options));
+  return Compile(c.graph, "documents", options).value();
 }
 
 struct Result {
@@ -101,7 +95,7 @@ struct Result {
 Result Train(const Case& c, const TokenSource& tokens) {
   const proto::Plan plan = CompileCase(c);
   const auto runtime =
-      Value(Runtime::Create(plan, {.threads = Value(ParseMesh(c.mesh)).devices()}));
+      Runtime::Create(plan, {.threads = ParseMesh(c.mesh).value().devices()}).value();
   Result result{std::vector<double>(kSteps), std::vector<double>(kSteps)};
   RunContext context;
   context.seed = 5;

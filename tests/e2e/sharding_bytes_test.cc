@@ -1,10 +1,8 @@
 // Planned bytes of states, gradients and weights at rest, and those that a device sends in a step,
 // are those that docs/sharding.md says, for each way to split them.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -34,9 +32,7 @@ proto::Plan CompileSplit(const std::string& mesh, const Sharding& shard, bool na
   options.train.set_micro_batches(kMicroBatches);
   options.train.set_precision(narrow ? proto::BF16 : proto::F32);
   options.shard = shard;
-  const absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(kModel), "split", options);
-  if (!plan.ok()) throw std::runtime_error(plan.status().ToString());
-  return *plan;
+  return Compile(BuildGpt(kModel), "split", options).value();
 }
 
 // Bytes a device.

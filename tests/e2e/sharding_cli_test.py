@@ -2,21 +2,17 @@
 and `compile` say of a plan, and that checkpoints pass between runs that split otherwise."""
 import json
 import re
-import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, run
+from tests.e2e.cli import FolderCase, read_metrics, run
 
 
-class ShardingTest(unittest.TestCase):
+class ShardingTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(temporary.cleanup)
-        cls.dir = temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=64", "--sequence=32", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
-        with open(cls.dir + "/text.txt", "w", encoding="utf-8") as text:
-            text.write("one line of a text\n" * 100)
+        cls.write("text.txt", "one line of a text\n" * 100)
 
     def compile(self, *flags, code=0):
         return run("compile", "--graph=gpt.textproto", "--batch=16", "--threads=1", "--out=x.plan", "--format=json", *flags,

@@ -2,10 +2,9 @@
 import collections
 import json
 import os
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 CLUSTERS = os.path.abspath("examples/clusters")
 
@@ -23,17 +22,12 @@ def tracks(trace):
     return slices
 
 
-class SimulateTest(unittest.TestCase):
+class SimulateTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
+        super().setUpClass()
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def simulate(self, *flags):
         return run("simulate", "--plan=gpt.plan", *flags, cwd=self.dir)[0]
@@ -44,8 +38,7 @@ class SimulateTest(unittest.TestCase):
             self.assertIn(words, text)
 
     def cluster(self, text, name="made"):
-        with open(os.path.join(self.dir, name + ".textproto"), "w", encoding="utf-8") as out:
-            out.write(text)
+        self.write(name + ".textproto", text)
         return f"--cluster={name}.textproto"
 
     def test_times_of_steps_say_how_such_predictions_have_held(self):
@@ -126,17 +119,15 @@ class SimulateTest(unittest.TestCase):
 
     def test_a_slow_link_between_processes_is_paid_for(self):
         def cluster(bandwidth):
-            with open(os.path.join(self.dir, "far.textproto"), "w", encoding="utf-8") as out:
-                out.write('level { name: "process" size: 1 bandwidth: 1e10 } '
-                          f'level {{ name: "host" size: 2 latency: 1e-5 bandwidth: {bandwidth} }}')
+            self.write("far.textproto", 'level { name: "process" size: 1 bandwidth: 1e10 } '
+                                        f'level {{ name: "host" size: 2 latency: 1e-5 bandwidth: {bandwidth} }}')
             return "--cluster=far.textproto"
         fast = json.loads(self.simulate(cluster(1e10), "--format=json"))
         slow = json.loads(self.simulate(cluster(1e6), "--format=json"))
         self.assertEqual(fast["process_traffic"]["processes"], 2)  # of the innermost level
         self.assertGreater(slow["step_seconds"], fast["step_seconds"])
         self.assertEqual(json.loads(self.simulate(cluster(1e6), "--processes=1", "--format=json")).get("process_traffic"), None)
-        with open(os.path.join(self.dir, "one.textproto"), "w", encoding="utf-8") as out:
-            out.write('level { name: "process" size: 2 bandwidth: 1e9 }')
+        self.write("one.textproto", 'level { name: "process" size: 2 bandwidth: 1e9 }')
         error = run("simulate", "--plan=gpt.plan", "--cluster=one.textproto", "--processes=2", cwd=self.dir, code=2)[1]
         self.assertIn("calibrate --processes=2", error)
 
@@ -274,9 +265,8 @@ class SimulateTest(unittest.TestCase):
 
     def test_a_mesh_larger_than_the_cluster_is_refused(self):
         def cluster(sizes, kind="CUDA"):
-            with open(os.path.join(self.dir, "small.textproto"), "w", encoding="utf-8") as out:
-                out.write(f'name: "few" device {{ kind: {kind} }} ' +
-                          " ".join(f'level {{ name: "{n}" size: {s} bandwidth: 1e9 }}' for n, s in sizes))
+            self.write("small.textproto", f'name: "few" device {{ kind: {kind} }} ' +
+                                          " ".join(f'level {{ name: "{n}" size: {s} bandwidth: 1e9 }}' for n, s in sizes))
             return "--cluster=small.textproto"
         for verb in ["simulate", "explain", "diff"]:
             plans = ["gpt.plan", "gpt.plan"] if verb == "diff" else ["--plan=gpt.plan"]
@@ -294,8 +284,7 @@ class SimulateTest(unittest.TestCase):
 
     def test_devices_that_share_cores_are_slower(self):
         def cluster(cores):
-            with open(os.path.join(self.dir, "cores.textproto"), "w", encoding="utf-8") as out:
-                out.write(f"device {{ kernel_threads: 1 peak_flops: 1e9 }} {cores}")
+            self.write("cores.textproto", f"device {{ kernel_threads: 1 peak_flops: 1e9 }} {cores}")
             return "--cluster=cores.textproto"
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2,data=2", "--batch=8", cluster(""), "--out=four.plan", cwd=self.dir)
         seconds = {}
@@ -313,9 +302,8 @@ class SimulateTest(unittest.TestCase):
 
     def test_kernels_beside_exchanges_take_longer(self):
         def simulated(usage):
-            with open(os.path.join(self.dir, "usage.textproto"), "w", encoding="utf-8") as out:
-                out.write("device { kind: CUDA peak_flops: 1e10 memory_bandwidth: 1e10 } "
-                          f"level {{ size: 2 latency: 1e-6 bandwidth: 1e9 processor_usage: {usage} }}")
+            self.write("usage.textproto", "device { kind: CUDA peak_flops: 1e10 memory_bandwidth: 1e10 } "
+                                          f"level {{ size: 2 latency: 1e-6 bandwidth: 1e9 processor_usage: {usage} }}")
             flags = ["--mesh=data=2", "--batch=8", "--overlap=true", "--bucket_bytes=1KiB"]
             return json.loads(run("simulate", "--graph=gpt.textproto", *flags, "--cluster=usage.textproto", "--format=json",
                                   "--steps=8", cwd=self.dir)[0])
@@ -344,8 +332,7 @@ class SimulateTest(unittest.TestCase):
 
     def test_trace_has_the_form_of_the_real_one(self):
         self.simulate("--steps=2", "--trace=simulated.json")
-        with open(self.dir + "/text", "w") as text:
-            text.write("some words to learn from. " * 50)
+        self.write("text", "some words to learn from. " * 50)
         run("train", "--plan=gpt.plan", "--data=text", "--steps=2", "--trace=real.json", cwd=self.dir)
         with open(self.dir + "/simulated.json") as simulated, open(self.dir + "/real.json") as real:
             simulated, real = json.load(simulated), json.load(real)

@@ -9,12 +9,6 @@
 namespace oneflow {
 namespace {
 
-template <typename T>
-T Value(absl::StatusOr<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.status().ToString());
-  return std::move(result).value();
-}
-
 void Check(const absl::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
 }
@@ -22,13 +16,13 @@ void Check(const absl::Status& status) {
 }  // namespace
 
 SmallProcesses::SmallProcesses(const proto::Plan& plan, const Options& options) {
-  const int each = Value(MakeStageMesh(plan)).ranks() / options.processes;
+  const int each = MakeStageMesh(plan).value().ranks() / options.processes;
   for (int p = 0; p < options.processes; ++p) {
     UcxOptions network{.process = p, .processes = options.processes, .job = 7};
     network.interface = "lo";
     network.transports = options.transports;
     network.spin = false;
-    networks_.push_back(Value(UcxNetwork::Open(network, [](int, const absl::Status&) {})));
+    networks_.push_back(UcxNetwork::Open(network, [](int, const absl::Status&) {}).value());
   }
   for (int p = 0; p < options.processes; ++p) {
     for (int other = 0; other < options.processes; ++other) {
@@ -45,7 +39,7 @@ SmallProcesses::SmallProcesses(const proto::Plan& plan, const Options& options) 
     runtime.make_communicator = [this, p](const Group& group, const ExchangeBounds& bounds) {
       return networks_[p]->MakeCommunicator(group, bounds);
     };
-    runtimes_.push_back(Value(Runtime::Create(plan, runtime)));
+    runtimes_.push_back(Runtime::Create(plan, runtime).value());
   }
   for (const auto& network : networks_) network->Start();
   for (const auto& network : networks_) network->Watch(5 * kJobSecond);

@@ -1,7 +1,7 @@
 #include "tests/e2e/small_run.h"
 
 #include <algorithm>
-#include <map>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -22,12 +22,6 @@
 
 namespace oneflow {
 namespace {
-
-template <typename T>
-T Value(absl::StatusOr<T> result) {
-  if (!result.ok()) throw std::runtime_error(result.status().ToString());
-  return std::move(result).value();
-}
 
 void Check(const absl::Status& status) {
   if (!status.ok()) throw std::runtime_error(status.ToString());
@@ -60,6 +54,16 @@ SmallRun::SmallRun() {
   model.hidden = 16;
   model.sequence = 8;
   model.vocab = 21;  // odd: vocabulary parallelism is ragged
+}
+
+double LargestDifference(const SmallResult& a, const SmallResult& b) {
+  if (a.losses.size() != b.losses.size()) throw std::runtime_error("runs of other steps");
+  double largest = 0;
+  for (size_t i = 0; i < a.losses.size(); ++i) {
+    if (!std::isfinite(a.losses[i])) return INFINITY;
+    largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
+  }
+  return largest;
 }
 
 std::string RecordKey(const SmallRun& run) {
@@ -139,12 +143,12 @@ namespace {
 
 std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   RuntimeOptions options;
-  options.threads = run.threads * Value(ParseMesh(run.mesh)).devices();
+  options.threads = run.threads * ParseMesh(run.mesh).value().devices();
   options.backend = run.backend;
   options.synchronous = run.synchronous;
   options.trace = run.trace;
   if (run.interleaving) options = Interleaved(*run.interleaving, std::move(options));
-  return Value(Runtime::Create(plan, options));
+  return Runtime::Create(plan, options).value();
 }
 
 // Between run.before and run.after.
@@ -197,12 +201,12 @@ std::map<std::string, std::vector<std::byte>> Save(Runtime* runtime) {
 // The folder of a checkpoint of what the runtime holds, under `directory`.
 std::string SaveCheckpoint(const std::string& directory, Runtime* runtime) {
   Check(BeginAttempt(directory, 0));
-  const auto writer = Value(CheckpointWriter::Create(directory, runtime->plan(), {}, {}));
+  const auto writer = CheckpointWriter::Create(directory, runtime->plan(), {}, {}).value();
   RunContext context;
   context.save = [&](const Piece& piece) { return writer->Write(piece); };
   Check(runtime->Run("save", context, 1));
-  const std::vector<std::string> parts = {Value(writer->Finish())};
-  return Value(CommitParts(directory, runtime->plan(), {}, {}, parts));
+  const std::vector<std::string> parts = {writer->Finish().value()};
+  return CommitParts(directory, runtime->plan(), {}, {}, parts).value();
 }
 
 }  // namespace
@@ -228,7 +232,7 @@ Trained TrainInTurns(const SmallRun& run, int64_t first, const proto::Plan& plan
     folder = SaveCheckpoint(directory.path(), runtime.get());
   }
   const auto runtime = Started(run, other);
-  const auto reader = Value(CheckpointReader::Open(folder));
+  const auto reader = CheckpointReader::Open(folder).value();
   Check(reader->VerifyPieces(other, {}));
   RunContext load;
   load.load = [&](const Piece& piece) { return reader->Load(piece); };
@@ -259,7 +263,7 @@ Given RunEveryProgram(const SmallRun& run) {
   const Chain tokens(run.model.vocab);
   const TemporaryDirectory directory;
   Check(BeginAttempt(directory.path(), 0));
-  const auto writer = Value(CheckpointWriter::Create(directory.path(), plan, {}, {}));
+  const auto writer = CheckpointWriter::Create(directory.path(), plan, {}, {}).value();
   std::unique_ptr<CheckpointReader> reader;
   RunContext zeros, eval, save, load;
   Given given;
@@ -297,9 +301,9 @@ Given RunEveryProgram(const SmallRun& run) {
       Check(RunWatched(run, runtime.get(), name, {.seed = run.seed}, 1));
     } else {
       if (name == "load") {
-        const std::vector<std::string> parts = {Value(writer->Finish())};
-        const std::string folder = Value(CommitParts(directory.path(), plan, {}, {}, parts));
-        reader = Value(CheckpointReader::Open(folder));
+        const std::vector<std::string> parts = {writer->Finish().value()};
+        const std::string folder = CommitParts(directory.path(), plan, {}, {}, parts).value();
+        reader = CheckpointReader::Open(folder).value();
         Check(reader->VerifyPieces(plan, {}));
       }
       Check(RunWatched(run, runtime.get(), name, *contexts.at(name), 2));

@@ -66,6 +66,10 @@ struct SmallResult {
   bool operator==(const SmallResult&) const = default;  // the same bits
 };
 
+// The largest relative difference of the losses of two runs of as many steps; infinite if one of
+// them is not finite.
+double LargestDifference(const SmallResult& a, const SmallResult& b);
+
 // The key of a run whose plan is recorded (recorded_plans.h).
 std::string RecordKey(const SmallRun& run);
 

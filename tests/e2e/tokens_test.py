@@ -5,32 +5,22 @@ import json
 import os
 import shutil
 import struct
-import tempfile
 import unittest
 
-from tests.e2e.cli import run
+from tests.e2e.cli import FolderCase, run
 
 TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
 GPT2, PIECES = "--tokenizer=gpt2:" + TESTDATA, "--tokenizer=" + TESTDATA + "/unigram.model"
 
 
-class TokensTest(unittest.TestCase):
+class TokensTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
-        cls.write(cls, "text.txt", "the program of the café, and its text.\n" * 60)
+        super().setUpClass()
+        cls.write("text.txt", "the program of the café, and its text.\n" * 60)
         for name, vocab in [("bytes", "256"), ("bpe", "704")]:
             run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=" + vocab,
                 f"--out={name}.textproto", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def write(self, name, text):
-        with open(f"{self.dir}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
 
     def oneflow(self, *args, code=0):
         return run(*args, cwd=self.dir, code=code)
@@ -45,8 +35,7 @@ class TokensTest(unittest.TestCase):
         return json.loads(self.oneflow("data", "--out=" + out, "--format=json", *flags)[0])
 
     def ids(self, path):
-        with open(f"{self.dir}/{path}", "rb") as file:
-            return [one for one, in struct.iter_unpack("<H", file.read())]
+        return [one for one, in struct.iter_unpack("<H", self.read(path))]
 
     def train(self, graph, data, *flags, code=0):
         return self.oneflow("train", f"--graph={graph}.textproto", "--data=" + data, "--steps=1", "--batch=2", *flags, code=code)
@@ -142,8 +131,7 @@ class TokensTest(unittest.TestCase):
         self.assertRegex(pieces, r"^unigram.model \(")
         out, error = self.train("bpe", "gpt2/train.bin", "--eval_data=gpt2/val.bin", "--checkpoint_dir=ckpt", "--eval_batches=1")
         self.assertNotIn("tokenizer", out + error)
-        with open(self.dir + "/ckpt/step-00000001/manifest.json", encoding="utf-8") as file:
-            self.assertEqual(json.load(file)["tokenizer"]["name"], "gpt2:testdata")
+        self.assertEqual(json.loads(self.read("ckpt/step-00000001/manifest.json"))["tokenizer"]["name"], "gpt2:testdata")
 
         self.refuse(["--eval_data=pieces/val.bin", gpt2, pieces], "train", "--graph=bpe.textproto", "--data=gpt2/train.bin",
                     "--eval_data=pieces/val.bin", "--steps=1", "--batch=2")
@@ -196,8 +184,7 @@ class TokensTest(unittest.TestCase):
 
     def test_what_is_no_text_is_refused_in_each_place(self):
         line = json.dumps({"text": "Hello world."}) + "\n"
-        with open(self.dir + "/text.gz", "wb") as file:
-            file.write(gzip.compress(b"the program of the license\n" * 40))
+        self.write("text.gz", gzip.compress(b"the program of the license\n" * 40))
         self.write("lines.txt", line * 30)
         train = ["train", "--graph=bytes.textproto", "--steps=1", "--batch=2"]
         for name, words in [("text.gz", ["text.gz: is compressed with gzip", "gzip -dk"]),
@@ -217,8 +204,7 @@ class TokensTest(unittest.TestCase):
             self.assertIn("oneflow: warning: zeros: holds 20 zero bytes in its first 540", self.oneflow(*command)[1])
 
     def test_text_that_is_no_utf8_gives_a_warning_where_a_tokenizer_encodes_it(self):
-        with open(self.dir + "/latin1.txt", "wb") as file:
-            file.write("the Größe of the license\n".encode("latin1") * 20)
+        self.write("latin1.txt", "the Größe of the license\n".encode("latin1") * 20)
         warning = "oneflow: warning: latin1.txt: is no UTF-8 (byte 6)"
         for flags in [["--tokenizer=bytes"], [GPT2]]:
             expected = 1 if GPT2 in flags else 0
@@ -230,8 +216,7 @@ class TokensTest(unittest.TestCase):
     def test_ids_without_a_header_have_the_bytes_that_one_says(self):
         ids = [(7 * i) % 700 for i in range(300)]
         for name, kind in [("two.npy", "H"), ("four.npy", "I"), ("four.bin", "i")]:
-            with open(f"{self.dir}/{name}", "wb") as file:
-                file.write(struct.pack(f"<300{kind}", *ids))
+            self.write(name, struct.pack(f"<300{kind}", *ids))
         losses = set()
         for name, flags in [("two.npy", []), ("two.npy", ["--token_bytes=2"]), ("four.npy", ["--token_bytes=4"]),
                             ("four.bin", ["--token_bytes=4"])]:
@@ -269,8 +254,7 @@ class TokensTest(unittest.TestCase):
         self.assertEqual((facts["begin"], facts["end"], self.ids("llama_data/train.bin")[0], self.ids("llama_data/train.bin")[-1]),
                          ([1], [], 1, 2))
         self.train("bpe", "llama_data/train.bin", "--documents", "--checkpoint_dir=llama_ckpt")
-        with open(self.dir + "/llama_ckpt/step-00000001/tokenizer_config.json", encoding="utf-8") as file:
-            self.assertEqual(json.load(file)["tokenizer_class"], "LlamaTokenizer")
+        self.assertEqual(json.loads(self.read("llama_ckpt/step-00000001/tokenizer_config.json"))["tokenizer_class"], "LlamaTokenizer")
         self.assertIn("prompt of 1 in", self.oneflow("generate", "--checkpoint=llama_ckpt", "--tokens=1")[1])
         # Another setting is another tokenizer.
         self.write("llama/tokenizer_config.json", json.dumps({"tokenizer_class": "LlamaTokenizer", "add_bos_token": False}))

@@ -94,13 +94,12 @@ class Watch {
 
   void After(const Runtime& runtime, const std::string& name) {
     const proto::Program& program = *FindProgram(runtime.plan(), name);
-    const auto net = MakePlanNet(runtime.plan(), program);
-    REQUIRE(net.ok());
+    const auto net = MakePlanNet(runtime.plan(), program).value();
     for (int rank = 0; rank < runtime.ranks(); ++rank) {
       const int stage = mesh_.RankToStage(rank);
       const auto arena = ArenaIndex(runtime, rank, stage);
       const Touched touched = TouchedIn(arena, runtime.plan().memory(stage).persistent_bytes(),
-                                        FindPlanned(*net, stage));
+                                        FindPlanned(net, stage));
       INFO("program " << name << ", rank " << rank);
       CHECK(touched.end == touched.planned_end);
       CHECK(touched.stray == 0);
@@ -127,13 +126,11 @@ class Watch {
   std::vector<std::pair<std::span<std::byte>, bool>> Persistent(const Runtime& runtime,
                                                                 const std::string& name,
                                                                 int rank) const {
-    const auto net = MakePlanNet(runtime.plan(), *FindProgram(runtime.plan(), name));
-    REQUIRE(net.ok());
+    const auto net = MakePlanNet(runtime.plan(), *FindProgram(runtime.plan(), name)).value();
     std::vector<std::pair<std::span<std::byte>, bool>> result;
     for (const proto::Register& r : runtime.plan().persistent()) {
       if (r.stage() != mesh_.RankToStage(rank)) continue;
-      result.emplace_back(runtime.PersistentBytes(rank, r.id()),
-                          net->registers[r.id()].writer >= 0);
+      result.emplace_back(runtime.PersistentBytes(rank, r.id()), net.registers[r.id()].writer >= 0);
     }
     return result;
   }

@@ -1,10 +1,9 @@
 """The lines of the README, on a small model: model, compile, explain, verify, train, resume, generate."""
 import json
 import os
-import tempfile
 import unittest
 
-from tests.e2e.cli import read_metrics, read_slices, run
+from tests.e2e.cli import FolderCase, read_metrics, read_slices, run
 
 MODEL = ["--layers=2", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256"]
 
@@ -38,18 +37,12 @@ def tied_graph(axes, stages):
     return TIED.format(batch=on("data", "S(0)"), table=on("tensor", "S(0)"), partial=on("tensor", "P"), last=stages - 1)
 
 
-class TrainTest(unittest.TestCase):
+class TrainTest(FolderCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.dir = cls.temporary.name
-        with open(cls.dir + "/text.txt", "w") as text:
-            text.write("".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
+        super().setUpClass()
+        cls.write("text.txt", "".join(f"line {i}: the cat sat on mat {i % 7}.\n" for i in range(400)))
         run("model", "gpt", *MODEL, "--out=gpt.textproto", cwd=cls.dir)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
 
     def test_more_threads_than_cores_are_told(self):
         cores = os.sched_getaffinity(0)
@@ -76,10 +69,8 @@ class TrainTest(unittest.TestCase):
         self.assertIn("live", summary)
         self.assertIn("\n    h.*.attn.add is S(0) on data: the default says so; 2 times\n", summary)
         self.assertIn("\n    embed is S(0) on data: the default says so\n", summary)
-        with open(self.dir + "/gpt.textproto", encoding="utf-8") as file:
-            own = file.read().replace('name: "embed" ', 'name: "embed" sbp { on { key: "data" value: "S(0)" } } ', 1)
-        with open(self.dir + "/own.textproto", "w", encoding="utf-8") as file:
-            file.write(own)
+        own = self.read("gpt.textproto").decode().replace('name: "embed" ', 'name: "embed" sbp { on { key: "data" value: "S(0)" } } ', 1)
+        self.write("own.textproto", own)
         told = run("compile", "--graph=own.textproto", "--mesh=data=2", "--batch=8", "--out=own.plan", cwd=self.dir)[0]
         self.assertIn("\n    embed is S(0) on data: the graph says so\n", told)
         facts = json.loads(run("explain", "--plan=explain.plan", "--format=json", cwd=self.dir)[0])
@@ -146,8 +137,7 @@ class TrainTest(unittest.TestCase):
     def test_what_changes_the_bits_of_a_resumed_run_is_told(self):
         run("model", "gpt", *MODEL, "--dropout=0.1", "--out=drop1.textproto", cwd=self.dir)
         run("model", "gpt", *MODEL, "--dropout=0.2", "--masks=stored", "--out=drop2.textproto", cwd=self.dir)
-        with open(self.dir + "/drop1.textproto", encoding="utf-8") as file:
-            drops = file.read().count('"dropout"')
+        drops = self.read("drop1.textproto").decode().count('"dropout"')
         train = lambda *flags: [line for line in run("train", "--data=text.txt", "--checkpoint_dir=bits", "--batch=8",
                                                      *flags, cwd=self.dir)[1].splitlines() if "trained" in line]
         self.assertEqual([], train("--steps=2", "--graph=drop1.textproto", "--micro_batches=2", "--mesh=data=2"))
@@ -155,8 +145,7 @@ class TrainTest(unittest.TestCase):
         self.assertEqual([], train("--steps=3", "--graph=drop1.textproto", "--micro_batches=2", "--mesh=pipe=2,data=2",
                                    "--schedule=gpipe", "--recompute=full", "--resume"))
         told = lambda folder, kind: f"oneflow: warning: bits/{folder} was trained {kind}"
-        with open(self.dir + "/text.txt", "rb") as file:
-            tokens = len(file.read())
+        tokens = len(self.read("text.txt"))
         self.assertEqual(
             [told("step-00000003", "with other numbers: micro_batches 2, now 1; precision f32, now bf16; residual f32, now bf16"),
              told("step-00000003", "on another mesh: data=2, now one device a stage"),
@@ -174,8 +163,7 @@ class TrainTest(unittest.TestCase):
         out = run(*train, "--steps=3", "--resume", "--format=json", cwd=self.dir)[0]
         self.assertEqual({"steps_done": 3, "eval_loss": loss}, json.loads(out))
         # If all batches are equal, the mean of any number of them is the same.
-        with open(self.dir + "/alike.txt", "w") as text:
-            text.write("a" * 400)
+        self.write("alike.txt", "a" * 400)
         means = [json.loads(run(*train, "--steps=3", "--resume", "--format=json", "--eval_data=alike.txt",
                                 f"--eval_batches={batches}", cwd=self.dir)[0])["eval_loss"] for batches in (1, 4)]
         self.assertEqual(means[0], means[1])
@@ -211,8 +199,7 @@ class TrainTest(unittest.TestCase):
     def test_the_lowest_rank_that_holds_a_slice_saves_it(self):
         self.compile("pipe=2,data=2", "lowest.plan")
         self.train("--plan=lowest.plan", "--steps=1", "--checkpoint_dir=lowest")
-        with open(self.dir + "/lowest/step-00000001/manifest.json") as file:
-            variables = json.load(file)["variables"]
+        variables = json.loads(self.read("lowest/step-00000001/manifest.json"))["variables"]
         files = {v["name"]: {piece["file"] for piece in v["slices"]} for v in variables}
         self.assertEqual(files["wte"], {"rank-00000.bin"})  # the last stage holds a replica
         self.assertEqual(set.union(*files.values()), {"rank-00000.bin", "rank-00002.bin"})  # of each stage the first
@@ -280,8 +267,7 @@ class TrainTest(unittest.TestCase):
 
     def test_trace_is_json_with_a_slice_a_firing(self):
         self.train("--graph=gpt.textproto", "--mesh=data=2", "--batch=8", "--steps=2", "--trace=trace.json")
-        with open(self.dir + "/trace.json") as file:
-            events = json.load(file)["traceEvents"]
+        events = json.loads(self.read("trace.json"))["traceEvents"]
         kinds = {e["ph"] for e in events}
         self.assertTrue({"X", "s", "f"} <= kinds, kinds)
 
@@ -299,8 +285,7 @@ class TrainTest(unittest.TestCase):
                                 ("tensor=2", "bf16"), ("data=2", "bf16")]:
             metrics, slices = [], []
             for stages in [1, 2]:
-                with open(self.dir + "/tied.textproto", "w") as graph:
-                    graph.write(tied_graph(rest, stages))
+                self.write("tied.textproto", tied_graph(rest, stages))
                 folder = f"tied_{rest}_{stages}_{precision}"
                 rows = self.train("--graph=tied.textproto", f"--mesh=pipe={stages},{rest}", "--batch=8",
                                   "--micro_batches=4", "--steps=4", "--precision=" + precision,

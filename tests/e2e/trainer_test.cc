@@ -172,9 +172,9 @@ Outcome TrainOnDocuments(int64_t size, bool none) {
                                         .end_of_text = 0,
                                         .train_name = "--data=a",
                                         .validation_name = "--eval_data=b"},
-                                       options, &alone, observer);
-  REQUIRE(trainer.ok());
-  REQUIRE((*trainer)->Run() == absl::OkStatus());
+                                       options, &alone, observer)
+                           .value();
+  REQUIRE(trainer->Run() == absl::OkStatus());
   std::ifstream file(options.metrics);
   for (std::string line; std::getline(file, line);) {
     outcome.lines.push_back(nlohmann::json::parse(line));

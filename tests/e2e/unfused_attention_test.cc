@@ -1,6 +1,5 @@
 // Attention as separate products, softmax and dropout, and dropout with stored masks: the model
 // that the fused op and recomputed masks compute, on any mesh and under any recompute.
-#include <cmath>
 #include <string>
 
 #include "catch2/catch.hpp"
@@ -22,16 +21,6 @@ SmallRun WithMasks(const std::string& mesh = "") {
   run.model.dropout = 0.1;
   run.model.stored_masks = true;
   return run;
-}
-
-double LargestDifference(const SmallResult& a, const SmallResult& b) {
-  double largest = 0;
-  REQUIRE(a.losses.size() == b.losses.size());
-  for (size_t i = 0; i < a.losses.size(); ++i) {
-    REQUIRE(std::isfinite(a.losses[i]));
-    largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
-  }
-  return largest;
 }
 
 TEST_CASE("unfused attention trains to the losses of the fused op") {

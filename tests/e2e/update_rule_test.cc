@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -159,19 +158,14 @@ struct Case {
 };
 
 proto::Plan MakePlan(const Case& c) {
-  const auto source = ParseGraphSource(kGraph, "chain");
-  INFO(source.status().ToString());
-  REQUIRE(source.ok());
+  const auto source = ParseGraphSource(kGraph, "chain").value();
   CompileOptions options;
   options.mesh = *ParseMesh("pipe=3");
   options.train.set_batch(kRows * c.micro_batches);
   options.train.set_micro_batches(c.micro_batches);
   options.train.set_schedule(c.schedule);
   options.train.set_staleness(c.staleness);
-  const auto plan = Compile(source->graph, "chain", options);
-  INFO(plan.status().ToString());
-  REQUIRE(plan.ok());
-  return *plan;
+  return Compile(source.graph, "chain", options).value();
 }
 
 // The newest version of every weight: the last slot, between runs.
@@ -245,13 +239,12 @@ TEST_CASE("every update rule does what its plain form does, in both runtimes") {
     INFO(c.schedule << ", staleness " << c.staleness << ", micro-batches " << c.micro_batches);
     const proto::Plan plan = MakePlan(c);
     const int64_t rounds = c.lag[0] == 0 ? 8 : 1, steps = 2 * rounds * StepsARound(plan);
-    const auto threaded = Runtime::Create(plan, {.threads = kStages});
-    REQUIRE(threaded.ok());
+    const auto threaded = Runtime::Create(plan, {.threads = kStages}).value();
     Weights start;
     const Trained by_plan = TrainByPlan(
-        plan, **threaded, rounds,
+        plan, *threaded, rounds,
         [&](const char* program, const RunContext& context, int64_t n) {
-          return (*threaded)->Run(program, context, n);
+          return threaded->Run(program, context, n);
         },
         &start);
     const Trained plain = TrainPlainly(start, c.lag, c.micro_batches, steps);
@@ -261,12 +254,11 @@ TEST_CASE("every update rule does what its plain form does, in both runtimes") {
       CHECK(Distance(TrainPlainly(start, {0, 0, 0}, c.micro_batches, steps), plain) > 1e-2);
 
     for (uint64_t seed = 0; seed < 3; ++seed) {
-      const auto runtime = Runtime::Create(plan, Interleaved(seed));
-      REQUIRE(runtime.ok());
+      const auto runtime = Runtime::Create(plan, Interleaved(seed)).value();
       const Trained interleaved = TrainByPlan(
-          plan, **runtime, rounds,
+          plan, *runtime, rounds,
           [&](const char* program, const RunContext& context, int64_t n) {
-            return (*runtime)->Run(program, context, n);
+            return runtime->Run(program, context, n);
           },
           &start);
       CHECK(interleaved.losses == by_plan.losses);
@@ -279,13 +271,12 @@ TEST_CASE("between rounds eval and save see the newest version, and load fills a
   for (const Case& c : Cases()) {
     INFO(c.schedule << ", staleness " << c.staleness);
     const proto::Plan plan = MakePlan(c);
-    const auto runtime = Runtime::Create(plan, {.threads = kStages});
-    REQUIRE(runtime.ok());
+    const auto runtime = Runtime::Create(plan, {.threads = kStages}).value();
     Weights start;
     const Trained trained = TrainByPlan(
-        plan, **runtime, /*rounds=*/1,
+        plan, *runtime, /*rounds=*/1,
         [&](const char* program, const RunContext& context, int64_t n) {
-          return (*runtime)->Run(program, context, n);
+          return runtime->Run(program, context, n);
         },
         &start);
     const Chain tokens;
@@ -300,24 +291,23 @@ TEST_CASE("between rounds eval and save see the newest version, and load fills a
       saved[*piece.name].assign(values, values + piece.slice->elements());
       return absl::OkStatus();
     };
-    REQUIRE((*runtime)->Run("eval", context, 1) == absl::OkStatus());
-    REQUIRE((*runtime)->Run("save", context, 1) == absl::OkStatus());
+    REQUIRE(runtime->Run("eval", context, 1) == absl::OkStatus());
+    REQUIRE(runtime->Run("save", context, 1) == absl::OkStatus());
     Weights unused = start;
     CHECK(loss == Approx(Differentiate(trained.weights, 0, 0, 1.0 / (kRows * kLength), &unused)));
     const std::vector<float>& w = saved.at("w");
     CHECK(Values(w.begin(), w.end()) == trained.weights[1]);
 
-    const auto other = Runtime::Create(plan, {.threads = kStages});
-    REQUIRE(other.ok());
+    const auto other = Runtime::Create(plan, {.threads = kStages}).value();
     context.load = [&](const Piece& piece) {
       std::memcpy(piece.data, saved.at(*piece.name).data(), 4 * piece.slice->elements());
       return absl::OkStatus();
     };
-    REQUIRE((*other)->Run("load", context, 1) == absl::OkStatus());
+    REQUIRE(other->Run("load", context, 1) == absl::OkStatus());
     for (const proto::Register& r : plan.persistent()) {
-      const auto newest = (*runtime)->PersistentBytes(r.stage(), r.id(), r.slots() - 1);
+      const auto newest = runtime->PersistentBytes(r.stage(), r.id(), r.slots() - 1);
       for (int slot = 0; slot < r.slots(); ++slot) {
-        const auto loaded = (*other)->PersistentBytes(r.stage(), r.id(), slot);
+        const auto loaded = other->PersistentBytes(r.stage(), r.id(), slot);
         CHECK(std::memcmp(loaded.data(), newest.data(), 4 * saved.at(r.name()).size()) == 0);
       }
     }

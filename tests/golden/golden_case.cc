@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "actor_runtime/exec/interleaved_for_test.h"
@@ -14,8 +13,7 @@
 #include "compiler/lower/groups.h"
 #include "compiler/lower/persistent.h"
 #include "compiler/memory/plan_memory.h"
-#include "compiler/passes/fold_stages.h"
-#include "compiler/passes/verify_graph.h"
+#include "compiler/passes/passes.h"
 #include "compiler/schedule/issue_order.h"
 #include "compiler/schedule/schedule.h"
 #include "google/protobuf/text_format.h"

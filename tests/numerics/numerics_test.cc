@@ -75,13 +75,9 @@ class Model {
     options.train.set_precision(precision);
     options.train.set_residual(residual);
     if (DevicesOfTest() != nullptr) options.device_kind = DevicesOfTest()->kind;
-    auto plan = Compile(BuildGpt(reference.config), "reference", options);
-    INFO(plan.status().ToString());
-    REQUIRE(plan.ok());
-    auto runtime = Runtime::Create(*plan, {.backend = DevicesOfTest()});
-    INFO(runtime.status().ToString());
-    REQUIRE(runtime.ok());
-    runtime_ = *std::move(runtime);
+    auto plan = Compile(BuildGpt(reference.config), "reference", options).value();
+    auto runtime = Runtime::Create(plan, {.backend = DevicesOfTest()}).value();
+    runtime_ = std::move(runtime);
     context_.micro_batches = micro_batches;
     context_.micro_batch_size = reference.train.batch() / micro_batches;
     context_.tokens = &batches_;

@@ -10,11 +10,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
-
-#include <glog/logging.h>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/spin.h"

@@ -5,10 +5,8 @@
 #include <ctime>
 #include <latch>
 #include <limits>
-#include <memory>
 #include <span>
 #include <thread>
-#include <utility>
 
 #include "actor_runtime/device/thread_pool.h"
 #include "actor_runtime/kernel/kernel.h"

@@ -97,13 +97,11 @@ TEST_CASE("the machine's matrix rate is that of the time that threads run, not o
 }
 
 TEST_CASE("by the machine's own clock a product takes the time of a product") {
-  const absl::StatusOr<double> rate = MeasureMatrixRate(1);
-  INFO(rate.status());
-  REQUIRE(rate.ok());
+  const double rate = MeasureMatrixRate(1).value();
   // No core does 10 TFLOP/s in f32; a call that does nothing would seem to do a thousand times
   // that.
-  CHECK(*rate < 1e13);
-  CHECK(*rate > 1e7);
+  CHECK(rate < 1e13);
+  CHECK(rate > 1e7);
 }
 
 }  // namespace

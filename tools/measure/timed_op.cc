@@ -1,12 +1,9 @@
 #include "tools/measure/timed_op.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/call_bytes.h"
 #include "oneflow_core/op/check_graph.h"
-#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/op/workspace.h"
 
 namespace oneflow {

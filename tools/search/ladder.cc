@@ -1,9 +1,7 @@
 #include "tools/search/ladder.h"
 
 #include <algorithm>
-#include <future>
 #include <iterator>
-#include <numeric>
 
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"

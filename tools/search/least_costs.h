@@ -14,9 +14,6 @@
 // may fit bounds the step (relaxed_mix.h).
 #pragma once
 
-#include <cstdint>
-
-#include "absl/status/statusor.h"
 #include "compiler/compile.h"
 #include "tools/search/candidate.h"
 #include "tools/search/short_plan.h"

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "oneflow_core/base/status.h"

@@ -8,10 +8,8 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <optional>
 #include <semaphore>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

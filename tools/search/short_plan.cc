@@ -1,8 +1,6 @@
 #include "tools/search/short_plan.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -4,11 +4,9 @@
 
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/emulated/fiber.h"

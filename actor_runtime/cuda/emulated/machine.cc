@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"

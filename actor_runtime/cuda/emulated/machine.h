@@ -2,7 +2,6 @@
 // GPU: tests include emulated_gpu.h.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>

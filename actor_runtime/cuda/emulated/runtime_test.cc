@@ -5,8 +5,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
-#include <numeric>
 #include <set>
 #include <string>
 #include <thread>

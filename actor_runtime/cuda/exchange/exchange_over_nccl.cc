@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -18,7 +18,6 @@
 #include <functional>
 #include <mutex>
 #include <set>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

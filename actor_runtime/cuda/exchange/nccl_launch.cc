@@ -1,6 +1,5 @@
 #include "actor_runtime/cuda/exchange/nccl_launch.h"
 
-#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <set>

@@ -356,9 +356,7 @@ absl::StatusOr<Kernel> MakeForward(const KernelSetup& setup, bool packed) {
     });
   }
   return ForHeads(setup, sizes.d, !visibility.IsCausal(),
-                  [&](auto stored, auto columns, auto placed) {
-                    using S = decltype(stored);
-                    constexpr int kColumns = decltype(columns)::value;
+                  [&]<typename S, int kColumns>(S, Size<kColumns>, auto placed) {
                     constexpr bool kBySpan = decltype(placed)::value;
                     return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
                       if (empty) return absl::OkStatus();
@@ -380,9 +378,8 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
   const bool fast = HasBf16Attention(setup.out[0].dtype, sizes) && queries > 0 && keys > 0;
   if (fast) RETURN_IF_ERROR(AllowBf16AttentionGrad(sizes, visibility.IsCausal()));
   return ForHeads(
-      setup, sizes.d, !visibility.IsCausal(), [&](auto stored, auto columns, auto placed) {
-        using S = decltype(stored);
-        constexpr int kColumns = decltype(columns)::value;
+      setup, sizes.d, !visibility.IsCausal(),
+      [&]<typename S, int kColumns>(S, Size<kColumns>, auto placed) {
         constexpr bool kBySpan = decltype(placed)::value;
         return Kernel([s = sizes, parts, out_input, visibility, queries, keys, fast,
                        name = setup.name](const KernelCall& call) -> absl::Status {
@@ -429,13 +426,10 @@ absl::StatusOr<Kernel> MakePackedAttentionGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable AttentionTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"attention", MakeAttention},
-      {"attention_grad", MakeAttentionGrad},
-      {"packed_attention", MakePackedAttention},
-      {"packed_attention_grad", MakePackedAttentionGrad},
-  };
-  return kTable;
+  return {{"attention", MakeAttention},
+          {"attention_grad", MakeAttentionGrad},
+          {"packed_attention", MakePackedAttention},
+          {"packed_attention_grad", MakePackedAttentionGrad}};
 }
 
 }  // namespace oneflow::cuda

@@ -11,8 +11,6 @@
 // Causal attention is a view of its own, which knows all from the numbers of rows.
 #pragma once
 
-#include <cmath>
-
 #include "actor_runtime/cuda/kernel/attention_bf16_tile.cuh"
 #include "actor_runtime/cuda/kernel/attention_spans.cuh"
 

@@ -1,7 +1,6 @@
 // Attention of new positions to a cache of keys and values, which they first enter. A block has one
 // new position of a head and iterates over the keys that it sees in chunks that begin at multiples
 // of kKeys, so the bits do not depend on the split of a text into calls.
-#include <algorithm>
 #include <cmath>
 
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
@@ -153,11 +152,6 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
 
 }  // namespace
 
-KernelTable CachedAttentionTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"cached_attention", MakeCachedAttention},
-  };
-  return kTable;
-}
+KernelTable CachedAttentionTable() { return {{"cached_attention", MakeCachedAttention}}; }
 
 }  // namespace oneflow::cuda

@@ -268,8 +268,7 @@ TEST_CASE("a position that is outside shows as numbers that are none") {
     h.SetInput(0, {0, 0});
     h.SetInput(1, {10, 20, 30});
     h.SetInput(2, {static_cast<double>(position)});
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     CHECK(std::isnan(h.Output(0)[0]));
     CHECK(std::isnan(h.Output(0)[1]));
     h.SetInput(2, {2});

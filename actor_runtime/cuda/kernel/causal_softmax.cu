@@ -57,8 +57,7 @@ __global__ void __launch_bounds__(512)
 absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
   const int64_t t = LastDim(In(s, 0)), rows = t == 0 ? 0 : CountRows(In(s, 0));
   const float scale = static_cast<float>(DoubleAttr(s, "scale", 1));
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("causal_softmax", &CausalSoftmaxKernel<S>, RowsShape(rows, t), FindStream(call),
@@ -70,8 +69,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmax(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
   const int64_t t = LastDim(In(s, 0)), rows = t == 0 ? 0 : CountRows(In(s, 0));
   const float scale = static_cast<float>(DoubleAttr(s, "scale", 1));
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("causal_softmax_grad", &CausalSoftmaxGradKernel<S>, RowsShape(rows, t),
@@ -84,11 +82,7 @@ absl::StatusOr<Kernel> MakeCausalSoftmaxGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable CausalSoftmaxTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"causal_softmax", MakeCausalSoftmax},
-      {"causal_softmax_grad", MakeCausalSoftmaxGrad},
-  };
-  return kTable;
+  return {{"causal_softmax", MakeCausalSoftmax}, {"causal_softmax_grad", MakeCausalSoftmaxGrad}};
 }
 
 }  // namespace oneflow::cuda

@@ -1,6 +1,5 @@
 // slice and zero_fill: the regions that the CPU's kernels copy (copy_slices.h), each by one launch,
 // in words of up to 16 bytes unless it accumulates.
-#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -160,8 +159,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
   for (int axis : s.zero_unless_first) {
     if (s.coordinate[axis] == 0) continue;
-    return ForElements(s.out[0].dtype, [n](auto stored) {
-      using S = decltype(stored);
+    return ForElements(s.out[0].dtype, [n]<typename S>(S) {
       return Kernel([n](const KernelCall& call) {
         return call.accumulate ? absl::OkStatus() : FillAll<S>(call, n, /*lowest=*/false);
       });
@@ -175,8 +173,7 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
     ASSIGN_OR_RETURN(Part part, MakePart(s, *pieces.At(i).region));
     parts.push_back(std::move(part));
   }
-  return ForElements(s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForElements(s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([n, parts, fill = s.fill,
                    maximum = s.reduce == kMaximum](const KernelCall& call) -> absl::Status {
       if ((fill == kZero || fill == kLowest) && !call.accumulate) {
@@ -194,12 +191,6 @@ absl::StatusOr<Kernel> MakeCopySlices(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable CopySlicesTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"slice", MakeCopySlices},
-      {"zero_fill", MakeCopySlices},
-  };
-  return kTable;
-}
+KernelTable CopySlicesTable() { return {{"slice", MakeCopySlices}, {"zero_fill", MakeCopySlices}}; }
 
 }  // namespace oneflow::cuda

@@ -151,8 +151,7 @@ LogitSizes FindSizes(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
-  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(setup, In(setup, 0).dtype, [&]<typename S>(S) {
     return Kernel([s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
       return Launch("row_max", &RowMaxKernel<S>, RowsShape(s.rows, s.width), FindStream(call),
@@ -162,8 +161,7 @@ absl::StatusOr<Kernel> MakeRowMax(const KernelSetup& setup) {
 }
 
 absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& setup) {
-  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(setup, In(setup, 0).dtype, [&]<typename S>(S) {
     return Kernel([s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
       return Launch("row_sum_exp", &RowSumExpKernel<S>, RowsShape(s.rows, s.width),
@@ -174,8 +172,7 @@ absl::StatusOr<Kernel> MakeRowSumExp(const KernelSetup& setup) {
 }
 
 absl::StatusOr<Kernel> MakePick(const KernelSetup& setup) {
-  return ForStoredAs(setup, In(setup, 0).dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(setup, In(setup, 0).dtype, [&]<typename S>(S) {
     return Kernel([s = FindSizes(setup)](const KernelCall& call) {
       if (s.rows == 0) return absl::OkStatus();
       return Launch("pick", &PickKernel<S>, ElementsShape(s.rows), FindStream(call), s,
@@ -222,8 +219,7 @@ absl::StatusOr<Kernel> MakeCountLabels(const KernelSetup& s) {
 }
 
 absl::StatusOr<Kernel> MakeDivide(const KernelSetup& s) {
-  const auto make = [](auto zero) {
-    using T = decltype(zero);
+  const auto make = []<typename T>(T) {
     return Kernel([](const KernelCall& call) {
       return Launch("divide", &DivideKernel<T>, {dim3(1), dim3(kWarp)}, FindStream(call),
                     call.output<T>(0), call.input<T>(0), call.input<double>(1));
@@ -283,17 +279,14 @@ absl::Status LaunchLogitGrads(DType dtype, const LogitSizes& sizes, const void* 
 }
 
 KernelTable CrossEntropyTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"count_labels", MakeCountLabels},
-      {"cross_entropy_grad", MakeCrossEntropyGrad},
-      {"divide", MakeDivide},
-      {"mean_nll", MakeMeanNll},
-      {"pick", MakePick},
-      {"row_max", MakeRowMax},
-      {"row_stats", MakeRowStats},
-      {"row_sum_exp", MakeRowSumExp},
-  };
-  return kTable;
+  return {{"count_labels", MakeCountLabels},
+          {"cross_entropy_grad", MakeCrossEntropyGrad},
+          {"divide", MakeDivide},
+          {"mean_nll", MakeMeanNll},
+          {"pick", MakePick},
+          {"row_max", MakeRowMax},
+          {"row_stats", MakeRowStats},
+          {"row_sum_exp", MakeRowSumExp}};
 }
 
 }  // namespace oneflow::cuda

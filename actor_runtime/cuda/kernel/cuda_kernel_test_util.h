@@ -50,6 +50,10 @@ class CudaHarness {
   absl::Status Make();
   // INTERNAL, too, if a kernel breaks a rule of the emulated GPU, or its call waits or allocates.
   absl::Status Call(bool accumulate = false, int64_t firing = 0);
+  absl::Status MakeAndCall(bool accumulate = false) {
+    const absl::Status made = Make();
+    return made.ok() ? Call(accumulate) : made;
+  }
   Values Output(int i) const;
   std::vector<std::byte> OutputBytes(int i) const;
   // True if inputs and the bytes around all memory are unchanged.

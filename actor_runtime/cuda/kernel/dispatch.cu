@@ -42,15 +42,10 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-struct Zero {
-  __device__ float operator()() const { return 0; }
-};
-
 absl::StatusOr<Kernel> MakeDispatch(const KernelSetup& s) {
   const QueueMap map = MapQueues(s, s.out[0], In(s, 1));
   const int64_t width = LastDim(s.out[0]), size = Elements(s.out[0]);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return ForPacks<PackSize<S>()>(width, [&](auto pack) {
       return Kernel([=, weighted = s.in.size() > 3](const KernelCall& call) -> absl::Status {
         S* y = call.output<S>(0);
@@ -101,8 +96,7 @@ __global__ void __launch_bounds__(kThreads)
 absl::StatusOr<Kernel> MakeCombine(const KernelSetup& s) {
   const QueueMap map = MapQueues(s, In(s, 0), In(s, 1));
   const int64_t width = LastDim(s.out[0]);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return ForPacks<PackSize<S>()>(width, [&](auto pack) {
       return Kernel([=, weighted = s.in.size() > 3](const KernelCall& call) {
         if (map.tokens * width == 0) return absl::OkStatus();
@@ -140,8 +134,7 @@ __global__ void __launch_bounds__(kThreads)
 absl::StatusOr<Kernel> MakeCombineGrad(const KernelSetup& s) {
   const QueueMap map = MapQueues(s, In(s, 1), In(s, 2));
   const int64_t width = LastDim(In(s, 0)), choices = map.tokens * map.choices;
-  return ForStoredAs(s, In(s, 0).dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, In(s, 0).dtype, [&]<typename S>(S) {
     return ForPacks<PackSize<S>()>(width, [&](auto pack) {
       return Kernel([=](const KernelCall& call) {
         if (choices == 0) return absl::OkStatus();
@@ -157,12 +150,7 @@ absl::StatusOr<Kernel> MakeCombineGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable DispatchTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"combine", MakeCombine},
-      {"combine_grad", MakeCombineGrad},
-      {"dispatch", MakeDispatch},
-  };
-  return kTable;
+  return {{"combine", MakeCombine}, {"combine_grad", MakeCombineGrad}, {"dispatch", MakeDispatch}};
 }
 
 }  // namespace oneflow::cuda

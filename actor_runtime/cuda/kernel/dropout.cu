@@ -116,8 +116,7 @@ struct Keep {
 absl::StatusOr<Kernel> MakeMaskKernel(const KernelSetup& s, bool store) {
   const Port& port = s.out[0];
   ASSIGN_OR_RETURN(const MaskedSlice slice, MakeMaskedSlice(s, port));
-  return ForStoredAs(s, port.dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, port.dtype, [&]<typename S>(S) {
     return Kernel(
         [slice, store, mask = DropoutMask(s, "rate", Product(port.dims))](const KernelCall& call) {
           return Drop<S>(call, mask, slice, store ? call.output<uint8_t>(1) : nullptr);
@@ -135,8 +134,7 @@ absl::StatusOr<Kernel> MakeStoredDropout(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
   const Keep keep{static_cast<float>(1 / (1 - DoubleAttr(s, "rate")))};
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([n, keep](const KernelCall& call) {
       return Map(call, "stored_dropout_grad", keep, n, call.output<S>(0), call.input<S>(0),
                  call.input<uint8_t>(1));
@@ -147,12 +145,9 @@ absl::StatusOr<Kernel> MakeStoredDropoutGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable DropoutTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"dropout", MakeDropout},
-      {"stored_dropout", MakeStoredDropout},
-      {"stored_dropout_grad", MakeStoredDropoutGrad},
-  };
-  return kTable;
+  return {{"dropout", MakeDropout},
+          {"stored_dropout", MakeStoredDropout},
+          {"stored_dropout_grad", MakeStoredDropoutGrad}};
 }
 
 }  // namespace oneflow::cuda

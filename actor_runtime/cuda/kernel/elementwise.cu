@@ -35,21 +35,16 @@ absl::StatusOr<Kernel> MakeFill(const KernelSetup& s) {
 // b may be narrower than the sum, or both may be narrow.
 absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto sum) {
-    return ForStoredAs(s, In(s, 1).dtype, [&](auto right) {
-      using A = decltype(sum);
-      using B = decltype(right);
-      return Kernel([n](const KernelCall& call) {
-        return Map(call, "add", Sum(), n, call.output<A>(0), call.input<A>(0), call.input<B>(1));
-      });
+  return ForStoredAs(s, s.out[0].dtype, In(s, 1).dtype, [&]<typename A, typename B>(A, B) {
+    return Kernel([n](const KernelCall& call) {
+      return Map(call, "add", Sum(), n, call.output<A>(0), call.input<A>(0), call.input<B>(1));
     });
   });
 }
 
 absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([n](const KernelCall& call) {
       return Map(call, "gelu", Gelu(), n, call.output<S>(0), call.input<S>(0));
     });
@@ -58,8 +53,7 @@ absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([n](const KernelCall& call) {
       return Map(call, "gelu_grad", GeluGrad(), n, call.output<S>(0), call.input<S>(0),
                  call.input<S>(1));
@@ -105,9 +99,7 @@ absl::StatusOr<Kernel> ForActivation(const KernelSetup& s, Make make) {
 
 absl::StatusOr<Kernel> MakeGated(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
-  return ForActivation(s, [&](auto activation, auto stored) {
-    using A = decltype(activation);
-    using S = decltype(stored);
+  return ForActivation(s, [&]<typename A, typename S>(A, S) {
     return Kernel([n](const KernelCall& call) {
       return Map(call, "gated", Gated<A>(), n, call.output<S>(0), call.input<S>(0),
                  call.input<S>(1));
@@ -117,9 +109,7 @@ absl::StatusOr<Kernel> MakeGated(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
-  return ForActivation(s, [&](auto activation, auto stored) {
-    using A = decltype(activation);
-    using S = decltype(stored);
+  return ForActivation(s, [&]<typename A, typename S>(A, S) {
     return Kernel([n](const KernelCall& call) {
       if (n == 0) return absl::OkStatus();
       return Launch("gated_grad", &GatedGradKernel<A, S>, ElementsShape(n, PackSize<S>()),
@@ -131,13 +121,9 @@ absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeCast(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
-  return ForStoredAs(s, In(s, 0).dtype, [&](auto from) {
-    return ForStoredAs(s, s.out[0].dtype, [&](auto to) {
-      using From = decltype(from);
-      using To = decltype(to);
-      return Kernel([n](const KernelCall& call) {
-        return Map(call, "cast", Same(), n, call.output<To>(0), call.input<From>(0));
-      });
+  return ForStoredAs(s, In(s, 0).dtype, s.out[0].dtype, [&]<typename From, typename To>(From, To) {
+    return Kernel([n](const KernelCall& call) {
+      return Map(call, "cast", Same(), n, call.output<To>(0), call.input<From>(0));
     });
   });
 }
@@ -155,10 +141,8 @@ __global__ void __launch_bounds__(kThreads)
 
 absl::StatusOr<Kernel> MakeAddBias(const KernelSetup& s) {
   const int64_t width = Elements(In(s, 1)), n = width == 0 ? 0 : Elements(s.out[0]);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(width, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
+    return ForPacks<PackSize<S>()>(width, [&]<int kSize>(Size<kSize>) {
       return Kernel([n, width](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         return Launch("add_bias", &AddBiasKernel<kSize, S>, ElementsShape(n, kSize),
@@ -198,8 +182,7 @@ __global__ void __launch_bounds__(kThreads)
 absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
   const int inputs = static_cast<int>(s.in.size());
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) -> absl::StatusOr<Kernel> {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) -> absl::StatusOr<Kernel> {
     constexpr bool kNarrow = std::is_same_v<S, Bf16>;
     if (kNarrow && inputs > Sources<S>::kMost) {
       return absl::UnimplementedError(s.name + ": a sum of more than " +
@@ -224,19 +207,16 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"add", MakeAdd},
-      {"add_bias", MakeAddBias},
-      {"add_n", MakeAddN},
-      {"cast", MakeCast},
-      {"fill", MakeFill},
-      {"gated", MakeGated},
-      {"gated_grad", MakeGatedGrad},
-      {"gelu", MakeGelu},
-      {"gelu_grad", MakeGeluGrad},
-      {"sum_uses", MakeAddN},
-  };
-  return kTable;
+  return {{"add", MakeAdd},
+          {"add_bias", MakeAddBias},
+          {"add_n", MakeAddN},
+          {"cast", MakeCast},
+          {"fill", MakeFill},
+          {"gated", MakeGated},
+          {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},
+          {"gelu_grad", MakeGeluGrad},
+          {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow::cuda

@@ -1,7 +1,5 @@
 // Tables and positions. Under sharding a device holds some rows (or columns) of a table: an id
 // outside its rows gives a row of zeros, so that the sum over devices is the full result.
-#include <cmath>
-#include <limits>
 
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/map.cuh"
@@ -110,16 +108,11 @@ __global__ void __launch_bounds__(kThreads)
   if (here) StorePack<kSize>(to, sum);
 }
 
-struct Zero {
-  __device__ float operator()() const { return 0; }
-};
-
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const Slice& table = In(s, 0).slice;
   const TableSizes sizes{table.begin[0], table.size[0], table.size[1], Elements(In(s, 1))};
-  return ForPacks<kPack>(sizes.width, [&](auto size) {
-    constexpr int kSize = decltype(size)::value;
+  return ForPacks<kPack>(sizes.width, [&]<int kSize>(Size<kSize>) {
     return Kernel([s = sizes](const KernelCall& call) {
       const int64_t n = s.tokens * s.width;
       if (n == 0) return absl::OkStatus();
@@ -134,8 +127,7 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const Slice& table = s.out[0].slice;
   const TableSizes sizes{table.begin[0], table.size[0], table.size[1], Elements(In(s, 0))};
-  return ForPacks<kPack>(sizes.width, [&](auto size) {
-    constexpr int kSize = decltype(size)::value;
+  return ForPacks<kPack>(sizes.width, [&]<int kSize>(Size<kSize>) {
     return Kernel([s = sizes](const KernelCall& call) -> absl::Status {
       float* y = call.output<float>(0);
       if (!call.accumulate) {
@@ -221,8 +213,7 @@ __global__ void __launch_bounds__(kThreads)
 
 absl::StatusOr<Kernel> Positional(const KernelSetup& s, const PositionMap& map, bool has_position) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
-  return ForColumns(map, [&](auto size) {
-    constexpr int kSize = decltype(size)::value;
+  return ForColumns(map, [&]<int kSize>(Size<kSize>) {
     return Kernel([m = map, has_position](const KernelCall& call) {
       const int64_t n = m.batch * m.length * m.width;
       if (n == 0) return absl::OkStatus();
@@ -250,8 +241,7 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingAt(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   ASSIGN_OR_RETURN(const PositionMap map, MapPositions(s, In(s, 0).slice, s.out[0].slice));
-  return ForColumns(map, [&](auto size) {
-    constexpr int kSize = decltype(size)::value;
+  return ForColumns(map, [&]<int kSize>(Size<kSize>) {
     return Kernel([m = map](const KernelCall& call) {
       const int64_t n = m.rows * m.table_width;
       if (n == 0) return absl::OkStatus();
@@ -265,14 +255,11 @@ absl::StatusOr<Kernel> MakePositionalEmbeddingGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable EmbeddingTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"embedding", MakeEmbedding},
-      {"embedding_grad", MakeEmbeddingGrad},
-      {"positional_embedding", MakePositionalEmbedding},
-      {"positional_embedding_at", MakePositionalEmbeddingAt},
-      {"positional_embedding_grad", MakePositionalEmbeddingGrad},
-  };
-  return kTable;
+  return {{"embedding", MakeEmbedding},
+          {"embedding_grad", MakeEmbeddingGrad},
+          {"positional_embedding", MakePositionalEmbedding},
+          {"positional_embedding_at", MakePositionalEmbeddingAt},
+          {"positional_embedding_grad", MakePositionalEmbeddingGrad}};
 }
 
 }  // namespace oneflow::cuda

@@ -155,8 +155,7 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
   const ExpertSizes sizes{queues, LastDim(In(s, 0)), LastDim(s.out[0])};
   const bool transposed = BoolAttr(s, "transpose_w");
   const int64_t all = queues.groups * queues.runs, size = Elements(s.out[0]);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) -> absl::StatusOr<Kernel> {
-    using S = decltype(stored);
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) -> absl::StatusOr<Kernel> {
     if constexpr (std::is_same_v<S, Bf16>) {
       if (CanMultiplyBf16(sizes)) {
         RETURN_IF_ERROR(AllowBf16ExpertLinear());
@@ -183,8 +182,7 @@ absl::StatusOr<Kernel> MakeExpertLinearGradWeight(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const ExpertQueues queues, FindQueues(s, In(s, 0), In(s, 2), s.out[0]));
   const ExpertSizes sizes{queues, LastDim(In(s, 0)), LastDim(In(s, 1))};
   const int64_t size = Elements(s.out[0]);
-  return ForStoredAs(s, In(s, 0).dtype, [&](auto stored) -> absl::StatusOr<Kernel> {
-    using S = decltype(stored);
+  return ForStoredAs(s, In(s, 0).dtype, [&]<typename S>(S) -> absl::StatusOr<Kernel> {
     if constexpr (std::is_same_v<S, Bf16>) {
       if (CanMultiplyBf16(sizes)) {
         RETURN_IF_ERROR(AllowBf16ExpertLinear());
@@ -211,11 +209,8 @@ absl::StatusOr<Kernel> MakeExpertLinearGradWeight(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ExpertLinearTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"expert_linear", MakeExpertLinear},
-      {"expert_linear_grad_weight", MakeExpertLinearGradWeight},
-  };
-  return kTable;
+  return {{"expert_linear", MakeExpertLinear},
+          {"expert_linear_grad_weight", MakeExpertLinearGradWeight}};
 }
 
 }  // namespace oneflow::cuda

@@ -2,8 +2,6 @@
 // f32. A block of eight warps computes a tile of 32 kM rows and 128 columns: warp w has 16 kM rows,
 // from 16 kM (w % 2), and 32 columns, from 32 (w / 2). It multiplies kDepth terms at a time, and
 // loads the next ones meanwhile.
-#include <algorithm>
-#include <type_traits>
 
 #include "actor_runtime/cuda/kernel/bf16_tile.cuh"
 #include "actor_runtime/cuda/kernel/expert_linear.cuh"
@@ -207,8 +205,7 @@ absl::Status WithTiles(const ExpertSizes& s, Call call) {
 }  // namespace
 
 absl::Status AllowBf16ExpertLinear() {
-  const auto allow = [](auto tiles) {
-    constexpr int kM = decltype(tiles)::value;
+  const auto allow = []<int kM>(Size<kM>) {
     for (auto* kernel : {&Bf16ExpertLinearKernel<false, kM>, &Bf16ExpertLinearKernel<true, kM>}) {
       RETURN_IF_ERROR(AllowShared("expert_linear_bf16", kernel, kSharedBytes<kM>));
     }
@@ -223,8 +220,7 @@ absl::Status AllowBf16ExpertLinear() {
 absl::Status LaunchBf16ExpertLinear(const ExpertSizes& s, bool transposed, cudaStream_t stream,
                                     Bf16* out, const Bf16* y, const Bf16* w,
                                     const int32_t* offsets) {
-  return WithTiles(s, [&](auto tiles) {
-    constexpr int kM = decltype(tiles)::value;
+  return WithTiles(s, [&]<int kM>(Size<kM>) {
     const int64_t row_tiles = s.queues.groups * s.queues.runs * CountTiles<kRows<kM>>(s.queues);
     const LaunchShape shape{MakeGrid(row_tiles * DivideUp(s.columns, kColumns)), dim3(kThreads),
                             kSharedBytes<kM>};

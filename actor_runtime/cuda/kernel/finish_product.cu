@@ -90,8 +90,7 @@ absl::Status Finish(const FinishSpec& spec, const FinishOperands& o, cudaStream_
                                static_cast<const S*>(o.third),
                                static_cast<S*>(o.out),
                                static_cast<S*>(o.second)};
-  return ForPacks<PackSize<P, B, S>()>(spec.columns, [&](auto size) {
-    constexpr int kSize = decltype(size)::value;
+  return ForPacks<PackSize<P, B, S>()>(spec.columns, [&]<int kSize>(Size<kSize>) {
     return Launch("finish_product", &FinishKernel<P, B, S, kSize>, ElementsShape(elements, kSize),
                   stream, elements, spec.columns, finishing, static_cast<const P*>(o.product),
                   static_cast<const B*>(o.bias));

@@ -25,8 +25,7 @@ TEST_CASE("kinds that the compiler may place on a GPU are those of the tables") 
 
 // The bytes of all outputs of a sample. Nothing else is written.
 std::vector<std::vector<std::byte>> RunSample(CudaHarness* h) {
-  REQUIRE(h->Make() == absl::OkStatus());
-  REQUIRE(h->Call() == absl::OkStatus());
+  REQUIRE(h->MakeAndCall() == absl::OkStatus());
   CHECK(h->IsTidy());
   std::vector<std::vector<std::byte>> bytes;
   for (int i = 0; i < h->outputs(); ++i) bytes.push_back(h->OutputBytes(i));
@@ -92,8 +91,7 @@ TEST_CASE("accumulating adds to what is there") {
     if (added.setup().out[0].dtype == DType::kBF16 && FindDef(sample).product) continue;
     KernelHarness wide = MakeHarness(sample, DType::kF64);
     REQUIRE(added.Make() == absl::OkStatus());
-    REQUIRE(wide.Make() == absl::OkStatus());
-    REQUIRE(wide.Call() == absl::OkStatus());
+    REQUIRE(wide.MakeAndCall() == absl::OkStatus());
     std::vector<Values> expected;
     for (int i = 0; i < added.outputs(); ++i) {
       expected.push_back(wide.Output(i));

@@ -106,10 +106,8 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
   const float epsilon = static_cast<float>(DoubleAttr(s, "epsilon", 1e-5));
   const bool has_beta = s.in.size() > 2;
-  return ForRows(s, In(s, 0).dtype, s.out[0].dtype, width, [&](auto x, auto y, auto size) {
-    using X = decltype(x);
-    using S = decltype(y);
-    constexpr int kSize = decltype(size)::value;
+  const DType x = In(s, 0).dtype, y = s.out[0].dtype;
+  return ForRows(s, x, y, width, [&]<typename X, typename S, int kSize>(X, S, Size<kSize>) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("layer_norm", &LayerNormKernel<kSize, X, S>, RowsShape(rows, width),
@@ -122,10 +120,8 @@ absl::StatusOr<Kernel> MakeLayerNorm(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeLayerNormGradInput(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
-  return ForRows(s, In(s, 1).dtype, In(s, 0).dtype, width, [&](auto x, auto y, auto size) {
-    using X = decltype(x);
-    using S = decltype(y);
-    constexpr int kSize = decltype(size)::value;
+  const DType x = In(s, 1).dtype, y = In(s, 0).dtype;
+  return ForRows(s, x, y, width, [&]<typename X, typename S, int kSize>(X, S, Size<kSize>) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("layer_norm_grad_input", &LayerNormGradInputKernel<kSize, X, S>,
@@ -140,17 +136,12 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   RETURN_IF_ERROR(NeedWorkspace(s, LayerNormGradWeightScratch(rows, width)));
   const bool has_beta = s.out.size() > 1;
-  return ForStoredAs(s, In(s, 1).dtype, [&](auto of_x) {
-    return ForStoredAs(s, In(s, 0).dtype, [&](auto of_y) {
-      using X = decltype(of_x);
-      using S = decltype(of_y);
-      return Kernel([=](const KernelCall& call) {
-        const GainAndBias<X, S> term{call.input<S>(0), call.input<X>(1), call.input<float>(2),
-                                     call.input<float>(3)};
-        const SumOutputs<2> out{
-            {call.output<float>(0), has_beta ? call.output<float>(1) : nullptr}};
-        return SumOverRows(call, "layer_norm_grad_weight", {rows, width}, term, out);
-      });
+  return ForStoredAs(s, In(s, 1).dtype, In(s, 0).dtype, [&]<typename X, typename S>(X, S) {
+    return Kernel([=](const KernelCall& call) {
+      const GainAndBias<X, S> term{call.input<S>(0), call.input<X>(1), call.input<float>(2),
+                                   call.input<float>(3)};
+      const SumOutputs<2> out{{call.output<float>(0), has_beta ? call.output<float>(1) : nullptr}};
+      return SumOverRows(call, "layer_norm_grad_weight", {rows, width}, term, out);
     });
   });
 }
@@ -158,12 +149,9 @@ absl::StatusOr<Kernel> MakeLayerNormGradWeight(const KernelSetup& s) {
 }  // namespace
 
 KernelTable LayerNormTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"layer_norm", MakeLayerNorm},
-      {"layer_norm_grad_input", MakeLayerNormGradInput},
-      {"layer_norm_grad_weight", MakeLayerNormGradWeight},
-  };
-  return kTable;
+  return {{"layer_norm", MakeLayerNorm},
+          {"layer_norm_grad_input", MakeLayerNormGradInput},
+          {"layer_norm_grad_weight", MakeLayerNormGradWeight}};
 }
 
 }  // namespace oneflow::cuda

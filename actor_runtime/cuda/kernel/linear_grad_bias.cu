@@ -58,20 +58,20 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
   const int64_t width = Elements(s.out[0]);
   const int64_t pieces = std::max<int64_t>(1, RowParts(rows));
   RETURN_IF_ERROR(NeedWorkspace(s, ColumnSumsScratch(rows, width)));
-  return ForStoredAs(s, In(s, 0).dtype, [&](auto stored) {
-    using S = decltype(stored);
+  return ForStoredAs(s, In(s, 0).dtype, [&]<typename S>(S) {
     return Kernel([=](const KernelCall& call) -> absl::Status {
       if (width == 0) return absl::OkStatus();
       const bool direct = pieces == 1;
       float* y = call.output<float>(0);
       float* sums = direct ? y : reinterpret_cast<float*>(call.workspace.data());
-      const absl::Status summed = ForPacks<PackSize<S, float>()>(width, [&](auto size) {
-        constexpr int kSize = decltype(size)::value;
-        const dim3 grid(MakeGrid(DivideUp(width, kWarp * kSize)).x, static_cast<unsigned>(pieces));
-        return Launch("column_sums", &ColumnSumsKernel<S, kSize>, {grid, dim3(kThreads)},
-                      FindStream(call), call.input<S>(0), rows, width, RowsOfPart(rows), sums,
-                      direct && call.accumulate);
-      });
+      const absl::Status summed =
+          ForPacks<PackSize<S, float>()>(width, [&]<int kSize>(Size<kSize>) {
+            const dim3 grid(MakeGrid(DivideUp(width, kWarp * kSize)).x,
+                            static_cast<unsigned>(pieces));
+            return Launch("column_sums", &ColumnSumsKernel<S, kSize>, {grid, dim3(kThreads)},
+                          FindStream(call), call.input<S>(0), rows, width, RowsOfPart(rows), sums,
+                          direct && call.accumulate);
+          });
       if (direct || !summed.ok()) return summed;
       return Launch("add_column_sums", &AddPiecesKernel, ElementsShape(width), FindStream(call),
                     sums, static_cast<int>(pieces), width, y, call.accumulate);
@@ -81,11 +81,6 @@ absl::StatusOr<Kernel> MakeLinearGradBias(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable LinearGradBiasTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"linear_grad_bias", MakeLinearGradBias},
-  };
-  return kTable;
-}
+KernelTable LinearGradBiasTable() { return {{"linear_grad_bias", MakeLinearGradBias}}; }
 
 }  // namespace oneflow::cuda

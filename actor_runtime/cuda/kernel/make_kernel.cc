@@ -1,7 +1,6 @@
 #include "actor_runtime/cuda/kernel/make_kernel.h"
 
 #include <map>
-#include <string>
 
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/linear_row_stats.h"

@@ -36,4 +36,8 @@ absl::Status Map(const KernelCall& call, const char* name, F f, int64_t n, Y* y,
                 n, call.accumulate, y, x...);
 }
 
+struct Zero {
+  __device__ float operator()() const { return 0; }
+};
+
 }  // namespace oneflow::cuda

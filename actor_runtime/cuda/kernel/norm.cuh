@@ -25,11 +25,9 @@ __device__ inline void ForColumns(int64_t width, Visit visit) {
 // fn(X(), S(), Size<kSize>()) for rows stored as `x` says, and what is normalised as `y` says.
 template <typename Fn>
 absl::StatusOr<Kernel> ForRows(const KernelSetup& s, DType x, DType y, int64_t width, Fn fn) {
-  return ForStoredAs(s, x, [&](auto of_x) {
-    return ForStoredAs(s, y, [&](auto of_y) {
-      return ForPacks<PackSize<decltype(of_x), decltype(of_y), float>()>(
-          width, [&](auto size) { return fn(of_x, of_y, size); });
-    });
+  return ForStoredAs(s, x, y, [&]<typename X, typename S>(X of_x, S of_y) {
+    return ForPacks<PackSize<X, S, float>()>(width,
+                                             [&](auto size) { return fn(of_x, of_y, size); });
   });
 }
 

@@ -385,17 +385,14 @@ absl::StatusOr<Kernel> MakeNextEvenBias(const KernelSetup& s) {
 }  // namespace
 
 KernelTable OptimizerTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"adamw", MakeAdamW},
-      {"add_counts", MakeAddCounts},
-      {"even_bias", MakeEvenBias},
-      {"global_norm", MakeGlobalNorm},
-      {"next_adamw", MakeNextAdamW},
-      {"next_even_bias", MakeNextEvenBias},
-      {"sum_in_order", MakeSumInOrder},
-      {"sum_squares", MakeSumSquares},
-  };
-  return kTable;
+  return {{"adamw", MakeAdamW},
+          {"add_counts", MakeAddCounts},
+          {"even_bias", MakeEvenBias},
+          {"global_norm", MakeGlobalNorm},
+          {"next_adamw", MakeNextAdamW},
+          {"next_even_bias", MakeNextEvenBias},
+          {"sum_in_order", MakeSumInOrder},
+          {"sum_squares", MakeSumSquares}};
 }
 
 }  // namespace oneflow::cuda

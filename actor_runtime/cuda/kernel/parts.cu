@@ -32,10 +32,8 @@ __global__ void __launch_bounds__(kThreads)
 
 absl::StatusOr<Kernel> MakeTake(const KernelSetup& setup) {
   const PartRows p = FindPartRows(setup, In(setup, 0), IntAttr(setup, "parts"));
-  return ForStoredAs(setup, setup.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(p.run, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
+  return ForStoredAs(setup, setup.out[0].dtype, [&]<typename S>(S) {
+    return ForPacks<PackSize<S>()>(p.run, [&]<int kSize>(Size<kSize>) {
       return Kernel([p, n = p.elements(), index = IntAttr(setup, "index")](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         return Launch("take_part", &TakePartKernel<kSize, S>, ElementsShape(n, kSize),
@@ -47,10 +45,8 @@ absl::StatusOr<Kernel> MakeTake(const KernelSetup& setup) {
 
 absl::StatusOr<Kernel> MakeJoin(const KernelSetup& setup) {
   const PartRows p = FindPartRows(setup, setup.out[0], static_cast<int64_t>(setup.in.size()));
-  return ForStoredAs(setup, setup.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(p.run, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
+  return ForStoredAs(setup, setup.out[0].dtype, [&]<typename S>(S) {
+    return ForPacks<PackSize<S>()>(p.run, [&]<int kSize>(Size<kSize>) {
       return Kernel([p, n = p.elements()](const KernelCall& call) -> absl::Status {
         for (int64_t i = 0; n > 0 && i < p.parts; ++i) {
           RETURN_IF_ERROR(Launch("join_parts", &JoinPartKernel<kSize, S>, ElementsShape(n, kSize),
@@ -65,12 +61,6 @@ absl::StatusOr<Kernel> MakeJoin(const KernelSetup& setup) {
 
 }  // namespace
 
-KernelTable PartsTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"join_parts", MakeJoin},
-      {"take_part", MakeTake},
-  };
-  return kTable;
-}
+KernelTable PartsTable() { return {{"join_parts", MakeJoin}, {"take_part", MakeTake}}; }
 
 }  // namespace oneflow::cuda

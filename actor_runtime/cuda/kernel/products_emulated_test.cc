@@ -17,10 +17,8 @@ TEST_CASE("if the library has no epilogue a separate kernel finishes the product
     INFO(ToString(sample));
     CudaHarness h(sample);
     KernelHarness wide = MakeHarness(sample, DType::kF64);
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
-    REQUIRE(wide.Make() == absl::OkStatus());
-    REQUIRE(wide.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
+    REQUIRE(wide.MakeAndCall() == absl::OkStatus());
     for (int i = 0; i < h.outputs(); ++i) {
       INFO("output " << i);
       CHECK(Distance(h.Output(i), wide.Output(i)) < FindTolerance(sample, h.setup().out[i].dtype));

@@ -1,6 +1,5 @@
 // Products on a GPU beyond the samples: the library's epilogues, biases of either type, empty
 // pieces, panels.
-#include <map>
 #include <string>
 #include <utility>
 
@@ -17,16 +16,14 @@ const AttrMap kGelu = {{"then", std::string("gelu")}};
 // The reference on the CPU, in f64.
 KernelHarness MakeTwin(const KernelSample& sample) {
   KernelHarness wide = MakeHarness(sample, DType::kF64);
-  REQUIRE(wide.Make() == absl::OkStatus());
-  REQUIRE(wide.Call() == absl::OkStatus());
+  REQUIRE(wide.MakeAndCall() == absl::OkStatus());
   return wide;
 }
 
 void CheckAgainstTwin(const KernelSample& sample, CudaHarness narrow) {
   INFO(ToString(sample));
   const KernelHarness wide = MakeTwin(sample);
-  REQUIRE(narrow.Make() == absl::OkStatus());
-  REQUIRE(narrow.Call() == absl::OkStatus());
+  REQUIRE(narrow.MakeAndCall() == absl::OkStatus());
   CHECK(narrow.IsTidy());
   for (int i = 0; i < narrow.outputs(); ++i) {
     INFO("output " << i);
@@ -99,8 +96,7 @@ TEST_CASE("a second call gives the same bits") {
   for (const KernelSample& sample : FullVectors()) {
     INFO(ToString(sample));
     CudaHarness h(sample);
-    REQUIRE(h.Make() == absl::OkStatus());
-    REQUIRE(h.Call() == absl::OkStatus());
+    REQUIRE(h.MakeAndCall() == absl::OkStatus());
     const auto first = h.OutputBytes(0);
     h.SetOutput(0, Values(first.size() / ElementBytes(h.setup().out[0].dtype), 7));
     REQUIRE(h.Call() == absl::OkStatus());

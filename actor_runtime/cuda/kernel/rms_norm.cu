@@ -81,10 +81,8 @@ struct Gain {
 absl::StatusOr<Kernel> MakeRmsNorm(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
   const float epsilon = static_cast<float>(DoubleAttr(s, "epsilon", 1e-5));
-  return ForRows(s, In(s, 0).dtype, s.out[0].dtype, width, [&](auto x, auto y, auto size) {
-    using X = decltype(x);
-    using S = decltype(y);
-    constexpr int kSize = decltype(size)::value;
+  const DType x = In(s, 0).dtype, y = s.out[0].dtype;
+  return ForRows(s, x, y, width, [&]<typename X, typename S, int kSize>(X, S, Size<kSize>) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("rms_norm", &RmsNormKernel<kSize, X, S>, RowsShape(rows, width),
@@ -96,10 +94,8 @@ absl::StatusOr<Kernel> MakeRmsNorm(const KernelSetup& s) {
 
 absl::StatusOr<Kernel> MakeRmsNormGradInput(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
-  return ForRows(s, In(s, 1).dtype, In(s, 0).dtype, width, [&](auto x, auto y, auto size) {
-    using X = decltype(x);
-    using S = decltype(y);
-    constexpr int kSize = decltype(size)::value;
+  const DType x = In(s, 1).dtype, y = In(s, 0).dtype;
+  return ForRows(s, x, y, width, [&]<typename X, typename S, int kSize>(X, S, Size<kSize>) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("rms_norm_grad_input", &RmsNormGradInputKernel<kSize, X, S>,
@@ -113,15 +109,11 @@ absl::StatusOr<Kernel> MakeRmsNormGradInput(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeRmsNormGradWeight(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
   RETURN_IF_ERROR(NeedWorkspace(s, RmsNormGradWeightScratch(rows, width)));
-  return ForStoredAs(s, In(s, 1).dtype, [&](auto of_x) {
-    return ForStoredAs(s, In(s, 0).dtype, [&](auto of_y) {
-      using X = decltype(of_x);
-      using S = decltype(of_y);
-      return Kernel([=](const KernelCall& call) {
-        const Gain<X, S> term{call.input<S>(0), call.input<X>(1), call.input<float>(2)};
-        return SumOverRows(call, "rms_norm_grad_weight", {rows, width}, term,
-                           SumOutputs<1>{{call.output<float>(0)}});
-      });
+  return ForStoredAs(s, In(s, 1).dtype, In(s, 0).dtype, [&]<typename X, typename S>(X, S) {
+    return Kernel([=](const KernelCall& call) {
+      const Gain<X, S> term{call.input<S>(0), call.input<X>(1), call.input<float>(2)};
+      return SumOverRows(call, "rms_norm_grad_weight", {rows, width}, term,
+                         SumOutputs<1>{{call.output<float>(0)}});
     });
   });
 }
@@ -129,12 +121,9 @@ absl::StatusOr<Kernel> MakeRmsNormGradWeight(const KernelSetup& s) {
 }  // namespace
 
 KernelTable RmsNormTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"rms_norm", MakeRmsNorm},
-      {"rms_norm_grad_input", MakeRmsNormGradInput},
-      {"rms_norm_grad_weight", MakeRmsNormGradWeight},
-  };
-  return kTable;
+  return {{"rms_norm", MakeRmsNorm},
+          {"rms_norm_grad_input", MakeRmsNormGradInput},
+          {"rms_norm_grad_weight", MakeRmsNormGradWeight}};
 }
 
 }  // namespace oneflow::cuda

@@ -114,10 +114,8 @@ absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
   Frequencies frequencies{};
   const std::vector<float> values = RotaryFrequencies(s);
   std::copy(values.begin(), values.end(), frequencies.at);
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(half, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
+    return ForPacks<PackSize<S>()>(half, [&]<int kSize>(Size<kSize>) {
       return Kernel([sizes, frequencies, has_positions](const KernelCall& call) {
         if (sizes.tokens * sizes.heads * sizes.half == 0) return absl::OkStatus();
         return Launch("rotary", &RotaryKernel<kSize, S>,
@@ -131,11 +129,6 @@ absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
 
 }  // namespace
 
-KernelTable RotaryTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"rotary", MakeRotary},
-  };
-  return kTable;
-}
+KernelTable RotaryTable() { return {{"rotary", MakeRotary}}; }
 
 }  // namespace oneflow::cuda

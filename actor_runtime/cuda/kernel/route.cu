@@ -366,12 +366,7 @@ absl::StatusOr<Kernel> MakeCountChoices(const KernelSetup& s) {
 }  // namespace
 
 KernelTable RouteTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"count_choices", MakeCountChoices},
-      {"route", MakeRoute},
-      {"route_grad", MakeRouteGrad},
-  };
-  return kTable;
+  return {{"count_choices", MakeCountChoices}, {"route", MakeRoute}, {"route_grad", MakeRouteGrad}};
 }
 
 }  // namespace oneflow::cuda

@@ -49,10 +49,8 @@ absl::StatusOr<Kernel> MakeSplitHeadsGrad(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
   const Dims& x = In(s, 0).local();
   const SwapSizes sizes{x[0], x[1], x[2], DimsProduct(x, 3)};
-  return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(sizes.run, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
+    return ForPacks<PackSize<S>()>(sizes.run, [&]<int kSize>(Size<kSize>) {
       return Kernel([sizes, n = sizes.elements()](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         return Launch("swap_dims", &SwapDimsKernel<kSize, S>, ElementsShape(n, kSize),
@@ -66,12 +64,9 @@ absl::StatusOr<Kernel> MakeSwapDims(const KernelSetup& s) {
 }  // namespace
 
 KernelTable SplitHeadsTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"split_heads", MakeSplitHeads},
-      {"split_heads_grad", MakeSplitHeadsGrad},
-      {"swap_dims", MakeSwapDims},
-  };
-  return kTable;
+  return {{"split_heads", MakeSplitHeads},
+          {"split_heads_grad", MakeSplitHeadsGrad},
+          {"swap_dims", MakeSwapDims}};
 }
 
 }  // namespace oneflow::cuda

@@ -47,10 +47,8 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Layout>
 absl::StatusOr<Kernel> MakeSplitParts(const char* name, const KernelSetup& setup,
                                       const Layout& layout) {
-  return ForStoredAs(setup, setup.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(layout.d, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
+  return ForStoredAs(setup, setup.out[0].dtype, [&]<typename S>(S) {
+    return ForPacks<PackSize<S>()>(layout.d, [&]<int kSize>(Size<kSize>) {
       return Kernel([name, layout, n = layout.elements()](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         const QkvParts<S> parts{call.output<S>(0), call.output<S>(1), call.output<S>(2)};
@@ -64,10 +62,8 @@ absl::StatusOr<Kernel> MakeSplitParts(const char* name, const KernelSetup& setup
 template <typename Layout>
 absl::StatusOr<Kernel> MakeJoinParts(const char* name, const KernelSetup& setup,
                                      const Layout& layout) {
-  return ForStoredAs(setup, setup.out[0].dtype, [&](auto stored) {
-    using S = decltype(stored);
-    return ForPacks<PackSize<S>()>(layout.d, [&](auto size) {
-      constexpr int kSize = decltype(size)::value;
+  return ForStoredAs(setup, setup.out[0].dtype, [&]<typename S>(S) {
+    return ForPacks<PackSize<S>()>(layout.d, [&]<int kSize>(Size<kSize>) {
       return Kernel([name, layout, n = layout.elements()](const KernelCall& call) {
         if (n == 0) return absl::OkStatus();
         const QkvParts<const S> parts{call.input<S>(0), call.input<S>(1), call.input<S>(2)};

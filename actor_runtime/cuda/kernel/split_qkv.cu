@@ -39,12 +39,6 @@ absl::StatusOr<Kernel> MakeJoinQkv(const KernelSetup& setup) {
 
 }  // namespace
 
-KernelTable SplitQkvTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"join_qkv", MakeJoinQkv},
-      {"split_qkv", MakeSplitQkv},
-  };
-  return kTable;
-}
+KernelTable SplitQkvTable() { return {{"join_qkv", MakeJoinQkv}, {"split_qkv", MakeSplitQkv}}; }
 
 }  // namespace oneflow::cuda

@@ -62,6 +62,14 @@ absl::StatusOr<Kernel> ForStoredAs(const KernelSetup& s, DType dtype, Make make)
                                   std::string(Name(dtype)));
 }
 
+// make(A(), B()) for two tensors, stored as `a` and `b` say.
+template <typename Make>
+absl::StatusOr<Kernel> ForStoredAs(const KernelSetup& s, DType a, DType b, Make make) {
+  return ForStoredAs(s, a, [&](auto of_a) {
+    return ForStoredAs(s, b, [&](auto of_b) { return make(of_a, of_b); });
+  });
+}
+
 // UNIMPLEMENTED unless `dtype` is f32.
 inline absl::Status NeedF32(const KernelSetup& s, DType dtype) {
   if (dtype == DType::kF32) return absl::OkStatus();

@@ -1,6 +1,5 @@
 #include "actor_runtime/cuda/library/open_library.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>

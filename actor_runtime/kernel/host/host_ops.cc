@@ -277,16 +277,13 @@ absl::StatusOr<Kernel> MakeReport(const KernelSetup& setup) {
 }
 
 KernelTable HostTable() {
-  static constexpr KernelEntry kTable[] = {
-      {"load_counts", MakeLoadCounts},
-      {"feed", MakeFeed},
-      {"fetch", MakeFetch},
-      {"load_slice", MakeLoadSlice},
-      {"load_tokens", MakeLoadTokens},
-      {"report", MakeReport},
-      {"save_slice", MakeSaveSlice},
-  };
-  return kTable;
+  return {{"load_counts", MakeLoadCounts},
+          {"feed", MakeFeed},
+          {"fetch", MakeFetch},
+          {"load_slice", MakeLoadSlice},
+          {"load_tokens", MakeLoadTokens},
+          {"report", MakeReport},
+          {"save_slice", MakeSaveSlice}};
 }
 
 }  // namespace oneflow

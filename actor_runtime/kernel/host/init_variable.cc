@@ -86,9 +86,6 @@ absl::StatusOr<Kernel> MakeInitVariable(const KernelSetup& setup) {
   }
 }
 
-KernelTable InitVariableTable() {
-  static constexpr KernelEntry kTable[] = {{"init_variable", MakeInitVariable}};
-  return kTable;
-}
+KernelTable InitVariableTable() { return {{"init_variable", MakeInitVariable}}; }
 
 }  // namespace oneflow

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
+#include <span>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "actor_runtime/device/host_limits.h"

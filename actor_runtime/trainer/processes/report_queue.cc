@@ -1,7 +1,5 @@
 #include "actor_runtime/trainer/processes/report_queue.h"
 
-#include <utility>
-
 namespace oneflow {
 
 void ReportQueue::Deliver(uint64_t run, int64_t step, std::span<const double> values) {

@@ -2,7 +2,6 @@
 // order, and without an allocation by the worker.
 #include <catch2/catch.hpp>
 
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>

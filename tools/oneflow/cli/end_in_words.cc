@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
-#include <string>
 #include <system_error>
 
 #include "actor_runtime/device/host_limits.h"

@@ -1,8 +1,6 @@
 // What to change where a plan does not fit its devices.
 #pragma once
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "compiler/compile.h"
 

@@ -28,12 +28,11 @@ TEST_CASE("known clusters: each is a cluster of GPUs with memory and links") {
   CHECK(KnownClusters() ==
         std::vector<std::string>{"a100", "b200", "gb200", "h100", "h200", "mi300x", "v100"});
   for (const std::string& name : KnownClusters()) {
-    const absl::StatusOr<ClusterText> file = ReadClusterText(name);
-    REQUIRE(file.ok());
-    CHECK(file->where == "cluster " + name);
+    const ClusterText file = ReadClusterText(name).value();
+    CHECK(file.where == "cluster " + name);
     proto::Cluster cluster;
-    REQUIRE(ParseText(file->text, file->where, "cluster", &cluster).ok());
-    CHECK(CheckCluster(cluster, file->where).ok());
+    REQUIRE(ParseText(file.text, file.where, "cluster", &cluster).ok());
+    CHECK(CheckCluster(cluster, file.where).ok());
     CHECK(cluster.device().kind() == proto::Device::CUDA);
     CHECK(cluster.device().memory_bytes() > 0);
     CHECK(cluster.level_size() > 0);
@@ -51,10 +50,9 @@ TEST_CASE("known clusters: of another name the error lists them") {
 }
 
 proto::Cluster Read(const std::string& name) {
-  const absl::StatusOr<ClusterText> file = ReadClusterText(name);
-  REQUIRE(file.ok());
+  const ClusterText file = ReadClusterText(name).value();
   proto::Cluster cluster;
-  REQUIRE(ParseText(file->text, file->where, "cluster", &cluster).ok());
+  REQUIRE(ParseText(file.text, file.where, "cluster", &cluster).ok());
   return cluster;
 }
 

@@ -2,8 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
-#include <string>
 
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"

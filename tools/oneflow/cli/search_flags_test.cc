@@ -56,23 +56,21 @@ absl::StatusOr<CompileOptions> ReadOptions(const std::string& line) {
 
 TEST_CASE("search: the flags of any candidate are read as the candidate") {
   const std::string common = "--batch=64 --precision=bf16 --loss_pieces=auto --reduce=once ";
-  const absl::StatusOr<CompileOptions> given = ReadOptions(common);
-  REQUIRE(given.ok());
+  const CompileOptions given = ReadOptions(common).value();
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
     const Candidate candidate = Draw(&random);
     const std::string line = common + CandidateFlags(candidate);
     INFO(line);
-    const absl::StatusOr<CompileOptions> read = ReadOptions(line);
-    REQUIRE(read.ok());
-    const CompileOptions meant = CandidateOptions(*given, candidate);
-    CHECK(read->mesh == meant.mesh);
-    CHECK(read->train.SerializeAsString() == meant.train.SerializeAsString());
-    CHECK(read->split_positions == meant.split_positions);
-    CHECK(read->shard == meant.shard);
-    CHECK(read->offload == meant.offload);
-    CHECK(read->stage_layers == meant.stage_layers);
-    CHECK(read->fill_memory == meant.fill_memory);
+    const CompileOptions read = ReadOptions(line).value();
+    const CompileOptions meant = CandidateOptions(given, candidate);
+    CHECK(read.mesh == meant.mesh);
+    CHECK(read.train.SerializeAsString() == meant.train.SerializeAsString());
+    CHECK(read.split_positions == meant.split_positions);
+    CHECK(read.shard == meant.shard);
+    CHECK(read.offload == meant.offload);
+    CHECK(read.stage_layers == meant.stage_layers);
+    CHECK(read.fill_memory == meant.fill_memory);
   }
 }
 

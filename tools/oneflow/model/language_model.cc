@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/compile.h"
-#include "compiler/passes/cache_attention.h"
+#include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {

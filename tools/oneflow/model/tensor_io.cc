@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -16,7 +15,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/backend.h"
-#include "actor_runtime/device/host_limits.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/job/job_keys.h"
 #include "actor_runtime/job/job_token.h"

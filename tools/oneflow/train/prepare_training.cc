@@ -15,7 +15,6 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/train/train_flags.h"
-#include "tools/oneflow/train/training_data.h"
 
 namespace oneflow {
 namespace {

@@ -3,7 +3,6 @@
 #include <malloc.h>
 
 #include <csignal>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>

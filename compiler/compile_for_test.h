@@ -1,0 +1,32 @@
+// A GPT small enough for tests, and the options with which tests compile models.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/compile.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/tensor/mesh.h"
+
+namespace oneflow {
+
+inline constexpr int kTrain = 1;  // index of the program "train" in a plan that trains
+
+inline GptConfig SmallGpt(int64_t layers = 2) {
+  return {.layers = layers, .heads = 4, .hidden = 32, .sequence = 16, .vocab = 64};
+}
+inline GptConfig TinyGpt(int64_t layers) {
+  return {.layers = layers, .heads = 2, .hidden = 16, .sequence = 8, .vocab = 32};
+}
+
+inline CompileOptions OptionsFor(const std::string& mesh, int64_t batch = 16,
+                                 int64_t micro_batches = 4, const std::string& schedule = "1f1b") {
+  CompileOptions options;
+  options.mesh = *ParseMesh(mesh);
+  options.train.set_batch(batch);
+  options.train.set_micro_batches(micro_batches);
+  options.train.set_schedule(schedule);
+  return options;
+}
+
+}  // namespace oneflow
