@@ -4,8 +4,6 @@
 
 #include <map>
 
-#include "actor_runtime/kernel/host/host_ops.h"
-#include "actor_runtime/kernel/host/init_variable.h"
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/product.h"
 #include "oneflow_core/op/op_def.h"
@@ -17,14 +15,11 @@ using Factories = std::map<std::string_view, absl::StatusOr<Kernel> (*)(const Ke
 
 Factories CollectTables() {
   Factories factories;
-  for (const auto table : {AttentionTable,      BatchMatmulTable,    CachedAttentionTable,
-                           CausalSoftmaxTable,  CopySlicesTable,     CrossEntropyTable,
-                           DispatchTable,       DropoutTable,        ElementwiseTable,
-                           EmbeddingTable,      ExpertLinearTable,   LayerNormTable,
-                           LinearGradBiasTable, LinearRowStatsTable, MemoryCopyTable,
-                           OptimizerTable,      RmsNormTable,        RotaryTable,
-                           RouteTable,          SplitHeadsTable,     SplitQkvTable,
-                           PartsTable,          HostTable,           InitVariableTable}) {
+#define LISTED(table) table,
+  for (const auto table : {
+#include "actor_runtime/kernel/kernel_tables.inc"
+       }) {
+#undef LISTED
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << entry.kind;
     }

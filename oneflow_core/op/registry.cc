@@ -12,13 +12,11 @@ namespace {
 
 std::vector<OpDef> BuildTable() {
   std::vector<OpDef> table;
-  for (const auto family :
-       {SourceOps,         MatmulOps,     BatchMatmulOps,   LinearOps,          LinearGradOps,
-        EmbeddingOps,      LayerNormOps,  RmsNormOps,       RotaryOps,          GatedOps,
-        ElementwiseOps,    DropoutOps,    AttentionOps,     CausalAttentionOps, SplitQkvOps,
-        PartsOps,          SplitHeadsOps, CausalSoftmaxOps, CachedAttentionOps, CrossEntropyOps,
-        LinearRowStatsOps, OptimizerOps,  BoxingOps,        RouteOps,           DispatchOps,
-        ExpertLinearOps}) {
+#define LISTED(family) family,
+  for (const auto family : {
+#include "oneflow_core/op/families.inc"
+       }) {
+#undef LISTED
     std::vector<OpDef> defs = family();
     std::move(defs.begin(), defs.end(), std::back_inserter(table));
   }

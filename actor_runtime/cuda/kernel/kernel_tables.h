@@ -14,24 +14,8 @@
 
 namespace oneflow::cuda {
 
-KernelTable AttentionTable();        // attention.cu
-KernelTable CachedAttentionTable();  // cached_attention.cu
-KernelTable CausalSoftmaxTable();    // causal_softmax.cu
-KernelTable CopySlicesTable();       // copy_slices.cu
-KernelTable CrossEntropyTable();     // cross_entropy.cu
-KernelTable DispatchTable();         // dispatch.cu
-KernelTable DropoutTable();          // dropout.cu
-KernelTable ElementwiseTable();      // elementwise.cu
-KernelTable EmbeddingTable();        // embedding.cu
-KernelTable ExpertLinearTable();     // expert_linear.cu
-KernelTable LayerNormTable();        // layer_norm.cu
-KernelTable LinearGradBiasTable();   // linear_grad_bias.cu
-KernelTable OptimizerTable();        // optimizer.cu
-KernelTable PartsTable();            // parts.cu
-KernelTable RmsNormTable();          // rms_norm.cu
-KernelTable RotaryTable();           // rotary.cu
-KernelTable RouteTable();            // route.cu
-KernelTable SplitHeadsTable();       // split_heads.cu
-KernelTable SplitQkvTable();         // split_qkv.cu
+#define LISTED(table) KernelTable table();
+#include "actor_runtime/cuda/kernel/kernel_tables.inc"
+#undef LISTED
 
 }  // namespace oneflow::cuda

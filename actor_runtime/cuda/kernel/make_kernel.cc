@@ -15,11 +15,11 @@ using Factories = std::map<std::string_view, absl::StatusOr<Kernel> (*)(const Ke
 
 Factories CollectTables() {
   Factories factories;
-  for (const auto table :
-       {AttentionTable, CachedAttentionTable, CausalSoftmaxTable, CopySlicesTable,
-        CrossEntropyTable, DispatchTable, DropoutTable, ElementwiseTable, EmbeddingTable,
-        ExpertLinearTable, LayerNormTable, LinearGradBiasTable, OptimizerTable, RmsNormTable,
-        RotaryTable, RouteTable, SplitHeadsTable, SplitQkvTable, PartsTable}) {
+#define LISTED(table) table,
+  for (const auto table : {
+#include "actor_runtime/cuda/kernel/kernel_tables.inc"
+       }) {
+#undef LISTED
     for (const KernelEntry& entry : table()) {
       CHECK(factories.emplace(entry.kind, entry.make).second) << std::string(entry.kind);
     }
