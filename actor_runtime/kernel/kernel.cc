@@ -17,7 +17,7 @@ Factories CollectTables() {
   Factories factories;
 #define LISTED(table) table,
   for (const auto table : {
-#include "actor_runtime/kernel/kernel_tables.inc"
+#include "actor_runtime/kernel/kernel_tables.inc.h"
        }) {
 #undef LISTED
     for (const KernelEntry& entry : table()) {

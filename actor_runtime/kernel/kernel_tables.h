@@ -11,7 +11,7 @@
 namespace oneflow {
 
 #define LISTED(table) KernelTable table();
-#include "actor_runtime/kernel/kernel_tables.inc"
+#include "actor_runtime/kernel/kernel_tables.inc.h"
 #undef LISTED
 
 }  // namespace oneflow

@@ -14,7 +14,7 @@ std::vector<OpDef> BuildTable() {
   std::vector<OpDef> table;
 #define LISTED(family) family,
   for (const auto family : {
-#include "oneflow_core/op/families.inc"
+#include "oneflow_core/op/families.inc.h"
        }) {
 #undef LISTED
     std::vector<OpDef> defs = family();

@@ -15,7 +15,7 @@
 namespace oneflow::cuda {
 
 #define LISTED(table) KernelTable table();
-#include "actor_runtime/cuda/kernel/kernel_tables.inc"
+#include "actor_runtime/cuda/kernel/kernel_tables.inc.h"
 #undef LISTED
 
 }  // namespace oneflow::cuda
