@@ -20,9 +20,9 @@ namespace {
 
 const Sharding kNone, kStates = ShardStates(), kWeights = ShardWeights();
 
-CompileOptions OptionsFor(const std::string& mesh, const Sharding& shard, int64_t batch = 16,
-                          const std::string& schedule = "1f1b") {
-  CompileOptions options = oneflow::OptionsFor(mesh, batch, 4, schedule);
+CompileOptions OverlapOptions(const std::string& mesh, const Sharding& shard, int64_t batch = 16,
+                              const std::string& schedule = "1f1b") {
+  CompileOptions options = OptionsFor(mesh, batch, 4, schedule);
   options.shard = shard;
   options.overlap = true;
   return options;
@@ -104,7 +104,7 @@ TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in 
     INFO(mesh << ", " << schedule << ", shard " << ToString(shard));
     const bool data = mesh.find("data") != std::string::npos;
     const bool tensor = mesh.find("tensor") != std::string::npos;
-    CompileOptions options = OptionsFor(mesh, shard, 32, schedule);
+    CompileOptions options = OverlapOptions(mesh, shard, 32, schedule);
     options.prefetch = 0;
     const proto::Plan plan = Compiled(SmallGpt(4), options);
     const OnCompute on_compute = ExchangesOnCompute(plan);
@@ -131,7 +131,7 @@ TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in 
 }
 
 TEST_CASE("without overlap all exchanges of a stage stand with its compute") {
-  CompileOptions options = OptionsFor("data=2,tensor=2", kStates);
+  CompileOptions options = OverlapOptions("data=2,tensor=2", kStates);
   options.overlap = false;
   const proto::Plan plan = Compiled(SmallGpt(4), options);
   CHECK(CountOn(plan, "gradient") == 0);
@@ -145,7 +145,7 @@ TEST_CASE("without overlap all exchanges of a stage stand with its compute") {
 }
 
 TEST_CASE("buckets hold what they may") {
-  CompileOptions options = OptionsFor("data=2", kNone);
+  CompileOptions options = OverlapOptions("data=2", kNone);
   const int joined = CountOn(Compiled(SmallGpt(4), options), "gradient");
   options.bucket_bytes = 1;
   const int apart = CountOn(Compiled(SmallGpt(4), options), "gradient");
@@ -156,7 +156,7 @@ TEST_CASE("buckets hold what they may") {
 TEST_CASE("overlap takes few bytes") {
   const GptConfig model = *GptPreset("gpt2-124m");
   for (const std::string mesh : {"data=2", "pipe=2,data=2", "pipe=4,tensor=2"}) {
-    CompileOptions options = OptionsFor(mesh, kNone);
+    CompileOptions options = OverlapOptions(mesh, kNone);
     const int64_t with = MostDeviceBytes(Compiled(model, options));
     options.overlap = false;
     const int64_t without = MostDeviceBytes(Compiled(model, options));
@@ -197,7 +197,7 @@ TEST_CASE("with states split over N devices weights and optimizer take 12/N byte
   const GptConfig model{.layers = 8, .heads = 8, .hidden = 512, .sequence = 1024, .vocab = 256};
   for (const int n : {2, 4, 8}) {
     const std::string mesh = "data=" + std::to_string(n);
-    CompileOptions options = OptionsFor(mesh, kStates, 32 * n);
+    CompileOptions options = OverlapOptions(mesh, kStates, 32 * n);
     const double f32 = BytesAParameter(Compiled(model, options));
     options.train.set_precision(proto::BF16);
     const double bf16 = BytesAParameter(Compiled(model, options));
@@ -213,7 +213,7 @@ TEST_CASE("states are split where nothing is divisible by the devices") {
   model.vocab = 65;
   for (const std::string mesh : {"data=3", "data=7", "pipe=2,data=5"}) {
     INFO(mesh);
-    const CompileOptions options = OptionsFor(mesh, kStates, 4 * 105);
+    const CompileOptions options = OverlapOptions(mesh, kStates, 4 * 105);
     const proto::Plan plan = Compiled(model, options);
     CHECK(ExchangesOnCompute(plan).others == 0);
     const int axis = options.mesh.FindAxis("data");

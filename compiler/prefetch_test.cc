@@ -25,9 +25,9 @@ GptConfig Model(int layers) {
   return {.layers = layers, .heads = 2, .hidden = 32, .sequence = 256, .vocab = 16};
 }
 
-CompileOptions OptionsFor(const std::string& mesh, std::optional<int> ahead,
-                          const std::string& schedule = "1f1b") {
-  CompileOptions options = oneflow::OptionsFor(mesh, 32, 8, schedule);
+CompileOptions PrefetchOptions(const std::string& mesh, std::optional<int> ahead,
+                               const std::string& schedule = "1f1b") {
+  CompileOptions options = OptionsFor(mesh, 32, 8, schedule);
   options.shard = ShardWeights();
   options.overlap = true;
   options.prefetch = ahead;
@@ -122,7 +122,7 @@ int64_t ArenaBytes(const proto::Plan& plan, int stage = 0) {
 TEST_CASE("gathers leave the compute stream where they may run ahead, one exchange a use") {
   for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {
     INFO(schedule);
-    const proto::Plan plan = Compiled(Model(8), OptionsFor("pipe=2,data=2", 1, schedule));
+    const proto::Plan plan = Compiled(Model(8), PrefetchOptions("pipe=2,data=2", 1, schedule));
     CHECK(VerifyPlan(plan).ok());
     size_t gathers = 0;
     for (int stage = 0; stage < 2; ++stage) {
@@ -148,7 +148,7 @@ TEST_CASE("gathers leave the compute stream where they may run ahead, one exchan
 
 TEST_CASE("in bf16 parts are cast for each use, on the stream of gathers or just before them") {
   for (const int ahead : {0, 1, 2}) {
-    CompileOptions options = OptionsFor("pipe=2,data=2", ahead);
+    CompileOptions options = PrefetchOptions("pipe=2,data=2", ahead);
     options.train.set_precision(proto::BF16);
     const proto::Plan plan = Compiled(Model(8), options);
     CHECK(VerifyPlan(plan).ok());
@@ -189,7 +189,7 @@ TEST_CASE("in bf16 parts are cast for each use, on the stream of gathers or just
 TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
   // Six blocks on the stage in the middle, which has nothing else; of two chunks, three each.
   for (const std::string schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {
-    CompileOptions options = OptionsFor("pipe=3,data=2", 0, schedule);
+    CompileOptions options = PrefetchOptions("pipe=3,data=2", 0, schedule);
     options.train.set_batch(36), options.train.set_micro_batches(9);
     const int64_t at_use = ArenaBytes(Compiled(Model(18), options), 1);
     for (const int ahead : {1, 2}) {
@@ -210,11 +210,11 @@ TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
 }
 
 TEST_CASE("without a number as many uses are gathered ahead as fit") {
-  CompileOptions options = OptionsFor("data=2", std::nullopt);
+  CompileOptions options = PrefetchOptions("data=2", std::nullopt);
   const std::vector<int64_t> bytes = [&] {
     std::vector<int64_t> found;
     for (const int ahead : {0, 1, 2}) {
-      found.push_back(ArenaBytes(Compiled(Model(6), OptionsFor("data=2", ahead))));
+      found.push_back(ArenaBytes(Compiled(Model(6), PrefetchOptions("data=2", ahead))));
     }
     return found;
   }();
@@ -237,12 +237,12 @@ TEST_CASE("without a number as many uses are gathered ahead as fit") {
 TEST_CASE("a number of uses that is none is an input error") {
   for (const int ahead : {-1, 9}) {
     const absl::Status status =
-        Compile(BuildGpt(Model(2)), "gpt", OptionsFor("data=2", ahead)).status();
+        Compile(BuildGpt(Model(2)), "gpt", PrefetchOptions("data=2", ahead)).status();
     CHECK(absl::IsInvalidArgument(status));
     CHECK_THAT(std::string(status.message()), Catch::Contains("use 0 to 8"));
   }
   // Where nothing overlaps, nothing runs ahead.
-  CompileOptions options = OptionsFor("data=2", 2);
+  CompileOptions options = PrefetchOptions("data=2", 2);
   options.overlap = false;
   CHECK(GathersAhead(Compiled(Model(2), options).program(kTrain), 0).empty());
 }
@@ -286,7 +286,7 @@ proto::Plan WithWriter(proto::Plan plan, const Credit& credit, int writer) {
 }  // namespace
 
 TEST_CASE("a credit one use too late deadlocks, and one too early is no longer safe") {
-  const proto::Plan plan = Compiled(Model(8), OptionsFor("data=2", 1));
+  const proto::Plan plan = Compiled(Model(8), PrefetchOptions("data=2", 1));
   const std::vector<Credit> credits = Credits(plan.program(kTrain));
   REQUIRE(credits.size() >= 3);
   const auto verdict = [](const proto::Plan& edited) {

@@ -209,7 +209,7 @@ TEST_CASE("CopySlice: files to variables and back") {
   const auto file = SafetensorsFile::Open(path).value();
   for (MappedPart& part : variable.parts) {
     part.file = &file;
-    part.tensor = file.Find(part.part.tensor);
+    part.tensor = file.Find(part.part.tensor).value();
     const std::vector<int64_t> indices = TensorIndices(part.part, dims, 0);
     std::vector<float> tensor(Product(part.tensor->dims));
     REQUIRE(file.Read(*part.tensor, 0, tensor).ok());

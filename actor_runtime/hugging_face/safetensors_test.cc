@@ -77,12 +77,12 @@ TEST_CASE("Safetensors: what is written is read, in any type and in parts") {
   CHECK(file.header().metadata == std::map<std::string, std::string>{{"format", "pt"}});
   CHECK(file.header().tensors == writer.tensors());
   std::vector<float> read(3);
-  CHECK(file.Read(*file.Find("a"), 2, read).ok());
+  CHECK(file.Read(**file.Find("a"), 2, read).ok());
   CHECK(read == std::vector<float>{3, 0.25, 1e3});
-  CHECK(file.Read(*file.Find("b \"quoted\""), 2, read).ok());
+  CHECK(file.Read(**file.Find("b \"quoted\""), 2, read).ok());
   CHECK(read == std::vector<float>{3, 0.25, 1000});
   read.resize(1);
-  CHECK(file.Read(*file.Find("c"), 0, read).ok());
+  CHECK(file.Read(**file.Find("c"), 0, read).ok());
   CHECK(read == std::vector<float>{1});
   CHECK(file.Find("d").status().message() == path + ": has no tensor \"d\"");
 }
@@ -104,7 +104,7 @@ TEST_CASE("Safetensors: a type that cannot be read is known, and refused when it
       "m.safetensors", MakeFile(R"({"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", 8));
   const auto file = SafetensorsFile::Open(path).value();
   std::vector<float> value(1);
-  CHECK(file.Read(*file.Find("i"), 0, value).message() ==
+  CHECK(file.Read(**file.Find("i"), 0, value).message() ==
         path + ": tensor \"i\": has elements of type I64; save it as F32, BF16 or F16");
 }
 
@@ -291,7 +291,7 @@ TEST_CASE("Safetensors: a file that is truncated while it is read gives an error
   const auto file = SafetensorsFile::Open(path).value();
   REQUIRE(truncate(path.c_str(), 20) == 0);
   std::vector<float> values(2);
-  CHECK_THAT(std::string(file.Read(*file.Find("a"), 0, values).message()),
+  CHECK_THAT(std::string(file.Read(**file.Find("a"), 0, values).message()),
              Catch::StartsWith(path + ": is truncated at byte "));
 }
 
