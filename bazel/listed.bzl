@@ -9,5 +9,5 @@ def listed_functions(name, returns, srcs):
         name = name + "_inc",
         srcs = srcs,
         outs = [name + ".inc.h"],
-        cmd = "sed -n 's/^%s \\([A-Za-z0-9]*\\)() {.*/LISTED(\\1)/p' $(SRCS) | LC_ALL=C sort > $@" % returns,
+        cmd = "sed -n 's/^%s \\([A-Za-z0-9]*\\)() {.*/LISTED(\\1)/p' $(SRCS) | LC_ALL=C sort > $@ && test -s $@" % returns,
     )

@@ -12,7 +12,7 @@ def _together_impl(ctx):
         sources = ctx.files.srcs[group * each:(group + 1) * each]
         ctx.actions.run_shell(
             # Messages and stacks name the lines of the sources.
-            command = 'for file in "$@"; do printf \'#line 1 "%%s"\\n\' "$file"; cat "$file"; done > %s' % out.path,
+            command = 'for file in "$@"; do printf \'#line 1 "%%s"\\n\' "$file"; cat "$file"; echo; done > %s' % out.path,
             arguments = [source.path for source in sources],
             inputs = sources,
             outputs = [out],

@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr char kConfig[] = "config.json", kRevision[] = "refs/main";
 
-// Also a link that leads nowhere, whose reader says so.
 std::vector<std::string> NamesIn(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;

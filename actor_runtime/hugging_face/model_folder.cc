@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 constexpr char kFile[] = "model.safetensors", kIndex[] = "model.safetensors.index.json";
 constexpr size_t kComparedElements = size_t{1} << 18;
 
-// Also a link that leads nowhere, whose reader says so.
 std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
   return absl::StrCat(file.path(), ": tensor ", Quoted(tensor.name));
 }

@@ -8,7 +8,7 @@ namespace {
 
 // make(loops) with the RmsNormKernels for rows stored as `x` and `y` say.
 template <typename Make>
-absl::StatusOr<Kernel> ForRows(const KernelSetup& s, DType x, DType y, Make make) {
+absl::StatusOr<Kernel> ForNormRows(const KernelSetup& s, DType x, DType y, Make make) {
   const bool narrow_x = x == DType::kBF16, narrow_y = y == DType::kBF16;
   return ForStored(s, narrow_x ? x : y, [&](auto zero, auto stored) -> Kernel {
     const auto& v = *VectorFor<decltype(zero), decltype(stored)>(s.isa);
@@ -66,18 +66,18 @@ Kernel GradScale(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
 }
 
 absl::StatusOr<Kernel> MakeRmsNorm(const KernelSetup& s) {
-  return ForRows(s, In(s, 0).dtype, s.out[0].dtype,
-                 [&](const auto& loops) { return Forward(s, loops); });
+  return ForNormRows(s, In(s, 0).dtype, s.out[0].dtype,
+                     [&](const auto& loops) { return Forward(s, loops); });
 }
 
 absl::StatusOr<Kernel> MakeRmsNormGradInput(const KernelSetup& s) {
-  return ForRows(s, In(s, 1).dtype, In(s, 0).dtype,
-                 [&](const auto& loops) { return GradInput(s, loops); });
+  return ForNormRows(s, In(s, 1).dtype, In(s, 0).dtype,
+                     [&](const auto& loops) { return GradInput(s, loops); });
 }
 
 absl::StatusOr<Kernel> MakeRmsNormGradWeight(const KernelSetup& s) {
-  return ForRows(s, In(s, 1).dtype, In(s, 0).dtype,
-                 [&](const auto& loops) { return GradScale(s, loops); });
+  return ForNormRows(s, In(s, 1).dtype, In(s, 0).dtype,
+                     [&](const auto& loops) { return GradScale(s, loops); });
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 #include "actor_runtime/trainer/job_watch.h"
 
-#include "actor_runtime/trainer/watchdog.h"
-
-#include <chrono>
 #include <optional>
 
+#include "actor_runtime/trainer/watchdog.h"
+
 namespace oneflow {
-namespace {}  // namespace
 
 void JobWatch::Note(int process, const std::string& name, const std::string& value) {
   if (name == kWaits) {

@@ -7,7 +7,9 @@
 namespace oneflow {
 namespace {
 
-Layout MakeLayout(const Tensor& tensor) { return MakeLayout(tensor.shape.dims, tensor.sbp); }
+Layout MakeRegisterLayout(const Tensor& tensor) {
+  return MakeLayout(tensor.shape.dims, tensor.sbp);
+}
 
 proto::Register NewRegister(const std::string& name, int stage, const Layout& layout, DType dtype,
                             int64_t bytes) {
@@ -30,7 +32,7 @@ int64_t RoundUp(int64_t bytes) {
 
 proto::Register MakeRegister(const Graph& graph, TensorId id, int stage) {
   const Tensor& tensor = graph.tensors[id];
-  const Layout layout = MakeLayout(tensor);
+  const Layout layout = MakeRegisterLayout(tensor);
   const int64_t bytes =
       MaxElements(layout, graph.mesh) * static_cast<int64_t>(ElementBytes(tensor.dtype));
   return NewRegister(tensor.name, stage, layout, tensor.dtype, bytes);
@@ -43,7 +45,7 @@ proto::Register MakeWorkspace(const std::string& name, int stage, int64_t bytes)
 }
 
 Dims LocalDims(const Graph& graph, TensorId tensor) {
-  return LargestSlice(MakeLayout(graph.tensors[tensor]), graph.mesh).size;
+  return LargestSlice(MakeRegisterLayout(graph.tensors[tensor]), graph.mesh).size;
 }
 
 }  // namespace oneflow

@@ -191,7 +191,7 @@ double PairwiseSeconds(const GroupLinks& links, size_t protocol, double received
   return RingLink(links, protocol, 1).latency + slowest;
 }
 
-double LinkSeconds(const Link& link, double bytes) {
+double SecondsOnLink(const Link& link, double bytes) {
   return link.bandwidth > 0 ? link.latency + bytes / link.bandwidth
                             : std::numeric_limits<double>::infinity();
 }
@@ -199,10 +199,10 @@ double LinkSeconds(const Link& link, double bytes) {
 double SecondsBy(std::string_view primitive, double received, const GroupLinks& links,
                  size_t protocol) {
   if (primitive == "all_to_all") return PairwiseSeconds(links, protocol, received);
-  if (primitive != "all_reduce") return LinkSeconds(RingLink(links, protocol, 1), received);
+  if (primitive != "all_reduce") return SecondsOnLink(RingLink(links, protocol, 1), received);
   const double p = links.devices, tensor = received * p / (2 * (p - 1));
-  return std::min(LinkSeconds(RingLink(links, protocol, 2), received),
-                  LinkSeconds(TreeLink(links, protocol), 2 * tensor));
+  return std::min(SecondsOnLink(RingLink(links, protocol, 2), received),
+                  SecondsOnLink(TreeLink(links, protocol), 2 * tensor));
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ GroupLinks LinksOfStages(const proto::Cluster& given, const Mesh& mesh, int stag
 double ExchangeSeconds(std::string_view primitive, double received, const GroupLinks& links) {
   CHECK_GE(ReceivedBytes(primitive, 0, 2), 0);  // one of those it knows
   if (received <= 0 || links.levels.empty()) return 0;
-  if (links.direct) return LinkSeconds(RingLink(links, 0, 1), received);
+  if (links.direct) return SecondsOnLink(RingLink(links, 0, 1), received);
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < ProtocolCount(links); ++i) {
     least = std::min(least, SecondsBy(primitive, received, links, i));

@@ -63,7 +63,8 @@ struct Op {
   Phase phase = Phase::kForward;
   std::string recompute;    // ops of one such name are computed again together, in the backward
   bool recomputed = false;  // a clone that recomputes a forward op
-  // The memory of its outputs, and the processor that computes it (passes/rest_on_host.cc).
+  // The memory of its outputs, and the processor that computes it
+  // (compiler/passes/rest_on_host.cc).
   bool in_host_memory = false;  // devices copy what they read of it, for each use
   bool copied_once = false;     // or once a step, before the first micro-batch
   bool on_host = false;         // the host's processors compute it, in their memory

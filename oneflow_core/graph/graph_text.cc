@@ -26,7 +26,7 @@ std::string ShortestText(double value) {
   return std::string(buffer, end);
 }
 
-void Append(std::string* text, const std::string& word) {
+void AppendText(std::string* text, const std::string& word) {
   if (!text->empty()) *text += ' ';
   *text += word;
 }
@@ -61,21 +61,21 @@ std::string ConstraintText(const Tensor& tensor) {
 
 std::string RestText(const Graph& graph, const Op& op, bool staged) {
   std::string text;
-  if (staged) Append(&text, "stage=" + std::to_string(op.stage));
-  if (op.chunk > 0) Append(&text, "chunk=" + std::to_string(op.chunk));
-  if (op.block >= 0) Append(&text, "block=" + std::to_string(op.block));
-  if (!op.recompute.empty()) Append(&text, "recompute=" + op.recompute);
-  if (op.phase == Phase::kPrepare) Append(&text, "phase=P");
-  if (op.phase == Phase::kBackward) Append(&text, "phase=B");
-  if (op.phase == Phase::kUpdate) Append(&text, "phase=U");
-  if (op.on_host) Append(&text, "computed=host");
-  if (op.in_host_memory) Append(&text, "memory=host");
-  if (op.copied_once) Append(&text, "copied=once");
+  if (staged) AppendText(&text, "stage=" + std::to_string(op.stage));
+  if (op.chunk > 0) AppendText(&text, "chunk=" + std::to_string(op.chunk));
+  if (op.block >= 0) AppendText(&text, "block=" + std::to_string(op.block));
+  if (!op.recompute.empty()) AppendText(&text, "recompute=" + op.recompute);
+  if (op.phase == Phase::kPrepare) AppendText(&text, "phase=P");
+  if (op.phase == Phase::kBackward) AppendText(&text, "phase=B");
+  if (op.phase == Phase::kUpdate) AppendText(&text, "phase=U");
+  if (op.on_host) AppendText(&text, "computed=host");
+  if (op.in_host_memory) AppendText(&text, "memory=host");
+  if (op.copied_once) AppendText(&text, "copied=once");
   for (const TensorId t : op.outputs) {
     const Tensor& tensor = graph.tensors[t];
-    if (tensor.sbp.empty() && !tensor.constraint.empty()) Append(&text, ConstraintText(tensor));
+    if (tensor.sbp.empty() && !tensor.constraint.empty()) AppendText(&text, ConstraintText(tensor));
   }
-  for (const auto& [key, value] : op.attrs) Append(&text, key + '=' + ToString(value));
+  for (const auto& [key, value] : op.attrs) AppendText(&text, key + '=' + ToString(value));
   return text;
 }
 
@@ -98,7 +98,7 @@ std::string TypesText(const Graph& graph, const Op& op) {
       const Tensor& next = graph.tensors[op.outputs[i + same]];
       if (next.dtype != tensor.dtype || next.shape != tensor.shape) break;
     }
-    Append(&text, std::string(Name(tensor.dtype)) + ToString(tensor.shape));
+    AppendText(&text, std::string(Name(tensor.dtype)) + ToString(tensor.shape));
     if (same > 1) text += 'x' + std::to_string(same);
     i += same;
   }
@@ -112,11 +112,12 @@ bool HasStages(const Graph& graph) {
 
 Line MakeLine(const Graph& graph, const Op& op, bool staged, const GraphTextOptions& options) {
   Line line;
-  for (size_t i = 0; i < op.outputs.size(); ++i) Append(&line.outputs, OutputText(graph, op, i));
+  for (size_t i = 0; i < op.outputs.size(); ++i)
+    AppendText(&line.outputs, OutputText(graph, op, i));
   if (line.outputs.empty()) line.outputs = op.name;
   line.types = TypesText(graph, op);
   line.computed = "= " + op.kind;
-  for (const TensorId t : op.inputs) Append(&line.computed, TensorText(graph, t));
+  for (const TensorId t : op.inputs) AppendText(&line.computed, TensorText(graph, t));
   line.rest = RestText(graph, op, staged);
   if (options.why && !op.why.empty()) line.why = "# " + op.why;
   return line;
@@ -126,17 +127,17 @@ std::string Header(const Graph& graph) {
   const auto boxing = std::count_if(graph.ops.begin(), graph.ops.end(),
                                     [](const Op& op) { return IsBoxing(op.kind); });
   std::string text = "graph";
-  if (!graph.name.empty()) Append(&text, graph.name);
-  if (!graph.family.empty()) Append(&text, "family=" + graph.family);
-  Append(&text, "mesh=" + ToString(graph.mesh));
-  Append(&text, "ops=" + std::to_string(graph.ops.size()));
-  Append(&text, "boxing=" + std::to_string(boxing));
-  if (graph.loss >= 0) Append(&text, "loss=" + graph.tensors[graph.loss].name);
+  if (!graph.name.empty()) AppendText(&text, graph.name);
+  if (!graph.family.empty()) AppendText(&text, "family=" + graph.family);
+  AppendText(&text, "mesh=" + ToString(graph.mesh));
+  AppendText(&text, "ops=" + std::to_string(graph.ops.size()));
+  AppendText(&text, "boxing=" + std::to_string(boxing));
+  if (graph.loss >= 0) AppendText(&text, "loss=" + graph.tensors[graph.loss].name);
   std::string outputs;
   for (const TensorId t : graph.outputs) {
     outputs += (outputs.empty() ? "" : ",") + graph.tensors[t].name;
   }
-  if (!outputs.empty()) Append(&text, "outputs=" + outputs);
+  if (!outputs.empty()) AppendText(&text, "outputs=" + outputs);
   return text + '\n';
 }
 

@@ -269,7 +269,7 @@ OpSample MakeSample(const SampleShape& n, int64_t window, int where, bool narrow
 }
 
 template <const Form& form>
-Samples MakeSamples(const SampleSizes& s) {
+Samples MakeAttentionSamples(const SampleSizes& s) {
   Samples samples;
   const int64_t window = s.t / 2 + 1, more = form.packed ? s.t : s.t + 3;
   for (const bool narrow : {false, true}) {
@@ -310,7 +310,7 @@ OpDef Define(std::string kind, std::string usage) {
             .counted_flops = CountFlops<form>,
             .overwrites = true,
             .cpu_workspace = CpuWorkspace<form>,
-            .samples = MakeSamples<form>};
+            .samples = MakeAttentionSamples<form>};
   if (form.packed) def.attrs.push_back({"parts_first", AttrType::kBool, /*required=*/true});
   if constexpr (form.grad) {
     def.infer = InferBackward<form>;

@@ -37,8 +37,6 @@ InputGrads SameGradient(GradientContext& g) {
   return std::vector<TensorId>{g.needs_grad[0] ? g.output_grads[0] : -1};
 }
 
-double NoFlops(const OpView&) { return 0; }
-
 // `local`: a kernel does it; all others are exchanges.
 OpDef Boxing(std::string kind, std::string usage, bool local, bool (*changes)(Sbp from, Sbp to)) {
   return {.kind = std::move(kind),

@@ -19,8 +19,6 @@ Specs InferComposite(const OpView& v) {
                                  {LseShape(parts.q), AccumulationType(qkv.dtype)}};
 }
 
-Rows OnlyB(const OpView& v) { return {AllB(v)}; }
-
 InputGrads CompositeGradient(GradientContext&) {
   return absl::InternalError("causal_attention is differentiated after `decompose`");
 }

@@ -25,9 +25,6 @@ absl::Status ExpectRowsAndIds(std::string_view x_role, const Tensor& x, std::str
                     "the leading dims of " + Describe(x_role, x));
 }
 
-int LeadingDims(const OpView& v) { return v.in(0).shape.rank() - 1; }
-Shape RowShape(const OpView& v) { return Part(v.in(0).shape, 0, LeadingDims(v)); }
-
 // --- softmax_cross_entropy ---
 
 Specs CrossEntropyInferComposite(const OpView& v) {
@@ -35,8 +32,6 @@ Specs CrossEntropyInferComposite(const OpView& v) {
   RETURN_IF_ERROR(ExpectRowsAndIds("logits", v.in(0), "labels", v.in(1)));
   return std::vector<OutputSpec>{{Shape{}, v.in(0).dtype}};
 }
-
-Rows CrossEntropyOnlyB(const OpView& v) { return {AllB(v)}; }
 
 InputGrads CrossEntropyCompositeGradient(GradientContext&) {
   return absl::InternalError("softmax_cross_entropy is differentiated after `decompose`");
@@ -257,7 +252,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .max_inputs = 2,
        .attrs = {{"ignore_negative", AttrType::kBool}},
        .infer = CrossEntropyInferComposite,
-       .signatures = CrossEntropyOnlyB,
+       .signatures = OnlyB,
        .gradient = CrossEntropyCompositeGradient,
        .flops = PerElement(4),
        .indices = {.input = 1, .of = 0, .dim = -1},
@@ -354,7 +349,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = InferDivide,
-       .signatures = CrossEntropyOnlyB,
+       .signatures = OnlyB,
        .flops = PerElement(4),  // a division takes as long as some sums
        .overwrites = true,
        .samples = [](const SampleSizes&) -> Samples {

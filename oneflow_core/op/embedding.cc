@@ -134,8 +134,6 @@ Rows PositionalGradRows(const OpView& v) {
   return {AllB(v), {{S(0)}, {P()}}, {{S(1)}, {P()}}, {{S(2)}, {S(1)}}, {{P()}, {P()}}};
 }
 
-double EmbeddingNoFlops(const OpView&) { return 0; }
-
 Samples EmbeddingGradSamples(const SampleSizes& s) {
   Samples samples = {
       {{SampleTensor::Ids({s.b, s.t}, s.vocab), {{s.b, s.t, s.c}}}, {{"vocab", s.vocab}}}};
@@ -156,7 +154,7 @@ std::vector<OpDef> EmbeddingOps() {
        .infer = InferEmbedding,
        .signatures = EmbeddingRows,
        .gradient = EmbeddingGradient,
-       .flops = EmbeddingNoFlops,
+       .flops = NoFlops,
        .family = KernelFamily::kGather,
        .indices = {.input = 1, .of = 0, .dim = 0},
        .looks_up = true,

@@ -39,7 +39,7 @@ double FullPart(const AttrMap& attrs, const Dims& slots) {
   return std::clamp(static_cast<double>(std::get<int64_t>(taken->second)) / all, 0.0, 1.0);
 }
 
-Specs InferLinear(const OpView& v) {
+Specs InferExpertLinear(const OpView& v) {
   const Tensor &y = v.in(0), &w = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"y", "w"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, {"y", "w"}, 0, 1));
@@ -65,7 +65,7 @@ Rows AlsoSplitQueues(const OpView& v, Rows rows, Signature runs) {
   return rows;
 }
 
-Rows LinearRows(const OpView& v) {
+Rows ExpertLinearRows(const OpView& v) {
   const bool transposed = AttrBool(v.op, "transpose_w");
   return AlsoSplitQueues(v,
                          {AllB(v),
@@ -76,7 +76,7 @@ Rows LinearRows(const OpView& v) {
                          {{S(2), B(), S(2)}, {S(2)}});
 }
 
-InputGrads LinearGradient(GradientContext& g) {
+InputGrads ExpertLinearGradient(GradientContext& g) {
   const Op op = g.graph.ops[g.op];
   const TensorId dout = g.output_grads[0];
   const bool transposed = AttrBool(op, "transpose_w");
@@ -102,7 +102,7 @@ double ExpertLinearProductFlops(const AttrMap& attrs, const Dims& y, int64_t col
   return 2.0 * FullPart(attrs, y) * static_cast<double>(Product(y)) * static_cast<double>(columns);
 }
 
-double LinearFlops(const OpView& v) {
+double ExpertLinearFlops(const OpView& v) {
   return ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.out(0).shape.dims[kSlotDims]);
 }
 
@@ -173,10 +173,10 @@ std::vector<OpDef> ExpertLinearOps() {
        .min_inputs = 3,
        .max_inputs = 3,
        .attrs = {{"transpose_w", AttrType::kBool}, {"taken", AttrType::kInt}},
-       .infer = InferLinear,
-       .signatures = LinearRows,
-       .gradient = LinearGradient,
-       .flops = LinearFlops,
+       .infer = InferExpertLinear,
+       .signatures = ExpertLinearRows,
+       .gradient = ExpertLinearGradient,
+       .flops = ExpertLinearFlops,
        .own_products = true,
        .counted_flops = CountLinearFlops,
        .overwrites = true,

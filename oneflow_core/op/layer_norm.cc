@@ -8,15 +8,13 @@
 namespace oneflow {
 namespace {
 
-int LayerNormLeadingDims(const Tensor& x) { return x.shape.rank() - 1; }
-
 Specs InferLayerNorm(const OpView& v) {
   const Tensor& x = v.in(0);
   std::vector<std::string> roles = {"x", "gamma", "beta"};
   roles.resize(v.n_inputs());
   RETURN_IF_ERROR(ExpectFloat(v, roles, {0}));
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
-  const Shape rows = Part(x.shape, 0, LayerNormLeadingDims(x));
+  const Shape rows = Part(x.shape, 0, LeadingDims(x));
   for (int i = 1; i < v.n_inputs(); ++i) {
     RETURN_IF_ERROR(ExpectDims(roles[i], v.in(i), {x.shape.dims.back()},
                                "the last dim of " + Describe("x", x)));
@@ -28,7 +26,7 @@ Specs InferLayerNorm(const OpView& v) {
 }
 
 Rows LayerNormRows(const OpView& v) {
-  return LeadRows(v, LayerNormLeadingDims(v.in(0)),
+  return LeadRows(v, LeadingDims(v.in(0)),
                   v.n_inputs() > 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
 }
 
@@ -58,7 +56,7 @@ absl::Status ExpectSaved(const OpView& v, int saved) {
   if (x.dtype == DType::kBF16) RETURN_IF_ERROR(ExpectSameType(v, {"dy", "x"}, 0, 1));
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   RETURN_IF_ERROR(ExpectDims("dy", dy, x.shape.dims, "that of " + Describe("x", x)));
-  const Dims rows = Part(x.shape, 0, LayerNormLeadingDims(x)).dims;
+  const Dims rows = Part(x.shape, 0, LeadingDims(x)).dims;
   RETURN_IF_ERROR(ExpectDims("mean", v.in(saved), rows, "the rows of " + Describe("x", x)));
   return ExpectDims("rstd", v.in(saved + 1), rows, "the rows of " + Describe("x", x));
 }
@@ -72,20 +70,20 @@ Specs InferGradInput(const OpView& v) {
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
 }
 
-Rows GradInputRows(const OpView& v) { return LeadRows(v, LayerNormLeadingDims(v.in(1)), {2}); }
+Rows GradInputRows(const OpView& v) { return LeadRows(v, LeadingDims(v.in(1)), {2}); }
 
 Specs LayerNormInferGradWeight(const OpView& v) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "mean", "rstd"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSaved(v, 2));
-  const Shape hidden = Part(x.shape, LayerNormLeadingDims(x), x.shape.rank());
+  const Shape hidden = Part(x.shape, LeadingDims(x), x.shape.rank());
   const DType wide = AccumulationType(x.dtype);
   return std::vector<OutputSpec>{{hidden, wide}, {hidden, wide}};
 }
 
 // Also split by columns: each column's sum needs that column and the saved numbers of all rows.
 Rows LayerNormGradWeightRows(const OpView& v) {
-  const int lead = LayerNormLeadingDims(v.in(1));
+  const int lead = LeadingDims(v.in(1));
   Rows rows = {AllB(v)};
   for (int i = 0; i < lead; ++i) rows.push_back({{S(i), S(i), S(i), S(i)}, {P(), P()}});
   rows.push_back({{S(lead), S(lead), B(), B()}, {S(0), S(0)}});

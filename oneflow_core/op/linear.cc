@@ -21,7 +21,7 @@ LinearDims LinearGeometry(const OpView& v) {
   return {v.in(0).shape.rank() - c, c, v.in(1).shape.rank() - c, AttrBool(v.op, "transpose_w")};
 }
 
-Specs LinearInferLinear(const OpView& v) {
+Specs InferLinear(const OpView& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   std::vector<std::string> roles = {"x", "w", "bias"};
   roles.resize(v.n_inputs());
@@ -53,7 +53,7 @@ Specs LinearInferLinear(const OpView& v) {
   return std::vector<OutputSpec>{{Join(Part(x.shape, 0, d.lead), w_o), x.dtype}};
 }
 
-Rows LinearLinearRows(const OpView& v) {
+Rows LinearRows(const OpView& v) {
   const LinearDims d = LinearGeometry(v);
   const bool bias = v.n_inputs() > 2;
   Rows rows = LeadRows(v, d.lead, bias ? std::vector<int>{1, 2} : std::vector<int>{1});
@@ -88,10 +88,10 @@ InputGrads GradientFrom(GradientContext& g, TensorId dy, size_t bias = 2) {
   return grads;
 }
 
-InputGrads LinearLinearGradient(GradientContext& g) { return GradientFrom(g, g.output_grads[0]); }
+InputGrads LinearGradient(GradientContext& g) { return GradientFrom(g, g.output_grads[0]); }
 
 // Each input beyond the factors is added.
-double LinearLinearFlops(const OpView& v) {
+double LinearFlops(const OpView& v) {
   const LinearDims d = LinearGeometry(v);
   const Shape& w = v.in(1).shape;
   const double out = static_cast<double>(Part(w, d.w_o(), d.w_o() + d.o).elements());
@@ -102,13 +102,13 @@ double LinearLinearFlops(const OpView& v) {
 // --- then "gelu": -> y, gelu(y) ---
 
 Specs InferLinearGelu(const OpView& v) {
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, LinearInferLinear(v));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear(v));
   return std::vector<OutputSpec>{y[0], y[0]};
 }
 
 // Those of linear that leave no partial sum, of which there is no gelu.
 Rows LinearGeluRows(const OpView& v) {
-  Rows rows = LinearLinearRows(v);
+  Rows rows = LinearRows(v);
   std::erase_if(rows, [](const Signature& row) { return row.out[0].partial(); });
   for (Signature& row : rows) row.out = {row.out[0], row.out[0]};
   return rows;
@@ -125,7 +125,7 @@ InputGrads LinearGeluGradient(GradientContext& g) {
 }
 
 double LinearGeluFlops(const OpView& v) {
-  return LinearLinearFlops(v) + kGeluFlops * static_cast<double>(v.out(0).shape.elements());
+  return LinearFlops(v) + kGeluFlops * static_cast<double>(v.out(0).shape.elements());
 }
 
 // --- then "add": x, w, a, (bias) -> a + y ---
@@ -133,7 +133,7 @@ double LinearGeluFlops(const OpView& v) {
 Specs InferLinearAdd(const OpView& v) {
   Op product = v.op;
   product.inputs.erase(product.inputs.begin() + 2);
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, LinearInferLinear({v.graph, product}));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> y, InferLinear({v.graph, product}));
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "a"}));
   RETURN_IF_ERROR(ExpectDims("a", v.in(2), y[0].shape.dims, "that of x w"));
   return y;
@@ -161,7 +161,7 @@ InputGrads LinearAddGradient(GradientContext& g) {
 Specs InferLinearGated(const OpView& v) {
   Op product = v.op;
   product.inputs.erase(product.inputs.begin() + 2);
-  ASSIGN_OR_RETURN(const std::vector<OutputSpec> up, LinearInferLinear({v.graph, product}));
+  ASSIGN_OR_RETURN(const std::vector<OutputSpec> up, InferLinear({v.graph, product}));
   RETURN_IF_ERROR(ExpectActivation(v.op));
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "gate"}, {0, 1, 2}));
   RETURN_IF_ERROR(ExpectSameType(v, {"x", "w", "gate"}, 0, 2));
@@ -190,10 +190,9 @@ InputGrads LinearGatedGradient(GradientContext& g) {
   return grads;
 }
 
-// LinearLinearFlops counts one for the gate.
+// LinearFlops counts one for the gate.
 double LinearGatedFlops(const OpView& v) {
-  return LinearLinearFlops(v) +
-         (GatedFlops(v.op) - 1) * static_cast<double>(v.out(0).shape.elements());
+  return LinearFlops(v) + (GatedFlops(v.op) - 1) * static_cast<double>(v.out(0).shape.elements());
 }
 
 // --- What one device multiplies ---
@@ -307,10 +306,10 @@ std::vector<OpDef> LinearOps() {
        .min_inputs = 2,
        .max_inputs = 3,
        .attrs = attrs,
-       .infer = LinearInferLinear,
-       .signatures = LinearLinearRows,
-       .gradient = LinearLinearGradient,
-       .flops = LinearLinearFlops,
+       .infer = InferLinear,
+       .signatures = LinearRows,
+       .gradient = LinearGradient,
+       .flops = LinearFlops,
        .product = LinearProduct,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kBias},
        .samples = LinearSamples},
@@ -338,7 +337,7 @@ std::vector<OpDef> LinearOps() {
        .infer = InferLinearAdd,
        .signatures = LinearAddRows,
        .gradient = LinearAddGradient,
-       .flops = LinearLinearFlops,
+       .flops = LinearFlops,
        .product = LinearProduct,
        .overwrites = true,
        .samples = LinearAddSamples},

@@ -39,7 +39,7 @@ Specs LinearGradInferGradInput(const OpView& v) {
   return std::vector<OutputSpec>{{Join(Part(dy.shape, 0, d.lead), w_c), dy.dtype}};
 }
 
-Rows LinearGradGradInputRows(const OpView& v) {
+Rows LinearGradInputRows(const OpView& v) {
   const LinearDims d = InputGeometry(v);
   Rows rows = LeadRows(v, d.lead, {1});
   for (int j = 0; j < d.o; ++j) rows.push_back({{S(d.lead + j), S(d.w_o() + j)}, {P()}});
@@ -69,7 +69,7 @@ ProductSpec GradInputProduct(const LocalOp& op) {
           .silu = HasSilu(op)};
 }
 
-Samples LinearGradGradInputSamples(const SampleSizes& s) {
+Samples LinearGradInputSamples(const SampleSizes& s) {
   const SampleTensor dy{{s.b, s.t, s.heads, s.d}}, w{{s.c, s.heads, s.d}};
   return {{{dy, w}},
           {{{{s.b, s.t, s.c}}, w}, {{"contract", int64_t{2}}, {"transpose_w", true}}},
@@ -88,7 +88,7 @@ Specs InferGeluGradInput(const OpView& v) {
 
 // Those of linear_grad_input that leave no partial sum; x has the layout of the result.
 Rows GeluGradInputRows(const OpView& v) {
-  Rows rows = LinearGradGradInputRows(v);
+  Rows rows = LinearGradInputRows(v);
   std::erase_if(rows, [](const Signature& row) { return row.out[0].partial(); });
   for (Signature& row : rows) {
     row.in.resize(3);
@@ -166,7 +166,7 @@ Specs LinearGradInferGradWeight(const OpView& v) {
       {d.transposed ? Join(o, c) : Join(c, o), AccumulationType(x.dtype)}};
 }
 
-Rows LinearGradGradWeightRows(const OpView& v) {
+Rows LinearGradWeightRows(const OpView& v) {
   const LinearDims d = WeightGeometry(v);
   Rows rows = {AllB(v)};
   for (int i = 0; i < d.lead; ++i) rows.push_back({{S(i), S(i)}, {P()}});
@@ -177,7 +177,7 @@ Rows LinearGradGradWeightRows(const OpView& v) {
   return rows;
 }
 
-double LinearGradGradWeightFlops(const OpView& v) {
+double LinearGradWeightFlops(const OpView& v) {
   const LinearDims d = WeightGeometry(v);
   const double o = static_cast<double>(Part(v.in(1).shape, d.lead, d.lead + d.o).elements());
   return 2.0 * static_cast<double>(v.in(0).shape.elements()) * o;
@@ -193,7 +193,7 @@ ProductSpec GradWeightProduct(const LocalOp& op) {
   return {.m = w.c, .n = w.o, .k = lead, .transpose_a = true};
 }
 
-Samples LinearGradGradWeightSamples(const SampleSizes& s) {
+Samples LinearGradWeightSamples(const SampleSizes& s) {
   const SampleTensor x{{s.b, s.t, s.c}}, dy{{s.b, s.t, s.heads, s.d}};
   const AttrMap attrs = {{"contract", int64_t{1}}, {"transpose_w", false}, {"lead", int64_t{2}}};
   return {{{x, dy}, attrs},
@@ -241,11 +241,11 @@ std::vector<OpDef> LinearGradOps() {
        .max_inputs = 2,
        .attrs = attrs,
        .infer = LinearGradInferGradInput,
-       .signatures = LinearGradGradInputRows,
+       .signatures = LinearGradInputRows,
        .flops = GradInputFlops,
        .product = GradInputProduct,
        .precision = {Precision::kNarrow},
-       .samples = LinearGradGradInputSamples},
+       .samples = LinearGradInputSamples},
       {.kind = "linear_grad_input",
        .then = "gelu_grad",
        .usage = "dy[..., o...], w, x[..., c...] -> dx[..., c...]",
@@ -284,11 +284,11 @@ std::vector<OpDef> LinearGradOps() {
                  {"lead", AttrType::kInt, true},
                  {"wide", AttrType::kBool}},
        .infer = LinearGradInferGradWeight,
-       .signatures = LinearGradGradWeightRows,
-       .flops = LinearGradGradWeightFlops,
+       .signatures = LinearGradWeightRows,
+       .flops = LinearGradWeightFlops,
        .product = GradWeightProduct,
        .precision = {Precision::kNarrow},
-       .samples = LinearGradGradWeightSamples},
+       .samples = LinearGradWeightSamples},
       {.kind = "linear_grad_bias",
        .usage = "dy[..., o...] -> dbias[o...]",
        .min_inputs = 1,

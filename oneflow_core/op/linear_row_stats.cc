@@ -19,11 +19,6 @@
 namespace oneflow {
 namespace {
 
-int LinearRowStatsLeadingDims(const OpView& v) { return v.in(0).shape.rank() - 1; }
-Shape LinearRowStatsRowShape(const OpView& v) {
-  return Part(v.in(0).shape, 0, LinearRowStatsLeadingDims(v));
-}
-
 // x[..., H], w[V, H] and labels[...], the first inputs of both; `roles` of all that are floats.
 absl::Status ExpectFactors(const OpView& v, const std::vector<std::string>& roles) {
   RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1}));
@@ -35,8 +30,8 @@ absl::Status ExpectFactors(const OpView& v, const std::vector<std::string>& role
                     "], as follows from " + Describe("x", x));
   }
   RETURN_IF_ERROR(ExpectIds("labels", labels));
-  RETURN_IF_ERROR(ExpectDims("labels", labels, LinearRowStatsRowShape(v).dims,
-                             "the leading dims of " + Describe("x", x)));
+  RETURN_IF_ERROR(
+      ExpectDims("labels", labels, RowShape(v).dims, "the leading dims of " + Describe("x", x)));
   if (AttrInt(v.op, "pieces") >= 0) return absl::OkStatus();
   return Mismatch("attribute \"pieces\" is " + std::to_string(AttrInt(v.op, "pieces")),
                   "it is a number of pieces, or 0");
@@ -59,19 +54,18 @@ double LinearRowStatsProductFlops(const Dims& x, const Dims& w) {
 
 // Of each element of the logits.
 double ForEachLogit(const OpView& v, double flops) {
-  return flops * static_cast<double>(LinearRowStatsRowShape(v).elements()) *
-         static_cast<double>(v.in_dims(1)[0]);
+  return flops * static_cast<double>(RowShape(v).elements()) * static_cast<double>(v.in_dims(1)[0]);
 }
 
 // --- linear_row_stats ---
 
 Specs InferStats(const OpView& v) {
   RETURN_IF_ERROR(ExpectFactors(v, {"x", "w"}));
-  const OutputSpec stat{LinearRowStatsRowShape(v), AccumulationType(v.in(0).dtype)};
+  const OutputSpec stat{RowShape(v), AccumulationType(v.in(0).dtype)};
   return std::vector<OutputSpec>{stat, stat, stat};
 }
 
-Rows StatsRows(const OpView& v) { return LeadRows(v, LinearRowStatsLeadingDims(v), {1}); }
+Rows StatsRows(const OpView& v) { return LeadRows(v, LeadingDims(v), {1}); }
 
 // The op that reads the statistics, a mean_nll of theirs; null if there is another reader.
 const Op* FindLoss(const Graph& graph, const Op& stats) {
@@ -116,8 +110,8 @@ Specs LinearRowStatsInferGrad(const OpView& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   RETURN_IF_ERROR(ExpectFactors(v, {"x", "w"}));
   const std::string of = "the leading dims of " + Describe("x", x);
-  RETURN_IF_ERROR(ExpectDims("max", v.in(3), LinearRowStatsRowShape(v).dims, of));
-  RETURN_IF_ERROR(ExpectDims("sum", v.in(4), LinearRowStatsRowShape(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("max", v.in(3), RowShape(v).dims, of));
+  RETURN_IF_ERROR(ExpectDims("sum", v.in(4), RowShape(v).dims, of));
   RETURN_IF_ERROR(ExpectDims("dloss", v.in(5), {}, "a scalar"));
   for (int i = 3; i < 6; ++i) {
     if (v.in(i).dtype == AccumulationType(x.dtype)) continue;
@@ -129,7 +123,7 @@ Specs LinearRowStatsInferGrad(const OpView& v) {
 
 Rows LinearRowStatsGradRows(const OpView& v) {
   Rows rows = {AllB(v)};
-  for (int i = 0; i < LinearRowStatsLeadingDims(v); ++i) {
+  for (int i = 0; i < LeadingDims(v); ++i) {
     rows.push_back({{S(i), B(), S(i), S(i), S(i), B()}, {S(i), P()}});
   }
   return rows;

@@ -56,10 +56,15 @@ absl::StatusOr<DType> NormOutputType(const OpView& v);
 
 Shape Part(const Shape& shape, int begin, int end);  // dimensions [begin, end)
 Shape Join(const Shape& a, const Shape& b);          // those of a, then those of b
+// The dimensions but the last, and their number; of an op: those of its first input.
+inline int LeadingDims(const Tensor& x) { return x.shape.rank() - 1; }
+inline int LeadingDims(const OpView& v) { return LeadingDims(v.in(0)); }
+inline Shape RowShape(const OpView& v) { return Part(v.in(0).shape, 0, LeadingDims(v)); }
 
 // --- Rows ---
 
 Signature AllB(const OpView& v);
+inline Rows OnlyB(const OpView& v) { return {AllB(v)}; }
 // All-B; and for each of the first `dims` dimensions i a row with S(i) everywhere except that the
 // inputs listed in `replicated` are B.
 Rows LeadRows(const OpView& v, int dims, const std::vector<int>& replicated = {});
@@ -85,6 +90,7 @@ absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 
 // Returns a count of `per_element` operations for each element of input `input`.
 std::function<double(const OpView&)> PerElement(double per_element, int input = 0);
+inline double NoFlops(const OpView&) { return 0; }
 inline constexpr double kGeluFlops = 10, kGeluGradFlops = 18;  // an element
 // Operations of `gated` for an element, with the attribute `activation` of `op`.
 double GatedFlops(const Op& op);

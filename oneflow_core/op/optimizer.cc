@@ -60,8 +60,6 @@ Specs InferGlobalNorm(const OpView& v) {
   return std::vector<OutputSpec>{{Shape{}, DType::kF64}};
 }
 
-Rows OptimizerOnlyB(const OpView& v) { return {AllB(v)}; }
-
 // The last input of adamw and next_adamw is then the number of labels that count: the gradient is a
 // sum over them.
 bool IsCounted(const OpView& v) { return AttrBool(v.op, "counted"); }
@@ -162,7 +160,7 @@ std::vector<OpDef> OptimizerOps() {
        .min_inputs = 1,
        .max_inputs = 1,
        .infer = InferSumInOrder,
-       .signatures = OptimizerOnlyB,
+       .signatures = OnlyB,
        .flops = PerElement(4),  // a sum waits for the one before it
        .overwrites = true,
        .samples = [](const SampleSizes& s) -> Samples {
@@ -173,7 +171,7 @@ std::vector<OpDef> OptimizerOps() {
        .min_inputs = 1,
        .max_inputs = -1,
        .infer = InferGlobalNorm,
-       .signatures = OptimizerOnlyB,
+       .signatures = OnlyB,
        .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); },
        .overwrites = true,
        .samples = [](const SampleSizes&) -> Samples {
@@ -239,7 +237,7 @@ std::vector<OpDef> OptimizerOps() {
        .updates = 1,
        .attrs = {{"rate", AttrType::kDouble, true}},
        .infer = InferEvenBias,
-       .signatures = OptimizerOnlyB,
+       .signatures = OnlyB,
        .flops = PerElement(2),
        .overwrites = true,
        .instead = kInsteadOfBias,
@@ -252,7 +250,7 @@ std::vector<OpDef> OptimizerOps() {
        .versioned_updates = 1,
        .attrs = {{"rate", AttrType::kDouble, true}},
        .infer = InferEvenBias,
-       .signatures = OptimizerOnlyB,
+       .signatures = OnlyB,
        .flops = PerElement(2),
        .overwrites = true,
        .instead = kInsteadOfBias,

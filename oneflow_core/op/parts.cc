@@ -74,8 +74,6 @@ Rows PartsRows(const OpView& v) {
   return rows;
 }
 
-double PartsNoFlops(const OpView&) { return 0; }
-
 constexpr char kPartsInstead[] = "the compiler adds it, to gather keys and values in pieces";
 
 Samples TakeSamples(const SampleSizes& s) {
@@ -107,7 +105,7 @@ std::vector<OpDef> PartsOps() {
                      {"blocks", AttrType::kInt}},
            .infer = InferTake,
            .signatures = PartsRows,
-           .flops = PartsNoFlops,
+           .flops = NoFlops,
            .overwrites = true,
            .precision = {Precision::kEither},
            .instead = kPartsInstead,
@@ -120,7 +118,7 @@ std::vector<OpDef> PartsOps() {
            .attrs = {{"dim", AttrType::kInt, true}, {"blocks", AttrType::kInt}},
            .infer = InferJoin,
            .signatures = PartsRows,
-           .flops = PartsNoFlops,
+           .flops = NoFlops,
            .overwrites = true,
            .precision = {Precision::kEither},
            .instead = kPartsInstead,

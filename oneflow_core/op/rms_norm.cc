@@ -8,8 +8,6 @@
 namespace oneflow {
 namespace {
 
-int RmsNormLeadingDims(const Tensor& x) { return x.shape.rank() - 1; }
-
 absl::Status ExpectGamma(const OpView& v, int gamma, const Tensor& x) {
   return ExpectDims("gamma", v.in(gamma), {x.shape.dims.back()},
                     "the last dim of " + Describe("x", x));
@@ -22,11 +20,11 @@ Specs InferRmsNorm(const OpView& v) {
   RETURN_IF_ERROR(ExpectGamma(v, 1, x));
   RETURN_IF_ERROR(ExpectEpsilon(v.op));
   ASSIGN_OR_RETURN(const DType y, NormOutputType(v));
-  return std::vector<OutputSpec>{
-      {x.shape, y}, {Part(x.shape, 0, RmsNormLeadingDims(x)), AccumulationType(x.dtype)}};
+  return std::vector<OutputSpec>{{x.shape, y},
+                                 {Part(x.shape, 0, LeadingDims(x)), AccumulationType(x.dtype)}};
 }
 
-Rows RmsNormRows(const OpView& v) { return LeadRows(v, RmsNormLeadingDims(v.in(0)), {1}); }
+Rows RmsNormRows(const OpView& v) { return LeadRows(v, LeadingDims(v.in(0)), {1}); }
 
 InputGrads RmsNormGradient(GradientContext& g) {
   RETURN_IF_ERROR(OnlyFirstOutput(g, "the scale of an rms_norm"));
@@ -46,7 +44,7 @@ absl::Status RmsNormExpectSaved(const OpView& v, int saved) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   RETURN_IF_ERROR(ExpectDims("dy", v.in(0), x.shape.dims, "that of " + Describe("x", x)));
-  return ExpectDims("rstd", v.in(saved), Part(x.shape, 0, RmsNormLeadingDims(x)).dims,
+  return ExpectDims("rstd", v.in(saved), Part(x.shape, 0, LeadingDims(x)).dims,
                     "the rows of " + Describe("x", x));
 }
 
@@ -58,19 +56,19 @@ Specs RmsNormInferGradInput(const OpView& v) {
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
 }
 
-Rows RmsNormGradInputRows(const OpView& v) { return LeadRows(v, RmsNormLeadingDims(v.in(1)), {2}); }
+Rows RmsNormGradInputRows(const OpView& v) { return LeadRows(v, LeadingDims(v.in(1)), {2}); }
 
 Specs RmsNormInferGradWeight(const OpView& v) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "rstd"}, {0, 1}));
   RETURN_IF_ERROR(RmsNormExpectSaved(v, 2));
   return std::vector<OutputSpec>{
-      {Part(x.shape, RmsNormLeadingDims(x), x.shape.rank()), AccumulationType(x.dtype)}};
+      {Part(x.shape, LeadingDims(x), x.shape.rank()), AccumulationType(x.dtype)}};
 }
 
 // Also split by columns: each column's sum needs that column and the rstd of all rows.
 Rows RmsNormGradWeightRows(const OpView& v) {
-  const int lead = RmsNormLeadingDims(v.in(1));
+  const int lead = LeadingDims(v.in(1));
   Rows rows = {AllB(v)};
   for (int i = 0; i < lead; ++i) rows.push_back({{S(i), S(i), S(i)}, {P()}});
   rows.push_back({{S(lead), S(lead), B()}, {S(0)}});

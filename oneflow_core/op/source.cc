@@ -80,8 +80,6 @@ Specs InferCountAhead(const OpView& v) {
 // The same constant everywhere: a piece of it is never worth a message, so B is enough.
 Rows FillRows(const OpView& v) { return {AllB(v)}; }
 
-double SourceNoFlops(const OpView&) { return 0; }
-
 }  // namespace
 
 std::vector<OpDef> SourceOps() {
@@ -95,7 +93,7 @@ std::vector<OpDef> SourceOps() {
                  OwnAttr("input", AttrType::kString)},
        .infer = InferInput,
        .signatures = SourceRows,
-       .flops = SourceNoFlops,
+       .flops = NoFlops,
        .on_cpu = false,
        .on_cuda = false},
       {.kind = "variable",
@@ -126,7 +124,7 @@ std::vector<OpDef> SourceOps() {
                  OwnAttr("lag", AttrType::kInt)},
        .infer = InferVariable,
        .signatures = SourceRows,
-       .flops = SourceNoFlops,
+       .flops = NoFlops,
        .on_cpu = false,
        .on_cuda = false},
       {.kind = "count_ahead",
@@ -136,7 +134,7 @@ std::vector<OpDef> SourceOps() {
                  {"documents", AttrType::kBool, true}},  // the last of each has none
        .infer = InferCountAhead,
        .signatures = SourceRows,
-       .flops = SourceNoFlops,
+       .flops = NoFlops,
        .on_cpu = false,
        .on_cuda = false,
        .instead = "write count_labels, which counts those of a micro-batch",
@@ -149,7 +147,7 @@ std::vector<OpDef> SourceOps() {
        .attrs = {{"value", AttrType::kDouble, true}, {"dims", AttrType::kInts}},
        .infer = InferFill,
        .signatures = FillRows,
-       .flops = SourceNoFlops,
+       .flops = NoFlops,
        .exact = true,
        .samples = [](const SampleSizes& s) -> Samples {
          return {{{}, {{"value", 0.25}, {"dims", Dims{s.b, s.t, s.c}}}}};

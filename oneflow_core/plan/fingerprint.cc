@@ -34,7 +34,7 @@ Bytes8 LittleEndian(uint64_t value) {
   return bytes;
 }
 
-void AppendVarint(std::string& out, uint64_t value) {
+void AppendFixed64(std::string& out, uint64_t value) {
   const Bytes8 bytes = LittleEndian(value);
   out.append(bytes.data(), bytes.size());
 }
@@ -78,14 +78,14 @@ class Walk {
       return in_.ReadTag();
     }
     const FieldDescriptor& f = *field;
-    AppendVarint(out, f.number());
+    AppendFixed64(out, f.number());
     if (f.is_map()) return AppendEntries(out, f, tag);
     if (!f.is_repeated()) {
       AppendValue(out, f);
       return in_.ReadTag();
     }
     const size_t begin = out.size();
-    AppendVarint(out, 0);
+    AppendFixed64(out, 0);
     uint64_t size = 0;
     uint32_t next = tag;
     for (; next == tag; next = in_.ReadTag()) {
@@ -108,7 +108,7 @@ class Walk {
     uint32_t next = tag;
     for (; next == tag; next = in_.ReadTag()) AppendMessage(entries.emplace_back(), f);
     std::sort(entries.begin(), entries.end());
-    AppendVarint(out, entries.size());
+    AppendFixed64(out, entries.size());
     for (const std::string& entry : entries) out.append(entry);
     return next;
   }
@@ -120,17 +120,17 @@ class Walk {
       case FieldDescriptor::CPPTYPE_DOUBLE: {
         uint64_t bits = 0;
         in_.ReadLittleEndian64(&bits);
-        return AppendVarint(out, bits);
+        return AppendFixed64(out, bits);
       }
       case FieldDescriptor::CPPTYPE_FLOAT: {
         uint32_t bits = 0;
         in_.ReadLittleEndian32(&bits);
-        return AppendVarint(out, bits);
+        return AppendFixed64(out, bits);
       }
       default: {  // whole numbers and enums; negative ones of 32 bits are extended on the wire
         uint64_t value = 0;
         in_.ReadVarint64(&value);
-        return AppendVarint(out, value);
+        return AppendFixed64(out, value);
       }
     }
   }
@@ -138,7 +138,7 @@ class Walk {
   void AppendBytes(std::string& out) {
     uint32_t size = 0;
     in_.ReadVarint32(&size);
-    AppendVarint(out, size);
+    AppendFixed64(out, size);
     const void* data = nullptr;
     int left = 0;
     in_.GetDirectBufferPointerInline(&data, &left);
@@ -149,7 +149,7 @@ class Walk {
   // Its length first, which is known last.
   void AppendMessage(std::string& out, const FieldDescriptor& f) {
     const size_t begin = out.size();
-    AppendVarint(out, 0);
+    AppendFixed64(out, 0);
     const CodedInputStream::Limit outer = in_.ReadLengthAndPushLimit();
     for (uint32_t tag = in_.ReadTag(); tag != 0;) tag = AppendField(out, *f.message_type(), tag);
     in_.PopLimit(outer);

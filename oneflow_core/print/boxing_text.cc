@@ -37,7 +37,7 @@ std::vector<Conversion> CollectConversions(const proto::Program& program,
   return conversions;
 }
 
-std::string TimeText(double seconds) {
+std::string ThreeDigits(double seconds) {
   char text[32];
   const bool micro = seconds < 1e-3;
   std::snprintf(text, sizeof(text), "%.3g %s", seconds * (micro ? 1e6 : 1e3), micro ? "us" : "ms");
@@ -51,7 +51,7 @@ std::string BoxingTable(const proto::Plan& plan, const proto::Program& program) 
   for (const Conversion& conversion : CollectConversions(program, FindFacts(plan, program))) {
     std::string cost = absl::StrCat(": ", conversion.primitives, ", ",
                                     BytesText(static_cast<int64_t>(conversion.bytes)));
-    if (conversion.seconds > 0) absl::StrAppend(&cost, ", ", TimeText(conversion.seconds));
+    if (conversion.seconds > 0) absl::StrAppend(&cost, ", ", ThreeDigits(conversion.seconds));
     reasons.push_back({conversion.why, std::move(cost)});
   }
   if (reasons.empty()) return "";

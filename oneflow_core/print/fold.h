@@ -9,6 +9,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace oneflow {
@@ -23,7 +24,10 @@ std::string Folded(const std::vector<std::string>& alike);
 
 // A text that begins with a name, in which alone numbers may differ.
 struct NumberedText {
-  std::string name, rest = "";
+  NumberedText(std::string name, std::string rest = "")  // NOLINT: a name is one
+      : name(std::move(name)), rest(std::move(rest)) {}
+
+  std::string name, rest;
 };
 
 // Returns the texts; equal ones share a line at the position of the first, with their count.

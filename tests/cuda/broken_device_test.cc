@@ -61,7 +61,7 @@ SmallRun Small(const char* mesh, const DeviceBackend* backend) {
 std::string RunFailure(const SmallRun& run, const proto::Plan& plan) {
   try {
     Train(run, plan);
-  } catch (const std::runtime_error& error) {
+  } catch (const std::exception& error) {
     return error.what();
   }
   return "";

@@ -16,6 +16,8 @@ GRAPHS = {
     "malformed": ('op {\n  name: "x"\n  kind "input"\n}\n', ["bad.textproto:3:", 'Expected ":"']),
     "cut_off": (HEAD + 'op { name: "y" kind:', ["bad.textproto:2:", "cut off", "brace"]),
     "unknown_op": (HEAD + 'op { name: "y" kind: "matmull" input: "x" input: "x" }\noutput: "y"\n', ["bad.textproto:2: op y", "matmull", "matmul"]),
+    "output_index": (HEAD + 'op { name: "y" kind: "gelu" input: "x:3" }\n', ["x:3"]),
+    "malformed_sbp": (HEAD + WEIGHT % 'sbp { on { key: "tensor" value: "T(1)" } }' + MATMUL, ["w", "T(1)"]),
     "shape_mismatch": (HEAD + WEIGHT.replace("size: 6", "size: 7") % "" + MATMUL, ["bad.textproto:3: op y (matmul)", "6", "7"]),
     "dtype_mismatch": ('op { name: "x" kind: "input" dtype: I32 shape { dim { size: 4 } dim { size: 6 } } }\n' + WEIGHT % "" + MATMUL,
                        ["y", "i32"]),

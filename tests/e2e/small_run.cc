@@ -60,7 +60,7 @@ double LargestDifference(const SmallResult& a, const SmallResult& b) {
   if (a.losses.size() != b.losses.size()) throw std::runtime_error("runs of other steps");
   double largest = 0;
   for (size_t i = 0; i < a.losses.size(); ++i) {
-    if (!std::isfinite(a.losses[i])) return INFINITY;
+    if (!std::isfinite(a.losses[i]) || !std::isfinite(b.losses[i])) return INFINITY;
     largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / std::abs(b.losses[i]));
   }
   return largest;

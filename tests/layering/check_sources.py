@@ -12,8 +12,8 @@
 9. Only the room tools reads flags; the trainer, which others than the command line drive, prints nothing either.
 10. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
    and names the ops that they are made of.)
-11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces: a function of another
-   source could be called instead.
+11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces, nor one that a header
+   declares as a function: another could be called instead.
 12. A room has no more lines than lines.txt allows.
 """
 
@@ -94,6 +94,8 @@ UNNAMED = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re
 UNNAMED_NAME = re.compile(r"^(?:(?:struct|class|enum(?: class)?) (\w+)[^;\n]*\{"
                           r"|(?:constexpr|const)\b[^=({\n]*?\b(\w+)(?:\[\w*\])* ?[={]"
                           r"|(?! |(?:using|template|namespace|struct|class|enum|constexpr|const)\b)[\w:<>,*& ]+?[ *&](\w+)\()", re.MULTILINE)
+CALLED = re.compile(r"(?<![\w.:>])([A-Za-z_]\w*)\(")
+DECLARED = re.compile(r"^(?! |(?:using|template|namespace|struct|class|enum|return)\b)[\w:<>,*& ]+?[ *&](\w+)\(", re.MULTILINE)
 WALK_ITEM = re.compile(r"^\d+\. \[[^\]]+\]\(([^)]+)\)", re.MULTILINE)
 
 
@@ -298,35 +300,54 @@ def kind_problems(root):
             yield f'"{kind}" is named in {len(files)} files, more than {most}; ask its row (oneflow_core/op/op_def.h): {", ".join(files)}'
 
 
+def together_folder(root, path):
+    """The folder whose sources, that of `path` too, are compiled together; None if there is none."""
+    for folder in path.parents:
+        build = root / folder / "BUILD.bazel"
+        if build.exists():
+            return folder if "oneflow_cc_folder(" in build.read_text(encoding="utf-8") else None
+    return None
+
+
 def unnamed_problems(root):
-    """Names that two sources of a folder that is compiled together define in unnamed namespaces."""
-    where = {}
+    """Names in unnamed namespaces by which another source, which is compiled together with theirs, could mean something else."""
+    declared, together = {}, collections.defaultdict(dict)
     for path in source_files(root):
-        build = root / path.parent / "BUILD.bazel"
-        if path.suffix != ".cc" or is_test(path) or not build.exists() or "oneflow_cc_folder(" not in build.read_text(encoding="utf-8"):
-            continue
-        for body in UNNAMED.findall((root / path).read_text(encoding="utf-8")):
-            for names in UNNAMED_NAME.findall(body):
-                first = where.setdefault((path.parent, "".join(names)), path)
-                if first != path:
-                    yield f"{path}: {first.name} has a {''.join(names)}, too, and is compiled with it; rename one, or share it"
-                    where[path.parent, "".join(names)] = path
+        text = (root / path).read_text(encoding="utf-8")
+        if path.suffix == ".h" and not is_test(path):
+            declared.update((name, path) for name in DECLARED.findall(text))
+        folder = together_folder(root, path) if path.suffix == ".cc" and not is_test(path) else None
+        if folder is not None:
+            together[folder][path] = text
+    for texts in together.values():
+        names = {path: {"".join(found) for body in UNNAMED.findall(text) for found in UNNAMED_NAME.findall(body)}
+                 for path, text in texts.items()}
+        called = {path: set(CALLED.findall(text)) for path, text in texts.items()}
+        first = {}
+        for path in texts:
+            for name in sorted(names[path]):
+                other = first.setdefault(name, path)
+                if other != path:
+                    yield f"{path}: {other} has a {name}, too, and is compiled with it; rename one, or share it"
+                elif name in declared and any(name in called[user] - names[user] for user in texts):
+                    yield f"{path}: {declared[name]} has a {name}, too, which a source that is compiled with this one calls; rename this"
 
 
 def line_problems(root):
-    """Rooms that are larger than lines.txt allows: "room lines-without-tests lines-of-tests" a row."""
+    """Rooms that are larger than lines.txt allows."""
     listing = root / "tests/layering/lines.txt"
-    rows = [line.split() for line in listing.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")] \
-        if listing.exists() else []
-    for room, *most in rows:
-        counts = [0, 0]
+    rows = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
+    for room, *most in (line.split() for line in rows if line and not line.startswith("#")):
+        counts = {"lines": 0, "lines of tests": 0} if room != "docs" else {"words": 0}
         for path in (root / room).rglob("*"):
-            if path.suffix in CPP_SUFFIXES | {".proto", ".py", ".sh", ".bazel"} and path.is_file():
+            if room == "docs" and path.suffix == ".md":
+                counts["words"] += len(path.read_text(encoding="utf-8").split())
+            elif room != "docs" and path.suffix in CPP_SUFFIXES | {".proto", ".py", ".sh", ".bazel"} and path.is_file():
                 test = is_test(path.relative_to(root)) or path.stem.endswith(("_for_test", "_test_util"))
-                counts[test] += len(path.read_text(encoding="utf-8").splitlines())
-        for count, allowed, what in zip(counts, most, ("", " of tests")):
+                counts["lines of tests" if test else "lines"] += len(path.read_text(encoding="utf-8").splitlines())
+        for (what, count), allowed in zip(counts.items(), most):
             if count > int(allowed):
-                yield f"{room}: {count} lines{what}, more than {allowed}: take some out, or raise the line of lines.txt and say why"
+                yield f"{room}: {count} {what}, more than {allowed}: take some out, or raise its line of lines.txt and say why"
 
 
 def problems(root):

@@ -179,11 +179,18 @@ class CheckSourcesTest(unittest.TestCase):
                 self.assertEqual([], find_problems({**folder, "compiler/a.cc": source(text), "compiler/b_test.cc": source(text)}))
                 self.assertEqual([], find_problems({**folder, "compiler/a.cc": source(text + text), "compiler/b.cc": text}))
 
+        header = {**folder, "oneflow_core/base/a.h": "std::string Text(int a);\n", "compiler/b.cc": source("int Text(double a) {\n")}
+        self.assertEqual([], find_problems(header))
+        self.assert_one(find_problems({**header, "compiler/a.cc": "  Text(1);\n"}), "compiler/b.cc", "oneflow_core/base/a.h")
+
     def test_lines_of_rooms(self):
         files = {"compiler/a.cc": "1;\n2;\n", "compiler/a_test.cc": "1;\n2;\n3;\n"}
         self.assertEqual([], find_problems({**files, "tests/layering/lines.txt": "# room\ncompiler 2 3\n"}))
         self.assert_one(find_problems({**files, "tests/layering/lines.txt": "compiler 1 3\n"}), "compiler: 2 lines, more than 1")
         self.assert_one(find_problems({**files, "tests/layering/lines.txt": "compiler 2 2\n"}), "compiler: 3 lines of tests")
+        files = {"docs/a.md": "Two words.\n"}
+        self.assertEqual([], find_problems({**files, "tests/layering/lines.txt": "docs 2\n"}))
+        self.assert_one(find_problems({**files, "tests/layering/lines.txt": "docs 1\n"}), "docs: 2 words, more than 1")
 
     def test_markers(self):
         self.assert_one(find_problems({"compiler/a.cc": "\n// TODO: more\n"}), "compiler/a.cc:2")

@@ -131,11 +131,11 @@ absl::StatusOr<KernelTime> TimeSetup(const TimedKernel& kernel, int threads, dou
 }
 
 absl::StatusOr<double> MeasureMatrixRate(int threads, DType dtype) {
-  const TimedInput square = {{512, 512}, dtype};
+  const TimedInput square = {{768, 768}, dtype};
   double best = 0;
   for (int round = 0; round < 2; ++round) {
     ASSIGN_OR_RETURN(const KernelTime time,
-                     TimeKernel({"linear", {square, square}, {}}, /*threads=*/1, 0.01, threads));
+                     TimeKernel({"linear", {square, square}, {}}, /*threads=*/1, 0.06, threads));
     best = std::max(best, threads * time.flops / time.of_thread);
   }
   return best;

@@ -3,23 +3,23 @@
 namespace oneflow {
 namespace {
 
-void Add(const Linear& less, const Linear& more, Linear* to) {
+void AddCosts(const Linear& less, const Linear& more, Linear* to) {
   to->block += more.block - less.block;
 }
 
-void Add(const LinearTasks& less, const LinearTasks& more, LinearTasks* to) {
-  Add(less.forward, more.forward, &to->forward);
-  Add(less.backward, more.backward, &to->backward);
-  Add(less.weights, more.weights, &to->weights);
+void AddCosts(const LinearTasks& less, const LinearTasks& more, LinearTasks* to) {
+  AddCosts(less.forward, more.forward, &to->forward);
+  AddCosts(less.backward, more.backward, &to->backward);
+  AddCosts(less.weights, more.weights, &to->weights);
 }
 
-void Add(const StageCosts& less, const StageCosts& more, StageCosts* to) {
-  Add(less.spans, more.spans, &to->spans);
-  Add(less.kernels, more.kernels, &to->kernels);
+void AddCosts(const StageCosts& less, const StageCosts& more, StageCosts* to) {
+  AddCosts(less.spans, more.spans, &to->spans);
+  AddCosts(less.kernels, more.kernels, &to->kernels);
   for (Linear StageCosts::*part :
        {&StageCosts::firings, &StageCosts::sums, &StageCosts::saved, &StageCosts::kept,
         &StageCosts::fit_saved, &StageCosts::fit_kept}) {
-    Add(less.*part, more.*part, &(to->*part));
+    AddCosts(less.*part, more.*part, &(to->*part));
   }
   for (double Transients::*part : {&Transients::head, &Transients::last, &Transients::inner,
                                    &Transients::tail, &Transients::any}) {
@@ -28,7 +28,7 @@ void Add(const StageCosts& less, const StageCosts& more, StageCosts* to) {
   for (auto& [name, stream] : to->streams) {
     const auto a = less.streams.find(name), b = more.streams.find(name);
     if (a != less.streams.end() && b != more.streams.end()) {
-      Add(a->second.each, b->second.each, &stream.each);
+      AddCosts(a->second.each, b->second.each, &stream.each);
     }
   }
 }
@@ -40,7 +40,7 @@ ShortCosts AddPolicy(const ShortCosts& plain, const ShortCosts& least,
   ShortCosts result = plain;
   for (StageCosts ShortCosts::*slice :
        {&ShortCosts::first, &ShortCosts::middle, &ShortCosts::last}) {
-    Add(least.first, least_policy.first, &(result.*slice));
+    AddCosts(least.first, least_policy.first, &(result.*slice));
   }
   return result;
 }

@@ -12,7 +12,7 @@ namespace oneflow {
 namespace {
 
 // The number of blocks, if they are those from 0 on without a gap.
-int CountBlocks(const proto::Graph& graph) {
+int CountShapeBlocks(const proto::Graph& graph) {
   std::vector<bool> seen;
   for (const proto::Op& op : graph.op()) {
     if (!op.has_block() || op.block() < 0 || HasOwnShape(op.kind())) continue;
@@ -69,7 +69,7 @@ int64_t FindSequence(const proto::Graph& graph) {
 }
 
 ModelShape FindModelShape(const proto::Graph& graph) {
-  ModelShape shape{.blocks = CountBlocks(graph), .sequence = FindSequence(graph)};
+  ModelShape shape{.blocks = CountShapeBlocks(graph), .sequence = FindSequence(graph)};
   for (const proto::Op& op : graph.op()) {
     const auto experts = op.attr().find("experts");
     if (experts != op.attr().end()) shape.experts = std::max(shape.experts, experts->second.i());

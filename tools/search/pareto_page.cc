@@ -127,7 +127,7 @@ std::string FigureText(const ParetoResult& result, const std::vector<std::string
          dots + "</svg>\n";
 }
 
-std::string TableText(const ResultFrame& frame, const ParetoResult& result,
+std::string PageTable(const ResultFrame& frame, const ParetoResult& result,
                       const std::vector<std::string>& links) {
   std::string text =
       "<div class=\"wide\"><table>\n<tr><th></th><th class=\"number\">devices</th><th "
@@ -163,7 +163,7 @@ std::string ParetoPage(const ResultFrame& frame, const ParetoResult& result,
       AxisTitle(result.axis),
       ". Of each plan of the line no other that was found is better in one and no worse in the "
       "other; its point leads to its page.\n",
-      Escape(frame.space), "</p>\n", FigureText(result, links), TableText(frame, result, links),
+      Escape(frame.space), "</p>\n", FigureText(result, links), PageTable(frame, result, links),
       "</body>\n</html>\n");
 }
 

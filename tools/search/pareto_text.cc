@@ -60,7 +60,7 @@ Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
   const bool priced =
       std::ranges::any_of(result.points, [](const ParetoPoint& point) { return point.cost > 0; });
   std::vector<FoundPlan> all, front;
-  std::vector<Row> first = {{"devices"}};
+  std::vector<TableRow> first = {{"devices"}};
   std::vector<std::string> flags;
   if (priced) first[0].emplace_back("cost");
   for (const ParetoPoint& point : result.points) {

@@ -42,7 +42,7 @@ Unit FindUnit(const std::vector<FoundPlan>& found) {
 
 // The cells of a plan, of which the first kNumbers are numbers.
 constexpr size_t kNumbers = 6;
-Row MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& unit) {
+TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& unit) {
   const PlanFamily& family = plan.candidate.family;
   return {TimeText(plan.step_seconds),
           DigitsText(static_cast<int64_t>(plan.tokens_a_second)),
@@ -108,11 +108,11 @@ std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found) {
 }
 
 // A column that says the same in all rows stays: it answers what was chosen.
-std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<Row>& first,
+std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<TableRow>& first,
                       const std::vector<std::string>& flags) {
   const Unit unit = FindUnit(found);
   const std::vector<std::string> bits = GroupByBits(found);
-  std::vector<Row> rows = {first[0]};
+  std::vector<TableRow> rows = {first[0]};
   rows[0].insert(rows[0].end(),
                  {"step", "tokens/s", "MFU", unit.name, "bubble", "exposed", "bits", "mesh",
                   "micro-batches", "schedule", "recompute", "shard", "offload"});
@@ -156,7 +156,7 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
 
 Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
   using Json = nlohmann::ordered_json;
-  std::vector<Row> ranks = {{""}};
+  std::vector<TableRow> ranks = {{""}};
   std::vector<std::string> flags;
   Json plans = Json::array();
   const std::vector<std::string> bits = GroupByBits(result.found);

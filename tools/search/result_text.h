@@ -29,8 +29,8 @@ std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found);
 
 // Two lines for each plan: the numbers of `first`, whose first row is titles, then those of the
 // plan; and below them its flags.
-using Row = std::vector<std::string>;
-std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<Row>& first,
+using TableRow = std::vector<std::string>;
+std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<TableRow>& first,
                       const std::vector<std::string>& flags);
 
 nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& bits,

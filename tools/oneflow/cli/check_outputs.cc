@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 8> kRead = {"graph",   "plan",  "data", "
                                                    "cluster", "order", "text", "feed"};
 
 template <typename List>
-bool Has(const List& list, std::string_view flag) {
+bool AnyIs(const List& list, std::string_view flag) {
   return std::find(list.begin(), list.end(), flag) != list.end();
 }
 
@@ -43,7 +43,7 @@ std::vector<std::string> ListFiles(const std::string& flag, const std::string& v
     return {value.substr(std::min(value.size(), value.find('=') + 1))};
   }
   std::vector<std::string> files =
-      Has(kRead, flag) ? CommaSeparated(value) : std::vector<std::string>{value};
+      AnyIs(kRead, flag) ? CommaSeparated(value) : std::vector<std::string>{value};
   if (flag == "data" || flag == "eval_data") {
     for (std::string& file : files) file = SplitDataName(file).file;  // without its weight
   }
@@ -65,7 +65,7 @@ absl::Status CheckOther(std::string_view where, const std::string& file,
 
 absl::Status CheckNotRead(const Arguments& args, std::string_view where, const std::string& file) {
   for (const auto& flag : args.flags) {
-    if (Has(kRead, flag.first)) RETURN_IF_ERROR(CheckOther(where, file, flag));
+    if (AnyIs(kRead, flag.first)) RETURN_IF_ERROR(CheckOther(where, file, flag));
   }
   return absl::OkStatus();
 }
@@ -73,13 +73,13 @@ absl::Status CheckNotRead(const Arguments& args, std::string_view where, const s
 absl::Status CheckOutputs(const Arguments& args) {
   for (size_t i = 0; i < args.flags.size(); ++i) {
     const auto& [flag, value] = args.flags[i];
-    if (!Has(kWritten, flag) || value.empty()) continue;
+    if (!AnyIs(kWritten, flag) || value.empty()) continue;
     const std::string where = absl::StrCat("--", flag, "=", value);
     const std::string file = ListFiles(flag, value)[0];
     RETURN_IF_ERROR(CheckNotRead(args, where, file));
     for (size_t j = i + 1; j < args.flags.size(); ++j) {
       const auto& other = args.flags[j];
-      if (Has(kWritten, other.first)) RETURN_IF_ERROR(CheckOther(where, file, other));
+      if (AnyIs(kWritten, other.first)) RETURN_IF_ERROR(CheckOther(where, file, other));
     }
   }
   return absl::OkStatus();

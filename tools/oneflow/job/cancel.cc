@@ -26,12 +26,13 @@ namespace {
 absl::Status CancelSlurm(const std::vector<std::string>& ids) {
   std::vector<std::string> wait = {"scancel", "--quiet", "--state=PENDING"};
   wait.insert(wait.end(), ids.begin(), ids.end());
-  RETURN_IF_ERROR(RunForOutput(wait).status());
+  const absl::Status waiting = RunForOutput(wait).status();
   std::vector<std::string> end = {"scancel", "--quiet"};
   if (!FLAGS_now) end.push_back("--signal=TERM");  // of its steps: the script looks on
   end.insert(end.end(), ids.begin(), ids.end());
   // A job between two steps, or that has just ended, has none to signal: the script sees the mark.
-  return RunCommand(end).status();
+  RETURN_IF_ERROR(RunCommand(end).status());
+  return waiting;
 }
 
 // False also for one that has ended and that nobody has waited for.

@@ -186,8 +186,13 @@ absl::StatusOr<std::string> Sbatch(const std::vector<std::string>& words) {
   ASSIGN_OR_RETURN(const CommandResult result, RunCommand(words));
   const std::string id = ParseSbatch(result.out);
   if (result.code == 0 && !id.empty()) return id;
+  if (result.code == 0 && result.exited) {
+    return absl::InternalError("sbatch prints no job's number: " + result.out + result.err);
+  }
   const absl::Status failed = CommandError(words, result);
-  if (!result.exited) return failed;
+  const bool silent = absl::StrContains(failed.message(), "ontact slurm controller") ||
+                      absl::StrContains(failed.message(), "timed out");
+  if (!result.exited || silent) return failed;  // perhaps not the next time
   return InputError("--engine=slurm", ToStd(failed.message()),
                     "correct the flag or the --sbatch_option that it names; --dry_run prints the "
                     "script");

@@ -14,17 +14,14 @@
 namespace oneflow {
 namespace {
 
-constexpr int64_t kLongRun = 100;  // steps
 constexpr int64_t kStepsWatched = 10, kMostWatched = int64_t{1} << 18;
 
 absl::StatusOr<Promise> PromiseHere(const Runtime& runtime, const KernelSetups& setups,
                                     int processes, double machine_flops) {
   const proto::Plan& plan = runtime.plan();
-  MeasurePlanOptions options{.threads = runtime.kernel_threads(),
-                             .devices = runtime.ranks(),
-                             .matrix_flops = machine_flops / runtime.ranks() / processes};
-  // A short run is not to wait for its promise for longer than it takes.
-  if (FLAGS_steps < kLongRun) options.seconds /= 4;
+  const MeasurePlanOptions options{.threads = runtime.kernel_threads(),
+                                   .devices = runtime.ranks(),
+                                   .matrix_flops = machine_flops / runtime.ranks() / processes};
   ASSIGN_OR_RETURN(proto::Cluster cluster, MeasurePlan(plan, setups, options));
   std::string basis = "by times of the plan's kernels, just measured here";
   if (processes > 1) {

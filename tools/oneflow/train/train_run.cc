@@ -66,7 +66,7 @@ absl::StatusOr<double> MachineFlops(const Runtime& runtime, ProcessGroup& group)
 }
 
 // To stdout, where people read it.
-void Print(bool text, const std::string& lines) {
+void PrintLines(bool text, const std::string& lines) {
   if (text) std::fputs(lines.c_str(), stdout);
 }
 
@@ -138,15 +138,15 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   }
   if (gpus && text) {
     ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
-    Print(text, memory);
+    PrintLines(text, memory);
   }
-  if (!gpus) Print(text, PrecisionText(plan, options.runtime.isa));
-  if (promise) Print(text, PromiseText(*promise));
+  if (!gpus) PrintLines(text, PrecisionText(plan, options.runtime.isa));
+  if (promise) PrintLines(text, PromiseText(*promise));
   if (first) {
     for (const std::string& warning : data.warnings) printer.Notify(warning);
   }
   const bool mixed = !data.train.parts().empty();
-  if (mixed) Print(text, MixtureText(data.train));
+  if (mixed) PrintLines(text, MixtureText(data.train));
 
   bool is_known = false;
   interrupt.emplace([&] { EndOnSignal(*trainer, printer, &is_known); });
@@ -156,16 +156,16 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   RETURN_IF_ERROR(trained);
   if (promise) {
     const Took took = TookOfRun(trainer->runtime(), times);
-    Print(text, TookText(*promise, took));
+    PrintLines(text, TookText(*promise, took));
     report.AddToOutcome(TookJson(*promise, took));
   }
   if (mixed) {
-    Print(text, SharesText(data.train, FLAGS_seed, FLAGS_steps, plan.train().batch()));
+    PrintLines(text, SharesText(data.train, FLAGS_seed, FLAGS_steps, plan.train().batch()));
   }
   if (!FLAGS_checkpoint_dir.empty()) {
-    Print(text, absl::StrCat("checkpoints: ", FLAGS_checkpoint_dir, "\n"));
+    PrintLines(text, absl::StrCat("checkpoints: ", FLAGS_checkpoint_dir, "\n"));
   }
-  if (group.count() > 1) Print(text, group.MemoryOfLinks() + "\n");
+  if (group.count() > 1) PrintLines(text, group.MemoryOfLinks() + "\n");
   FlushProgress();
   return absl::OkStatus();
 }
