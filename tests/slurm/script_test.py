@@ -219,8 +219,9 @@ class ScriptTest(JobCase):
         for sbatch, code, words in [("echo 'no such account' >&2; exit 255", 2, "255: no such account; correct the flag"),
                                     ("echo 'no such account'; exit 1", 2, "1: no such account; correct the flag"),
                                     ("exit 1", 2, "failed with exit code 1; correct the flag"),
-                                    ("echo usage", 2, "usage; correct the flag"), ("echo tested >&2", 2, "tested; correct the flag"),
-                                    ("", 2, "correct the flag"), ("kill -KILL $$", 1, "exit code 137"),
+                                    ("echo usage", 2, "` prints no answer: usage; correct the flag"), ("echo tested >&2", 2, "tested; correct the flag"),
+                                    ("echo 'Unable to contact slurm controller' >&2; exit 1", 1, "1: Unable to contact slurm controller"),
+                                    ("", 2, "` prints no answer; correct the flag"), ("kill -KILL $$", 1, "exit code 137"),
                                     ("[[ $* != *afternotok:12* ]] && echo 12", 2, "failed with exit code 1; correct")]:
             with self.subTest(sbatch), self.with_commands(sbatch=sbatch, scancel='echo "$@" >$job/scancelled'):
                 self.assertIn("`sbatch --parsable ", error := self.submit("slurm", "--max_jobs=2", code=code))

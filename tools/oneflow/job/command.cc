@@ -103,8 +103,10 @@ absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv) {
 absl::Status CommandError(const std::vector<std::string>& argv, const CommandResult& result) {
   const std::string both = result.err + result.out;
   const absl::string_view said = absl::StripAsciiWhitespace(both);
-  return absl::UnavailableError(absl::StrCat("`", CommandText(argv), "` failed with exit code ",
-                                             result.code, said.empty() ? "" : ": ", said));
+  return absl::UnavailableError(absl::StrCat(
+      "`", CommandText(argv), "` ",
+      result.code == 0 ? "prints no answer" : absl::StrCat("failed with exit code ", result.code),
+      said.empty() ? "" : ": ", said));
 }
 
 absl::StatusOr<pid_t> StartDetached(const std::vector<std::string>& argv, const std::string& log,

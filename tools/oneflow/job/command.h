@@ -24,7 +24,8 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& argv);
 // The same of a command that must succeed: an error holds what it wrote.
 absl::StatusOr<std::string> RunForOutput(const std::vector<std::string>& argv);
 
-// The error of a command that failed: its words, its exit code and what it wrote.
+// The error of a command that failed, or that wrote no answer: its words, its exit code and what it
+// wrote.
 absl::Status CommandError(const std::vector<std::string>& argv, const CommandResult& result);
 
 // Starts argv[0] in a new session, so that it outlives the terminal; its output is appended to
