@@ -55,7 +55,7 @@ extern "C" int clock_gettime(clockid_t id, timespec* time) noexcept {
 namespace oneflow {
 namespace {
 
-constexpr double kFlops = 2.0 * 512 * 512 * 512;
+constexpr double kFlops = 2.0 * 768 * 768 * 768;
 
 // With the calling thread's clocks.
 template <typename Measure>
