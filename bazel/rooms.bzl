@@ -1,17 +1,19 @@
 """The default visibility of every target, by top-level folder ("room").
 
-proto <- oneflow_core <- {compiler, actor_runtime} <- tools
+proto <- oneflow_core <- {compiler, actor_runtime} <- planning <- training <- tools
 tests/layering proves the same from the sources' #include lines.
 """
 
 _EVERYWHERE = ["//visibility:public"]
 
 _READERS = {
-    "actor_runtime": ["actor_runtime", "examples", "tests", "tools"],
-    "compiler": ["compiler", "examples", "tests", "tools"],
-    "oneflow_core": ["actor_runtime", "compiler", "examples", "oneflow_core", "tests", "tools"],
-    "proto": ["actor_runtime", "compiler", "examples", "oneflow_core", "proto", "tests", "tools"],
+    "actor_runtime": ["actor_runtime", "examples", "planning", "tests", "tools", "training"],
+    "compiler": ["compiler", "examples", "planning", "tests", "tools", "training"],
+    "oneflow_core": ["actor_runtime", "compiler", "examples", "oneflow_core", "planning", "tests", "tools", "training"],
+    "planning": ["planning", "tests", "tools", "training"],
+    "proto": ["actor_runtime", "compiler", "examples", "oneflow_core", "planning", "proto", "tests", "tools", "training"],
     "tools": ["tests", "tools"],
+    "training": ["examples", "tests", "tools", "training"],
 }
 
 def room_visibility():

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/data/temporary_directory.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/temporary_directory.h"
 
 namespace oneflow {
 namespace {

@@ -26,7 +26,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "actor_runtime/job/listening_clock.h"
+#include "oneflow_core/base/listening_clock.h"
 
 namespace oneflow {
 

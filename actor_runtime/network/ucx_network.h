@@ -35,7 +35,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exchange/communicator.h"
 #include "actor_runtime/exchange/far_exchange.h"
-#include "actor_runtime/job/listening_clock.h"
+#include "oneflow_core/base/listening_clock.h"
 
 namespace oneflow {
 

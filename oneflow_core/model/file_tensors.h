@@ -4,7 +4,7 @@
 // A variable packs several tensors along one of its axes (queries, keys and values), and has more
 // dimensions than a tensor of a file (heads, head_dim). It is stored [in, out], while a linear
 // layer of torch is stored [out, in]. A row says so with numbers only; slices of variables are
-// copied by them (actor_runtime/hugging_face/copy_slice.h).
+// copied by them (training/hugging_face/copy_slice.h).
 //
 //   "h.*.attn.qkv.weight" [hidden, g, r+2, d] packs along axis 2
 //     [0, r)       "layers.*.self_attn.q_proj.weight" [g*r*d, hidden], transposed

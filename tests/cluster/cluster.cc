@@ -8,8 +8,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
 #include "oneflow_core/base/cause.h"
+#include "training/checkpoint/checkpoint.h"
 
 namespace oneflow::cluster {
 namespace {

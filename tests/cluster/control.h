@@ -1,5 +1,5 @@
 // The simulated control network: streams between members and the coordinator, in order in each
-// direction, and what gRPC's adapters do with the machines (actor_runtime/job/member.h), for one
+// direction, and what gRPC's adapters do with the machines (training/job/member.h), for one
 // process: ControlMember.
 #pragma once
 
@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/job/coordinator.h"
-#include "actor_runtime/job/member_state.h"
 #include "tests/cluster/faults.h"
 #include "tests/cluster/host.h"
+#include "training/job/coordinator.h"
+#include "training/job/member_state.h"
 
 namespace oneflow::cluster {
 

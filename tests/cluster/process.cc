@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/stage_mesh.h"
 #include "actor_runtime/kernel/kernel.h"
-#include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/status.h"
 #include "tests/cluster/watched_communicator.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow::cluster {
 namespace {

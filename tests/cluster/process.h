@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exchange/far_exchange.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/trainer/processes/process_group.h"
-#include "actor_runtime/trainer/processes/runs_in_step.h"
-#include "actor_runtime/trainer/trainer.h"
 #include "proto/plan.pb.h"
 #include "tests/cluster/control.h"
 #include "tests/cluster/network.h"
 #include "tests/cluster/painter.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/trainer/processes/process_group.h"
+#include "training/trainer/processes/runs_in_step.h"
+#include "training/trainer/trainer.h"
 
 namespace oneflow::cluster {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/job/job.h"
+#include "training/job/job.h"
 
 namespace oneflow::cluster {
 

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/data/temporary_directory.h"
-#include "actor_runtime/trainer/trainer.h"
+#include "oneflow_core/base/temporary_directory.h"
 #include "tests/e2e/small_run.h"
+#include "training/trainer/trainer.h"
 
 namespace oneflow::cluster {
 namespace {

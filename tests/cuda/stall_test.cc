@@ -14,9 +14,9 @@
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/cuda/exchange/exchange_over_nccl.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/trainer/watchdog.h"
 #include "tests/cuda/host_backend.h"
 #include "tests/e2e/small_run.h"
+#include "training/trainer/watchdog.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@ import unittest
 from tests.e2e.bad_input import SMALL, BadInputCase
 from tests.e2e.cli import run
 
-VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
+VOCABULARY = os.path.abspath("training/tokenizer/testdata")  # of 700 tokens
 HEAD = 'op { name: "x" kind: "input" shape { dim { size: 4 } dim { size: 6 } } }\n'
 WEIGHT = 'op { name: "w" kind: "variable" shape { dim { size: 6 } dim { size: 8 } } %s }\n'
 MATMUL = 'op { name: "y" kind: "matmul" input: "x" input: "w" }\noutput: "y"\n'

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/simulate/simulate.h"
 #include "compiler/boxing/boxing_path.h"
 #include "compiler/sbp/transition_cost.h"
 #include "oneflow_core/cost/actor_cost.h"
+#include "planning/simulate/simulate.h"
 #include "tests/e2e/boxing_case.h"
 
 namespace oneflow {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/simulate/simulate.h"
-#include "actor_runtime/simulate/simulate_on.h"
-#include "actor_runtime/simulate/utilization.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "planning/simulate/simulate.h"
+#include "planning/simulate/simulate_on.h"
+#include "planning/simulate/utilization.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {

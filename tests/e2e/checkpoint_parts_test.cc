@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/temporary_directory.h"
 #include "tests/e2e/small_run.h"
+#include "training/checkpoint/checkpoint.h"
 
 namespace oneflow {
 namespace {

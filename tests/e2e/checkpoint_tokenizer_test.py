@@ -8,7 +8,7 @@ import unittest
 
 from tests.e2e.cli import FolderCase, read_metrics, run
 
-TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
+TESTDATA = os.path.abspath("training/tokenizer/testdata")
 GPT2, LLAMA3 = "--tokenizer=gpt2:" + TESTDATA, "--tokenizer=" + TESTDATA + "/llama3.json"
 PIECES = "--tokenizer=" + TESTDATA + "/bpe.model"
 

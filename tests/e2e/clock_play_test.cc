@@ -7,10 +7,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/simulate/simulate.h"
 #include "compiler/schedule/timed_game.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/net/random_program.h"
+#include "planning/simulate/simulate.h"
 
 namespace oneflow {
 namespace {

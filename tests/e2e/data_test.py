@@ -6,7 +6,7 @@ import unittest
 
 from tests.e2e.cli import FolderCase, run
 
-VOCABULARY = os.path.abspath("actor_runtime/tokenizer/testdata")  # of 700 tokens
+VOCABULARY = os.path.abspath("training/tokenizer/testdata")  # of 700 tokens
 FORMATS = ["nanogpt", "llmc", "megatron"]
 
 

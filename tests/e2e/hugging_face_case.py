@@ -9,7 +9,7 @@ from tests.e2e.cli import ONEFLOW, run
 from tools.hf_checks import files, oneflow_runs
 
 FIXTURES = os.path.abspath("tests/e2e/hugging_face")
-TOKENIZER = os.path.abspath("actor_runtime/tokenizer/testdata")
+TOKENIZER = os.path.abspath("training/tokenizer/testdata")
 
 
 class Case(unittest.TestCase):

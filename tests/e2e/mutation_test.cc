@@ -16,9 +16,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "actor_runtime/exec/interleaved_for_test.h"
-#include "actor_runtime/simulate/simulate_on.h"
-#include "actor_runtime/simulate/summary.h"
-#include "actor_runtime/trainer/plan_facts.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/parse_text.h"
@@ -33,9 +30,12 @@
 #include "oneflow_core/verify/verify_kernels.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "oneflow_core/verify/verify_types.h"
+#include "planning/simulate/simulate_on.h"
+#include "planning/simulate/summary.h"
 #include "tests/e2e/small_run.h"
 #include "tools/oneflow/explain/explain_page.h"
 #include "tools/oneflow/explain/model_memory.h"
+#include "training/trainer/plan_facts.h"
 
 namespace oneflow {
 namespace {

@@ -7,7 +7,7 @@ import unittest
 
 from tests.e2e.cli import FolderCase, read_metrics, run
 
-TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
+TESTDATA = os.path.abspath("training/tokenizer/testdata")
 GPT2 = "--tokenizer=gpt2:" + TESTDATA
 END = "--end_of_text_id=10"  # a text of bytes: its lines are documents
 

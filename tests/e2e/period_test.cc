@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "actor_runtime/simulate/critical_path.h"
-#include "actor_runtime/simulate/live_memory.h"
-#include "actor_runtime/simulate/simulate.h"
-#include "actor_runtime/simulate/summary.h"
-#include "actor_runtime/simulate/utilization.h"
+#include "planning/simulate/critical_path.h"
+#include "planning/simulate/live_memory.h"
+#include "planning/simulate/simulate.h"
+#include "planning/simulate/summary.h"
+#include "planning/simulate/utilization.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {

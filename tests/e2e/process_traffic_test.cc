@@ -1,11 +1,11 @@
 // The predicted bytes between processes are those that the network counts, message by message.
-#include "actor_runtime/simulate/process_traffic.h"
+#include "planning/simulate/process_traffic.h"
 
 #include <string>
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/simulate/simulate_on.h"
+#include "planning/simulate/simulate_on.h"
 #include "tests/e2e/small_processes.h"
 #include "tests/e2e/small_run.h"
 

@@ -8,17 +8,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/exec/interleaved_for_test.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/kernel.h"
 #include "actor_runtime/random/random.h"
+#include "oneflow_core/base/temporary_directory.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/train/learning_rate.h"
+#include "training/checkpoint/checkpoint.h"
 
 namespace oneflow {
 namespace {

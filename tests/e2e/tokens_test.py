@@ -9,7 +9,7 @@ import unittest
 
 from tests.e2e.cli import FolderCase, run
 
-TESTDATA = os.path.abspath("actor_runtime/tokenizer/testdata")
+TESTDATA = os.path.abspath("training/tokenizer/testdata")
 GPT2, PIECES = "--tokenizer=gpt2:" + TESTDATA, "--tokenizer=" + TESTDATA + "/unigram.model"
 
 

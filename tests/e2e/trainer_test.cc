@@ -1,6 +1,6 @@
 // Trainer in a group of one: a stop in any program of a training ends it with a checkpoint, and it
 // goes on to the losses of one that was not stopped.
-#include "actor_runtime/trainer/trainer.h"
+#include "training/trainer/trainer.h"
 
 #include <cmath>
 #include <fstream>
@@ -10,8 +10,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "actor_runtime/data/temporary_directory.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "oneflow_core/base/temporary_directory.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {

@@ -1,6 +1,6 @@
 """Checks of the source tree that no compiler makes. `python3 check_sources.py [root]` prints them.
 
-1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- tools, from #include and import lines.
+1. Rooms: proto <- oneflow_core <- {compiler, actor_runtime} <- planning <- training <- tools, from #include and import lines.
 2. Folders of oneflow_core: base <- tensor <- {{device, graph} <- op, train} <- {model, plan <- {cost, net <- {print, verify}}}. In the
    other rooms, too, no folder includes another that includes it, straight or by way of others.
 3. C++ files and Python tests have at most MAX_LINES lines.
@@ -36,7 +36,7 @@ MORE_KIND_FILES = {
 }
 # Files in which such a text is the name of something else.
 OTHER_MEANINGS = {
-    "dropout": {"actor_runtime/tokenizer/bpe_files.cc", "tools/oneflow/model/model.cc", "actor_runtime/trainer/resume.cc"},
+    "dropout": {"training/tokenizer/bpe_files.cc", "tools/oneflow/model/model.cc", "training/trainer/resume.cc"},
     "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_json.cc"},
     "gelu": {"oneflow_core/op/op_util.cc"},
 }
@@ -47,9 +47,11 @@ ROOMS = {
     "oneflow_core": {"proto"},
     "compiler": {"proto", "oneflow_core"},
     "actor_runtime": {"proto", "oneflow_core"},
-    "tools": {"proto", "oneflow_core", "compiler", "actor_runtime"},
-    "tests": {"proto", "oneflow_core", "compiler", "actor_runtime", "tools"},
-    "examples": {"proto", "oneflow_core", "compiler", "actor_runtime"},
+    "planning": {"proto", "oneflow_core", "compiler", "actor_runtime"},
+    "training": {"proto", "oneflow_core", "compiler", "actor_runtime", "planning"},
+    "tools": {"proto", "oneflow_core", "compiler", "actor_runtime", "planning", "training"},
+    "tests": {"proto", "oneflow_core", "compiler", "actor_runtime", "planning", "training", "tools"},
+    "examples": {"proto", "oneflow_core", "compiler", "actor_runtime", "training"},
 }
 
 # What a folder of oneflow_core may include, besides itself.

@@ -162,8 +162,8 @@ class CheckSourcesTest(unittest.TestCase):
         self.assert_one(find_problems({"compiler/a.h": "#include <gflags/gflags.h>\n"}), "compiler/a.h:1")
         self.assertEqual([], find_problems({"tools/a.cc": text}))
         text = 'std::fputs("done", stdout);\n'
-        self.assert_one(find_problems({"actor_runtime/trainer/a.cc": text}), "actor_runtime/trainer/a.cc:1")
-        self.assertEqual([], find_problems({"actor_runtime/exec/a.cc": text, "actor_runtime/trainer/a_test.cc": text}))
+        self.assert_one(find_problems({"training/trainer/a.cc": text}), "training/trainer/a.cc:1")
+        self.assertEqual([], find_problems({"actor_runtime/exec/a.cc": text, "training/trainer/a_test.cc": text}))
 
     def test_names_of_sources_that_are_compiled_together(self):
         folder = {"compiler/BUILD.bazel": "oneflow_cc_folder(\n"}

@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/npy.h"
 #include "oneflow_core/model/gpt.h"
 #include "proto/train.pb.h"
+#include "training/data/npy.h"
 
 namespace oneflow {
 

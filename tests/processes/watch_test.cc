@@ -14,15 +14,15 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/data/temporary_directory.h"
-#include "actor_runtime/job/job.h"
 #include "actor_runtime/kernel/kernel.h"
-#include "actor_runtime/trainer/job_watch.h"
-#include "actor_runtime/trainer/processes/processes.h"
-#include "actor_runtime/trainer/trainer.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/temporary_directory.h"
 #include "tests/e2e/small_run.h"
+#include "training/job/job.h"
+#include "training/trainer/job_watch.h"
+#include "training/trainer/processes/processes.h"
+#include "training/trainer/trainer.h"
 
 namespace oneflow {
 namespace {

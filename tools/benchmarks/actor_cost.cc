@@ -10,8 +10,8 @@
 #include <map>
 #include <string>
 
-#include "tools/measure/actor_plans.h"
-#include "tools/measure/actor_time.h"
+#include "planning/measure/actor_plans.h"
+#include "planning/measure/actor_time.h"
 
 namespace oneflow {
 namespace {

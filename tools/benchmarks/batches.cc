@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "actor_runtime/data/token_dataset.h"
 #include "oneflow_core/base/status.h"
+#include "training/data/token_dataset.h"
 
 namespace oneflow {
 namespace {

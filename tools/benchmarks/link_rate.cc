@@ -20,7 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tools/measure/far_pair.h"
+#include "planning/measure/far_pair.h"
 
 DEFINE_string(interface, "lo", "network device of TCP");
 DEFINE_string(namespaces, "", "A,B: network namespaces of the two processes");

@@ -19,8 +19,8 @@
 
 #include "actor_runtime/kernel/gemm.h"
 #include "oneflow_core/device/cpu_scratch.h"
+#include "planning/measure/repeat.h"
 #include "tools/benchmarks/onednn_product.h"
-#include "tools/measure/repeat.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "actor_runtime/data/temporary_directory.h"
+#include "oneflow_core/base/temporary_directory.h"
 
 namespace oneflow::cuda {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/device_backend.h"
-#include "actor_runtime/trainer/processes/process_group.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/cli/gpu_memory.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/trainer/processes/process_group.h"
 
 namespace oneflow {
 

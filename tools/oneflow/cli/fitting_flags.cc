@@ -12,13 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/sbp/known_layouts.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/model/offload.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/arenas.h"
+#include "planning/simulate/simulate_on.h"
 
 namespace oneflow {
 namespace {

@@ -12,9 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/device/cores.h"
-#include "actor_runtime/simulate/simulate_on.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
 #include "oneflow_core/base/file.h"
@@ -26,6 +24,7 @@
 #include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "oneflow_core/verify/verify_types.h"
+#include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/check_cluster.h"
 #include "tools/oneflow/cli/fitting_flags.h"
 #include "tools/oneflow/cli/flag_table.h"
@@ -33,6 +32,7 @@
 #include "tools/oneflow/cli/idle_flags.h"
 #include "tools/oneflow/cli/known_clusters.h"
 #include "tools/oneflow/cli/parse_bytes.h"
+#include "training/checkpoint/checkpoint.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "actor_runtime/job/placement.h"
+#include "training/job/placement.h"
 
 namespace oneflow {
 

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "actor_runtime/trainer/expert_load.h"
 #include "oneflow_core/base/time_text.h"
+#include "training/trainer/expert_load.h"
 
 namespace oneflow {
 namespace {

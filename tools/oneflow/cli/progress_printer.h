@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "actor_runtime/trainer/metrics_log.h"
+#include "training/trainer/metrics_log.h"
 
 namespace oneflow {
 

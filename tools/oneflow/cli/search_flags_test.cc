@@ -6,11 +6,11 @@
 #include "gflags/gflags.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
+#include "planning/search/candidate.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/searched_flags.h"
-#include "tools/search/candidate.h"
 
 namespace oneflow {
 namespace {

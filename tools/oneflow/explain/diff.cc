@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/simulate/simulate_on.h"
-#include "actor_runtime/simulate/utilization.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_diff.h"
 #include "oneflow_core/verify/read_plan.h"
+#include "planning/simulate/simulate_on.h"
+#include "planning/simulate/utilization.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/simulate/process_traffic.h"
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -16,6 +15,7 @@
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
 #include "oneflow_core/verify/verify_plan.h"
+#include "planning/simulate/process_traffic.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/precision.h"

@@ -12,8 +12,8 @@
 
 #include <string>
 
-#include "actor_runtime/simulate/condense.h"
-#include "actor_runtime/simulate/summary.h"
+#include "planning/simulate/condense.h"
+#include "planning/simulate/summary.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

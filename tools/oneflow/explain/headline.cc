@@ -7,10 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "actor_runtime/simulate/model_rates.h"
-#include "actor_runtime/simulate/simulate_on.h"
-#include "actor_runtime/simulate/utilization.h"
-#include "actor_runtime/trainer/plan_facts.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/cost/host_cost.h"
@@ -20,7 +16,11 @@
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
+#include "planning/simulate/model_rates.h"
+#include "planning/simulate/simulate_on.h"
+#include "planning/simulate/utilization.h"
 #include "tools/oneflow/cli/load.h"
+#include "training/trainer/plan_facts.h"
 
 namespace oneflow {
 namespace {

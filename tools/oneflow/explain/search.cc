@@ -11,17 +11,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "planning/search/result_text.h"
+#include "planning/search/search.h"
+#include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/search_pareto.h"
-#include "tools/search/result_text.h"
-#include "tools/search/search.h"
 
 namespace oneflow {
 namespace {

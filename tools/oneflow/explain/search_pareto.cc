@@ -10,13 +10,13 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "planning/search/pareto.h"
+#include "planning/search/pareto_page.h"
+#include "planning/search/pareto_text.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/explain/simulated_page.h"
-#include "tools/search/pareto.h"
-#include "tools/search/pareto_page.h"
-#include "tools/search/pareto_text.h"
 
 namespace oneflow {
 namespace {

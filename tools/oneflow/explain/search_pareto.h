@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tools/search/result_text.h"
-#include "tools/search/search.h"
+#include "planning/search/result_text.h"
+#include "planning/search/search.h"
 
 namespace oneflow {
 

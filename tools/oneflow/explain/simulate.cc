@@ -2,12 +2,12 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/simulate/expert_load.h"
-#include "actor_runtime/simulate/simulate_on.h"
-#include "actor_runtime/simulate/summary.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
+#include "planning/simulate/expert_load.h"
+#include "planning/simulate/simulate_on.h"
+#include "planning/simulate/summary.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"

@@ -1,10 +1,10 @@
 #include "tools/oneflow/explain/simulated_page.h"
 
-#include "actor_runtime/simulate/model_rates.h"
-#include "actor_runtime/simulate/simulate_on.h"
-#include "actor_runtime/simulate/summary.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
+#include "planning/simulate/model_rates.h"
+#include "planning/simulate/simulate_on.h"
+#include "planning/simulate/summary.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/explain/explain_page.h"
 

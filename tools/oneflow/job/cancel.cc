@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "actor_runtime/job/job.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
@@ -18,6 +17,7 @@
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
+#include "training/job/job.h"
 
 namespace oneflow {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/job/job.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/job/job.h"
 
 namespace oneflow {
 namespace {

@@ -12,9 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "actor_runtime/checkpoint/durable.h"
 #include "actor_runtime/cuda/backend.h"
-#include "actor_runtime/job/job_keys.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
@@ -31,6 +29,8 @@
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
 #include "tools/oneflow/train/train_flags.h"
+#include "training/checkpoint/durable.h"
+#include "training/job/job_keys.h"
 
 namespace oneflow {
 namespace {

@@ -9,12 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "actor_runtime/data/mapped_file.h"
-#include "actor_runtime/data/token_file.h"
-#include "actor_runtime/data/token_file_meta.h"
-#include "actor_runtime/data/token_file_writer.h"
-#include "actor_runtime/tokenizer/tokenizer.h"
-#include "actor_runtime/tokenizer/tokenizer_files.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
@@ -26,6 +20,12 @@
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
 #include "tools/oneflow/model/warn_of_text.h"
+#include "training/data/mapped_file.h"
+#include "training/data/token_file.h"
+#include "training/data/token_file_meta.h"
+#include "training/data/token_file_writer.h"
+#include "training/tokenizer/tokenizer.h"
+#include "training/tokenizer/tokenizer_files.h"
 
 namespace oneflow {
 namespace {

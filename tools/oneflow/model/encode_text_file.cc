@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "actor_runtime/data/mapped_file.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
 #include "tools/oneflow/model/warn_of_text.h"
+#include "training/data/mapped_file.h"
 
 namespace oneflow {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/token_file.h"
-#include "actor_runtime/tokenizer/tokenizer.h"
+#include "training/data/token_file.h"
+#include "training/tokenizer/tokenizer.h"
 
 namespace oneflow {
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "actor_runtime/data/temporary_directory.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/temporary_directory.h"
 
 namespace oneflow {
 namespace {
 
-const std::string kData = "actor_runtime/tokenizer/testdata/";
+const std::string kData = "training/tokenizer/testdata/";
 
 // A text of several blocks, each of about a megabyte.
 std::string LongText() {

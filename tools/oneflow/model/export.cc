@@ -11,16 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/checkpoint/durable.h"
-#include "actor_runtime/hugging_face/beside_weights.h"
-#include "actor_runtime/hugging_face/copy_slice.h"
-#include "actor_runtime/hugging_face/model_config.h"
-#include "actor_runtime/hugging_face/model_graph.h"
-#include "actor_runtime/hugging_face/safetensors.h"
-#include "actor_runtime/hugging_face/update_config.h"
-#include "actor_runtime/tokenizer/tokenizer_files.h"
-#include "actor_runtime/trainer/resume.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
@@ -32,6 +22,16 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/durable.h"
+#include "training/hugging_face/beside_weights.h"
+#include "training/hugging_face/copy_slice.h"
+#include "training/hugging_face/model_config.h"
+#include "training/hugging_face/model_graph.h"
+#include "training/hugging_face/safetensors.h"
+#include "training/hugging_face/update_config.h"
+#include "training/tokenizer/tokenizer_files.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow {
 namespace {

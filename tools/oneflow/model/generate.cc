@@ -5,11 +5,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/tokenizer/tokenizer.h"
-#include "actor_runtime/trainer/plan_facts.h"
-#include "actor_runtime/trainer/resume.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
@@ -23,6 +19,10 @@
 #include "tools/oneflow/model/language_model.h"
 #include "tools/oneflow/model/sampler.h"
 #include "tools/oneflow/model/text_stream.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/tokenizer/tokenizer.h"
+#include "training/trainer/plan_facts.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow {
 namespace {

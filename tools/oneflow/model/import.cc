@@ -10,16 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/hugging_face/beside_weights.h"
-#include "actor_runtime/hugging_face/copy_slice.h"
-#include "actor_runtime/hugging_face/find_model.h"
-#include "actor_runtime/hugging_face/model_config.h"
-#include "actor_runtime/hugging_face/model_folder.h"
-#include "actor_runtime/hugging_face/model_graph.h"
-#include "actor_runtime/tokenizer/tokenizer.h"
-#include "actor_runtime/tokenizer/tokenizer_files.h"
-#include "actor_runtime/trainer/folder_lock.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
@@ -27,6 +17,16 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/hugging_face/beside_weights.h"
+#include "training/hugging_face/copy_slice.h"
+#include "training/hugging_face/find_model.h"
+#include "training/hugging_face/model_config.h"
+#include "training/hugging_face/model_folder.h"
+#include "training/hugging_face/model_graph.h"
+#include "training/tokenizer/tokenizer.h"
+#include "training/tokenizer/tokenizer_files.h"
+#include "training/trainer/folder_lock.h"
 
 namespace oneflow {
 namespace {

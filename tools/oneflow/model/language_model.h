@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/run_context.h"
-#include "actor_runtime/trainer/plan_facts.h"
+#include "training/trainer/plan_facts.h"
 
 namespace oneflow {
 

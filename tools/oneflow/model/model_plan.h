@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "actor_runtime/hugging_face/model_folder.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
+#include "training/hugging_face/model_folder.h"
 
 namespace oneflow {
 

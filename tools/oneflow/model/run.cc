@@ -5,9 +5,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/data/npy.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/trainer/plan_facts.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -19,6 +17,8 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/tensor_io.h"
+#include "training/data/npy.h"
+#include "training/trainer/plan_facts.h"
 
 namespace oneflow {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "actor_runtime/data/npy.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "proto/plan.pb.h"
+#include "training/data/npy.h"
 
 namespace oneflow {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/token_file_writer.h"
-#include "actor_runtime/tokenizer/tokenizer.h"
+#include "training/data/token_file_writer.h"
+#include "training/tokenizer/tokenizer.h"
 
 namespace oneflow {
 

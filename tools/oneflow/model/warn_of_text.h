@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "actor_runtime/data/data_file.h"
-#include "actor_runtime/data/recognize_data.h"
 #include "oneflow_core/base/status.h"
+#include "training/data/data_file.h"
+#include "training/data/recognize_data.h"
 
 namespace oneflow {
 

@@ -8,12 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/trainer/mean_loss.h"
-#include "actor_runtime/trainer/resume.h"
-#include "actor_runtime/trainer/training.h"
-#include "actor_runtime/trainer/weight_check.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -27,6 +22,11 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/training_data.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/trainer/mean_loss.h"
+#include "training/trainer/resume.h"
+#include "training/trainer/training.h"
+#include "training/trainer/weight_check.h"
 
 namespace oneflow {
 namespace {

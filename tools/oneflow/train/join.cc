@@ -16,8 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/exec/stage_mesh.h"
-#include "actor_runtime/job/job_keys.h"
-#include "actor_runtime/job/job_token.h"
 #include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/cause.h"
 #include "oneflow_core/base/file.h"
@@ -27,6 +25,8 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "training/job/job_keys.h"
+#include "training/job/job_token.h"
 
 namespace oneflow {
 namespace {

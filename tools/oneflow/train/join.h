@@ -8,13 +8,13 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/device/host_limits.h"
-#include "actor_runtime/job/job.h"
-#include "actor_runtime/job/placement.h"
-#include "actor_runtime/trainer/job_report.h"
-#include "actor_runtime/trainer/job_watch.h"
-#include "actor_runtime/trainer/processes/launch.h"
-#include "actor_runtime/trainer/processes/processes.h"
 #include "proto/plan.pb.h"
+#include "training/job/job.h"
+#include "training/job/placement.h"
+#include "training/trainer/job_report.h"
+#include "training/trainer/job_watch.h"
+#include "training/trainer/processes/launch.h"
+#include "training/trainer/processes/processes.h"
 
 namespace oneflow {
 

@@ -6,15 +6,15 @@
 #include <system_error>
 #include <utility>
 
-#include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/trainer/plan_facts.h"
-#include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/check_decay.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/train/train_flags.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/trainer/plan_facts.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow {
 namespace {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/trainer/training.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/training_data.h"
+#include "training/trainer/training.h"
 
 namespace oneflow {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "actor_runtime/exec/trace_facts.h"
-#include "actor_runtime/simulate/simulate_on.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
+#include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 

@@ -5,10 +5,10 @@
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/trainer/promise.h"
-#include "actor_runtime/trainer/training.h"
-#include "tools/measure/plan_times.h"
+#include "planning/measure/plan_times.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/trainer/promise.h"
+#include "training/trainer/training.h"
 
 namespace oneflow {
 

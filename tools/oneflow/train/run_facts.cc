@@ -11,13 +11,13 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/data/data_file.h"
 #include "gflags/gflags.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
+#include "training/data/data_file.h"
 
 namespace oneflow {
 namespace {

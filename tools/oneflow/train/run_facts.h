@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/job/job.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/job/job.h"
 
 namespace oneflow {
 

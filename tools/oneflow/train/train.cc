@@ -9,9 +9,6 @@
 #include <vector>
 
 #include "actor_runtime/exec/stage_mesh.h"
-#include "actor_runtime/job/job_keys.h"
-#include "actor_runtime/trainer/job_report.h"
-#include "actor_runtime/trainer/job_watch.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
@@ -24,6 +21,9 @@
 #include "tools/oneflow/train/run_facts.h"
 #include "tools/oneflow/train/train_flags.h"
 #include "tools/oneflow/train/train_run.h"
+#include "training/job/job_keys.h"
+#include "training/trainer/job_report.h"
+#include "training/trainer/job_watch.h"
 
 namespace oneflow {
 namespace {

@@ -10,13 +10,13 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "actor_runtime/data/token_dataset.h"
-#include "actor_runtime/job/member_options.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/parse_bytes.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "training/data/token_dataset.h"
+#include "training/job/member_options.h"
 
 namespace oneflow {
 namespace {

@@ -5,9 +5,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/kernel.h"
-#include "actor_runtime/trainer/resume.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow {
 

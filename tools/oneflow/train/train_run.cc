@@ -11,15 +11,15 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
-#include "actor_runtime/trainer/trainer.h"
 #include "oneflow_core/base/status.h"
-#include "tools/measure/kernel_time.h"
+#include "planning/measure/kernel_time.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/precision.h"
 #include "tools/oneflow/train/interrupt.h"
 #include "tools/oneflow/train/promise_run.h"
 #include "tools/oneflow/train/training_data.h"
+#include "training/trainer/trainer.h"
 
 namespace oneflow {
 namespace {

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "actor_runtime/trainer/job_report.h"
-#include "actor_runtime/trainer/job_watch.h"
-#include "actor_runtime/trainer/processes/process_group.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/prepare_training.h"
+#include "training/trainer/job_report.h"
+#include "training/trainer/job_watch.h"
+#include "training/trainer/processes/process_group.h"
 
 namespace oneflow {
 

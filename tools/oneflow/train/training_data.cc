@@ -6,16 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "actor_runtime/checkpoint/checkpoint.h"
-#include "actor_runtime/data/token_file_meta.h"
-#include "actor_runtime/tokenizer/tokenizer.h"
-#include "actor_runtime/trainer/resume.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
 #include "tools/oneflow/model/warn_of_text.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/data/token_file_meta.h"
+#include "training/tokenizer/tokenizer.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow {
 namespace {

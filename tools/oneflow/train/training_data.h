@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/data/token_mixture.h"
-#include "actor_runtime/tokenizer/tokenizer_files.h"
-#include "actor_runtime/trainer/plan_facts.h"
-#include "actor_runtime/trainer/training.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/data/token_mixture.h"
+#include "training/tokenizer/tokenizer_files.h"
+#include "training/trainer/plan_facts.h"
+#include "training/trainer/training.h"
 
 namespace oneflow {
 

@@ -1,0 +1,44 @@
+#include "planning/measure/memory_rate.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "actor_runtime/device/thread_pool.h"
+#include "oneflow_core/base/status.h"
+#include "planning/measure/repeat.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int64_t kPiece = 1 << 16;  // words of a task
+
+}  // namespace
+
+absl::StatusOr<MemoryRate> MeasureMemory(int threads, int64_t bytes, double budget) {
+  const int64_t pieces = std::max<int64_t>(1, bytes / (kPiece * 8));
+  std::vector<uint64_t> from(pieces * kPiece, 1), to(pieces * kPiece, 0), sums(pieces);
+  ThreadPool pool(threads);
+  const auto copy = [&](int piece, int) {
+    std::memcpy(to.data() + piece * kPiece, from.data() + piece * kPiece, kPiece * 8);
+  };
+  const auto read = [&](int piece, int) {
+    const uint64_t* data = from.data() + piece * kPiece;
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < kPiece; ++i) sum += data[i];
+    sums[piece] = sum;
+  };
+  const auto seconds = [&](auto& task) {
+    return Repeat(budget / 2, [&] {
+      pool.ParallelFor(static_cast<int>(pieces), task);
+      return absl::OkStatus();
+    });
+  };
+  ASSIGN_OR_RETURN(const std::vector<double> copying, seconds(copy));
+  ASSIGN_OR_RETURN(const std::vector<double> reading, seconds(read));
+  const double size = static_cast<double>(pieces) * kPiece * 8;
+  return MemoryRate{2 * size / Median(copying), size / Median(reading)};
+}
+
+}  // namespace oneflow

@@ -1,0 +1,181 @@
+#include "planning/search/draw_for_test.h"
+
+#include <algorithm>
+
+#include <glog/logging.h>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/parse_text.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
+#include "planning/search/blocks_by_slice.h"
+#include "planning/simulate/simulate_on.h"
+
+namespace oneflow {
+namespace {
+
+// Of 64 processes on hosts of 8, as `oneflow calibrate` finds them.
+constexpr char kCpu[] = R"(
+  name: "cpu"
+  device {
+    kernel_threads: 4 peak_flops: 2e11 peak_flops_bf16: 1.5e11
+    memory_bandwidth: 3e10 read_bandwidth: 2.5e10 firing_seconds: 2e-6
+  }
+  level { name: "process" size: 8 latency: 1e-6 sleeping_latency: 2e-5 bandwidth: 1e10 }
+  level { name: "host" latency: 5e-5 bandwidth: 3e9 }
+)";
+
+proto::Graph DrawGpt(int64_t layers, int64_t hidden, int64_t sequence, Dice* dice) {
+  GptConfig config;
+  config.layers = layers, config.hidden = hidden, config.sequence = sequence;
+  config.heads = hidden / dice->One<int64_t>({64, 128});
+  config.vocab = dice->One<int64_t>({1024, 32000, 50257, 51200});
+  config.bias = dice->Chance(.5);
+  config.tied = dice->Chance(.5);
+  if (dice->Chance(.2)) config.dropout = .1;
+  if (dice->Chance(.15)) config.fused_attention = false;
+  return BuildGpt(config);
+}
+
+proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture, Dice* dice) {
+  LlamaConfig config;
+  config.layers = layers, config.hidden = hidden, config.sequence = sequence;
+  config.inner = UsualInner(hidden);
+  config.head_dim = dice->One<int64_t>({64, 128});
+  config.heads = hidden / config.head_dim;
+  config.groups = dice->Chance(.5) ? config.heads : std::min<int64_t>(config.heads, 2);
+  config.vocab = dice->One<int64_t>({1024, 32000, 128256});
+  config.tied = dice->Chance(.3);
+  config.qk_norm = dice->Chance(.2);
+  if (mixture) {
+    config.experts = dice->One<int64_t>({4, 8});
+    config.inner = hidden;
+    if (dice->Chance(.5)) config.capacity = 1.25;
+    if (dice->Chance(.3)) config.shared = hidden;
+  }
+  return BuildLlama(config);
+}
+
+// Blocks of a slice with each policy, in words; more than the slice has takes those that there are.
+std::string DrawRecompute(int most, Dice* dice) {
+  const auto count = [&] { return 1 + dice->Below(most); };
+  switch (dice->Below(8)) {
+    case 0:
+    case 1: return "";
+    case 2: return "attention";
+    case 3: return "selective";
+    case 4: return "full";
+    case 5:
+      return absl::StrCat("full:", count(), ",",
+                          dice->One<std::string>({"attention", "selective"}));
+    case 6:
+      return absl::StrCat(dice->One<std::string>({"attention", "selective", "full"}), ":", count());
+    default: return absl::StrCat("selective:", count(), ",full:", count());
+  }
+}
+
+}  // namespace
+
+proto::Cluster ReadClusterForTest(const std::string& name) {
+  proto::Cluster cluster;
+  const std::string path = "examples/clusters/" + name + ".textproto";
+  const std::string text = name == "cpu" ? kCpu : *ReadFile(path, "");
+  CHECK(ParseText(text, path, "cluster", &cluster).ok()) << path;
+  return cluster;
+}
+
+SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
+  SearchSpec spec;
+  const std::string cluster =
+      dice->One<std::string>({"a100", "a100", "h100", "h100", "v100", "cpu"});
+  const bool cpu = cluster == "cpu";
+  const int64_t layers =
+      range.least_blocks + dice->Below(range.most_blocks - range.least_blocks + 1);
+  const int64_t hidden =
+      cpu ? dice->One<int64_t>({256, 512}) : dice->One<int64_t>({256, 512, 1024, 1536, 2048});
+  const int64_t sequence = cpu ? 512 : dice->One<int64_t>({512, 1024, 2048, 4096});
+  const int64_t kind = dice->Below(3);
+  spec.source = {kind == 0 ? DrawGpt(layers, hidden, sequence, dice)
+                           : DrawLlama(layers, hidden, sequence, kind == 2, dice),
+                 "",
+                 {}};
+  CompileOptions& given = spec.given;
+  given.cluster = ReadClusterForTest(cluster);
+  given.cluster.set_name(cluster);
+  given.cluster.mutable_device()->clear_memory_bytes();
+  given.device_kind = cpu ? proto::CPU : proto::CUDA;
+  given.train.set_batch(dice->One<int64_t>({8, 16, 24, 32, 48, 64, 96, 128}));
+  if (!dice->Chance(cpu ? .5 : .15)) given.train.set_precision(proto::BF16);
+  if (dice->Chance(.3)) given.train.set_loss_pieces(-1);
+  proto::Optimizer& optimizer = *given.train.mutable_optimizer();
+  optimizer.set_learning_rate(1e-3), optimizer.set_beta1(.9), optimizer.set_beta2(.95);
+  optimizer.set_epsilon(1e-8);
+  if (dice->Chance(.2)) {
+    given.train.set_no_global_norm(true);
+  } else {
+    optimizer.set_clip(1);
+  }
+  if (!cpu && dice->Chance(.15)) given.host_memory = int64_t{1} << 40;
+  std::vector<int64_t> devices = range.devices;
+  if (cpu) std::erase_if(devices, [](int64_t n) { return n > 8; });
+  spec.devices = dice->One(devices);
+  return spec;
+}
+
+Candidate DrawCandidate(const SearchSpec& spec, const std::vector<PlanFamily>& families,
+                        Dice* dice) {
+  Candidate candidate{dice->One(families), {}};
+  const int stages = candidate.family.mesh.stages();
+  const std::vector<int> slices = SlicesForTest(spec, candidate);
+  if (candidate.family.chunks == 1 && stages > 1 && dice->Chance(.25)) {
+    std::vector<int> layers = slices;
+    const int64_t from = dice->Below(stages), to = dice->Below(stages);
+    if (layers[from] > 1) --layers[from], ++layers[to];
+    candidate.blocks.stage_layers = layers;
+  }
+  std::string& recompute = candidate.blocks.recompute;
+  recompute = DrawRecompute(*std::max_element(slices.begin(), slices.end()), dice);
+  if (GathersActivations(candidate.family) && dice->Chance(.4)) {
+    recompute += recompute.empty() ? "none,gather" : ",gather";
+  }
+  return candidate;
+}
+
+std::string Describe(const SearchSpec& spec, const Candidate& candidate) {
+  const CompileOptions& given = spec.given;
+  const ModelShape shape = FindModelShape(spec.source.graph);
+  return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks, sequence ",
+                      shape.sequence, ", batch ", given.train.batch(),
+                      given.train.precision() == proto::BF16 ? "" : ", f32", " on ",
+                      given.cluster.name(), ": ", CandidateFlags(candidate));
+}
+
+std::vector<int> SlicesForTest(const SearchSpec& spec, const Candidate& candidate) {
+  const absl::StatusOr<std::vector<int>> slices =
+      BlocksBySlice(spec.source, CandidateOptions(spec.given, candidate));
+  return slices.ok() ? *slices : std::vector<int>();
+}
+
+std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages) {
+  std::vector<int> blocks(stages, 0);
+  for (size_t s = 0; s < slices.size(); ++s) blocks[s % stages] += slices[s];
+  return blocks;
+}
+
+double DraftedStep::Most() const { return *std::max_element(bytes.begin(), bytes.end()); }
+
+absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const Candidate& candidate) {
+  const CompileOptions options = CandidateOptions(spec.given, candidate);
+  ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec.source, options));
+  ASSIGN_OR_RETURN(const SimulatedRun run,
+                   SimulateProved(options.cluster, plan, "train", /*steps=*/2));
+  DraftedStep drafted{.seconds = run.StepSeconds()};
+  for (int s = 0; s < options.mesh.stages(); ++s) {
+    drafted.bytes.push_back(static_cast<double>(plan.facts().lower_bound_bytes(s)));
+  }
+  return drafted;
+}
+
+}  // namespace oneflow

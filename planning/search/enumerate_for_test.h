@@ -1,0 +1,17 @@
+// The space of a search compiled and simulated one plan after the other: what a search is compared
+// with in tests.
+#pragma once
+
+#include <vector>
+
+#include "planning/search/result.h"
+#include "planning/search/space.h"
+
+namespace oneflow {
+
+// All plans of the spec's families with each of `choices` that can be compiled and fit a device,
+// the fastest first, on two threads. No plans where the space is an error.
+std::vector<FoundPlan> EnumerateForTest(const SearchSpec& spec,
+                                        const std::vector<BlockChoice>& choices);
+
+}  // namespace oneflow

@@ -1,0 +1,132 @@
+// What the search concludes from short plans is what the drafts of plans take, on candidates drawn
+// at random. ONEFLOW_TEST_FULL draws as many as kShortError and kShortBytesError of
+// ladder.cc were read from.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "planning/search/block_mix.h"
+#include "planning/search/draw_for_test.h"
+
+namespace oneflow {
+namespace {
+
+constexpr int kCandidatesOfSpec = 4;
+
+// Relative errors: of what is said to what is true.
+struct Errors {
+  double sum = 0, least = 0, most = 0;
+  int count = 0;
+  std::vector<double> all;
+  std::string at_least, at_most;
+  void Add(double error, const std::string& text) {
+    sum += std::abs(error);
+    ++count;
+    all.push_back(error);
+    if (error < least) least = error, at_least = text;
+    if (error > most) most = error, at_most = text;
+  }
+  double mean() const { return sum / count; }
+  double ShareAbove(double error) const {
+    return static_cast<double>(
+               std::count_if(all.begin(), all.end(), [&](double e) { return e > error; })) /
+           count;
+  }
+  double Median() const {
+    std::vector<double> sorted;
+    for (const double error : all) sorted.push_back(std::abs(error));
+    std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.end());
+    return sorted[count / 2];
+  }
+  void Print(const char* what) const {
+    std::printf("%s: mean |error| %.3f %% of %d\n  least %.2f %%: %s\n  most %.2f %%: %s\n", what,
+                100 * mean(), count, 100 * least, at_least.c_str(), 100 * most, at_most.c_str());
+  }
+};
+
+// The counts of a stage: one policy, or a mix of two.
+PolicyCounts DrawCounts(int blocks, int one, int two, Dice* dice) {
+  PolicyCounts counts(std::size(kPolicies), 0);
+  const int part = one == two ? 0 : static_cast<int>(dice->Below(blocks + 1));
+  counts[one] += blocks - part;
+  counts[two] += part;
+  return counts;
+}
+
+TEST_CASE("extrapolation: short plans tell of drafts") {
+  const int want = std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 12 : 200;
+  const char* const seed = std::getenv("ONEFLOW_SEARCH_SEED");
+  Dice dice(seed == nullptr ? 1 : std::atoi(seed));
+  Errors seconds, bytes;
+  int refused = 0;  // of short plans
+  for (int compared = 0; compared < want;) {
+    const SearchSpec spec = DrawSpec({.least_blocks = 12, .most_blocks = 48}, &dice);
+    const absl::StatusOr<std::vector<PlanFamily>> families = ListFamilies(spec);
+    if (!families.ok()) continue;  // a batch that these devices do not divide
+    for (int i = 0; i < kCandidatesOfSpec && compared < want; ++i) {
+      Candidate candidate = DrawCandidate(spec, *families, &dice);
+      const PlanFamily& family = candidate.family;
+      const int stages = family.mesh.stages();
+      const std::vector<int> slices = SlicesForTest(spec, candidate);
+      const std::vector<int> blocks = BlocksOfStages(slices, stages);
+      const int one = static_cast<int>(dice.Below(std::size(kPolicies)));
+      const int two = dice.Chance(.5) ? one : static_cast<int>(dice.Below(std::size(kPolicies)));
+      std::vector<PolicyCounts> counts;
+      for (const int n : blocks) counts.push_back(DrawCounts(n, one, two, &dice));
+      const bool gathers = candidate.blocks.recompute.ends_with(",gather");
+      candidate.blocks.recompute = RecomputeWords(counts, slices, gathers);
+      const absl::StatusOr<DraftedStep> step = DraftStep(spec, candidate);
+      if (!step.ok()) continue;
+      std::vector<ShortCosts> measured;
+      const std::string text = Describe(spec, candidate);
+      INFO(text);
+      for (const std::string_view policy : kPolicies) {
+        const absl::StatusOr<ShortCosts> costs =
+            MeasureShortPlan(spec.source, spec.given, FindShortSpec(spec.given, family),
+                             PolicyWords(policy, gathers));
+        // Processes of a CPU may hold the plan's devices, and not those of the short plan.
+        if (!costs.ok()) break;
+        measured.push_back(*costs);
+      }
+      if (measured.size() < std::size(kPolicies)) {
+        ++refused;
+        continue;
+      }
+      const absl::StatusOr<FamilyCosts> costs =
+          FamilyCosts::Make(spec.given, family, measured, slices);
+      REQUIRE(costs.ok());
+      const absl::StatusOr<double> said = costs->StepSeconds(counts);
+      const FamilyCosts fitted = costs->FittedTo(counts);
+      REQUIRE(said.ok());
+      ++compared;
+      seconds.Add(*said / step->seconds - 1, text);
+      std::printf("%.3f %% of %.4g s: %s\n", 100 * (*said / step->seconds - 1), step->seconds,
+                  text.c_str());
+      for (int s = 0; s < stages; ++s) {
+        const double error = fitted.Bytes(s, counts[s]) / step->bytes[s] - 1;
+        bytes.Add(error, text + ", stage " + std::to_string(s));
+        if (std::abs(error) > .01)
+          std::printf("  bytes %.2f %% of %.4g MB of stage %d\n", 100 * error, step->bytes[s] / 1e6,
+                      s);
+      }
+    }
+  }
+  seconds.Print("seconds");
+  bytes.Print("bytes");
+  // What is said to take or need more than it does may hide a plan.
+  std::printf("above 2 %%: seconds %.1f %%; above 3 %%: bytes %.1f %%\n",
+              100 * seconds.ShareAbove(.02), 100 * bytes.ShareAbove(.03));
+  // Few candidates are far off (docs/results/), so these say nothing of a mean.
+  CHECK(refused <= 1 + want / 20);
+  CHECK(seconds.Median() <= .005);
+  CHECK(seconds.ShareAbove(.02) <= .15);
+  CHECK(bytes.Median() <= .01);
+  CHECK(bytes.ShareAbove(.03) <= .35);
+}
+
+}  // namespace
+}  // namespace oneflow

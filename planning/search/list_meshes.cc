@@ -1,0 +1,233 @@
+#include "planning/search/list_meshes.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/base/status.h"
+
+namespace oneflow {
+namespace {
+
+// How far from a number of devices another one is looked for.
+constexpr int64_t kFarthest = 4096;
+
+std::vector<int64_t> ListDivisors(int64_t n) {
+  std::vector<int64_t> low, high;
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d * d != n) high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+std::optional<int> FixedDegree(const Fixes& fixed, const char* axis) {
+  const auto at = fixed.degrees.find(axis);
+  return at == fixed.degrees.end() ? std::nullopt : std::optional<int>(at->second);
+}
+
+// The degrees of an axis that divide n.
+std::vector<int64_t> ListChoices(int64_t n, const Fixes& fixed, const char* axis) {
+  const std::optional<int> degree = FixedDegree(fixed, axis);
+  if (!degree) return ListDivisors(n);
+  return n % *degree == 0 ? std::vector<int64_t>{*degree} : std::vector<int64_t>();
+}
+
+bool MayHaveContext(const ModelShape& shape, int64_t degree) {
+  return degree == 1 || (shape.sequence > 0 && shape.sequence % degree == 0);
+}
+
+bool MayHaveExpert(const ModelShape& shape, int64_t degree) {
+  return degree == 1 || (shape.experts > 0 && shape.experts % degree == 0);
+}
+
+// Calls `take` with each factorisation until it returns true.
+template <typename Take>
+void VisitDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices, const Take& take) {
+  const std::optional<int> data = FixedDegree(fixed, "data");
+  for (const int64_t pipe : ListChoices(devices, fixed, "pipe")) {
+    if (pipe > std::max(1, shape.blocks)) continue;
+    const int64_t stage = devices / pipe;
+    for (const int64_t tensor : ListChoices(stage, fixed, "tensor")) {
+      if (FindTensorFactors(shape, static_cast<int>(tensor)).empty()) continue;
+      for (const int64_t context : ListChoices(stage / tensor, fixed, "context")) {
+        if (!MayHaveContext(shape, context)) continue;
+        const bool short_parts = context > 1 && shape.sequence / context < kLeastPositions;
+        if (short_parts && !FixedDegree(fixed, "context")) continue;
+        const int64_t parts = stage / tensor / context;
+        for (const int64_t expert : ListChoices(parts, fixed, "expert")) {
+          if (!MayHaveExpert(shape, expert)) continue;
+          if (data && *data != parts / expert) continue;
+          const auto as_int = [](int64_t n) { return static_cast<int>(n); };
+          if (take(Degrees{as_int(pipe), as_int(parts / expert), as_int(expert), as_int(context),
+                           as_int(tensor)})) {
+            return;
+          }
+        }
+      }
+    }
+  }
+}
+
+bool CanForm(const ModelShape& shape, const Fixes& fixed, int64_t devices, int64_t batch) {
+  bool found = false;
+  VisitDegrees(shape, fixed, devices, [&](const Degrees& degrees) {
+    found = !ListMicroBatches(batch, degrees, fixed).empty();
+    return found;
+  });
+  return found;
+}
+
+// A fixed degree that the model cannot have on any number of devices.
+absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
+  const auto where = [](const char* axis, int degree) {
+    return absl::StrCat("--fix=", axis, "=", degree);
+  };
+  if (const auto pipe = FixedDegree(fixed, "pipe"); pipe && *pipe > shape.blocks) {
+    return InputError(where("pipe", *pipe),
+                      absl::StrCat("is more stages than the model's ", shape.blocks, " blocks"),
+                      absl::StrCat("use ", shape.blocks, " or less"));
+  }
+  const auto tensor = FixedDegree(fixed, "tensor");
+  if (tensor && FindTensorFactors(shape, *tensor).empty()) {
+    const int64_t grouped = shape.groups * shape.group_heads;
+    const int64_t most = std::min(shape.most_tensor > 0 ? shape.most_tensor : grouped,
+                                  shape.groups > 0 ? grouped : shape.most_tensor);
+    return InputError(where("tensor", *tensor), "cannot split the model's heads and words",
+                      absl::StrCat("use a smaller degree, at most ", most));
+  }
+  const auto context = FixedDegree(fixed, "context");
+  if (context && !MayHaveContext(shape, *context)) {
+    return InputError(where("context", *context),
+                      absl::StrCat("does not divide sequences of ", shape.sequence, " tokens"),
+                      "use a divisor of it");
+  }
+  const auto expert = FixedDegree(fixed, "expert");
+  if (expert && !MayHaveExpert(shape, *expert)) {
+    return InputError(where("expert", *expert),
+                      shape.experts == 0
+                          ? "the model is no mixture of experts"
+                          : absl::StrCat("does not divide ", shape.experts, " experts"),
+                      shape.experts == 0 ? "leave it out" : "use a divisor of it");
+  }
+  return absl::OkStatus();
+}
+
+// What limits degrees: "pipe at most 12 blocks, tensor at most 12 parts".
+std::string LimitsText(const ModelShape& shape, const Fixes& fixed) {
+  Fixes degrees;
+  degrees.degrees = fixed.degrees;
+  std::string text = absl::StrCat("pipe is at most ", shape.blocks, " blocks");
+  const int64_t grouped = shape.groups * shape.group_heads;
+  const int64_t tensor = shape.groups > 0 && (shape.most_tensor == 0 || grouped < shape.most_tensor)
+                             ? grouped
+                             : shape.most_tensor;
+  if (tensor > 0) absl::StrAppend(&text, ", tensor at most ", tensor);
+  if (!degrees.degrees.empty()) absl::StrAppend(&text, ", and ", ToString(degrees), " is fixed");
+  return text;
+}
+
+absl::Status NoMesh(const ModelShape& shape, const Fixes& fixed, int64_t devices, int64_t batch) {
+  std::vector<int64_t> near;
+  for (int64_t less = devices - 1; less > 0 && less > devices - kFarthest && near.empty(); --less) {
+    if (CanForm(shape, fixed, less, batch)) near.push_back(less);
+  }
+  for (int64_t more = devices + 1; more < devices + kFarthest && more <= kMaxDevices; ++more) {
+    if (!CanForm(shape, fixed, more, batch)) continue;
+    near.push_back(more);
+    break;
+  }
+  return InputError(absl::StrCat("--devices=", devices),
+                    absl::StrCat("no mesh has so many devices: ", LimitsText(shape, fixed)),
+                    near.empty() ? "fix less" : absl::StrCat("use ", absl::StrJoin(near, " or ")));
+}
+
+// No factorisation divides the batch.
+absl::Status BatchError(const std::vector<Degrees>& all, const Fixes& fixed, int64_t batch) {
+  int64_t least = 0;  // sequences that a step takes of some mesh
+  for (const Degrees& degrees : all) {
+    const int64_t unit = degrees.batch_parts() * fixed.micro_batches.value_or(1) *
+                         fixed.micro_batch_size.value_or(1);
+    if (least == 0 || unit < least) least = unit;
+  }
+  std::string given;
+  for (const std::string& fix : ListFixes(fixed)) absl::StrAppend(&given, " ", fix);
+  const bool exact = fixed.micro_batches && fixed.micro_batch_size;
+  return InputError(
+      absl::StrCat("--batch=", batch),
+      absl::StrCat("is divided evenly by no mesh of these devices and a number of micro-batches",
+                   given.empty() ? "" : " with" + given),
+      exact ? absl::StrCat("use ", least) : absl::StrCat("use a multiple of ", least));
+}
+
+}  // namespace
+
+std::vector<Degrees> ListDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices) {
+  std::vector<Degrees> all;
+  VisitDegrees(shape, fixed, devices, [&](const Degrees& degrees) {
+    all.push_back(degrees);
+    return false;
+  });
+  return all;
+}
+
+std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, const Fixes& fixed,
+                                      int64_t sequence) {
+  const int64_t parts = degrees.batch_parts();
+  if (batch < 1 || batch % parts != 0) return {};
+  const int64_t sequences = batch / parts;  // of a data part
+  std::vector<int64_t> numbers;
+  if (fixed.micro_batches) {
+    if (sequences % *fixed.micro_batches == 0) numbers.push_back(*fixed.micro_batches);
+  } else if (fixed.micro_batch_size) {
+    if (sequences % *fixed.micro_batch_size == 0) {
+      numbers.push_back(sequences / *fixed.micro_batch_size);
+    }
+  } else {
+    numbers = ListDivisors(sequences);
+    std::erase_if(numbers, [&](int64_t m) {
+      const int64_t size = sequences / m;
+      const bool even = (size & (size - 1)) == 0;
+      return !even || (size > 1 && size * sequence / degrees.context > kMostTokens);
+    });
+  }
+  if (!fixed.micro_batch_size) return numbers;
+  std::erase_if(numbers, [&](int64_t m) { return sequences / m != *fixed.micro_batch_size; });
+  return numbers;
+}
+
+Mesh MakeMesh(const ModelShape& shape, const Degrees& degrees, int inner) {
+  Mesh mesh;
+  const auto add = [&](const std::string& name, const std::vector<int>& factors) {
+    for (size_t i = 0; i < factors.size(); ++i) {
+      if (factors.size() == 1 && factors[i] == 1) continue;
+      mesh.axes.push_back({factors.size() == 1 ? name : absl::StrCat(name, ".", i), factors[i]});
+    }
+  };
+  add("pipe", {degrees.pipe});
+  add("data",
+      inner > 1 ? std::vector<int>{degrees.data / inner, inner} : std::vector<int>{degrees.data});
+  add("expert", {degrees.expert});
+  add("context", {degrees.context});
+  add("tensor", FindTensorFactors(shape, degrees.tensor));
+  return mesh;
+}
+
+absl::StatusOr<std::vector<Degrees>> FindDegrees(const ModelShape& shape, const Fixes& fixed,
+                                                 int64_t devices, int64_t batch) {
+  RETURN_IF_ERROR(CheckFixedDegrees(shape, fixed));
+  std::vector<Degrees> all = ListDegrees(shape, fixed, devices);
+  if (all.empty()) return NoMesh(shape, fixed, devices, batch);
+  std::vector<Degrees> even = all;
+  std::erase_if(even, [&](const Degrees& degrees) {
+    return ListMicroBatches(batch, degrees, fixed).empty();
+  });
+  if (even.empty()) return BatchError(all, fixed, batch);
+  return even;
+}
+
+}  // namespace oneflow

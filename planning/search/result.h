@@ -1,0 +1,62 @@
+// What a search found.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planning/search/candidate.h"
+#include "proto/cluster.pb.h"
+#include "proto/plan.pb.h"
+
+namespace oneflow {
+
+// A candidate whose plan was compiled, proved and simulated.
+struct FoundPlan {
+  Candidate candidate;
+  double step_seconds = 0;
+  int64_t bytes = 0;            // of the device that needs most
+  int64_t host_bytes = 0;       // of the host's memory, a device
+  double bubble = 0;            // share of a step
+  double exposed_exchange = 0;  // seconds of a step, of the stage that has most
+  double tokens_a_second = 0;   // 0: the graph reads no tokens
+  std::optional<double> mfu;    // none: the cluster does not say its peak
+  std::string why_above_all;    // of the MFU; else ""
+};
+
+// How many families ended how, in the words of the progress line.
+struct SearchCounts {
+  int64_t families = 0;     // of the space
+  int64_t refused = 0;      // that cannot be compiled: heads do not divide, ...
+  int64_t too_large = 0;    // that cannot fit a device, by a bound of bytes
+  int64_t too_slow = 0;     // that cannot be faster than the best, by a bound of seconds
+  int64_t short_plans = 0;  // made
+  int64_t compiled = 0;     // full plans, simulated
+  int64_t did_not_fit = 0;  // full plans that did not fit a device
+  int64_t open = 0;         // families about which the search ended without knowing
+};
+
+// What is nearest to fitting where nothing fits.
+struct NearestMiss {
+  Candidate candidate;
+  int64_t bytes = 0;  // at least, that it needs
+};
+
+struct SearchResult {
+  std::vector<FoundPlan> found;  // the fastest first
+  double bound_seconds = 0;      // no plan of the space takes less
+  bool complete = false;         // the search ended by itself, not by its budget
+  SearchCounts counts;
+  double seconds = 0;  // that the search took
+  proto::Plan best;    // of found[0]
+  std::optional<NearestMiss> nearest;
+  std::optional<proto::Compared> compared;  // how predictions for the cluster have held
+};
+
+// found[0] / bound - 1, at least 0: "no plan of the space is more than X % faster"; infinite where
+// no bound is known (0). Requires a plan that was found.
+double FindGap(const SearchResult& result);
+
+}  // namespace oneflow

@@ -1,0 +1,237 @@
+#include "planning/search/result_text.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/time_text.h"
+#include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/print/table.h"
+
+namespace oneflow {
+namespace {
+
+// "A", ..., "Z", "AA", ...
+std::string Letter(size_t n) {
+  std::string text(1, static_cast<char>('A' + n % 26));
+  return n < 26 ? text : Letter(n / 26 - 1) + text;
+}
+
+std::string ScheduleText(const PlanFamily& family) {
+  if (family.chunks <= 1) return family.schedule;
+  return absl::StrCat(family.schedule, " x", family.chunks);
+}
+
+std::string WordOr(const std::string& word, const char* otherwise) {
+  return word.empty() ? otherwise : word;
+}
+
+// Of small models, whose plans take less than a GiB, in MiB.
+struct Unit {
+  const char* name;
+  double bytes;
+};
+Unit FindUnit(const std::vector<FoundPlan>& found) {
+  int64_t most = 0;
+  for (const FoundPlan& plan : found) most = std::max(most, plan.bytes);
+  return most < (1 << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30};
+}
+
+// The cells of a plan, of which the first kNumbers are numbers.
+constexpr size_t kNumbers = 6;
+TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& unit) {
+  const PlanFamily& family = plan.candidate.family;
+  return {TimeText(plan.step_seconds),
+          DigitsText(static_cast<int64_t>(plan.tokens_a_second)),
+          plan.mfu ? PercentText(*plan.mfu) : "-",
+          absl::StrFormat("%.2f", static_cast<double>(plan.bytes) / unit.bytes),
+          PercentText(plan.bubble),
+          TimeText(plan.exposed_exchange),
+          bits,
+          ToString(family.mesh) + (family.split_positions ? " seq" : ""),
+          absl::StrCat(family.micro_batches),
+          ScheduleText(family),
+          WordOr(plan.candidate.blocks.recompute, "none"),
+          ToString(family.shard),
+          ToString(family.offload)};
+}
+
+std::string CountsText(const SearchCounts& counts) {
+  std::string text = DigitsText(counts.families) + " families of plans";
+  const auto add = [&](int64_t count, const char* what) {
+    if (count > 0) absl::StrAppend(&text, ", ", DigitsText(count), " ", what);
+  };
+  add(counts.refused, "cannot be compiled");
+  add(counts.too_large, "are too large");
+  add(counts.too_slow, "are too slow");
+  add(counts.open, "are undecided");
+  add(counts.short_plans, "short plans made");
+  add(counts.compiled, "plans compiled and simulated");
+  add(counts.did_not_fit, "plans did not fit");
+  return text;
+}
+
+nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
+  return {{"families", counts.families},   {"refused", counts.refused},
+          {"too_large", counts.too_large}, {"too_slow", counts.too_slow},
+          {"open", counts.open},           {"short_plans", counts.short_plans},
+          {"compiled", counts.compiled},   {"did_not_fit", counts.did_not_fit}};
+}
+
+}  // namespace
+
+std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate) {
+  return absl::StrCat(frame.given_flags, frame.given_flags.empty() ? "" : " ",
+                      CandidateFlags(candidate));
+}
+
+std::string ShortBytesText(int64_t bytes) {
+  const char* const units[] = {"KiB", "MiB", "GiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 2; ++unit) value /= 1024;
+  return absl::StrFormat("%.2f %s", value, units[unit]);
+}
+
+std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found) {
+  std::map<std::string, std::string> letters;
+  std::vector<std::string> groups;
+  for (const FoundPlan& plan : found) {
+    const auto [at, is_new] = letters.emplace(BitsKey(plan.candidate), "");
+    if (is_new) at->second = Letter(letters.size() - 1);
+    groups.push_back(at->second);
+  }
+  return groups;
+}
+
+// A column that says the same in all rows stays: it answers what was chosen.
+std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<TableRow>& first,
+                      const std::vector<std::string>& flags) {
+  const Unit unit = FindUnit(found);
+  const std::vector<std::string> bits = GroupByBits(found);
+  std::vector<TableRow> rows = {first[0]};
+  rows[0].insert(rows[0].end(),
+                 {"step", "tokens/s", "MFU", unit.name, "bubble", "exposed", "bits", "mesh",
+                  "micro-batches", "schedule", "recompute", "shard", "offload"});
+  for (size_t i = 0; i < found.size(); ++i) {
+    rows.push_back(first[i + 1]);
+    for (const std::string& cell : MakeRow(found[i], bits[i], unit)) rows.back().push_back(cell);
+    rows.push_back({"    " + flags[i]});
+    const std::string& why = found[i].why_above_all;
+    if (!why.empty()) rows.push_back({"    MFU " + why});
+  }
+  std::vector<Column> columns(rows[0].size());
+  for (size_t i = 0; i < first[0].size() + kNumbers; ++i) columns[i].right = true;
+  return TableText(rows, columns);
+}
+
+nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& bits,
+                                     const std::string& flags) {
+  const PlanFamily& family = plan.candidate.family;
+  nlohmann::ordered_json json = {{"mesh", ToString(family.mesh)},
+                                 {"micro_batches", family.micro_batches},
+                                 {"schedule", family.schedule},
+                                 {"chunks", family.chunks},
+                                 {"sequence_parallel", family.split_positions},
+                                 {"shard", ToString(family.shard)},
+                                 {"offload", ToString(family.offload)},
+                                 {"recompute", WordOr(plan.candidate.blocks.recompute, "none")},
+                                 {"stage_layers", plan.candidate.blocks.stage_layers},
+                                 {"step_seconds", plan.step_seconds},
+                                 {"bytes_a_device", plan.bytes},
+                                 {"host_bytes_a_device", plan.host_bytes},
+                                 {"tokens_a_second", plan.tokens_a_second},
+                                 {"mfu", nullptr},
+                                 {"bubble", plan.bubble},
+                                 {"exposed_exchange_seconds", plan.exposed_exchange},
+                                 {"bits", bits},
+                                 {"flags", flags}};
+  if (plan.mfu) json["mfu"] = *plan.mfu;
+  if (!plan.why_above_all.empty()) json["why_above_all"] = plan.why_above_all;
+  return json;
+}
+
+Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
+  using Json = nlohmann::ordered_json;
+  std::vector<TableRow> ranks = {{""}};
+  std::vector<std::string> flags;
+  Json plans = Json::array();
+  const std::vector<std::string> bits = GroupByBits(result.found);
+  for (size_t i = 0; i < result.found.size(); ++i) {
+    ranks.push_back({absl::StrCat(i + 1)});
+    flags.push_back(CompileFlags(frame, result.found[i].candidate));
+    plans.push_back(FoundPlanJson(result.found[i], bits[i], flags[i]));
+  }
+  const bool bounded = result.bound_seconds > 0;
+  const double gap = FindGap(result);
+  std::string text =
+      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
+  if (frame.capacity > 0) absl::StrAppend(&text, ", ", ShortBytesText(frame.capacity), " each");
+  absl::StrAppend(
+      &text, "\n", frame.space, CountsText(result.counts), ", in ", TimeText(result.seconds),
+      "\n\n", PlanTable(result.found, ranks, flags),
+      "\nunder each plan stand the flags of `oneflow compile` that make it; seq: "
+      "--sequence_parallel; plans of one letter of bits give the same bits\npredicted: step ",
+      TimeText(result.found[0].step_seconds), ComparedText(result.compared), "\n");
+  if (bounded) {
+    absl::StrAppend(&text, "no plan of the space is more than ", PercentText(gap),
+                    " faster, by the simulator's times",
+                    result.complete ? "" : "; the time of --budget_seconds ended the search", "\n");
+  } else {
+    text += "nothing is known of the plans that were not tried: give a larger --budget_seconds\n";
+  }
+  return {std::move(text),
+          {{"model", frame.model},
+           {"cluster", frame.cluster},
+           {"devices", frame.devices},
+           {"device_capacity_bytes", frame.capacity},
+           {"given", frame.given_flags},
+           {"space", frame.space},
+           {"counts", CountsJson(result.counts)},
+           {"seconds", result.seconds},
+           {"complete", result.complete},
+           {"bound_seconds", bounded ? Json(result.bound_seconds) : Json()},
+           {"gap", bounded ? Json(gap) : Json()},
+           {"compared", ComparedJson(result.compared)},
+           {"plans", std::move(plans)}}};
+}
+
+std::string ProgressText(const SearchProgress& progress) {
+  std::string text = absl::StrFormat("%.0f s: %s", progress.seconds, CountsText(progress.counts));
+  if (progress.best) {
+    absl::StrAppend(&text, "; best ", TimeText(progress.best->step_seconds), " with ",
+                    CandidateFlags(progress.best->candidate));
+  }
+  if (progress.bound_seconds > 0) {
+    absl::StrAppend(&text, "; none takes less than ", TimeText(progress.bound_seconds));
+  }
+  return text;
+}
+
+absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) {
+  const SearchCounts& counts = result.counts;
+  std::string where =
+      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
+  if (counts.too_large + counts.did_not_fit == 0) {
+    const bool open = counts.open > 0;
+    return InputError(where,
+                      open ? "the time ended before a plan was found"
+                           : "none of the plans can be compiled: " + CountsText(counts),
+                      open ? "give a larger --budget_seconds"
+                           : "compile one with `oneflow compile`, which says why");
+  }
+  std::string hint = "use more devices, or more of the host's memory (--host_memory)";
+  if (result.nearest) {
+    hint =
+        absl::StrCat("nearest to it is a plan that needs ", ShortBytesText(result.nearest->bytes),
+                     ": ", CandidateFlags(result.nearest->candidate), "; ", hint);
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(where, ": no plan that was tried fits ",
+                                                   ShortBytesText(frame.capacity), " (",
+                                                   CountsText(counts), "); ", hint));
+}
+
+}  // namespace oneflow

@@ -1,0 +1,334 @@
+#include "planning/search/space.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
+
+namespace oneflow {
+namespace {
+
+using Catch::Contains;
+
+GraphSource SmallGpt(int64_t sequence = 16) {
+  GptConfig config;
+  config.layers = 6, config.heads = 4, config.hidden = 32, config.vocab = 64;
+  config.sequence = sequence;
+  return {BuildGpt(config), "gpt.textproto", {}};
+}
+
+SearchSpec Small(int64_t devices, int64_t batch, const std::string& fixes = "",
+                 GraphSource source = SmallGpt()) {
+  SearchSpec spec{.source = std::move(source), .devices = devices};
+  spec.given.train.set_batch(batch);
+  if (!fixes.empty()) REQUIRE(AddFixes("--fix=", fixes, &spec.fixed).ok());
+  return spec;
+}
+
+std::vector<PlanFamily> Families(const SearchSpec& spec) {
+  const absl::StatusOr<std::vector<PlanFamily>> families = ListFamilies(spec);
+  INFO(families.status().message());
+  REQUIRE(families.ok());
+  return *families;
+}
+
+std::string Error(const SearchSpec& spec) {
+  const absl::Status status = ListFamilies(spec).status();
+  CHECK(ExitCode(status) == 2);
+  return std::string(ToStd(status.message()));
+}
+
+std::string FixError(const std::string& text) {
+  Fixes fixes;
+  const absl::Status status = AddFixes("--fix=", text, &fixes);
+  CHECK(ExitCode(status) == 2);
+  return std::string(ToStd(status.message()));
+}
+
+std::set<std::string> Meshes(const std::vector<PlanFamily>& families) {
+  std::set<std::string> meshes;
+  for (const PlanFamily& family : families) meshes.insert(ToString(family.mesh));
+  return meshes;
+}
+
+// The same space by the sentences in space.h and list_meshes.h alone, for a GPT of 6 blocks and 4
+// heads, where no data axis spans nodes.
+int64_t CountByHand(int devices, int batch, int sequence) {
+  int64_t count = 0;
+  for (int pipe = 1; pipe <= std::min(devices, 6); ++pipe) {
+    for (int data = 1; data <= devices; ++data) {
+      for (int context = 1; context == 1 || sequence / context >= 4096; ++context) {
+        for (int tensor = 1; tensor <= 4; ++tensor) {
+          if (pipe * data * context * tensor != devices || sequence % context != 0) continue;
+          int64_t micro_batches = 0;
+          for (int m = 1; m <= batch; ++m) {
+            if (batch % m != 0 || batch / m % data != 0) continue;
+            const int sequences = batch / m / data;
+            const bool large = sequences > 1 && sequences * sequence / context > 32768;
+            const bool even = sequences == 1 || sequences == 2 || sequences == 4 ||
+                              sequences == 8 || sequences == 16;
+            micro_batches += large || !even ? 0 : 1;
+          }
+          // Of 6 blocks: 2 stages have 3 chunks (of 1), and not 2; 3 stages have 2; of 4 and more
+          // no stage has two chunks.
+          const int64_t schedules = pipe == 1 ? 1 : pipe <= 3 ? 3 : 2;
+          count += micro_batches * schedules * (data * context > 1 ? 4 : 1);
+        }
+      }
+    }
+  }
+  return count;
+}
+
+TEST_CASE("space: all families, each once, as counted by hand") {
+  for (const int sequence : {16, 12288, 32768}) {
+    const GraphSource source = SmallGpt(sequence);
+    for (const int devices : {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
+      for (const int batch : {1, 6, 8, 24}) {
+        const int64_t count = CountByHand(devices, batch, sequence);
+        if (count == 0) continue;
+        INFO(devices << " devices, batch " << batch << ", sequences of " << sequence);
+        const std::vector<PlanFamily> families = Families(Small(devices, batch, "", source));
+        CHECK(static_cast<int64_t>(families.size()) == count);
+        std::set<std::string> lines;
+        for (const PlanFamily& family : families) {
+          CHECK(family.mesh.devices() == devices);
+          lines.insert(CandidateFlags({family, {}}));
+        }
+        CHECK(lines.size() == families.size());
+      }
+    }
+  }
+}
+
+TEST_CASE("space: a fixed context may have parts of any length, fixed micro-batches any tokens") {
+  CHECK(Meshes(Families(Small(8, 8))).contains("data=8"));
+  CHECK_FALSE(Meshes(Families(Small(8, 8))).contains("data=4,context=2"));
+  CHECK(Meshes(Families(Small(8, 8, "context=2"))).contains("data=4,context=2"));
+  const auto micro_batches = [](const std::string& fixes) {
+    std::set<int64_t> numbers;
+    for (const PlanFamily& family : Families(Small(1, 8, fixes, SmallGpt(16384)))) {
+      numbers.insert(family.micro_batches);
+    }
+    return numbers;
+  };
+  CHECK(micro_batches("") == std::set<int64_t>{4, 8});
+  CHECK(micro_batches("micro_batches=2") == std::set<int64_t>{2});
+  CHECK(micro_batches("micro_batch_size=8") == std::set<int64_t>{1});
+}
+
+TEST_CASE("space: chunks are enough when the pipe fills and drains in 1 % of a step") {
+  const auto chunks = [](int batch, const std::string& fixes) {
+    std::set<int> numbers;
+    for (const PlanFamily& family :
+         Families(Small(2, batch, "pipe=2,micro_batch_size=1" + fixes))) {
+      numbers.insert(family.schedule == "interleaved" ? family.chunks : 1);
+    }
+    return numbers;
+  };
+  // Of 6 blocks, 2 stages may have 3 chunks of 1.
+  CHECK(chunks(99, "") == std::set<int>{1, 3});
+  CHECK(chunks(101, "") == std::set<int>{1});
+  CHECK(chunks(101, ",schedule=interleaved") == std::set<int>{3});
+}
+
+TEST_CASE("space: tensor axes stay in a node, unless they are fixed or nothing else remains") {
+  SearchSpec spec = Small(8, 8);
+  spec.given.cluster.add_level()->set_size(2);
+  spec.given.cluster.add_level();
+  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") <= 2);
+  REQUIRE(AddFixes("", "tensor=4", &spec.fixed).ok());
+  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") == 4);
+  spec.fixed = {};
+  REQUIRE(AddFixes("", "pipe=2,data=1,context=1", &spec.fixed).ok());
+  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") == 4);
+}
+
+TEST_CASE("space: the order of the list is always the same") {
+  CHECK(Families(Small(16, 24)) == Families(Small(16, 24)));
+  CHECK(CandidateFlags({Families(Small(8, 8)).front(), {}}) == "--mesh=data=8");
+}
+
+TEST_CASE("space: chunks divide the blocks, and are 2 where no number does") {
+  const auto chunks = [](int pipe, int layers) {
+    GptConfig config;
+    config.layers = layers, config.heads = 2, config.hidden = 16, config.sequence = 8;
+    config.vocab = 64;
+    std::set<int> found;
+    for (const PlanFamily& family :
+         Families(Small(pipe, 4, "schedule=interleaved", {BuildGpt(config), "", {}}))) {
+      if (family.mesh.stages() == pipe) found.insert(family.chunks);
+    }
+    return found;
+  };
+  CHECK(chunks(2, 8) == std::set<int>{2, 4});
+  CHECK(chunks(2, 12) == std::set<int>{2, 3, 6});
+  CHECK(chunks(2, 7) == std::set<int>{2});
+}
+
+TEST_CASE("space: experts have an axis of their own, which divides them and the batch") {
+  LlamaConfig config = *LlamaPreset("llama-small");
+  config.experts = 6;
+  config.layers = 2;
+  const GraphSource mixture = {BuildLlama(config), "moe.textproto", {}};
+  for (const PlanFamily& family : Families(Small(12, 12, "", mixture))) {
+    const int expert = FindDegree(family.mesh, "expert"), data = FindDegree(family.mesh, "data");
+    CHECK(6 % expert == 0);
+    CHECK(12 / family.micro_batches % (data * expert) == 0);
+  }
+  const std::set<std::string> meshes = Meshes(Families(Small(12, 12, "", mixture)));
+  CHECK(meshes.contains("data=2,expert=6"));
+  CHECK(meshes.contains("pipe=2,expert=3,tensor=2"));
+  CHECK_FALSE(Meshes(Families(Small(12, 12, "pipe=1"))).contains("data=2,expert=6"));
+}
+
+TEST_CASE("space: tensor axes over more devices than groups have two factors") {
+  LlamaConfig config = *LlamaPreset("llama-small");
+  config.heads = 8, config.groups = 2;
+  const GraphSource grouped = {BuildLlama(config), "", {}};
+  CHECK(Meshes(Families(Small(2, 2, "tensor=2", grouped))) == std::set<std::string>{"tensor=2"});
+  CHECK(Meshes(Families(Small(8, 8, "tensor=8", grouped))) == std::set<std::string>{"tensor=2x4"});
+  CHECK(Meshes(Families(Small(4, 4, "tensor=4", grouped))) == std::set<std::string>{"tensor=2x2"});
+  // Of the shape of the model:
+  const ModelShape shape = FindModelShape(grouped.graph);
+  CHECK(shape.groups == 2);
+  CHECK(shape.group_heads == 4);
+  CHECK(FindTensorFactors(shape, 16).empty());
+}
+
+TEST_CASE("space: data axes over nodes have two factors, and weights are split in a node") {
+  SearchSpec spec = Small(32, 32, "pipe=1,context=1");
+  spec.given.cluster.add_level()->set_size(8);
+  spec.given.cluster.add_level();
+  std::set<std::string> factored;
+  for (const PlanFamily& family : Families(spec)) {
+    if (family.mesh.FindAxis("data.1") < 0) continue;
+    factored.insert(ToString(family.mesh));
+    CHECK(ToString(family.shard) == "states:data,gradients:data,weights:data.1");
+  }
+  CHECK(factored == std::set<std::string>{"data=4x8", "data=4x4,tensor=2", "data=4x2,tensor=4"});
+  // Not where all data axes are in a node.
+  spec.devices = 8;
+  for (const PlanFamily& family : Families(spec)) CHECK(family.mesh.FindAxis("data.1") < 0);
+}
+
+TEST_CASE("space: fixes are obeyed, and add what is searched for no one else") {
+  const auto all = [](const std::string& fixes, const auto& holds) {
+    const std::vector<PlanFamily> families = Families(Small(8, 16, fixes));
+    return std::all_of(families.begin(), families.end(), holds);
+  };
+  using F = PlanFamily;
+  CHECK(all("pipe=2", [](const F& f) { return f.mesh.stages() == 2; }));
+  CHECK(all("data=2,tensor=1", [](const F& f) {
+    return FindDegree(f.mesh, "data") == 2 && FindDegree(f.mesh, "tensor") == 1;
+  }));
+  CHECK(all("micro_batches=4", [](const F& f) { return f.micro_batches == 4; }));
+  CHECK(all("micro_batch_size=2",
+            [](const F& f) { return 2 * f.micro_batches * FindDegree(f.mesh, "data") == 16; }));
+  CHECK(all("schedule=gpipe", [](const F& f) { return f.schedule == "gpipe"; }));
+  CHECK(all("schedule=interleaved", [](const F& f) { return f.chunks > 1; }));
+  CHECK(all("chunks=3", [](const F& f) { return f.chunks == 3 && f.schedule == "interleaved"; }));
+  CHECK(all("sequence_parallel=true", [](const F& f) { return f.split_positions; }));
+  CHECK(all("sequence_parallel=false", [](const F& f) { return !f.split_positions; }));
+  CHECK(all("shard=weights", [](const F& f) { return f.shard == ShardWeights(); }));
+  CHECK(all("extra_in_flight=2", [](const F& f) { return f.extra_in_flight == 2; }));
+  CHECK(all("offload=weights", [](const F& f) { return f.offload.weights; }));
+  CHECK(all("shard=states:data.0", [](const F& f) {
+    return f.mesh.FindAxis("data.0") >= 0 && ToString(f.shard) == "states:data.0";
+  }));
+  CHECK(all("stage_layers=2,1,1,2", [](const F& f) { return f.mesh.stages() * f.chunks == 4; }));
+  CHECK(all("stage_layers=2,1,1,2,schedule=interleaved", [](const F& f) { return f.chunks == 2; }));
+}
+
+TEST_CASE("space: offload is searched only where the host's memory is given") {
+  SearchSpec spec = Small(1, 4);
+  CHECK(Families(spec).size() == 3);
+  spec.given.host_memory = 1 << 30;
+  CHECK(Families(spec).size() == 3 * 2);
+  REQUIRE(AddFixes("", "offload=activations,states", &spec.fixed).ok());
+  for (const PlanFamily& family : Families(spec)) CHECK(family.offload.activations);
+}
+
+TEST_CASE("space: what has no family says what is nearest") {
+  CHECK_THAT(Error(Small(0, 8)), Contains("--devices=0: is no number of devices"));
+  CHECK_THAT(Error(Small(7, 8, "tensor=2")), Contains("--devices=7: no mesh has so many devices") &&
+                                                 Contains("tensor=2 is fixed") &&
+                                                 Contains("use 6 or 8"));
+  CHECK_THAT(Error(Small(8, 7, "data=4")), Contains("--batch=7: is divided evenly by no mesh") &&
+                                               Contains("data=4; use a multiple of 4"));
+  CHECK_THAT(Error(Small(8, 8, "micro_batches=4,micro_batch_size=4,data=1")),
+             Contains("--batch=8") && Contains("use 16"));
+  CHECK_THAT(Error(Small(8, 0)), Contains("--batch=0: a step needs at least one sequence"));
+  CHECK_THAT(Error(Small(8, 8, "pipe=8")), Contains("is more stages than the model's 6 blocks"));
+  CHECK_THAT(Error(Small(8, 8, "tensor=8")), Contains("--fix=tensor=8") && Contains("at most 4"));
+  CHECK_THAT(Error(Small(3, 8, "context=3")), Contains("sequences of 16 tokens"));
+  CHECK_THAT(Error(Small(8, 8, "expert=2")), Contains("no mixture of experts"));
+  CHECK_THAT(Error(Small(8, 8, "stage_layers=2,2")), Contains("adds up to 4 layers"));
+}
+
+TEST_CASE("space: fixes that exclude each other say which of them is in the way") {
+  CHECK_THAT(Error(Small(4, 8, "pipe=1,schedule=interleaved")),
+             Contains("--fix=pipe=1,schedule=interleaved: no plan on 4 devices has all of it; "
+                      "without pipe there are ") &&
+                 Contains("without schedule there are "));
+  CHECK_THAT(Error(Small(4, 8, "schedule=1f1b,chunks=2")), Contains("without chunks there are"));
+  CHECK_THAT(Error(Small(4, 8, "tensor=1,sequence_parallel=true")),
+             Contains("without sequence_parallel there are"));
+  CHECK_THAT(Error(Small(4, 8, "data=1,context=1,shard=weights")), Contains("without shard"));
+}
+
+TEST_CASE("space: a graph without blocks has no stages") {
+  GraphSource source = SmallGpt();
+  for (proto::Op& op : *source.graph.mutable_op()) op.clear_block();
+  CHECK_THAT(Error(Small(8, 8, "", source)),
+             Contains("gpt.textproto: has no blocks") && Contains("`oneflow model`"));
+}
+
+TEST_CASE("fixes: lists, values with commas, and back to text") {
+  Fixes fixes;
+  REQUIRE(AddFixes("--fix=", "tensor=8,pipe=4,shard=states:data,gradients:data", &fixes).ok());
+  REQUIRE(AddFixes("--fix=", "stage_layers=2,1,3", &fixes).ok());
+  REQUIRE(AddFixes("--fix=", "recompute=full,gather,sequence_parallel=true,chunks=2", &fixes).ok());
+  REQUIRE(AddFixes("--fix=", "pipe=4", &fixes).ok());  // the same once more
+  CHECK(fixes.degrees == std::map<std::string, int>{{"pipe", 4}, {"tensor", 8}});
+  CHECK(fixes.shard == "states:data,gradients:data");
+  CHECK(fixes.stage_layers == std::vector<int>{2, 1, 3});
+  CHECK(ToString(fixes) ==
+        "pipe=4,tensor=8,chunks=2,sequence_parallel=true,shard=states:data,gradients:data,"
+        "recompute=full,gather,stage_layers=2,1,3");
+  Fixes read;
+  REQUIRE(AddFixes("", ToString(fixes), &read).ok());
+  CHECK(read == fixes);
+  for (const std::string& fix : ListFixes(fixes)) {
+    fixes = WithoutFix(fixes, fix.substr(0, fix.find('=')));
+  }
+  CHECK(fixes == Fixes());
+}
+
+TEST_CASE("fixes: errors name the fix, and what it may be") {
+  CHECK_THAT(FixError("tensr=8"), Contains("--fix=tensr=8: ") && Contains("did you mean tensor?"));
+  CHECK_THAT(FixError("precision=bf16"), Contains("is nothing that the search chooses"));
+  CHECK_THAT(FixError("mesh=pipe=2"), Contains("fixed axis by axis"));
+  CHECK_THAT(FixError("tensor"), Contains("--fix=tensor: has no value"));
+  CHECK_THAT(FixError("pipe=two"), Contains("\"two\" is no number") && Contains("use 1 or more"));
+  CHECK_THAT(FixError("pipe=0"), Contains("use 1 or more"));
+  CHECK_THAT(FixError("micro_batches=0"), Contains("use 1 or more"));
+  CHECK_THAT(FixError("micro_batch_size=x"), Contains("is no number"));
+  CHECK_THAT(FixError("extra_in_flight=-1"), Contains("use 0 or more"));
+  CHECK_THAT(FixError("chunks=0"), Contains("use 1 or more"));
+  CHECK_THAT(FixError("schedule=zb"), Contains("zero_bubble"));
+  CHECK_THAT(FixError("sequence_parallel=yes"), Contains("write true or false"));
+  CHECK_THAT(FixError("shard=wights"), Contains("weights"));
+  CHECK_THAT(FixError("offload=state"), Contains("states"));
+  CHECK_THAT(FixError("recompute=most"), Contains("selective"));
+  CHECK_THAT(FixError("stage_layers=1,x"), Contains("\"x\" is no number of layers"));
+  CHECK_THAT(FixError("pipe=2,pipe=4"),
+             Contains("--fix=pipe=4: contradicts an earlier --fix=pipe=2"));
+  CHECK_THAT(FixError("chunks=2,chunks=3"), Contains("contradicts an earlier"));
+}
+
+}  // namespace
+}  // namespace oneflow

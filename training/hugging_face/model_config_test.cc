@@ -1,0 +1,383 @@
+#include "training/hugging_face/model_config.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "oneflow_core/base/temporary_directory.h"
+
+namespace oneflow {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Changes = std::vector<std::pair<std::string, Json>>;
+
+Json Gpt2() {
+  return Json::parse(R"({"model_type":"gpt2","vocab_size":50257,"n_layer":12,"n_embd":768,
+    "n_head":12,"n_positions":1024,"n_inner":null,"activation_function":"gelu_new",
+    "layer_norm_epsilon":1e-05,"bos_token_id":50256,"eos_token_id":50256,"embd_pdrop":0.1,
+    "attn_pdrop":0.1,"resid_pdrop":0.1,"scale_attn_weights":true,"task_specific_params":{"x":1}})");
+}
+
+Json Llama(const std::string& type = "llama") {
+  return Json::parse(R"({"model_type":")" + type + R"(","vocab_size":128256,
+    "num_hidden_layers":4,"hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,
+    "num_key_value_heads":8,"max_position_embeddings":8192,"rms_norm_eps":1e-05,
+    "rope_theta":500000.0,"hidden_act":"silu","attention_bias":false,"mlp_bias":false,
+    "sliding_window":null,"tie_word_embeddings":false,"torch_dtype":"bfloat16",
+    "bos_token_id":128000,"eos_token_id":[128001,128009]})");
+}
+
+Json With(Json json, const Changes& changes) {
+  for (const auto& [key, value] : changes) json[key] = value;
+  return json;
+}
+
+Json Without(Json json, const std::string& key) {
+  json.erase(key);
+  return json;
+}
+
+HuggingFaceConfig Parse(const Json& json, const std::string& generation = "") {
+  return ParseHuggingFaceConfig(json.dump(), "config.json", generation, "generation_config.json")
+      .value();
+}
+
+// The error of a config with changes.
+std::string Error(const Json& json, const Changes& changes = {}) {
+  const auto config = ParseHuggingFaceConfig(With(json, changes).dump(), "config.json");
+  REQUIRE_FALSE(config.ok());
+  CHECK(absl::IsInvalidArgument(config.status()));
+  return std::string(config.status().message());
+}
+
+TEST_CASE("HuggingFaceConfig: gpt2") {
+  const HuggingFaceConfig config = Parse(Gpt2());
+  CHECK(config == HuggingFaceConfig{.model_type = "gpt2",
+                                    .vocab = 50257,
+                                    .layers = 12,
+                                    .hidden = 768,
+                                    .inner = 3072,
+                                    .heads = 12,
+                                    .groups = 12,
+                                    .head_dim = 64,
+                                    .positions = 1024,
+                                    .norm_epsilon = 1e-5,
+                                    .tied = true,
+                                    .dropout = 0.1,
+                                    .end_ids = {50256},
+                                    .begin_id = 50256});
+  CHECK_FALSE(Parse(With(Gpt2(), {{"tie_word_embeddings", false}})).tied);
+  CHECK(Parse(With(Gpt2(), {{"n_inner", 3072}})) == config);
+  CHECK(Parse(With(Gpt2(), {{"resid_pdrop", 0.2}})).dropout == 0);
+}
+
+TEST_CASE("HuggingFaceConfig: llama") {
+  const HuggingFaceConfig config = Parse(Llama());
+  CHECK(config == HuggingFaceConfig{.model_type = "llama",
+                                    .vocab = 128256,
+                                    .layers = 4,
+                                    .hidden = 4096,
+                                    .inner = 14336,
+                                    .heads = 32,
+                                    .groups = 8,
+                                    .head_dim = 128,
+                                    .positions = 8192,
+                                    .norm_epsilon = 1e-5,
+                                    .rotary_theta = 500000,
+                                    .end_ids = {128001, 128009},
+                                    .begin_id = 128000,
+                                    .dtype = "bf16"});
+  CHECK(Parse(Without(Llama(), "num_key_value_heads")).groups == 32);
+  CHECK(Parse(Without(Llama(), "rope_theta")).rotary_theta == 10000);
+  CHECK(Parse(With(Llama(), {{"head_dim", 64}})).head_dim == 64);
+  CHECK(Parse(Llama("qwen3")).head_dim == 128);
+  CHECK(Parse(With(Llama("qwen3"), {{"num_attention_heads", 8}})).head_dim == 128);
+  CHECK(Parse(With(Llama(), {{"eos_token_id", 5}})).end_ids == std::vector<int64_t>{5});
+  CHECK(Parse(With(Llama(), {{"eos_token_id", nullptr}})).end_ids.empty());
+  CHECK(Parse(With(Llama(), {{"torch_dtype", nullptr}, {"dtype", "float16"}})).dtype == "f16");
+}
+
+TEST_CASE("HuggingFaceConfig: the ids of generation_config.json come first") {
+  CHECK(Parse(Llama(), R"({"eos_token_id":[7,8,9]})").end_ids == std::vector<int64_t>{7, 8, 9});
+  CHECK(Parse(Llama(), R"({"temperature":0.6})").end_ids == std::vector<int64_t>{128001, 128009});
+  const auto error = [](const std::string& generation) {
+    return std::string(ParseHuggingFaceConfig(Llama().dump(), "config.json", generation, "g.json")
+                           .status()
+                           .message());
+  };
+  CHECK(error(R"({"eos_token_id":"x"})") ==
+        "g.json: \"eos_token_id\": \"x\" is neither an id of a token nor a list of ids");
+  CHECK(error("[]") == "g.json: is no JSON object; get the file again");
+}
+
+TEST_CASE("HuggingFaceConfig: rotary frequencies, as old and new releases write them") {
+  const RotaryScalingConfig scaling = {8, 1, 4, 8192};
+  const Json rope = {{"factor", 8.0},
+                     {"low_freq_factor", 1.0},
+                     {"high_freq_factor", 4.0},
+                     {"original_max_position_embeddings", 8192},
+                     {"rope_type", "llama3"}};
+  CHECK(Parse(With(Llama(), {{"rope_scaling", rope}})).scaling == scaling);
+  const Json newer = With(rope, {{"rope_theta", 1e6}});
+  const Json without_theta = Without(Llama(), "rope_theta");
+  const HuggingFaceConfig config = Parse(With(without_theta, {{"rope_parameters", newer}}));
+  CHECK(config.scaling == scaling);
+  CHECK(config.rotary_theta == 1e6);
+  CHECK_FALSE(Parse(With(Llama(), {{"rope_scaling", {{"type", "default"}}}})).scaling);
+
+  CHECK(Error(Llama(), {{"rope_parameters", newer}}) ==
+        "config.json: \"rope_parameters.rope_theta\": 1000000.0 contradicts \"rope_theta\"; remove "
+        "the one that the weights were not trained with");
+  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
+    CHECK(Error(Llama(), {{"rope_scaling", {{"type", type}, {"factor", 2.0}}}}) ==
+          "config.json: \"rope_scaling.type\": \"" + std::string(type) +
+              "\" is not supported; use a model whose rope type is default or llama3");
+  }
+  CHECK(Error(Llama(), {{"rope_scaling", Without(rope, "factor")}}) ==
+        "config.json: \"rope_scaling.factor\" is missing");
+  CHECK(Error(Llama(), {{"rope_scaling", With(rope, {{"high_freq_factor", 1.0}})}}) ==
+        "config.json: \"rope_scaling.high_freq_factor\": 1.0 is not above \"low_freq_factor\"");
+  CHECK(Error(Llama(), {{"rope_scaling", With(rope, {{"factor", 0.5}})}}) ==
+        "config.json: \"rope_scaling.factor\": 0.5 is below 1");
+  CHECK(Error(Llama(), {{"rope_scaling", With(rope, {{"low_freq_factor", 0}})}}) ==
+        "config.json: \"rope_scaling.low_freq_factor\": 0 is not above 0");
+  CHECK(Error(Llama(), {{"rope_scaling", {{"mrope_section", {1, 2}}}}}) ==
+        "config.json: \"rope_scaling.mrope_section\": [1,2] is not supported");
+  CHECK(Error(Llama(), {{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}) ==
+        "config.json: \"rope_parameters.partial_rotary_factor\": 0.5 is not supported");
+  CHECK(Error(Llama(), {{"rope_scaling", 2}}) == "config.json: \"rope_scaling\": 2 is no object");
+  CHECK(Error(Llama(), {{"rope_theta", 0}}) == "config.json: \"rope_theta\": 0 is not above 0");
+}
+
+Json Mixtral() {
+  return With(Llama("mixtral"), {{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+}
+
+Json Qwen3Moe() {
+  return With(Llama("qwen3_moe"),
+              {{"num_experts", 128}, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 768}});
+}
+
+TEST_CASE("HuggingFaceConfig: two entries of rotary frequencies must say the same") {
+  const Json scaling = Json::parse(R"({"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,
+    "high_freq_factor":4.0,"original_max_position_embeddings":8192})");
+  const Json parameters = With(scaling, {{"rope_theta", 500000.0}});
+  const Json plain = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
+  const HuggingFaceConfig expected = Parse(With(Llama(), {{"rope_scaling", scaling}}));
+  REQUIRE(expected.scaling);
+  for (const Json& entry : {scaling, Json(nullptr), Json::object()}) {
+    CHECK(Parse(With(Llama(), {{"rope_scaling", entry}, {"rope_parameters", parameters}})) ==
+          expected);
+  }
+  const std::string words = "contradicts \"rope_scaling\", with the theta of each; remove the one";
+  // The scaling of one, and not of the other.
+  CHECK_THAT(Error(Llama(), {{"rope_scaling", scaling}, {"rope_parameters", plain}}),
+             Catch::Contains(words));
+  CHECK_THAT(Error(Llama(), {{"rope_scaling", plain}, {"rope_parameters", parameters}}),
+             Catch::Contains(words));
+  // The theta of "rope_scaling" is 10000 where nothing gives it another.
+  CHECK_THAT(Error(Without(Llama(), "rope_theta"),
+                   {{"rope_scaling", scaling}, {"rope_parameters", parameters}}),
+             Catch::Contains(words));
+}
+
+TEST_CASE("HuggingFaceConfig: numbers that are no JSON, as Python writes them") {
+  const auto parse = [](const std::string& members) {
+    std::string text = Llama().dump();
+    return ParseHuggingFaceConfig(text.insert(1, members), "config.json");
+  };
+  const auto read =
+      parse(R"("a":NaN,"b":[0.0,Infinity,{"c":-Infinity}],"NaN":"a \" Infinity",)").value();
+  CHECK(read == Parse(Llama()));
+  CHECK_THAT(std::string(parse(R"("rope_parameters":{"rope_theta":Infinity},)").status().message()),
+             Catch::Contains("\"rope_parameters.rope_theta\": \"Infinity\" is no number"));
+  CHECK_THAT(std::string(parse(R"("a":Infinite,)").status().message()),
+             Catch::Contains("is no JSON"));
+}
+
+TEST_CASE("HuggingFaceConfig: experts") {
+  const HuggingFaceConfig mixtral = Parse(Mixtral());
+  CHECK(mixtral.experts == 8);
+  CHECK(mixtral.choices == 2);
+  CHECK(mixtral.inner == 14336);
+  CHECK(mixtral.normalized);
+  CHECK(Parse(Without(Mixtral(), "rope_theta")).rotary_theta == 1e6);
+  CHECK(Parse(Without(Mixtral(), "rms_norm_eps")).norm_epsilon == 1e-5);
+  CHECK(Parse(With(Mixtral(), {{"sliding_window", 512}})).window == 512);
+  const HuggingFaceConfig qwen = Parse(Qwen3Moe());
+  CHECK(qwen.experts == 128);
+  CHECK(qwen.choices == 8);
+  CHECK(qwen.inner == 768);
+  CHECK_FALSE(qwen.normalized);
+  CHECK(Parse(With(Qwen3Moe(), {{"norm_topk_prob", true}})).normalized);
+  CHECK(Parse(Without(With(Qwen3Moe(), {{"num_local_experts", 128}}), "num_experts")) == qwen);
+  CHECK(Parse(With(Qwen3Moe(), {{"mlp_only_layers", Json::array()}, {"decoder_sparse_step", 1}})) ==
+        qwen);
+  // Its windows are those of all layers, whatever max_window_layers says.
+  CHECK(Parse(With(Qwen3Moe(), {{"sliding_window", 512}})).window == 0);
+  CHECK(
+      Parse(With(Qwen3Moe(),
+                 {{"sliding_window", 512}, {"use_sliding_window", true}, {"max_window_layers", 4}}))
+          .window == 512);
+
+  CHECK(Error(Without(Mixtral(), "num_local_experts")) ==
+        "config.json: \"num_local_experts\" is missing");
+  CHECK(Error(Without(Qwen3Moe(), "num_experts")) == "config.json: \"num_experts\" is missing");
+  CHECK(Error(Without(Qwen3Moe(), "moe_intermediate_size")) ==
+        "config.json: \"moe_intermediate_size\" is missing");
+  CHECK(Error(Mixtral(), {{"num_experts_per_tok", 9}}) ==
+        "config.json: \"num_experts_per_tok\": 9 is more than the 8 experts");
+  CHECK(Error(Mixtral(), {{"router_jitter_noise", 0.1}}) ==
+        "config.json: \"router_jitter_noise\": 0.1 is not supported");
+  CHECK(Error(Qwen3Moe(), {{"decoder_sparse_step", 2}}) ==
+        "config.json: \"decoder_sparse_step\": 2 is not supported: some layers would have no "
+        "experts; use a model with experts in every layer");
+  CHECK(Error(Qwen3Moe(), {{"mlp_only_layers", {0, 3}}}) ==
+        "config.json: \"mlp_only_layers\": [0,3] is not supported: these layers would have no "
+        "experts; use a model with experts in every layer");
+  CHECK_THAT(Error(With(Qwen3Moe(), {{"model_type", "qwen2_moe"}})),
+             Catch::StartsWith("config.json: \"model_type\": \"qwen2_moe\" is not supported"));
+}
+
+TEST_CASE("HuggingFaceConfig: windows") {
+  CHECK(Parse(With(Llama("mistral"), {{"sliding_window", 4096}})).window == 4096);
+  CHECK(Parse(Llama("mistral")).window == 0);
+  CHECK(Parse(With(Llama(), {{"sliding_window", 4096}})).window == 0);  // Llama has none
+  CHECK(Error(Without(Llama("mistral"), "sliding_window")) ==
+        "config.json: \"sliding_window\" is missing");
+  for (const char* type : {"qwen2", "qwen3"}) {
+    const Json qwen = With(Llama(type), {{"sliding_window", 512}, {"use_sliding_window", true}});
+    CHECK(Parse(With(Llama(type), {{"sliding_window", 512}})).window == 0);
+    CHECK(Parse(With(qwen, {{"max_window_layers", 0}})).window == 512);
+    CHECK(Parse(With(qwen, {{"max_window_layers", 4}})).window == 0);
+    CHECK(Parse(qwen).window == 0);  // of 28 layers by default
+    CHECK(Error(qwen, {{"max_window_layers", 3}}) ==
+          "config.json: \"max_window_layers\": 3 is not supported: 1 of 4 layers would have a "
+          "window, and all or none can");
+    CHECK(Error(qwen, {{"max_window_layers", -3}}) ==
+          "config.json: \"max_window_layers\": -3 is no number of layers");
+    const Json full = "full_attention", sliding = "sliding_attention";
+    CHECK(Parse(With(qwen, {{"layer_types", {sliding, sliding, sliding, sliding}}})).window == 512);
+    CHECK(Parse(With(qwen, {{"layer_types", {full, full, full, full}}})).window == 0);
+    CHECK(Error(qwen, {{"layer_types", {full, sliding, full, sliding}}}) ==
+          "config.json: \"layer_types\": [\"full_attention\",\"sliding_attention\","
+          "\"full_attention\",\"sliding_attention\"] is not supported: 2 of 4 layers would have a "
+          "window, and all or none can");
+  }
+  CHECK(Error(Llama(), {{"layer_types", {"full_attention"}}}) ==
+        "config.json: \"layer_types\": [\"full_attention\"] is no list for 4 layers");
+  const Json chunked = "chunked_attention";
+  CHECK_THAT(Error(Llama(), {{"layer_types", {chunked, chunked, chunked, chunked}}}),
+             Catch::EndsWith("is not supported: full_attention or sliding_attention is"));
+  const Json sliding = "sliding_attention";
+  CHECK_THAT(Error(Llama(), {{"layer_types", {sliding, sliding, sliding, sliding}}}),
+             Catch::EndsWith("has windows that the model does not use"));
+}
+
+TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
+  const auto unsupported = [](const Json& json, const std::string& key, const Json& value) {
+    CHECK_THAT(
+        Error(json, {{key, value}}),
+        Catch::StartsWith("config.json: \"" + key + "\": " + value.dump() + " is not supported"));
+  };
+  CHECK(Error(Gpt2(), {{"model_type", "opt"}}) ==
+        "config.json: \"model_type\": \"opt\" is not supported; use a model of one of gpt2, llama, "
+        "mistral, mixtral, qwen2, qwen3, qwen3_moe");
+  CHECK_THAT(Error(Without(Gpt2(), "model_type")),
+             Catch::StartsWith("config.json: \"model_type\" is missing"));
+  unsupported(Gpt2(), "activation_function", "gelu");
+  unsupported(Gpt2(), "scale_attn_weights", false);
+  unsupported(Gpt2(), "scale_attn_by_inverse_layer_idx", true);
+  unsupported(Gpt2(), "add_cross_attention", true);
+  unsupported(Gpt2(), "pruned_heads", {{"0", {1}}});
+  CHECK(Error(Gpt2(), {{"n_inner", 1000}}) ==
+        "config.json: \"n_inner\": 1000 is not 4 times \"n_embd\": 768");
+  CHECK(Error(Gpt2(), {{"n_head", 7}}) ==
+        "config.json: \"n_head\": 7 does not divide \"n_embd\": 768");
+  unsupported(Llama(), "hidden_act", "gelu_pytorch_tanh");
+  unsupported(Llama(), "attention_bias", true);
+  unsupported(Llama(), "mlp_bias", true);
+  unsupported(Llama(), "partial_rotary_factor", 0.5);
+  unsupported(Llama(), "quantization_config", {{"quant_method", "gptq"}});
+  unsupported(Llama(), "auto_map", {{"AutoModel", "x.Y"}});
+  CHECK(Error(Llama(), {{"num_key_value_heads", 5}}) ==
+        "config.json: \"num_key_value_heads\": 5 does not divide \"num_attention_heads\": 32");
+  CHECK(Error(Llama(), {{"num_attention_heads", 48}}) ==
+        "config.json: \"num_attention_heads\": 48 does not divide \"hidden_size\": 4096");
+  CHECK(Error(Llama(), {{"head_dim", 33}}) == "config.json: \"head_dim\": 33 is odd");
+  CHECK(Error(Without(Llama("qwen2"), "num_key_value_heads")) ==
+        "config.json: \"num_key_value_heads\" is missing");
+}
+
+TEST_CASE("HuggingFaceConfig: missing positions are the default of the family") {
+  CHECK(Parse(Without(Gpt2(), "n_positions")).positions == 1024);
+  CHECK(Parse(Without(Llama(), "max_position_embeddings")).positions == 2048);
+  CHECK(Parse(Without(Mixtral(), "max_position_embeddings")).positions == 131072);
+  for (const auto& [type, positions] :
+       {std::pair("mistral", 131072), std::pair("qwen2", 32768), std::pair("qwen3", 32768)}) {
+    const Json json = With(Llama(type), {{"sliding_window", nullptr}});
+    CHECK(Parse(Without(json, "max_position_embeddings")).positions == positions);
+  }
+}
+
+TEST_CASE("HuggingFaceConfig: values of another kind are refused by key and value") {
+  for (const char* key : {"vocab_size", "num_hidden_layers", "hidden_size", "intermediate_size",
+                          "num_attention_heads", "max_position_embeddings"}) {
+    if (key != std::string("max_position_embeddings")) {
+      CHECK(Error(Without(Llama(), key)) == "config.json: \"" + std::string(key) + "\" is missing");
+    }
+    for (const Json& value : {Json(0), Json(-1), Json(1.5), Json("8"), Json(int64_t{1} << 33)}) {
+      CHECK(Error(Llama(), {{key, value}}) == "config.json: \"" + std::string(key) +
+                                                  "\": " + value.dump() +
+                                                  " is no whole number from 1 to 4294967296");
+    }
+  }
+  CHECK(Error(Llama(), {{"rms_norm_eps", -1}}) ==
+        "config.json: \"rms_norm_eps\": -1 is no number that is 0 or more");
+  CHECK(Error(Llama(), {{"tie_word_embeddings", 1}}) ==
+        "config.json: \"tie_word_embeddings\": 1 is neither true nor false");
+  CHECK(Error(Llama(), {{"torch_dtype", 1}}) == "config.json: \"torch_dtype\": 1 is no string");
+  CHECK(Error(Llama(), {{"eos_token_id", -1}}) ==
+        "config.json: \"eos_token_id\": -1 is neither an id of a token nor a list of ids");
+  CHECK(std::string(ParseHuggingFaceConfig(R"({"a":1,"a":2})", "c.json").status().message()) ==
+        "c.json: \"a\" has two values in one object; correct the file");
+}
+
+TEST_CASE("HuggingFaceConfig: what is written is read") {
+  std::vector<HuggingFaceConfig> configs = {Parse(Gpt2())};
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    configs.push_back(Parse(Llama(type)));
+    if (configs.back().model_type == "llama") continue;
+    configs.push_back(configs.back());
+    configs.back().window = 1024;
+  }
+  configs[1].scaling = RotaryScalingConfig{8, 1, 4, 8192};
+  for (const Json& json : {Mixtral(), Qwen3Moe(), With(Qwen3Moe(), {{"norm_topk_prob", true}})}) {
+    configs.push_back(Parse(json));
+    configs.push_back(configs.back());
+    configs.back().window = 1024;
+  }
+  for (const HuggingFaceConfig& config : configs) {
+    INFO(ConfigText(config));
+    const auto read = ParseHuggingFaceConfig(ConfigText(config), "config.json",
+                                             GenerationConfigText(config), "g.json")
+                          .value();
+    CHECK(read == config);
+  }
+}
+
+TEST_CASE("HuggingFaceConfig: files of a folder") {
+  const TemporaryDirectory folder;
+  CHECK_THAT(std::string(ReadHuggingFaceConfig(folder.path()).status().message()),
+             Catch::StartsWith(folder.path() + "/config.json: "));
+  folder.Write("config.json", Llama().dump());
+  CHECK(ReadHuggingFaceConfig(folder.path())->end_ids == std::vector<int64_t>{128001, 128009});
+  folder.Write("generation_config.json", R"({"eos_token_id":3})");
+  CHECK(ReadHuggingFaceConfig(folder.path())->end_ids == std::vector<int64_t>{3});
+}
+
+}  // namespace
+}  // namespace oneflow

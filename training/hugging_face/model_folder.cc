@@ -1,0 +1,257 @@
+#include "training/hugging_face/model_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "training/hugging_face/find_model.h"
+#include "training/hugging_face/strict_json.h"
+
+namespace oneflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kFile[] = "model.safetensors", kIndex[] = "model.safetensors.index.json";
+constexpr size_t kComparedElements = size_t{1} << 18;
+
+std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
+  return absl::StrCat(file.path(), ": tensor ", Quoted(tensor.name));
+}
+
+// The tensors by their names without prefix.
+using Tensors = std::map<std::string, ModelFolder::Entry, std::less<>>;
+
+absl::StatusOr<Tensors> StripPrefix(const ModelFolder& folder, const FamilyFiles& files,
+                                    bool tied) {
+  Tensors tensors;
+  for (const auto& [name, entry] : folder.tensors()) {
+    std::string_view stripped = name;
+    if (stripped.starts_with(files.prefix)) stripped.remove_prefix(files.prefix.size());
+    const auto [it, added] = tensors.emplace(stripped, entry);
+    if (added) continue;
+    return InputError(folder.dir(),
+                      absl::StrCat("has two tensors of one meaning: ",
+                                   Quoted(it->second.tensor->name), " and ", Quoted(name)),
+                      "remove one of them");
+  }
+  // A tied model may have its table under the name of the head alone.
+  const auto head = tensors.find(files.head);
+  if (tied && head != tensors.end() && !tensors.contains(files.embedding)) {
+    tensors.emplace(files.embedding, head->second);
+    tensors.erase(head);
+  }
+  return tensors;
+}
+
+constexpr char kQuantized[] =
+    "its weights are quantized: use the model with those before that, or save it as F32, BF16 or "
+    "F16";
+
+absl::Status BadType(const ModelFolder::Entry& entry) {
+  const std::string& type = entry.tensor->type_name;
+  return InputError(NameTensor(*entry.file, *entry.tensor), "has elements of type " + type,
+                    type == "F64" ? "save it as F32, BF16 or F16" : kQuantized);
+}
+
+absl::Status CheckTensor(const ModelFolder::Entry& entry, const Dims& expected) {
+  const FileTensor& tensor = *entry.tensor;
+  if (tensor.bytes == 0 && Product(expected) > 0) {
+    return InputError(
+        NameTensor(*entry.file, tensor),
+        absl::StrCat("has the shape ", ToString(tensor.dims), ", no elements"),
+        "DeepSpeed ZeRO-3 saves such tensors where weights are not gathered: save the "
+        "model with stage3_gather_16bit_weights_on_model_save, or with "
+        "zero_to_fp32.py");
+  }
+  if (!tensor.type) return BadType(entry);
+  if (tensor.dims != expected) {
+    return InputError(NameTensor(*entry.file, tensor),
+                      absl::StrCat("has the shape ", ToString(tensor.dims),
+                                   ", and the model of config.json ", ToString(expected)),
+                      "use the config.json of these weights");
+  }
+  return absl::OkStatus();
+}
+
+// A tied model whose folder has the head, too.
+absl::Status CheckSame(const ModelFolder::Entry& embedding, const ModelFolder::Entry& head) {
+  RETURN_IF_ERROR(CheckTensor(head, embedding.tensor->dims));
+  const int64_t elements = Product(head.tensor->dims);
+  std::vector<float> a(std::min<int64_t>(elements, kComparedElements)), b(a.size());
+  for (int64_t first = 0; first < elements; first += static_cast<int64_t>(a.size())) {
+    const size_t count = std::min<int64_t>(elements - first, a.size());
+    RETURN_IF_ERROR(embedding.file->Read(*embedding.tensor, first, std::span(a).first(count)));
+    RETURN_IF_ERROR(head.file->Read(*head.tensor, first, std::span(b).first(count)));
+    if (std::equal(a.begin(), a.begin() + count, b.begin())) continue;
+    return InputError(NameTensor(*head.file, *head.tensor),
+                      absl::StrCat("differs from ", Quoted(embedding.tensor->name),
+                                   ", and config.json says \"tie_word_embeddings\": true"),
+                      "write false there, or remove the tensor");
+  }
+  return absl::OkStatus();
+}
+
+bool IsIgnored(const FamilyFiles& files, std::string_view name) {
+  int64_t block = 0;
+  return std::any_of(files.ignored.begin(), files.ignored.end(), [&](std::string_view pattern) {
+    return MatchesPattern(pattern, name, &block);
+  });
+}
+
+absl::Status CheckKnown(const ModelFolder& folder, const FamilyFiles& files, const Tensors& tensors,
+                        const std::set<std::string, std::less<>>& used) {
+  const FileTensor* first = nullptr;
+  int64_t more = 0;
+  for (const auto& [name, entry] : tensors) {
+    if (used.contains(name) || IsIgnored(files, name)) continue;
+    if (first == nullptr) {
+      first = entry.tensor;
+    } else {
+      ++more;
+    }
+  }
+  if (first == nullptr) return absl::OkStatus();
+  return InputError(folder.dir(),
+                    absl::StrCat("has tensor ", Quoted(first->name), " ", ToString(first->dims),
+                                 more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                                 ", which the model of config.json does not have"),
+                    "use the config.json of these weights");
+}
+
+absl::Status NoTensor(const ModelFolder& folder, const FamilyFiles& files, const Tensors& tensors,
+                      const std::string& name, const std::string& variable) {
+  std::string what =
+      "has no tensor " + Quoted(FileName(files, name)) + ", for variable " + variable;
+  const auto indexed = folder.indexed().find(FileName(files, name));
+  if (indexed != folder.indexed().end()) {
+    what += ": its index names it for " + indexed->second + ", which does not have it";
+  }
+  const char* hint = "use all files of the model, and the config.json of these weights";
+  // What a layer has instead of its weight: "q_proj.qweight".
+  const std::string layer = name.substr(0, name.rfind('.') + 1);
+  const auto instead = tensors.lower_bound(layer);
+  if (instead != tensors.end() && instead->first.starts_with(layer)) {
+    const FileTensor& tensor = *instead->second.tensor;
+    what += ", but " + Quoted(tensor.name) + " of " + tensor.type_name;
+    if (!tensor.type) hint = kQuantized;
+  }
+  return InputError(folder.dir(), what, hint);
+}
+
+// Some releases of transformers load what an index does not name, and some do not.
+absl::Status CheckIndexed(const ModelFolder& folder, const ModelFolder::Entry& entry) {
+  if (folder.indexed().empty() || folder.indexed().contains(entry.tensor->name)) {
+    return absl::OkStatus();
+  }
+  return InputError(folder.dir() + "/" + kIndex,
+                    "does not name tensor " + Quoted(entry.tensor->name) + ", which " +
+                        fs::path(entry.file->path()).filename().string() + " has",
+                    "save the model again");
+}
+
+}  // namespace
+
+absl::StatusOr<ModelFolder> ModelFolder::Open(const std::string& dir) {
+  ModelFolder folder;
+  folder.dir_ = dir;
+  std::error_code ignored;
+  if (!fs::is_directory(dir, ignored)) {
+    return absl::NotFoundError(dir + ": is no folder; give one that transformers has saved to");
+  }
+  if (PathExists(dir + "/" + kFile)) {
+    RETURN_IF_ERROR(folder.Add(kFile));
+  } else if (PathExists(dir + "/" + kIndex)) {
+    RETURN_IF_ERROR(folder.ReadIndex(dir + "/" + kIndex));
+  } else {
+    return NoWeights(dir);
+  }
+  return folder;
+}
+
+absl::Status ModelFolder::Add(const std::string& name) {
+  ASSIGN_OR_RETURN(SafetensorsFile opened, SafetensorsFile::Open(dir_ + "/" + name));
+  files_.push_back(std::move(opened));
+  const SafetensorsFile& file = files_.back();
+  for (const FileTensor& tensor : file.header().tensors) {
+    const auto [it, added] = tensors_.emplace(tensor.name, Entry{&file, &tensor});
+    if (added) continue;
+    return InputError(NameTensor(file, tensor), "is in " + it->second.file->path() + ", too",
+                      "save the model again");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelFolder::ReadIndex(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(const nlohmann::ordered_json json, ParseStrictJson(text, path));
+  const auto map = json.find("weight_map");
+  if (map == json.end() || !map->is_object() || map->empty()) {
+    return InputError(path, "\"weight_map\" is missing, or no object with tensors",
+                      "save the model again");
+  }
+  std::set<std::string> names, missing;
+  for (const auto& [tensor, file] : map->items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
+      return InputError(path, "tensor " + Quoted(tensor) + " has no name of a file in the folder",
+                        "save the model again");
+    }
+    names.insert(name);
+    if (!PathExists(dir_ + "/" + name)) missing.insert(name);
+    indexed_[tensor] = name;
+  }
+  if (!missing.empty()) {
+    return InputError(
+        path,
+        absl::StrCat("names ", *missing.begin(), missing.size() > 1 ? " and other files" : "",
+                     ", and ", missing.size(), " of its ", names.size(), " files ",
+                     missing.size() > 1 ? "are" : "is", " missing"),
+        "get all files of the model");
+  }
+  for (const std::string& file : names) RETURN_IF_ERROR(Annotate(Add(file), path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
+                                                         const FamilyFiles& files,
+                                                         std::span<const WantedVariable> variables,
+                                                         int64_t vocab, bool tied) {
+  ASSIGN_OR_RETURN(const Tensors tensors, StripPrefix(folder, files, tied));
+  std::set<std::string, std::less<>> used;
+  std::vector<MappedVariable> mapped;
+  for (const WantedVariable& wanted : variables) {
+    int64_t block = -1;
+    const VariableParts* const row = FindParts(files, wanted.name, &block);
+    if (row == nullptr) {
+      return InputError("variable " + wanted.name, "has no tensors in files of this family", "");
+    }
+    MappedVariable variable = {.name = wanted.name, .dims = wanted.dims, .vocab = vocab};
+    for (const FilePart& part : ListParts(*row, wanted.dims)) {
+      const std::string name = TensorName(part, block);
+      const auto it = tensors.find(name);
+      if (it == tensors.end()) return NoTensor(folder, files, tensors, name, wanted.name);
+      RETURN_IF_ERROR(CheckIndexed(folder, it->second));
+      RETURN_IF_ERROR(CheckTensor(it->second, TensorDims(part, wanted.dims, vocab)));
+      used.insert(name);
+      variable.parts.push_back(
+          {.part = part, .file = it->second.file, .tensor = it->second.tensor});
+    }
+    mapped.push_back(std::move(variable));
+  }
+  const auto embedding = tensors.find(files.embedding), head = tensors.find(files.head);
+  if (tied && embedding != tensors.end() && head != tensors.end()) {
+    RETURN_IF_ERROR(CheckSame(embedding->second, head->second));
+    used.insert(std::string(files.head));
+  }
+  RETURN_IF_ERROR(CheckKnown(folder, files, tensors, used));
+  return mapped;
+}
+
+}  // namespace oneflow

@@ -1,0 +1,36 @@
+// The logical graph of a Hugging Face model, and back: the configuration that a graph has.
+//
+//   ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, {.vocab = 50304}));
+//   ASSIGN_OR_RETURN(HuggingFaceConfig same, DescribeModelGraph(graph));   // but for its ids
+//
+// It reads no files and no weights.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/model/file_tensors.h"
+#include "proto/graph.pb.h"
+#include "training/hugging_face/model_config.h"
+
+namespace oneflow {
+
+struct ModelGraphOptions {
+  int64_t sequence = 0;  // 0: the longest of the configuration
+  int64_t vocab = 0;     // rows of the embedding; 0: those of the configuration
+};
+
+// An input error names the number of the configuration, or the option, that is out of range.
+absl::StatusOr<proto::Graph> BuildModelGraph(const HuggingFaceConfig& config,
+                                             const ModelGraphOptions& options);
+
+// The configuration of a graph of `oneflow model`: model_type, sizes and attributes. The ids of
+// tokens and the element type are not in a graph. An input error unless a model of that
+// configuration computes exactly what the graph does, but for what experts do in training alone:
+// capacities and losses of routers. It names the first op that differs.
+absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph);
+
+// The table of the tensors of a model's files.
+const FamilyFiles& FindFiles(const HuggingFaceConfig& config);
+
+}  // namespace oneflow

@@ -1,0 +1,202 @@
+#include "training/hugging_face/model_graph.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/llama.h"
+
+namespace oneflow {
+namespace {
+
+HuggingFaceConfig Gpt2() {
+  return {.model_type = "gpt2",
+          .vocab = 100,
+          .layers = 3,
+          .hidden = 32,
+          .inner = 128,
+          .heads = 4,
+          .groups = 4,
+          .head_dim = 8,
+          .positions = 16,
+          .norm_epsilon = 1e-6,
+          .tied = true};
+}
+
+HuggingFaceConfig Llama(const std::string& type) {
+  return {.model_type = type,
+          .vocab = 100,
+          .layers = 2,
+          .hidden = 32,
+          .inner = 48,
+          .heads = 6,
+          .groups = 2,
+          .head_dim = 10,
+          .positions = 64,
+          .norm_epsilon = 1e-6,
+          .rotary_theta = 500000};
+}
+
+std::vector<HuggingFaceConfig> Configs() {
+  std::vector<HuggingFaceConfig> configs = {Gpt2(), Gpt2()};
+  configs[1].tied = false;
+  for (const char* type : {"llama", "llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe"}) {
+    configs.push_back(Llama(type));
+  }
+  configs[3].scaling = RotaryScalingConfig{8, 1, 4, 32};
+  configs[3].tied = true;
+  configs[4].window = 16;
+  for (size_t i = 7; i < 9; ++i) configs[i].experts = 4, configs[i].choices = 3;
+  configs[8].normalized = false;
+  return configs;
+}
+
+std::string Error(const proto::Graph& graph) {
+  const auto config = DescribeModelGraph(graph);
+  REQUIRE_FALSE(config.ok());
+  CHECK(absl::IsInvalidArgument(config.status()));
+  return std::string(config.status().message());
+}
+
+proto::Op* FindOp(proto::Graph& graph, const std::string& name) {
+  for (proto::Op& op : *graph.mutable_op()) {
+    if (op.name() == name) return &op;
+  }
+  FAIL(name);
+  return nullptr;
+}
+
+TEST_CASE("ModelGraph: a configuration is that of its graph, in every family") {
+  for (const HuggingFaceConfig& config : Configs()) {
+    INFO(ConfigText(config));
+    const auto graph = BuildModelGraph(config, {}).value();
+    const auto described = DescribeModelGraph(graph).value();
+    CHECK(described == config);
+  }
+}
+
+TEST_CASE("ModelGraph: options") {
+  HuggingFaceConfig padded = *DescribeModelGraph(*BuildModelGraph(Gpt2(), {.vocab = 128}));
+  CHECK(padded.vocab == 128);
+  padded.vocab = 100;
+  CHECK(padded == Gpt2());
+  const auto shorter = BuildModelGraph(Llama("llama"), {.sequence = 20});
+  CHECK(DescribeModelGraph(*shorter)->positions == 20);
+  const auto error = [](const HuggingFaceConfig& config, int64_t sequence) {
+    return std::string(BuildModelGraph(config, {.sequence = sequence}).status().message());
+  };
+  CHECK(error(Llama("llama"), 65) ==
+        "--sequence=65: is more than the 64 positions of the model; leave it out, or use a smaller "
+        "number");
+  CHECK(error(Gpt2(), 8) ==
+        "--sequence=8: is not 16, for which this model has embedded positions; leave it out");
+}
+
+TEST_CASE("ModelGraph: numbers that no graph can have") {
+  HuggingFaceConfig config = Llama("llama");
+  config.layers = 1000000;
+  CHECK(std::string(BuildModelGraph(config, {}).status().message()) ==
+        "config.json, in the words of `oneflow model`: --layers=1000000: is out of range; use 1 to "
+        "10000");
+}
+
+TEST_CASE("ModelGraph: what does not matter is not compared") {
+  for (const HuggingFaceConfig& config : Configs()) {
+    proto::Graph graph = *BuildModelGraph(config, {});
+    for (proto::Op& op : *graph.mutable_op()) {
+      op.set_stage(1);
+      if (op.kind() != "variable") continue;
+      op.mutable_attr()->clear();
+      (*op.mutable_attr())["gather_once"].set_s("data");
+    }
+    CHECK(*DescribeModelGraph(graph) == config);
+  }
+}
+
+TEST_CASE("ModelGraph: capacities of experts and losses of routers are of training") {
+  LlamaConfig mixture = *LlamaPreset("llama-tiny");
+  mixture.experts = 4;
+  const HuggingFaceConfig config = *DescribeModelGraph(BuildLlama(mixture));
+  mixture.capacity = 1.25, mixture.run = 8, mixture.balance = 0.5, mixture.z = 0.001;
+  CHECK(*DescribeModelGraph(BuildLlama(mixture)) == config);
+  // An imported model has none of them.
+  const proto::Graph graph = *BuildModelGraph(config, {});
+  for (const proto::Op& op : graph.op()) {
+    for (const char* attr : {"capacity", "run", "balance", "z"}) {
+      CHECK(op.attr().count(attr) == 0);
+    }
+  }
+}
+
+TEST_CASE("ModelGraph: a graph that computes something else is refused by the op") {
+  const std::string hint = "; export a model of `oneflow model` or `oneflow import`";
+  proto::Graph gpt = *BuildModelGraph(Gpt2(), {});
+  FindOp(gpt, "h.1.mlp.gelu")->set_kind("dropout");
+  CHECK(Error(gpt) ==
+        "graph \"gpt2\": differs from GPT-2 of transformers, as `oneflow model` has it, in "
+        "h.1.mlp.gelu: it is a dropout there, and a gelu here" +
+            hint);
+  gpt = *BuildModelGraph(Gpt2(), {});
+  (*FindOp(gpt, "h.2.ln_1")->mutable_attr())["epsilon"].set_f(1e-3);
+  CHECK_THAT(Error(gpt),
+             Catch::Contains("in h.2.ln_1: its attribute epsilon is f: 0.001 there, and "
+                             "f: 1e-06 here"));
+  gpt = *BuildModelGraph(Gpt2(), {});
+  FindOp(gpt, "h.0.mlp.add")->set_input(0, "embed");
+  CHECK_THAT(Error(gpt), Catch::Contains("in h.0.mlp.add: its inputs is embed h.0.mlp.proj there, "
+                                         "and h.0.attn.add h.0.mlp.proj here"));
+  gpt = *BuildModelGraph(Gpt2(), {});
+  gpt.mutable_op()->RemoveLast();
+  CHECK_THAT(Error(gpt), Catch::Contains("it is a softmax_cross_entropy here only"));
+
+  proto::Graph llama = *BuildModelGraph(Llama("llama"), {});
+  (*FindOp(llama, "h.1.attn.k_rotary")->mutable_attr())["theta"].set_f(10000);
+  CHECK_THAT(Error(llama), Catch::Contains("in h.1.attn.k_rotary: its attribute theta is f: 10000 "
+                                           "there, and f: 500000 here"));
+  llama = *BuildModelGraph(Llama("mistral"), {});
+  (*FindOp(llama, "h.1.attn.core")->mutable_attr())["window"].set_i(8);
+  CHECK_THAT(Error(llama), Catch::Contains("in h.1.attn.core: its attribute window is i: 8 there, "
+                                           "and none here"));
+}
+
+TEST_CASE("ModelGraph: models without files of Hugging Face") {
+  GptConfig gpt = *GptPreset("tiny");
+  gpt.bias = false;
+  CHECK(Error(BuildGpt(gpt)) == "graph \"tiny\": has no biases, and GPT-2 of transformers has");
+  LlamaConfig llama = *LlamaPreset("llama-tiny");
+  llama.qkv_bias = llama.qk_norm = true;
+  CHECK_THAT(Error(BuildLlama(llama)),
+             Catch::Contains("has biases of queries, keys and values, and "
+                             "norms of queries and keys"));
+  LlamaConfig mixture = *LlamaPreset("llama-tiny");
+  mixture.experts = 4;
+  CHECK(DescribeModelGraph(BuildLlama(mixture))->model_type == "mixtral");
+  const auto error = [&](auto change) {
+    LlamaConfig changed = mixture;
+    change(changed);
+    return Error(BuildLlama(changed));
+  };
+  CHECK(error([](LlamaConfig& c) { c.qkv_bias = true; }) ==
+        "graph \"llama-tiny\": has experts and biases of queries, keys and values; no model of "
+        "transformers that is known here has both; export a model of `oneflow model` or `oneflow "
+        "import`");
+  CHECK_THAT(error([](LlamaConfig& c) { c.shared = 16; }),
+             Catch::Contains("has experts and an MLP that every token takes; no model"));
+  CHECK_THAT(error([](LlamaConfig& c) { c.bias_rate = 0.001; }),
+             Catch::Contains("has experts and biases of their choice; no model"));
+  CHECK_THAT(error([](LlamaConfig& c) { c.scores = "sigmoid"; }), Catch::Contains("scores"));
+  CHECK_THAT(error([](LlamaConfig& c) { c.normalized = false; }),
+             Catch::Contains("has experts and weights of choices that do not add up to 1, and no "
+                             "norms of queries and keys; no model"));
+  proto::Graph other;
+  other.set_name("other");
+  CHECK_THAT(Error(other), Catch::StartsWith("graph \"other\": is no model of a family that has "
+                                             "files of Hugging Face; "));
+  proto::Graph partial = *BuildModelGraph(Llama("llama"), {});
+  FindOp(partial, "h.0.mlp.gate.weight")->set_name("x");
+  CHECK_THAT(Error(partial), Catch::Contains("has no blocks of the family llama"));
+}
+
+}  // namespace
+}  // namespace oneflow

@@ -1,0 +1,61 @@
+// Tokenizer: from text to token ids and back. The families are:
+//
+//   bytes          a byte is a token; ids 0 .. 255
+//   gpt2:FOLDER    byte-pair encoding of GPT-2's vocab.json and merges.txt in FOLDER
+//   FILE.json      byte-pair encoding of a tokenizer.json of Hugging Face: GPT-2's, or as of Llama
+//   2,
+//                  Llama 3, Mistral and Qwen
+//   FILE.model     a unigram or BPE model of sentencepiece
+//   FOLDER         the tokenizer of this folder: tokenizer.json, tokenizer.model, or GPT-2's files
+//
+// The files beside it say more (tokenizer_settings.h): the ids of BOS and EOS, and whether they
+// stand around a text.
+//
+//   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer("gpt2:models/gpt2"));
+//   std::vector<int32_t> ids;
+//   tokenizer.encode("The ", &ids);
+//   for (int32_t id : ids) text += tokenizer.bytes(id);
+//
+// Guarantees: any bytes can be encoded, also invalid UTF-8, and the bytes of the ids, one after the
+// other, equal the text. The exceptions are sentencepiece, which returns the text as changed by its
+// normalizer and its unknown piece, with a space in front; and a tokenizer.json that normalizes: it
+// returns the text in its composed form (NFC), or with a space in front. Text is only text:
+// "<|endoftext|>" in it does not become the special token. Added tokens that are not special (runs
+// of spaces in vocabularies for code) are found in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "training/tokenizer/tokenizer_id.h"
+
+namespace oneflow {
+
+struct Tokenizer {
+  int64_t vocab = 0;  // ids are below it
+  TokenizerId id;
+  std::optional<int32_t> begin_of_text;  // BOS, where it is known
+  std::optional<int32_t> end_of_text;    // the token that ends a document, where there is one
+  std::vector<int32_t> stops;       // a generated text ends after any: end_of_text, ends of a turn
+  std::vector<int32_t> begin, end;  // added by its template around a document, not by `encode`
+  std::string config;               // tokenizer_config.json that belongs to its files; empty: none
+  // Appends the ids of `text`. One call at a time, because it caches words.
+  std::function<void(std::string_view text, std::vector<int32_t>* ids)> encode;
+  // The bytes of an id below `vocab`; a character may be spread over several ids.
+  std::function<std::string_view(int32_t id)> bytes;
+  // The largest position <= limit <= text.size() at which `text` may be split in two without
+  // changing its ids; 0 if there is none. For sentencepiece, whose texts are lines, the position is
+  // after a line: the next line begins like a separate text.
+  std::function<size_t(std::string_view text, size_t limit)> find_split;
+};
+
+// `spec` as above. Errors name the file and its mistake.
+absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec);
+
+}  // namespace oneflow

@@ -1,0 +1,84 @@
+// RunsInStep: the sequence of runs of one of many processes: which step each ends after, where its
+// reports go, and how all of it ends with the attempt. It knows no network and no coordinator: what
+// it has to say goes through functions, and what others say comes as events.
+//
+//   RunsInStep runs(is_first, {.begins = ..., .report = ..., .fail = ...});
+//   runs.Attach(runtime);
+//   RETURN_IF_ERROR(runs.Run("train", context, steps, 1));         control thread
+//   const StepPosition position = runs.Freeze();                   any thread, the events
+//   runs.StopAt(greatest);
+//
+// Guarantees: all processes that get the same StopAt end after the same step of the same run. After
+// End a run in progress ends soon, and every Run returns that status.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "actor_runtime/exec/runtime.h"
+#include "training/job/job.h"
+#include "training/trainer/processes/report_queue.h"
+#include "training/trainer/processes/stop_point.h"
+#include "training/trainer/processes/wait.h"
+
+namespace oneflow {
+
+class RunsInStep {
+ public:
+  // The calls by which this process sends to the others. None of them waits, but for the last two.
+  // As they are by default: there are no others.
+  struct Link {
+    // It begins run number `run`.
+    std::function<void(uint64_t run, std::string_view program, int64_t first_step, int64_t steps)>
+        begins = [](uint64_t, std::string_view, int64_t, int64_t) {};
+    // To process 0's Deliver; process 0 itself does not call it. Null where there are no others.
+    std::function<void(uint64_t run, int64_t step, std::span<const double> values)> report;
+    // It cannot go on.
+    std::function<void(const absl::Status& why)> fails = [](const absl::Status&) {};
+    // After `fails`: returns why the attempt ended, as far as it is known.
+    std::function<absl::Status()> await_end = [] { return absl::OkStatus(); };
+    // After a run that has failed: when it returns, the network touches no memory of the runtime.
+    std::function<void(const absl::Status& why)> let_go = [](const absl::Status&) {};
+  };
+  RunsInStep(bool is_first, Link link, const WaitUntil& wait = WaitOnThread);
+
+  // Control thread.
+  // Null: no more, before the runtime goes.
+  void Attach(Runtime* runtime);
+  // As ProcessGroup::Run. Requires an attached runtime.
+  absl::Status Run(std::string_view program, RunContext context, int64_t steps, int64_t reports);
+  bool stopped() const { return stopped_; }  // whether the runs end after the last one
+  // Steps of training that are done, at least.
+  int64_t steps_done() const { return steps_done_; }
+
+  // Any thread.
+  // Begins no further step; where it is.
+  StepPosition Freeze() { return stop_.Hold(); }
+  // At least what Freeze said.
+  void StopAt(const StepPosition& end);
+  // Process 0 alone: what another one has reported; runs in order.
+  void Deliver(uint64_t run, int64_t step, std::span<const double> values);
+  // The attempt has ended with an error.
+  void End(const absl::Status& why);
+
+ private:
+  absl::Status Ended();
+
+  const bool is_first_;
+  const Link link_;
+  bool stopped_ = false;
+  std::atomic<int64_t> steps_done_{0};
+  absl::Status failed_;  // of a run
+  StopPoint stop_;
+  ReportQueue reports_;
+  std::mutex mutex_;
+  Runtime* runtime_ = nullptr;  // under mutex_
+  absl::Status ended_;          // under mutex_
+};
+
+}  // namespace oneflow

@@ -1,0 +1,98 @@
+// The parts of one training: what it is asked for, its data, and who hears of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "actor_runtime/exec/runtime.h"
+#include "actor_runtime/kernel/run_context.h"
+#include "planning/simulate/simulate.h"
+#include "proto/plan.pb.h"
+#include "proto/train.pb.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/tokenizer/tokenizer_id.h"
+#include "training/trainer/metrics_log.h"
+#include "training/trainer/notice.h"
+#include "training/trainer/processes/process_group.h"
+#include "training/trainer/resume.h"
+
+namespace oneflow {
+
+// The same in all processes, but for `runtime`.
+struct TrainerOptions {
+  uint64_t seed = 1;
+  int64_t steps = 0;  // of the whole run
+  proto::Optimizer optimizer;
+  int64_t eval_every = 0;  // 0: only at the end
+  int64_t eval_batches = 8;
+  int64_t checkpoint_every = 0;  // 0: only at the end
+  std::string checkpoint_dir;    // empty: no checkpoints
+  int64_t keep = 0;              // complete checkpoints, the newest; 0: all
+  Resume resume = Resume::kNever;
+  std::string init_from;  // checkpoint with whose weights a new run begins; empty: random ones
+  int64_t attempt = 0;    // at the training; attempts of one folder have different numbers
+  // Process 0 locks the folder of checkpoints, so that no other run writes there. False: a job sees
+  // to that, and an older attempt of it may hold the lock on a host that was lost.
+  bool locks_folder = true;
+  std::string metrics;        // JSON lines of process 0; empty: none
+  std::string trace;          // Chrome/Perfetto JSON of all processes; empty: none
+  bool watches = true;        // for standstills (watchdog.h), on a thread of its own
+  double stall_seconds = 60;  // after which one is reported; 0: never
+  RuntimeOptions runtime;     // but for what the group configures; threads as there
+};
+
+struct TrainerData {
+  const TokenSource* train = nullptr;
+  const TokenSource* validation = nullptr;                // null: nothing is validated
+  int64_t tokens = 0;                                     // of the data that is trained on
+  TokenizerId tokenizer;                                  // that made this data, where it is known
+  std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known
+  MixtureParts mixture;                                   // of this data; empty: no mixture
+  int32_t end_of_text = -1;  // the token that ends a document of the data; -1: not known
+  std::string train_name = "the data", validation_name = "the data";  // for messages
+};
+
+// For a message that no label of some data counts: why, and what to do. `end_of_text`: as above.
+std::string WhyNoLabels(const std::string& data_name, int32_t end_of_text);
+
+// Each may be null.
+struct TrainerObserver {
+  Notice notice;
+  // In process 0: called for each step when it is in the file of metrics, one at a time, on a
+  // thread of the log.
+  std::function<void(const TrainedStep& step)> on_step;
+  // In process 0: the loss of the validation of a checkpoint that nothing is left to train of.
+  std::function<void(int64_t steps_done, const MeanLoss& loss)> on_evaluated;
+  // In process 0: called ten times a second, on the watchdog's thread, while files may be written.
+  std::function<void()> on_look;
+  // Called when the last step is done, or the training has failed: AskStop has no effect any more.
+  std::function<void()> on_trained;
+  // Asked as often as on_look is called: true once a report of the workers is wanted.
+  std::function<bool()> wants_report;
+};
+
+// What is known of a run before it begins, all optional.
+struct RunPrediction {
+  double machine_flops = 0;           // the machine's own matrix rate, as measured; 0: not known
+  double step_seconds = 0;            // promised; 0: nothing was promised
+  const SimulatedRun* run = nullptr;  // steps that the trace has beside the measured ones
+};
+
+// One training, as its parts see it. All outlive it.
+struct Training {
+  const proto::Plan& plan;
+  const TrainerData& data;
+  const TrainerOptions& options;
+  const TrainerObserver& observer;
+  ProcessGroup& group;
+  Runtime& runtime;
+
+  // Only process 0 speaks of what all of them see.
+  void Say(const std::string& sentence) const {
+    if (group.IsFirst()) Notify(observer.notice, sentence);
+  }
+};
+
+}  // namespace oneflow
