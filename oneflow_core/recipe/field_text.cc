@@ -36,7 +36,7 @@ bool ParseBool(std::string_view text, bool* value) {
 }
 
 // The words of an enum's values: "each_use" of EACH_USE, "host" of UPDATE_ON_HOST of UpdateOn.
-std::string WordOf(const EnumValueDescriptor& value) {
+std::string EnumWord(const EnumValueDescriptor& value) {
   std::string prefix;
   for (const char c : value.type()->name()) {
     if (absl::ascii_isupper(c) && !prefix.empty()) prefix += '_';
@@ -49,7 +49,7 @@ std::string WordOf(const EnumValueDescriptor& value) {
 
 const EnumValueDescriptor* FindValue(const EnumDescriptor& type, std::string_view word) {
   for (int i = 0; i < type.value_count(); ++i) {
-    if (WordOf(*type.value(i)) == word) return type.value(i);
+    if (EnumWord(*type.value(i)) == word) return type.value(i);
   }
   return nullptr;
 }
@@ -241,7 +241,7 @@ std::string FieldText(const Row& row, const Message& message) {
   if (row.form != nullptr) return row.form->print_number(GetInteger(field, message));
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_STRING: return reflection.GetString(message, &field);
-    case FieldDescriptor::CPPTYPE_ENUM: return WordOf(*reflection.GetEnum(message, &field));
+    case FieldDescriptor::CPPTYPE_ENUM: return EnumWord(*reflection.GetEnum(message, &field));
     case FieldDescriptor::CPPTYPE_BOOL:
       return reflection.GetBool(message, &field) ? "true" : "false";
     case FieldDescriptor::CPPTYPE_DOUBLE: return NumberText(reflection.GetDouble(message, &field));

@@ -44,7 +44,7 @@ const std::map<std::string_view, std::vector<std::string>> kValues = {
     {"host_memory", {"80GiB", "1TB"}},
 };
 
-std::set<std::string> NamesOf(std::span<const Row> rows) {
+std::set<std::string> ListNames(std::span<const Row> rows) {
   std::set<std::string> names;
   for (const Row& row : rows) {
     INFO(row.name);
@@ -53,13 +53,13 @@ std::set<std::string> NamesOf(std::span<const Row> rows) {
   return names;
 }
 
-std::set<std::string> FieldsOf(const google::protobuf::Descriptor& type) {
+std::set<std::string> ListFields(const google::protobuf::Descriptor& type) {
   std::set<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.insert(type.field(i)->name());
   return names;
 }
 
-std::vector<std::string> ValuesOf(const Row& row, const google::protobuf::Message& message) {
+std::vector<std::string> ListValues(const Row& row, const google::protobuf::Message& message) {
   const auto listed = kValues.find(row.name);
   if (listed != kValues.end()) return listed->second;
   if (IsSwitch(row, message)) return {"true", "false"};
@@ -67,14 +67,14 @@ std::vector<std::string> ValuesOf(const Row& row, const google::protobuf::Messag
 }
 
 TEST_CASE("each field of Recipe has one row") {
-  CHECK(NamesOf(RecipeRows()) == FieldsOf(*proto::Recipe::descriptor()));
+  CHECK(ListNames(RecipeRows()) == ListFields(*proto::Recipe::descriptor()));
 }
 
 TEST_CASE("values are printed as they are read") {
   for (const Row& row : RecipeRows()) {
     if (row.form != nullptr && row.form->is_file) continue;
     proto::Recipe recipe;
-    const std::vector<std::string> values = ValuesOf(row, recipe);
+    const std::vector<std::string> values = ListValues(row, recipe);
     CHECK(!values.empty());
     for (const std::string& value : values) {
       INFO(row.name << "=" << value);
