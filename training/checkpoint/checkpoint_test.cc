@@ -61,8 +61,8 @@ TEST_CASE("A checkpoint knows where it comes from") {
   CHECK(reader->step() == 20);
   CHECK(reader->seed() == 5);
   CHECK(reader->graph().name() == "tiny");
-  CHECK(reader->train().batch() == 8);
-  CHECK(reader->train().optimizer().learning_rate() == 0.1);
+  CHECK(reader->recipe().batch() == 8);
+  CHECK(reader->optimizer().learning_rate() == 0.1);
   CHECK(reader->mesh() == "1");
   CHECK(reader->tokens() == 0);
 

@@ -31,9 +31,9 @@ constexpr char kGraph[] = R"(
 
 RunFacts Example() {
   RunFacts facts;
-  facts.train.set_batch(8);
-  facts.train.set_micro_batches(2);
-  facts.train.mutable_optimizer()->set_clip(1);
+  facts.recipe.set_batch(8);
+  facts.recipe.set_micro_batches(2);
+  facts.optimizer.set_clip(1);
   facts.graph = ParseGraph(kGraph);
   facts.mesh = "pipe=2,data=2";
   facts.tokens = 1000;
@@ -58,24 +58,24 @@ proto::Op& FindOp(RunFacts& facts, const std::string& name) {
 
 TEST_CASE("ChangesOfRun: numbers, in one phrase") {
   CHECK(ChangesOfRun(Example(), Example()).empty());
-  CHECK(After([](RunFacts& f) { f.train.set_micro_batches(4); }) ==
-        Changes{"with other numbers: micro_batches 2, now 4"});
+  CHECK(After([](RunFacts& f) { f.recipe.set_micro_batches(4); }) ==
+        Changes{"with other numbers: --micro_batches 2, now 4"});
   CHECK(After([](RunFacts& f) {
-          f.train.set_batch(16);
-          f.train.set_precision(proto::BF16);
-          f.train.set_residual(proto::BF16);
-          f.train.mutable_optimizer()->set_clip(0.5);
-        }) == Changes{"with other numbers: batch 8, now 16; precision f32, now bf16; "
-                      "residual f32, now bf16; clip 1, now 0.5"});
-  CHECK(After([](RunFacts& f) { f.train.set_precision(proto::F32); }).empty());  // as unspecified
+          f.recipe.set_batch(16);
+          f.recipe.set_precision(proto::BF16);
+          f.recipe.set_residual(proto::BF16);
+          f.optimizer.set_clip(0.5);
+        }) == Changes{"with other numbers: --batch 8, now 16; --precision f32, now bf16; "
+                      "--residual f32, now bf16; --clip 1, now 0.5"});
+  CHECK(After([](RunFacts& f) { f.recipe.set_precision(proto::F32); }).empty());  // as unspecified
 }
 
 TEST_CASE("ChangesOfRun: changes without effect on bits are not reported") {
   CHECK(After([](RunFacts& f) {
-          f.train.set_schedule("zero_bubble");
-          f.train.set_recompute("full");
-          f.train.set_chunks(2);
-          f.train.set_no_fusion(true);
+          f.recipe.set_schedule("zero_bubble");
+          f.recipe.mutable_recompute()->add_term()->set_policy("full");
+          f.recipe.set_chunks(2);
+          f.recipe.set_fuse(false);
           FindOp(f, "d").set_kind("stored_dropout");
           FindOp(f, "y").set_stage(1);
           FindOp(f, "y").set_recompute("block");
@@ -156,12 +156,12 @@ TEST_CASE("ChangesOfRun: layouts of the training that the graph states") {
 
 TEST_CASE("ChangesOfRun: each kind is one phrase") {
   const Changes changes = After([](RunFacts& f) {
-    f.train.set_batch(4);
+    f.recipe.set_batch(4);
     f.mesh = "tensor=2";
     f.tokens = 5;
     FindOp(f, "y").set_kind("add");
   });
-  CHECK(changes == Changes{"with other numbers: batch 8, now 4",
+  CHECK(changes == Changes{"with other numbers: --batch 8, now 4",
                            "on another mesh: data=2, now tensor=2",
                            "on other data: tokens 1000, now 5",
                            "with another graph: op y: kind mul, now add"});

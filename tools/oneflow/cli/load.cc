@@ -215,23 +215,6 @@ std::string DescribeProof(const proto::Plan& plan) {
   return "REFUSED: " + std::string(ToStd(status.message()));
 }
 
-absl::StatusOr<Isa> ParseIsa(const std::string& name, Isa best) {
-  if (name.empty()) return best;
-  std::string list;
-  bool known = false;
-  for (const Isa isa : kIsas) {
-    known = known || Name(isa) == name;
-    if (isa > best) continue;
-    if (Name(isa) == name) return isa;
-    list += (list.empty() ? "" : ", ") + std::string(Name(isa));
-  }
-  return InputError("--instruction_set=" + name,
-                    known ? "this processor has not got it" : "no such instruction set",
-                    "leave it out, or use one that this processor has: " + list);
-}
-
-absl::StatusOr<Isa> IsaFromFlags() { return ParseIsa(FLAGS_instruction_set, BestIsa()); }
-
 absl::StatusOr<int> ThreadsFromFlags() {
   if (FLAGS_threads > kMaxKernelThreads) {
     return InputError("--threads=" + std::to_string(FLAGS_threads), "is too many",

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/kernel/simd/isa.h"
 #include "compiler/compile.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/verify/read_plan.h"
@@ -78,11 +77,6 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
 // The verdict of VerifyPlan in words: kProved, or the refusal.
 inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
 std::string DescribeProof(const proto::Plan& plan);
-
-// The instruction set of a name, on a processor that has all up to `best`; "" is `best`.
-absl::StatusOr<Isa> ParseIsa(const std::string& name, Isa best);
-// --instruction_set, on this processor.
-absl::StatusOr<Isa> IsaFromFlags();
 
 // --threads, or all cores.
 absl::StatusOr<int> ThreadsFromFlags();

@@ -24,6 +24,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/run_from_args.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -203,7 +204,8 @@ absl::Status CalibrateMachine(const Arguments& args) {
   if (gpus && args.Given("threads")) {
     return InputError("--threads", "is of CPUs, and --device=cuda measures GPUs", "leave it out");
   }
-  if (!gpus) RETURN_IF_ERROR(RefuseGpuFlags(args));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromArgs(args));
+  if (!gpus) RETURN_IF_ERROR(RefuseGpuFlags(run));
   RETURN_IF_ERROR(TryPath(FLAGS_out));
   ASSIGN_OR_RETURN(const proto::Cluster cluster, gpus ? CalibrateCuda() : CalibrateCpus(args));
   std::string fields;
