@@ -150,6 +150,7 @@ absl::Status Commit(const std::string& dir, const proto::Plan& plan, const Check
   RETURN_IF_ERROR(CheckSizes(folder, sizes));
   RETURN_IF_ERROR(RemoveOthers(folder, sizes, options));
   proto::Trained trained = FromOldTrain(plan.train());
+  *trained.mutable_recipe()->mutable_mesh() = plan.mesh();
   if (info.optimizer) *trained.mutable_optimizer() = *info.optimizer;
   ASSIGN_OR_RETURN(manifest.graph,
                    WriteRun(folder, "graph.textproto", Text(plan.graph()), options));

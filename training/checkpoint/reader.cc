@@ -139,6 +139,10 @@ absl::Status CheckpointReader::Impl::ReadManifest() {
   sizes = FileSizes(manifest);
   RETURN_IF_ERROR(ReadText("graph.textproto", manifest.graph, &graph));
   RETURN_IF_ERROR(ReadText("train.textproto", manifest.train, &trained));
+  if (!trained.recipe().has_mesh() && !manifest.mesh.empty()) {
+    ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(manifest.mesh));
+    *trained.mutable_recipe()->mutable_mesh() = MeshToProto(mesh);
+  }
   RETURN_IF_ERROR(ReadTokenizer());
   return ReadModelFiles();
 }

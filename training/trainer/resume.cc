@@ -50,18 +50,19 @@ std::string TypeName(proto::DataType type) {
   return dtype.ok() ? std::string(Name(*dtype)) : std::to_string(type);
 }
 
-// The value of a choice, or what counts where it is not said.
+// What of a choice moves bits; what counts where it is not said.
 std::string ValueText(const Row& row, const google::protobuf::Message& message) {
+  const auto* recipe = dynamic_cast<const proto::Recipe*>(&message);
+  if (recipe != nullptr && row.moves != nullptr) return row.moves(*recipe);
   return HasField(row, message) ? FieldText(row, message) : std::string(row.default_text);
 }
 
-// Choices that move bits. The mesh is compared apart: not all of its axes do.
 void CompareChoices(std::span<const Row> rows, const google::protobuf::Message& was,
                     const google::protobuf::Message& now, Differences* all) {
   for (const Row& row : rows) {
-    if (row.bits == Bits::kNone || row.name == "mesh") continue;
+    if (row.bits == Bits::kNone || !HasField(row, was)) continue;  // not known
     all->Compare(absl::StrCat("--", ToAbsl(row.name)), ValueText(row, was), ValueText(row, now),
-                 row.bits == Bits::kSums ? " (other orders of sums)" : "");
+                 row.bits == Bits::kSums ? " (sums in another order)" : "");
   }
 }
 
@@ -70,16 +71,6 @@ std::string Numbers(const RunFacts& was, const RunFacts& now) {
   CompareChoices(RecipeRows(), was.recipe, now.recipe, &all);
   CompareChoices(OptimizerRows(), was.optimizer, now.optimizer, &all);
   return all.text();
-}
-
-// The axes along which sums are made: neither stages, nor axes of one device.
-std::string AxesOfSums(const std::string& text) {
-  absl::StatusOr<Mesh> mesh = ParseMesh(text);
-  if (!mesh.ok()) return text;
-  std::erase_if(mesh->axes, [](const Mesh::Axis& axis) {
-    return axis.name == "pipe" || (axis.size == 1 && axis.name.find('.') == std::string::npos);
-  });
-  return mesh->axes.empty() ? "one device a stage" : ToString(*mesh);
 }
 
 // The properties of an op that determine its results, by name; none if there is no such op. The
@@ -185,29 +176,25 @@ std::string FindCause(const absl::Status& status) {
 }  // namespace
 
 RunFacts CollectFacts(const CheckpointReader& checkpoint) {
-  return {checkpoint.recipe(), checkpoint.optimizer(), checkpoint.graph(), checkpoint.mesh(),
+  return {checkpoint.recipe(), checkpoint.optimizer(), checkpoint.graph(),
           checkpoint.tokens()};
 }
 
 RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens) {
-  RunFacts facts = {FromOldTrain(plan.train()).recipe(), optimizer, plan.graph(), "", tokens};
-  const absl::StatusOr<Mesh> mesh = MeshFromProto(plan.mesh());
-  if (mesh.ok()) facts.mesh = ToString(*mesh);
+  RunFacts facts = {FromOldTrain(plan.train()).recipe(), optimizer, plan.graph(), tokens};
+  *facts.recipe.mutable_mesh() = plan.mesh();
   return facts;
 }
 
 std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now) {
-  Differences mesh, tokens;
-  if (!was.mesh.empty() && !now.mesh.empty()) {
-    mesh.Compare("", AxesOfSums(was.mesh), AxesOfSums(now.mesh));
-  }
+  Differences tokens;
   if (was.tokens > 0 && now.tokens > 0) {
     tokens.Compare("tokens", std::to_string(was.tokens), std::to_string(now.tokens));
   }
   std::vector<std::string> changes;
   for (const auto& [kind, difference] :
        {std::pair("with other numbers: ", Numbers(was, now)),
-        std::pair("on another mesh: ", mesh.text()), std::pair("on other data: ", tokens.text()),
+        std::pair("on other data: ", tokens.text()),
         std::pair("with another graph: ", Graphs(was.graph, now.graph))}) {
     if (!difference.empty()) changes.push_back(kind + difference);
   }

@@ -24,7 +24,6 @@ struct RunFacts {
   proto::Recipe recipe;
   proto::Optimizer optimizer;
   proto::Graph graph;
-  std::string mesh;    // as text; empty: not known
   int64_t tokens = 0;  // of the data that is trained on; 0: not known
 };
 

@@ -8,6 +8,8 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/temporary_directory.h"
+#include "oneflow_core/recipe/complete_recipe.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -29,13 +31,18 @@ constexpr char kGraph[] = R"(
     op { name: "e" kind: "dropout" input: "d" attr { key: "rate" value { f: 0.1 } } }
     op { name: "loss" kind: "mean" input: "e" })";
 
+void SetMesh(const std::string& mesh, RunFacts* facts) {
+  REQUIRE(SetField(*FindRow(RecipeRows(), "mesh"), mesh, &facts->recipe).ok());
+}
+
 RunFacts Example() {
   RunFacts facts;
   facts.recipe.set_batch(8);
   facts.recipe.set_micro_batches(2);
+  facts.recipe = WithDefaults(facts.recipe);
   facts.optimizer.set_clip(1);
   facts.graph = ParseGraph(kGraph);
-  facts.mesh = "pipe=2,data=2";
+  SetMesh("pipe=2,data=2", &facts);
   facts.tokens = 1000;
   return facts;
 }
@@ -59,7 +66,7 @@ proto::Op& FindOp(RunFacts& facts, const std::string& name) {
 TEST_CASE("ChangesOfRun: numbers, in one phrase") {
   CHECK(ChangesOfRun(Example(), Example()).empty());
   CHECK(After([](RunFacts& f) { f.recipe.set_micro_batches(4); }) ==
-        Changes{"with other numbers: --micro_batches 2, now 4"});
+        Changes{"with other numbers: --micro_batches 2, now 4 (sums in another order)"});
   CHECK(After([](RunFacts& f) {
           f.recipe.set_batch(16);
           f.recipe.set_precision(proto::BF16);
@@ -87,15 +94,17 @@ TEST_CASE("ChangesOfRun: changes without effect on bits are not reported") {
 
 TEST_CASE("ChangesOfRun: the mesh but for its stages") {
   const auto mesh = [](const std::string& text) {
-    return After([&](RunFacts& f) { f.mesh = text; });
+    return After([&](RunFacts& f) { SetMesh(text, &f); });
   };
   CHECK(mesh("data=2").empty());
   CHECK(mesh("pipe=4,data=2,tensor=1").empty());
-  CHECK(mesh("data=4") == Changes{"on another mesh: data=2, now data=4"});
-  CHECK(mesh("data=1x2") == Changes{"on another mesh: data=2, now data=1x2"});
-  CHECK(mesh("pipe=2,data=2,tensor=2") == Changes{"on another mesh: data=2, now data=2,tensor=2"});
-  CHECK(mesh("pipe=2") == Changes{"on another mesh: data=2, now one device a stage"});
-  CHECK(mesh("").empty());  // not known
+  CHECK(mesh("data=4") == Changes{"with other numbers: --mesh data=2, now data=4 (sums in another order)"});
+  CHECK(mesh("data=1x2") == Changes{"with other numbers: --mesh data=2, now data=1x2 (sums in another order)"});
+  CHECK(mesh("pipe=2,data=2,tensor=2") == Changes{"with other numbers: --mesh data=2, now data=2,tensor=2 (sums in another order)"});
+  CHECK(mesh("pipe=2") == Changes{"with other numbers: --mesh data=2, now one device a stage (sums in another order)"});
+  RunFacts unknown = Example();
+  unknown.recipe.clear_mesh();
+  CHECK(ChangesOfRun(unknown, Example()).empty());
 }
 
 TEST_CASE("ChangesOfRun: the data by its size") {
@@ -157,12 +166,12 @@ TEST_CASE("ChangesOfRun: layouts of the training that the graph states") {
 TEST_CASE("ChangesOfRun: each kind is one phrase") {
   const Changes changes = After([](RunFacts& f) {
     f.recipe.set_batch(4);
-    f.mesh = "tensor=2";
+    SetMesh("tensor=2", &f);
     f.tokens = 5;
     FindOp(f, "y").set_kind("add");
   });
-  CHECK(changes == Changes{"with other numbers: --batch 8, now 4",
-                           "on another mesh: data=2, now tensor=2",
+  CHECK(changes == Changes{"with other numbers: --mesh data=2, now tensor=2 (sums in another "
+                           "order); --batch 8, now 4",
                            "on other data: tokens 1000, now 5",
                            "with another graph: op y: kind mul, now add"});
 }
