@@ -18,6 +18,7 @@
 #include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/manifest.h"
@@ -140,8 +141,7 @@ absl::Status CheckpointReader::Impl::ReadManifest() {
   RETURN_IF_ERROR(ReadText("graph.textproto", manifest.graph, &graph));
   RETURN_IF_ERROR(ReadText("train.textproto", manifest.train, &trained));
   if (!trained.recipe().has_mesh() && !manifest.mesh.empty()) {
-    ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(manifest.mesh));
-    *trained.mutable_recipe()->mutable_mesh() = MeshToProto(mesh);
+    RETURN_IF_ERROR(kMeshForm.parse("", manifest.mesh, trained.mutable_recipe()->mutable_mesh()));
   }
   RETURN_IF_ERROR(ReadTokenizer());
   return ReadModelFiles();

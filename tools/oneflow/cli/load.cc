@@ -296,19 +296,21 @@ struct ToCompile {
 absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
                          proto::Train* train) {
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
-  const proto::Train& was = reader->train();
+  const proto::Recipe& was = reader->recipe();
+  const auto type = [](proto::DataType stored) {
+    return stored == proto::BF16 ? stored : proto::DATA_TYPE_UNSPECIFIED;
+  };
   if (!args.Given("documents")) train->set_documents(was.documents());
   if (!args.Given("batch") && !args.Given("sync_every")) {
     train->set_batch(was.batch());
     if (!args.Given("micro_batches")) train->set_micro_batches(was.micro_batches());
   }
   if (!args.Given("precision")) {
-    train->set_precision(was.precision());
-    if (!args.Given("residual")) train->set_residual(was.residual());
+    train->set_precision(type(was.precision()));
+    if (!args.Given("residual")) train->set_residual(type(was.residual()));
   }
   if (!args.Given("loss_pieces")) train->set_loss_pieces(was.loss_pieces());
-  if (!was.has_optimizer()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(*train->mutable_optimizer(), OptimizerFromFlags(args, &was.optimizer()));
+  ASSIGN_OR_RETURN(*train->mutable_optimizer(), OptimizerFromFlags(args, &reader->optimizer()));
   return absl::OkStatus();
 }
 
