@@ -22,7 +22,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
-#include "tools/oneflow/cli/run_from_args.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
@@ -73,7 +73,7 @@ absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
                  : spec.engine == Engine::kKubernetes
                      ? "oneflow"
                      : fs::read_symlink("/proc/self/exe", error).string();
-  ASSIGN_OR_RETURN(spec.run, RunFromArgs(args));
+  ASSIGN_OR_RETURN(spec.run, RunFromFlags(args));
   spec.max_restarts = FLAGS_max_restarts;
   spec.max_jobs = FLAGS_max_jobs;
   spec.signal_seconds = FLAGS_signal_seconds;

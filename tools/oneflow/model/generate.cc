@@ -15,7 +15,7 @@
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
-#include "tools/oneflow/cli/run_from_args.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/language_model.h"
 #include "tools/oneflow/model/sampler.h"
@@ -170,7 +170,7 @@ absl::Status Generate(const Arguments& args) {
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(args, *reader, folder));
-  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(args, reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
   // Rows behind the vocabulary are padding.
@@ -179,7 +179,7 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
-  ASSIGN_OR_RETURN(const proto::Run run, RunFromArgs(args));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RuntimeOptions options;
   RETURN_IF_ERROR(SetRuntimeOptions(run, &options));
   options.notice = PrintNotice;

@@ -15,7 +15,7 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/progress_printer.h"
-#include "tools/oneflow/cli/run_from_args.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/tensor_io.h"
 #include "training/data/npy.h"
@@ -115,7 +115,7 @@ absl::Status RunGraph(const Arguments& args) {
                       "use `oneflow train` or `oneflow generate` for a model that reads tokens");
   }
   // Proves the plan, which may be edited: what is looked up in it below is there.
-  ASSIGN_OR_RETURN(const proto::Run run, RunFromArgs(args));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RuntimeOptions options;
   RETURN_IF_ERROR(SetRuntimeOptions(run, &options));
   options.notice = PrintNotice;

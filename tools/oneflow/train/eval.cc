@@ -20,7 +20,7 @@
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
-#include "tools/oneflow/cli/run_from_args.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/training_data.h"
 #include "training/checkpoint/checkpoint.h"
@@ -128,7 +128,7 @@ absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
 absl::Status Evaluate(const Arguments& args) {
   ASSIGN_OR_RETURN(const bool works, WorksAlone("eval"));
   if (!works) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const proto::Run run, RunFromArgs(args));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
@@ -141,7 +141,9 @@ absl::Status Evaluate(const Arguments& args) {
                              "import it without --pad_vocab to evaluate it"));
     facts.vocab = vocab;
   }
-  const bool documents = args.Given("documents") ? FLAGS_documents : reader->recipe().documents();
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  const bool documents =
+      recipe.has_documents() ? recipe.documents() : reader->recipe().documents();
   ASSIGN_OR_RETURN(const EvaluationData data,
                    OpenEvaluationData(run, facts, {.checkpoint = folder, .documents = documents}));
   RETURN_IF_ERROR(

@@ -16,7 +16,7 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/progress_printer.h"
-#include "tools/oneflow/cli/run_from_args.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/check_run.h"
 #include "tools/oneflow/train/interrupt.h"
@@ -92,7 +92,7 @@ absl::Status Train(const Arguments& args) {
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
   ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags());
-  ASSIGN_OR_RETURN(proto::Run run, RunFromArgs(args));
+  ASSIGN_OR_RETURN(proto::Run run, RunFromFlags(args));
   RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
   SetDefaults(RunRows(), &run);  // the optimizer's are the plan's
   JobReport report(run.job_dir(), placement.attempt);
