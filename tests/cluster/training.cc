@@ -77,9 +77,9 @@ SmallRun MakeRun(const std::string& mesh, Sharding shard) {
 
 Training MakeTraining(const proto::Plan& plan) {
   Training training{plan, text, {}, kProcesses};
-  training.options.steps = kSteps;
-  training.options.optimizer = plan.optimizer();
-  training.options.checkpoint_every = 1;
+  training.options.run.set_steps(kSteps);
+  training.options.run.set_checkpoint_every(1);
+  training.options.run.set_threads(1);
   return training;
 }
 
@@ -90,14 +90,13 @@ void Check(const absl::Status& status) {
 Reference Undisturbed(const proto::Plan& plan) {
   const TemporaryDirectory folder;
   TrainerOptions options = MakeTraining(plan).options;
-  options.checkpoint_dir = folder.path() + "/ckpt";
-  options.metrics = folder.path() + "/metrics";
-  options.runtime.threads = 1;
+  options.run.set_checkpoint_dir(folder.path() + "/ckpt");
+  options.run.set_metrics(folder.path() + "/metrics");
   SoleProcess alone;
   const auto trainer = Trainer::Create(plan, {.train = &text}, options, &alone, {});
   Check(trainer.status());
   Check((*trainer)->Run());
-  return {ReadLosses(options.metrics), ReadCheckpoints(options.checkpoint_dir)};
+  return {ReadLosses(options.run.metrics()), ReadCheckpoints(options.run.checkpoint_dir())};
 }
 
 }  // namespace

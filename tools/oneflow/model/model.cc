@@ -101,10 +101,7 @@ absl::StatusOr<LlamaConfig> LlamaFromFlags(const Arguments& args) {
   set("theta", FLAGS_theta, &config.theta);
   set("norm_epsilon", FLAGS_norm_epsilon, &config.epsilon);
   set("window", FLAGS_window, &config.window);
-  if (args.Given("experts") && !absl::SimpleAtoi(FLAGS_experts, &config.experts)) {
-    return InputError("--experts=" + FLAGS_experts, "is no number",
-                      "write how many experts each block has; axes belong to `oneflow compile`");
-  }
+  set("experts", FLAGS_experts, &config.experts);
   set("choices", FLAGS_choices, &config.choices);
   set("shared", FLAGS_shared, &config.shared);
   set("normalized", FLAGS_normalized, &config.normalized);
