@@ -75,7 +75,7 @@ class Model {
     options.train.set_precision(precision);
     options.train.set_residual(residual);
     if (DevicesOfTest() != nullptr) options.device_kind = DevicesOfTest()->kind;
-    auto plan = Compile(BuildGpt(reference.config), "reference", options).value();
+    auto plan = Compile(BuildModel(reference.config), "reference", options).value();
     auto runtime = Runtime::Create(plan, {.backend = DevicesOfTest()}).value();
     runtime_ = std::move(runtime);
     context_.micro_batches = micro_batches;
