@@ -95,9 +95,9 @@ void OptionDraws::DrawModel(DrawnCompile* drawn) {
   AddFlag("sequence", sequence, text), AddFlag("vocab", vocab, text);
   AddFlag("tied", tied ? "true" : "false", text);
   if (!llama) {
-    proto::Model config = MakeModel(absl::StrCat("family: 'gpt' layers: ", drawn->layers,
-                                                 .heads = 4, .hidden = hidden, .sequence = sequence,
-                                                 .vocab = vocab, .tied = tied));
+    proto::Model config = MakeModel(absl::StrCat("family: 'gpt' heads: 4 layers: ", drawn->layers,
+                                                 " hidden: ", hidden, " sequence: ", sequence,
+                                                 " vocab: ", vocab, " tied: ", tied));
     config.set_bias(One<int>({0, 1}) == 1);
     config.set_dropout(One<double>({0, 0.1}));
     // Unfused attention needs all positions.
@@ -109,8 +109,8 @@ void OptionDraws::DrawModel(DrawnCompile* drawn) {
     return;
   }
   proto::Model config = MakeModel(absl::StrCat(
-      "family: 'gpt' layers: ", drawn->layers, .hidden = hidden, .inner = 2 * hidden, .heads = 4,
-      .groups = 4, .head_dim = hidden / 4, .sequence = sequence, .vocab = vocab, .tied = tied));
+      "family: 'llama' heads: 4 layers: ", drawn->layers, " hidden: ", hidden,
+      " inner: ", 2 * hidden, " sequence: ", sequence, " vocab: ", vocab, " tied: ", tied));
   AddFlag("inner", config.inner(), text), AddFlag("head_dim", config.head_dim(), text);
   if (drawn->mixture) {
     config.set_experts(4);

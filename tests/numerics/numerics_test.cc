@@ -129,7 +129,7 @@ class Model {
   // The logits of one sequence at a time; requires one device.
   std::vector<float> Logits() {
     std::vector<float> logits;
-    const int64_t length = reference_.config.sequence;
+    const int64_t length = reference_.config.sequence();
     for (int64_t row = 0; row < reference_.train.batch(); ++row) {
       RunContext context;
       context.load = [&](const Piece& piece) {
