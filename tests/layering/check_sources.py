@@ -60,6 +60,7 @@ CORE_FOLDERS = {
     "tensor": {"base"},
     "device": {"base", "tensor"},
     "graph": {"base", "tensor"},
+    "recipe": {"base", "tensor"},
     "op": {"base", "tensor", "device", "graph"},
     "model": {"base", "tensor", "graph", "op"},
     "plan": {"base", "tensor", "device", "graph", "op"},

@@ -20,6 +20,7 @@
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/recipe/parse_bytes.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -31,7 +32,6 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
 #include "tools/oneflow/cli/known_clusters.h"
-#include "tools/oneflow/cli/parse_bytes.h"
 #include "training/checkpoint/checkpoint.h"
 
 namespace oneflow {
@@ -65,7 +65,7 @@ proto::Cluster DefaultCluster() {
 // --memory, where it is given.
 absl::Status SetMemory(proto::Cluster* cluster) {
   if (FLAGS_memory.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
   cluster->mutable_device()->set_memory_bytes(bytes);
   return absl::OkStatus();
 }
@@ -299,7 +299,7 @@ absl::StatusOr<Offload> OffloadFromFlags() {
 // 0 without --host_memory.
 absl::StatusOr<int64_t> HostMemoryFromFlags() {
   if (FLAGS_host_memory.empty()) return 0;
-  return ParseBytes("--host_memory", FLAGS_host_memory);
+  return ParseBytes("--host_memory=" + FLAGS_host_memory, FLAGS_host_memory);
 }
 
 // The source and options of compiling, according to the flags.
@@ -363,7 +363,8 @@ absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mes
   ASSIGN_OR_RETURN(options.host_memory, HostMemoryFromFlags());
   options.experts = FLAGS_experts;
   options.context_pieces = FLAGS_context_pieces;
-  ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
+  ASSIGN_OR_RETURN(options.bucket_bytes,
+                   ParseBytes("--bucket_bytes=" + FLAGS_bucket_bytes, FLAGS_bucket_bytes));
   ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
   return options;
 }
@@ -480,7 +481,7 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReade
   }
   ASSIGN_OR_RETURN(proto::Plan plan, read(FLAGS_plan));
   if (!FLAGS_memory.empty()) {
-    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
     RETURN_IF_ERROR(Annotate(CheckCapacity(plan, bytes), FLAGS_plan));
   }
   if (!FLAGS_host_memory.empty()) {
