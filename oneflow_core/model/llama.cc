@@ -6,6 +6,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_builder.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -174,17 +175,16 @@ std::string NumberText(double value) {
 int64_t UsualInner(int64_t hidden) { return (hidden * 8 / 3 + 63) / 64 * 64; }
 
 // Numbers that act on the experts of a mixture.
-constexpr const char* kOfExperts[] = {"experts_per_token", "shared_inner", "norm_topk_prob",
-                                      "capacity",          "scores",       "bias_rate",
-                                      "aux_loss_coeff",    "z_loss_coeff", "routed_positions"};
+constexpr std::string_view kOfExperts[] = {"experts_per_token", "shared_inner", "norm_topk_prob",
+                                           "capacity",          "scores",       "bias_rate",
+                                           "aux_loss_coeff",    "z_loss_coeff", "routed_positions"};
 
 absl::Status CheckNoExperts(const proto::Model& said) {
-  for (const char* name : kOfExperts) {
-    if (said.has_experts() ||
-        !said.GetReflection()->HasField(said, said.GetDescriptor()->FindFieldByName(name))) {
-      continue;
-    }
-    return InputError(std::string("--") + name, "acts on nothing in a model without experts",
+  for (const std::string_view name : kOfExperts) {
+    const Row& row = *FindRow(ModelRows(), name);
+    if (said.has_experts() || !HasField(row, said)) continue;
+    return InputError("--" + std::string(name) + "=" + FieldText(row, said),
+                      "acts on nothing in a model without experts",
                       "add --experts=N, or leave it out");
   }
   return absl::OkStatus();

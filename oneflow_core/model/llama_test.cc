@@ -170,6 +170,17 @@ TEST_CASE("numbers of a Llama that do not fit name the flag") {
         "--heads=5: does not divide --hidden=768; write --head_dim=N, the size of a head");
   CHECK(Error("preset: 'llama3.1-9b'") ==
         "--preset=llama3.1-9b: no such preset; did you mean llama3.1-8b?");
+  CHECK(Error("layers: 0") ==
+        "--layers=0: is out of range; use 1 to 10000, or leave it out; the default: the preset's");
+  CHECK_THAT(Error("window: -1"), Catch::StartsWith("--window=-1: is out of range; use 0 to"));
+  CHECK_THAT(Error("theta: 1"), Catch::StartsWith("--theta=1: is out of range"));
+  CHECK_THAT(Error("norm_epsilon: 0"), Catch::StartsWith("--norm_epsilon=0: is out of range"));
+  CHECK_THAT(Error("scores: 'tanh' experts: 2"),
+             Catch::StartsWith("--scores=tanh: is not known; use softmax or sigmoid"));
+  CHECK_THAT(Error("hidden: 1048576 heads: 1"), Catch::StartsWith("--head_dim=1048576: is out"));
+  CHECK(Error("rope_scaling { factor: 8 low: 4 high: 1 positions: 8192 }") ==
+        "--rope_scaling=8,4,1,8192: has a HIGH that is not above LOW; write "
+        "FACTOR,LOW,HIGH,POSITIONS, as in --rope_scaling=8,1,4,8192");
   CHECK(Error("preset: 'qwen3'") == "--preset=qwen3: no such preset; did you mean qwen3-0.6b?");
 }
 
@@ -179,7 +190,7 @@ TEST_CASE("numbers of a mixture need experts, and a capacity a slot of each") {
   for (const char* said : {"experts_per_token: 2", "capacity: 1.25", "shared_inner: 8",
                            "norm_topk_prob: false", "scores: 'sigmoid'", "bias_rate: 0.001",
                            "aux_loss_coeff: 0.1", "z_loss_coeff: 0.1", "routed_positions: 8"}) {
-    CHECK_THAT(Error(said), Catch::EndsWith("acts on nothing in a model without experts; add "
+    CHECK_THAT(Error(said), Catch::Contains(": acts on nothing in a model without experts; add "
                                             "--experts=N, or leave it out"));
     CHECK(Error(std::string("experts: 4 ") + said).empty());
     CHECK(Error(std::string("preset: 'mixtral-8x7b' ") + said).empty());

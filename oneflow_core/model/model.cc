@@ -9,16 +9,13 @@
 #include <glog/logging.h>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/families.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
-
-using google::protobuf::FieldDescriptor;
 
 proto::Model ParseNumbers(std::string_view text) {
   proto::Model model;
@@ -26,21 +23,14 @@ proto::Model ParseNumbers(std::string_view text) {
   return model;
 }
 
-std::vector<const FieldDescriptor*> ListFields(const proto::Model& model) {
-  std::vector<const FieldDescriptor*> fields;
-  model.GetReflection()->ListFields(model, &fields);
-  return fields;
-}
-
 // The fields of `model` get the values of those that `other` has.
 void Override(const proto::Model& other, proto::Model* model) {
-  for (const FieldDescriptor* field : ListFields(other)) {
-    model->GetReflection()->ClearField(model, field);
+  for (const Row& row : ModelRows()) {
+    if (HasField(row, other)) CopyField(row, other, model);
   }
-  model->MergeFrom(other);
 }
 
-const Family* FindRow(std::string_view name) {
+const Family* NamedFamily(std::string_view name) {
   for (const Family& family : Families()) {
     if (family.name == name) return &family;
   }
@@ -72,28 +62,24 @@ absl::Status UnknownPreset(const Family& family, const std::string& name) {
                     nearest.empty() ? "use one of " + all : "did you mean " + nearest + "?");
 }
 
-// "--bias=false".
-std::string FlagText(const FieldDescriptor& field, const proto::Model& model) {
-  std::string value;
-  google::protobuf::TextFormat::PrintFieldValueToString(model, &field, -1, &value);
-  return absl::StrCat("--", field.name(), "=", absl::StrReplaceAll(value, {{"\"", ""}}));
-}
-
-// A number that the family does not have.
+// Refuses a number that the family does not have.
 absl::Status CheckOwn(const Family& family, const proto::Model& said, const proto::Model& own) {
-  for (const FieldDescriptor* field : ListFields(said)) {
-    if (own.GetReflection()->HasField(own, field)) continue;
+  for (const Row& row : ModelRows()) {
+    if (!HasField(row, said) || HasField(row, own)) continue;
     std::string owners;
     for (const Family& other : Families()) {
-      const proto::Model numbers = ParseNumbers(other.defaults);
-      if (!numbers.GetReflection()->HasField(numbers, field)) continue;
+      if (!HasField(row, ParseNumbers(other.defaults))) continue;
       owners += (owners.empty() ? "`oneflow model " : " or ") + std::string(other.name);
     }
-    return InputError(FlagText(*field, said),
+    return InputError("--" + std::string(row.name) + "=" + FieldText(row, said),
                       "is a flag of " + owners + "`, and the family is " + std::string(family.name),
                       "leave it out");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckNumbers(const proto::Model& model) {
+  return CheckFields(ModelRows(), model, [](const Row&) { return std::string("--"); });
 }
 
 // Calls `visit` with each variable and its number of elements.
@@ -110,7 +96,7 @@ void ForVariables(const proto::Graph& graph, const Visit& visit) {
 }  // namespace
 
 absl::StatusOr<proto::Model> CompleteModel(const proto::Model& said) {
-  const Family* family = FindRow(said.family());
+  const Family* family = NamedFamily(said.family());
   if (family == nullptr) {
     return InputError("family \"" + said.family() + "\"", "is not known", "use gpt or llama");
   }
@@ -124,8 +110,10 @@ absl::StatusOr<proto::Model> CompleteModel(const proto::Model& said) {
     model.set_preset(said.preset());
   }
   RETURN_IF_ERROR(CheckOwn(*family, said, model));
+  RETURN_IF_ERROR(CheckNumbers(said));
   Override(said, &model);
   RETURN_IF_ERROR(family->finish(said, &model));
+  RETURN_IF_ERROR(CheckNumbers(model));  // what follows may be out of range, too
   return model;
 }
 
@@ -136,7 +124,7 @@ proto::Model MakeModel(const std::string& text) {
 }
 
 proto::Graph BuildModel(const proto::Model& complete, std::string name) {
-  const Family* family = FindRow(complete.family());
+  const Family* family = NamedFamily(complete.family());
   CHECK(family != nullptr) << complete.family();
   if (name.empty()) name = complete.has_preset() ? complete.preset() : complete.family();
   return family->build(complete, name);
@@ -151,7 +139,7 @@ int64_t CountParameters(const proto::Graph& graph) {
 int64_t CountActiveParameters(const proto::Model& complete, const proto::Graph& graph) {
   int64_t count = CountParameters(graph);
   const int64_t others = complete.experts() - complete.experts_per_token();
-  for (const TensorSplit& split : FindRow(complete.family())->splits) {
+  for (const TensorSplit& split : NamedFamily(complete.family())->splits) {
     if (!split.by_expert || others <= 0) continue;
     ForVariables(graph, [&](const proto::Op& op, int64_t elements) {
       if (op.name() != VariableName(split.variable, op.block())) return;

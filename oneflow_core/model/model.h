@@ -20,8 +20,8 @@ namespace oneflow {
 
 // Returns `said` with the numbers of its preset, else the family's defaults, for those that are
 // absent, and with what follows from those that are given. A complete model comes back as it is.
-// Requires each number in the range of its row (recipe/row.h). Errors name the flag: a family or
-// preset that there is none of, a number of another family, two that do not fit together.
+// Errors name the flag: a family or preset that there is none of, a number of another family, one
+// out of its row's range (recipe/model_rows.cc), two that do not fit together.
 absl::StatusOr<proto::Model> CompleteModel(const proto::Model& said);
 
 // The same of a model's text form, for which it must succeed: "family: 'gpt' layers: 2".

@@ -62,7 +62,7 @@ CORE_FOLDERS = {
     "graph": {"base", "tensor"},
     "recipe": {"base", "tensor"},
     "op": {"base", "tensor", "device", "graph"},
-    "model": {"base", "tensor", "graph", "op"},
+    "model": {"base", "tensor", "graph", "op", "recipe"},
     "plan": {"base", "tensor", "device", "graph", "op"},
     "train": {"base", "tensor"},
     "cost": {"base", "tensor", "graph", "op", "plan"},
