@@ -78,31 +78,13 @@ std::string DefaultWords(const Row& row) {
   return text.substr(0, text.find_last_not_of('.') + 1);
 }
 
-absl::Status CheckRange(std::string_view where, const Row& row, double number) {
-  if (number >= row.least && number <= row.most) return absl::OkStatus();
-  if (row.least == -kNoLimit && row.most == kNoLimit) return InputError(where, "is no number");
-  std::string hint = "use ";
-  if (!row.absent.empty()) absl::StrAppend(&hint, std::string(row.absent), ", or ");
-  if (row.least == -kNoLimit) {
-    absl::StrAppend(&hint, "at most ", LimitText(row.most));
-  } else if (row.most == kNoLimit) {
-    absl::StrAppend(&hint, LimitText(row.least), " or more");
-  } else {
-    absl::StrAppend(&hint, LimitText(row.least), " to ", LimitText(row.most));
-  }
-  const std::string by_default = DefaultWords(row);
-  if (row.absent.empty() && !by_default.empty()) {
-    absl::StrAppend(&hint, ", or leave it out; the default: ", by_default);
-  }
-  return InputError(where, "is out of range", hint);
-}
-
 // An example of a value: the default, where that is more than nothing.
-std::string MakeExample(const Row& row, const FieldDescriptor& field) {
-  const std::string value(row.default_text);
+std::string MakeExample(std::string_view type, std::string_view default_text) {
   double number = 0;
-  if (absl::SimpleAtod(value, &number) && number != 0) return value;
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE ? "0.1" : "4";
+  if (absl::SimpleAtod(ToAbsl(default_text), &number) && number != 0) {
+    return std::string(default_text);
+  }
+  return type == "double" ? "0.1" : "4";
 }
 
 // Sets a field of whole numbers of any width.
@@ -118,8 +100,7 @@ void SetInteger(const FieldDescriptor& field, int64_t number, Message* message) 
 absl::Status SetNumber(const std::string& where, const Row& row, const FieldDescriptor& field,
                        std::string_view text, Message* message) {
   const Reflection& reflection = *message->GetReflection();
-  RETURN_IF_ERROR(CheckScalar(absl::StrCat(where.substr(0, where.size() - text.size())),
-                              field.cpp_type_name(), text, MakeExample(row, field)));
+  RETURN_IF_ERROR(CheckScalar(where, field.cpp_type_name(), text, row.default_text));
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     double number = 0;
     (void)absl::SimpleAtod(ToAbsl(text), &number);
@@ -163,9 +144,28 @@ int64_t GetInteger(const FieldDescriptor& field, const Message& message) {
 
 }  // namespace
 
-absl::Status CheckScalar(std::string_view flag, std::string_view type, std::string_view text,
-                         std::string_view example) {
-  const std::string begin(flag), where = begin + std::string(text);
+absl::Status CheckRange(std::string_view where, const Row& row, double number) {
+  if (number >= row.least && number <= row.most) return absl::OkStatus();
+  if (row.least == -kNoLimit && row.most == kNoLimit) return InputError(where, "is no number");
+  std::string hint = "use ";
+  if (!row.absent.empty()) absl::StrAppend(&hint, std::string(row.absent), ", or ");
+  if (row.least == -kNoLimit) {
+    absl::StrAppend(&hint, "at most ", LimitText(row.most));
+  } else if (row.most == kNoLimit) {
+    absl::StrAppend(&hint, LimitText(row.least), " or more");
+  } else {
+    absl::StrAppend(&hint, LimitText(row.least), " to ", LimitText(row.most));
+  }
+  const std::string by_default = DefaultWords(row);
+  if (row.absent.empty() && !by_default.empty()) {
+    absl::StrAppend(&hint, ", or leave it out; the default: ", by_default);
+  }
+  return InputError(where, "is out of range", hint);
+}
+
+absl::Status CheckScalar(std::string_view where, std::string_view type, std::string_view text,
+                         std::string_view default_text) {
+  const std::string begin(where.substr(0, where.size() - text.size()));
   double number = 0;
   int64_t integer = 0;
   const bool is_number = absl::SimpleAtod(ToAbsl(text), &number);
@@ -176,7 +176,7 @@ absl::Status CheckScalar(std::string_view flag, std::string_view type, std::stri
     return InputError(where, "is neither true nor false",
                       absl::StrCat("write ", begin, "true or ", begin, "false"));
   }
-  const std::string hint = absl::StrCat(begin, std::string(example));
+  const std::string hint = begin + MakeExample(type, default_text);
   if (type == "double") {
     if (is_number && (!std::isinf(number) || text.find("nf") != text.npos)) return absl::OkStatus();
     return InputError(where, is_number ? "is too large a number" : "is no number",
@@ -221,7 +221,7 @@ absl::Status SetField(const Row& row, std::string_view text, Message* message,
       reflection.SetEnum(message, &field, FindValue(*field.enum_type(), text));
       return absl::OkStatus();
     case FieldDescriptor::CPPTYPE_BOOL: {
-      RETURN_IF_ERROR(CheckScalar(where.substr(0, where.size() - text.size()), "bool", text, ""));
+      RETURN_IF_ERROR(CheckScalar(where, "bool", text, ""));
       bool value = false;
       (void)ParseBool(text, &value);
       reflection.SetBool(message, &field, value);

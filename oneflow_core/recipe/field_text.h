@@ -47,9 +47,13 @@ std::string FlagsText(std::span<const Row> rows, const google::protobuf::Message
 absl::Status CheckFields(std::span<const Row> rows, const google::protobuf::Message& message,
                          const std::function<std::string(const Row&)>& prefix);
 
-// What the type of a scalar says of a text: an input error where it is none of its values. `type`:
-// "bool", "int32", "int64", "uint64" or "double"; `example` is a value to show.
+// An input error where a number is outside of the row's range.
+absl::Status CheckRange(std::string_view where, const Row& row, double number);
+
+// An input error where a text is no value of a type: "bool", "int32", "int64", "uint64" or
+// "double". `flag`, as "--batch=", begins it; the default is shown as an example, where that is not
+// 0.
 absl::Status CheckScalar(std::string_view flag, std::string_view type, std::string_view text,
-                         std::string_view example);
+                         std::string_view default_text);
 
 }  // namespace oneflow

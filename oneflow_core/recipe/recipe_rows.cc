@@ -62,11 +62,6 @@ const Row kRecipeRows[] = {
                  "alone.",
      .default_text = "training",
      .is_flag = false},
-    {.name = "documents",
-     .sentence = "Samples are packed documents: none sees another, positions begin anew, no label "
-                 "is of the next one.",
-     .default_text = "false",
-     .bits = Bits::kValues},
 
     // Parallelism.
     {.name = "mesh",
@@ -97,7 +92,7 @@ const Row kRecipeRows[] = {
      .sentence =
          "Mesh axis that splits the experts of a mixture, as data.1. Default: expert, where "
          "the mesh has it.",
-     .group = kModelGroup,
+     .group = kParallelismGroup,
      .bits = Bits::kSums,
      .searched = Searched::kNever,
      .advice = "it splits experts over the axis expert; fix its degree as in --fix=expert=8"},
@@ -350,9 +345,16 @@ const Row kRecipeRows[] = {
                  "needs more is refused. Default: no limit.",
      .group = kMemoryGroup,
      .rare = kRare,
+     .is_limit = true,
      .least = 1,
      .form = &kBytesForm,
      .idle = IdleHostMemory},
+    {.name = "documents",
+     .sentence = "Samples are packed documents: none sees another, positions begin anew, no label "
+                 "is of the next one.",
+     .default_text = "false",
+     .group = kDataGroup,
+     .bits = Bits::kValues},
     {.name = "state_layouts",
      .sentence = "The plan's graph states the layouts that were chosen.",
      .default_text = "false",

@@ -91,8 +91,9 @@ struct Row {
                                   // or `sentence` says it
   std::string_view absent;  // the word that leaves the field absent: "auto"; "" if there is none
   FlagGroup group = FlagGroup::kModelGroup;
-  bool rare = false;                          // shown by --help=all only
-  bool is_flag = true;                        // false: only files say it
+  bool rare = false;      // shown by --help=all only
+  bool is_flag = true;    // false: only files say it
+  bool is_limit = false;  // it refuses plans and changes none: a finished plan is held to it, too
   double least = -kNoLimit, most = kNoLimit;  // of a number
   std::string_view foreign;  // names in other systems that mean the same, blanks between
   Bits bits = Bits::kNone;

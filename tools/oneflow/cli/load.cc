@@ -20,6 +20,8 @@
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/recipe/complete_recipe.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/parse_bytes.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
@@ -32,6 +34,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
 #include "tools/oneflow/cli/known_clusters.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "training/checkpoint/checkpoint.h"
 
 namespace oneflow {
@@ -84,85 +87,13 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   return cluster;
 }
 
-// f32 is left unspecified.
-proto::DataType Precision(const std::string& name) {
-  return name == "bf16" ? proto::BF16 : proto::DATA_TYPE_UNSPECIFIED;
-}
-
-// `value` of a step for all of --sync_every steps; `flag` is its own.
-absl::StatusOr<int64_t> OfAllSteps(const char* flag, int64_t value) {
-  int64_t all = 0;
-  if (!__builtin_mul_overflow(value, FLAGS_sync_every, &all)) return all;
-  return InputError("--sync_every=" + std::to_string(FLAGS_sync_every),
-                    "times " + (flag + std::to_string(value)) + " is more than can be counted",
-                    "use smaller numbers");
-}
-
-// -1 for auto.
-absl::StatusOr<int64_t> LossPiecesFromFlags() {
-  if (FLAGS_loss_pieces == "auto") return -1;
-  int64_t pieces = 0;
-  if (absl::SimpleAtoi(FLAGS_loss_pieces, &pieces) && pieces >= 0) return pieces;
-  return InputError("--loss_pieces=" + FLAGS_loss_pieces, "is no number of pieces",
-                    "use auto, 0 for whole logits, or 1 or more");
-}
-
-absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
-  proto::Train train;
-  if (FLAGS_sync_every < 1) {
-    return InputError("--sync_every=" + std::to_string(FLAGS_sync_every), "is no number of steps",
-                      "use 1 or more");
-  }
-  // Steps that share an update are one step of all their micro-batches.
-  ASSIGN_OR_RETURN(const int64_t batch, OfAllSteps("--batch=", FLAGS_batch));
-  ASSIGN_OR_RETURN(const int64_t micro_batches,
-                   OfAllSteps("--micro_batches=", FLAGS_micro_batches));
-  train.set_batch(batch);
-  train.set_micro_batches(micro_batches);
-  train.set_schedule(FLAGS_schedule);
-  train.set_chunks(FLAGS_chunks);
-  train.set_extra_in_flight(FLAGS_extra_in_flight);
-  train.set_recompute(FLAGS_recompute);
-  train.set_no_global_norm(!FLAGS_global_norm);
-  train.set_no_fusion(!FLAGS_fuse);
-  train.set_documents(FLAGS_documents);
-  ASSIGN_OR_RETURN(const int64_t loss_pieces, LossPiecesFromFlags());
-  train.set_loss_pieces(loss_pieces);
-  train.set_staleness(FLAGS_staleness);
-  train.set_steps_a_round(FLAGS_steps_a_round);
-  train.set_precision(Precision(FLAGS_precision));
-  train.set_residual(Precision(FLAGS_residual));
-  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
-  return train;
-}
-
 // --order read and checked; none where it is not given.
 absl::StatusOr<std::optional<Schedule>> OrderFromFlags(const Arguments& args) {
-  if (FLAGS_order.empty()) return std::nullopt;
-  for (const char* flag : {"schedule", "chunks", "extra_in_flight", "staleness", "steps_a_round"}) {
-    if (args.Given(flag)) {
-      return InputError(std::string("--") + flag,
-                        "cannot be given together with --order: the file says it all",
-                        "leave one of the two out");
-    }
-  }
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_order, "--order wants a textproto"));
-  ASSIGN_OR_RETURN(Schedule schedule, ParseOrder(text, FLAGS_order));
+  if (!args.Given("order")) return std::nullopt;
+  const std::string file = args.Repeated("order")[0];
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
+  ASSIGN_OR_RETURN(Schedule schedule, ParseOrder(text, file));
   return schedule;
-}
-
-// "2,3,2", or none.
-absl::StatusOr<std::vector<int>> StageLayersFromFlags() {
-  std::vector<int> layers;
-  if (FLAGS_stage_layers.empty()) return layers;
-  for (const absl::string_view part : absl::StrSplit(FLAGS_stage_layers, ',')) {
-    if (!absl::SimpleAtoi(part, &layers.emplace_back())) {
-      return InputError("--stage_layers=" + FLAGS_stage_layers,
-                        "\"" + std::string(ToStd(part)) + "\" is no number of layers",
-                        "write e.g. 2,3,3,2");
-    }
-  }
-  return layers;
 }
 
 absl::Status FixedByPlan(const std::string& flag) {
@@ -273,35 +204,6 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
   return base;
 }
 
-absl::StatusOr<std::optional<int>> PrefetchFromFlags() {
-  if (FLAGS_prefetch == "auto") return std::nullopt;
-  int ahead = 0;
-  if (absl::SimpleAtoi(FLAGS_prefetch, &ahead) && ahead >= 0 && ahead <= kMostPrefetch) {
-    return ahead;
-  }
-  return InputError("--prefetch=" + FLAGS_prefetch, "is no number of blocks to gather ahead",
-                    absl::StrCat("use auto, or 0 to ", kMostPrefetch));
-}
-
-absl::StatusOr<Sharding> ShardFromFlags() {
-  ASSIGN_OR_RETURN(Sharding sharding, ParseSharding("--shard=", FLAGS_shard));
-  ASSIGN_OR_RETURN(sharding.reduced, ParseReduce("--reduce=", FLAGS_reduce));
-  ASSIGN_OR_RETURN(sharding.gather, ParseGather("--gather=", FLAGS_gather));
-  return sharding;
-}
-
-absl::StatusOr<Offload> OffloadFromFlags() {
-  ASSIGN_OR_RETURN(Offload offload, ParseOffload("--offload=", FLAGS_offload));
-  ASSIGN_OR_RETURN(offload.update_on_host, ParseUpdateOn("--update_on=", FLAGS_update_on));
-  return offload;
-}
-
-// 0 without --host_memory.
-absl::StatusOr<int64_t> HostMemoryFromFlags() {
-  if (FLAGS_host_memory.empty()) return 0;
-  return ParseBytes("--host_memory=" + FLAGS_host_memory, FLAGS_host_memory);
-}
-
 // The source and options of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
@@ -334,38 +236,71 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ToCompile result;
   ASSIGN_OR_RETURN(result.source, ReadGraphFile(path));
   const proto::Graph& graph = result.source.graph;
-  const bool given = args.Given("mesh") || !graph.has_mesh();
-  ASSIGN_OR_RETURN(const Mesh mesh, given ? ParseMesh(FLAGS_mesh) : MeshFromProto(graph.mesh()));
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  const bool given = recipe.has_mesh() || !graph.has_mesh();
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(given ? recipe.mesh() : graph.mesh()));
   WarnOfAxes(graph, mesh);
   ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
   if (FLAGS_graph.empty() && FLAGS_init_from.empty()) {
     // The graph is that of this checkpoint.
     RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(), &result.options.train));
   }
-  WarnOfIdleFlags(args, result.options, graph);
+  WarnOfIdleFlags(args, WithDefaults(recipe), mesh, graph);
   return result;
 }
 
 absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(const proto::Recipe given, RecipeFromFlags(args));
+  const proto::Recipe recipe = WithDefaults(given);
   CompileOptions options{.mesh = mesh};
-  ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
+  proto::Train& train = options.train;
+  train.set_batch(recipe.batch());
+  train.set_micro_batches(recipe.micro_batches());
+  train.set_schedule(recipe.schedule());
+  train.set_chunks(given.chunks());
+  train.set_extra_in_flight(recipe.extra_in_flight());
+  train.set_recompute(FieldText(*FindRow(RecipeRows(), "recompute"), recipe));
+  train.set_no_global_norm(!recipe.global_norm());
+  train.set_no_fusion(!recipe.fuse());
+  train.set_documents(recipe.documents());
+  train.set_loss_pieces(recipe.loss_pieces());
+  train.set_staleness(recipe.staleness());
+  train.set_steps_a_round(recipe.steps_a_round());
+  if (recipe.precision() == proto::BF16) train.set_precision(proto::BF16);
+  if (recipe.residual() == proto::BF16) train.set_residual(proto::BF16);
+  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
   ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
-  options.fill_memory = FLAGS_fill_memory;
-  options.device_kind = DeviceKindFromFlags();
+  options.fill_memory = recipe.fill_memory();
+  options.device_kind = recipe.device();
   ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
-  options.split_positions = FLAGS_sequence_parallel;
+  options.split_positions = recipe.sequence_parallel();
   options.state_layouts = !FLAGS_layouts_out.empty();
-  options.keep_axis_order = FLAGS_keep_axis_order;
-  if (FLAGS_overlap != "auto") options.overlap = FLAGS_overlap == "true";
-  ASSIGN_OR_RETURN(options.prefetch, PrefetchFromFlags());
-  ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
-  ASSIGN_OR_RETURN(options.offload, OffloadFromFlags());
-  ASSIGN_OR_RETURN(options.host_memory, HostMemoryFromFlags());
-  options.experts = FLAGS_experts;
-  options.context_pieces = FLAGS_context_pieces;
-  ASSIGN_OR_RETURN(options.bucket_bytes,
-                   ParseBytes("--bucket_bytes=" + FLAGS_bucket_bytes, FLAGS_bucket_bytes));
-  ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
+  options.keep_axis_order = recipe.keep_axis_order();
+  if (given.has_overlap()) options.overlap = given.overlap();
+  if (recipe.has_prefetch()) options.prefetch = recipe.prefetch();
+  const proto::Shard& shard = recipe.shard();
+  options.shard = {.states = {shard.states().begin(), shard.states().end()},
+                   .gradients = {shard.gradients().begin(), shard.gradients().end()},
+                   .weights = {shard.weights().begin(), shard.weights().end()},
+                   .reduced = {recipe.reduce().axis().begin(), recipe.reduce().axis().end()},
+                   .gather = static_cast<Sharding::Gather>(recipe.gather())};
+  const proto::Offload& offload = recipe.offload();
+  options.offload = {.states = offload.states(),
+                     .weights = offload.weights(),
+                     .update_on_host = recipe.update_on() == proto::UPDATE_ON_HOST};
+  if (offload.has_activations()) {
+    options.offload.activations.emplace();
+    if (offload.activations().has_share()) {
+      options.offload.activations->share = offload.activations().share();
+    }
+    options.offload.activations->all = offload.activations().all();
+  }
+  options.host_memory = recipe.host_memory();
+  options.experts = recipe.experts();
+  options.context_pieces = recipe.context_pieces();
+  options.bucket_bytes = recipe.bucket_bytes();
+  options.stage_layers = {recipe.stage_layers().layers().begin(),
+                          recipe.stage_layers().layers().end()};
   return options;
 }
 
@@ -397,10 +332,6 @@ absl::StatusOr<std::string> GraphFileFromFlags() {
     ASSIGN_OR_RETURN(folder, LatestCheckpoint(folder));
   }
   return folder + "/graph.textproto";
-}
-
-proto::DeviceKind DeviceKindFromFlags() {
-  return FLAGS_device == "cuda" ? proto::CUDA : proto::CPU;
 }
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
@@ -446,12 +377,13 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const pr
 
 int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FLAGS_steps : 2; }
 
-absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
+absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph) {
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
   CompileOptions options;
   options.generate = true;
-  options.device_kind = DeviceKindFromFlags();
+  options.device_kind = recipe.device();
   options.state_layouts = !FLAGS_layouts_out.empty();
-  ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
+  ASSIGN_OR_RETURN(options.mesh, MeshFromProto(recipe.mesh()));
   WarnOfAxes(graph, options.mesh);
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
@@ -462,7 +394,8 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
 
 absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
                                               bool documents) {
-  ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
   WarnOfAxes(graph, mesh);
   ASSIGN_OR_RETURN(CompileOptions options, OptionsFromFlags(args, mesh));
   options.evaluate = true;
@@ -484,13 +417,13 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReade
     ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
     RETURN_IF_ERROR(Annotate(CheckCapacity(plan, bytes), FLAGS_plan));
   }
-  if (!FLAGS_host_memory.empty()) {
-    ASSIGN_OR_RETURN(const int64_t bytes, HostMemoryFromFlags());
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  if (recipe.has_host_memory()) {
     proto::Cluster cluster;
     if (!FLAGS_cluster.empty()) {
       ASSIGN_OR_RETURN(cluster, ReadCluster());
     }
-    RETURN_IF_ERROR(Annotate(CheckHostCapacity(plan, cluster, bytes), FLAGS_plan));
+    RETURN_IF_ERROR(Annotate(CheckHostCapacity(plan, cluster, recipe.host_memory()), FLAGS_plan));
   }
   return plan;
 }

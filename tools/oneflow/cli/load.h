@@ -47,9 +47,6 @@ absl::StatusOr<std::string> GraphFileFromFlags();
 // The text of --program after a pass of compile: TextAfter in compile.h.
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
 
-// --device.
-proto::DeviceKind DeviceKindFromFlags();
-
 // --cluster, read and checked; without it a made-up CPU that says nothing of its rates
 // (oneflow_core/cost/kernel_cost.h). An input error where a plan of GPUs would be timed as one of
 // CPUs.
@@ -64,7 +61,7 @@ int64_t StepsToSimulate(const Arguments& args);
 absl::Status WriteLayouts(const proto::Plan& plan);
 
 // `graph` compiled for --mesh and one sequence a device: what `generate` runs.
-absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
+absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph);
 
 // `graph` compiled for --mesh, --batch, --micro_batches, --precision, ...: what `eval` runs.
 absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,

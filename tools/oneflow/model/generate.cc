@@ -168,7 +168,7 @@ absl::Status Generate(const Arguments& args) {
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(args, *reader, folder));
-  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(args, reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
   // Rows behind the vocabulary are padding.

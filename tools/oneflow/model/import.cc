@@ -15,6 +15,7 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
 #include "training/checkpoint/checkpoint.h"
@@ -168,14 +169,9 @@ absl::Status Import(const Arguments& args) {
   if (from != FLAGS_from) PrintNotice(FLAGS_from + ": its snapshot is " + from);
   ASSIGN_OR_RETURN(const HuggingFaceConfig config, ReadHuggingFaceConfig(from));
   ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.model.vocab()));
-  ModelGraphOptions options = {.vocab = vocab};
-  if (args.Given("sequence")) {
-    if (FLAGS_sequence < 1) {
-      return InputError(absl::StrCat("--sequence=", FLAGS_sequence), "is out of range",
-                        "use 1 or more");
-    }
-    options.sequence = FLAGS_sequence;
-  }
+  proto::Model said;
+  RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
+  const ModelGraphOptions options = {.sequence = said.sequence(), .vocab = vocab};
   ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
   ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open(from));
   ASSIGN_OR_RETURN(const std::vector<MappedVariable> variables,

@@ -12,8 +12,8 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -83,10 +83,7 @@ absl::StatusOr<std::string> FindFamilyName(const std::vector<std::string>& words
 absl::Status WriteModelFiles(const Arguments& args) {
   proto::Model said;
   ASSIGN_OR_RETURN(*said.mutable_family(), FindFamilyName(args.positional));
-  for (const auto& [name, value] : args.flags) {
-    const Row* row = FindRow(ModelRows(), name);
-    if (row != nullptr) RETURN_IF_ERROR(SetField(*row, value, &said));
-  }
+  RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=model.textproto");
   ASSIGN_OR_RETURN(const proto::Model model, CompleteModel(said));
   const proto::Graph graph = BuildModel(model);

@@ -20,6 +20,7 @@
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/training_data.h"
 #include "training/checkpoint/checkpoint.h"
@@ -141,7 +142,8 @@ absl::Status Evaluate(const Arguments& args) {
                              "import it without --pad_vocab to evaluate it"));
     facts.vocab = vocab;
   }
-  const bool documents = args.Given("documents") ? FLAGS_documents : reader->train().documents();
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  const bool documents = recipe.has_documents() ? recipe.documents() : reader->train().documents();
   ASSIGN_OR_RETURN(const EvaluationData data,
                    OpenEvaluationData(args, facts, {.checkpoint = folder, .documents = documents}));
   RETURN_IF_ERROR(

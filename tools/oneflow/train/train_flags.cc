@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/parse_bytes.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
-#include "oneflow_core/recipe/parse_bytes.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "training/data/token_dataset.h"
 #include "training/job/member_options.h"
