@@ -26,11 +26,13 @@ std::string Initials(std::string_view words) {
   return initials.size() > 1 ? initials : "";
 }
 
+// In rising order: bf61 is a mistyped bf16.
 std::string Digits(std::string_view text) {
   std::string digits;
   for (const char c : text) {
     if (absl::ascii_isdigit(c)) digits += c;
   }
+  std::sort(digits.begin(), digits.end());
   return digits;
 }
 
