@@ -2,8 +2,8 @@
 
 #include <cmath>
 #include <optional>
-#include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_builder.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -164,12 +164,6 @@ class Llama {
   GraphBuilder g_;
 };
 
-std::string NumberText(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
 // The usual width of a gated MLP with as many weights as one of 4 * hidden: 8/3 of it, rounded up
 // to a multiple of 64.
 int64_t UsualInner(int64_t hidden) { return (hidden * 8 / 3 + 63) / 64 * 64; }
@@ -205,7 +199,7 @@ absl::Status CheckExperts(const proto::Model& model) {
                       "use a divisor, or leave it out: a whole sequence is routed together then");
   }
   const double capacity = model.capacity();
-  const std::string flag = "--capacity=" + NumberText(capacity);
+  const std::string flag = absl::StrCat("--capacity=", capacity);
   if (capacity > static_cast<double>(experts)) {
     return InputError(flag, "is out of range",
                       "use slots relative to even routing, as 1.25, or 0 to drop nothing");
@@ -213,8 +207,8 @@ absl::Status CheckExperts(const proto::Model& model) {
   const double even = static_cast<double>(positions * chosen) / static_cast<double>(experts);
   if (capacity > 0 && capacity < 1 && capacity * even < 1) {
     return InputError(flag,
-                      "leaves less than one slot to an expert, of " + NumberText(even) +
-                          " tokens where routing is even",
+                      absl::StrCat("leaves less than one slot to an expert, of ", even,
+                                   " tokens where routing is even"),
                       "use slots relative to even routing, as 1.25, or 0 to drop nothing");
   }
   return absl::OkStatus();

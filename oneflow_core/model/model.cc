@@ -13,6 +13,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/recipe/words.h"
 
 namespace oneflow {
 namespace {
@@ -98,7 +99,9 @@ void ForVariables(const proto::Graph& graph, const Visit& visit) {
 absl::StatusOr<proto::Model> CompleteModel(const proto::Model& said) {
   const Family* family = NamedFamily(said.family());
   if (family == nullptr) {
-    return InputError("family \"" + said.family() + "\"", "is not known", "use gpt or llama");
+    std::vector<std::string> names;
+    for (const Family& known : Families()) names.emplace_back(known.name);
+    return InputError("family \"" + said.family() + "\"", "is not known", "use " + OrList(names));
   }
   proto::Model model = ParseNumbers(family->defaults);
   model.set_family(said.family());
