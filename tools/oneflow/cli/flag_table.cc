@@ -70,11 +70,14 @@ uint32_t RecipeVerbs(const Row& row) {
 
 std::vector<FlagRow> MakeTable() {
   std::vector<FlagRow> table;
+  const auto add = [&](const Row& row, uint32_t verbs, const google::protobuf::Message& message) {
+    if (!row.is_flag) return;
+    table.push_back({row.name, verbs, row.group, row.rare, row.value, row.sentence,
+                     DefaultText(row.default_text, row.sentence), &row, &message});
+  };
+  for (const Row& row : ModelRows()) add(row, kModel, proto::Model::default_instance());
   for (const Row& row : RecipeRows()) {
-    if (!row.is_flag) continue;
-    table.push_back({row.name, RecipeVerbs(row), row.group, row.rare, row.value, row.sentence,
-                     DefaultText(row.default_text, row.sentence), &row,
-                     &proto::Recipe::default_instance()});
+    add(row, RecipeVerbs(row), proto::Recipe::default_instance());
   }
   for (const auto& [name, verbs] : kTaken) {
     for (FlagRow& row : table) row.verbs |= row.name == name ? verbs : 0;

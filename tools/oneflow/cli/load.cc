@@ -123,6 +123,13 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   for (const Mesh::Axis& axis : mesh.axes) {
     const std::string_view word = AxisWord(axis.name);
     if (known.contains(word)) continue;
+    if (word == "expert") {
+      std::fprintf(stderr,
+                   "oneflow: warning: mesh axis %s: the model has no experts to split; all layouts "
+                   "over it are inferred. The batch alone is split by an axis data\n",
+                   axis.name.c_str());
+      continue;
+    }
     const std::string meant = AxisMeantBy(word, known);
     std::fprintf(
         stderr,
