@@ -157,6 +157,7 @@ absl::Status CheckRange(std::string_view where, const Row& row, double number) {
   const std::string high = row.below != kNoLimit  ? "less than " + LimitText(row.below)
                            : row.most != kNoLimit ? LimitText(row.most)
                                                   : "";
+  if (low.empty() && high.empty()) return InputError(where, "is no number");
   if (low.empty() || high.empty()) {
     const bool more = high.empty() && row.above == -kNoLimit;
     absl::StrAppend(&hint, low.empty() && row.below == kNoLimit ? "at most " : "", low, high,

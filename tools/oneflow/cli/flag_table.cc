@@ -68,14 +68,27 @@ uint32_t RecipeVerbs(const Row& row) {
          (row.searched == Searched::kGiven ? kSearch : 0);
 }
 
+// A job says its processes and where it writes (RunOfJob).
+uint32_t RunVerbs(const Row& row) {
+  constexpr std::string_view kOfJob[] = {"resume", "metrics", "checkpoint_dir", "processes"};
+  const bool of_job = std::find(std::begin(kOfJob), std::end(kOfJob), row.name) != std::end(kOfJob);
+  return of_job ? kTrain : kTrain | kSubmit;
+}
+
 std::vector<FlagRow> MakeTable() {
   std::vector<FlagRow> table;
-  for (const Row& row : RecipeRows()) {
-    if (!row.is_flag) continue;
-    table.push_back({row.name, RecipeVerbs(row), row.group, row.rare, row.value, row.sentence,
-                     DefaultText(row.default_text, row.sentence), &row,
-                     &proto::Recipe::default_instance()});
-  }
+  const auto add = [&](std::span<const Row> rows, uint32_t (*verbs)(const Row&),
+                       const google::protobuf::Message& message) {
+    for (const Row& row : rows) {
+      if (!row.is_flag) continue;
+      table.push_back({row.name, verbs(row), row.group, row.rare, row.value, row.sentence,
+                       DefaultText(row.default_text, row.sentence), &row, &message});
+    }
+  };
+  add(RecipeRows(), RecipeVerbs, proto::Recipe::default_instance());
+  add(
+      OptimizerRows(), [](const Row&) { return kOptimized; }, proto::Optimizer::default_instance());
+  add(RunRows(), RunVerbs, proto::Run::default_instance());
   for (const auto& [name, verbs] : kTaken) {
     for (FlagRow& row : table) row.verbs |= row.name == name ? verbs : 0;
   }

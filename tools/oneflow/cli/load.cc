@@ -73,15 +73,15 @@ absl::Status SetMemory(proto::Cluster* cluster) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
+absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mesh& mesh) {
   proto::Cluster cluster = DefaultCluster();
   if (!FLAGS_cluster.empty()) {
     ASSIGN_OR_RETURN(cluster, ReadCluster());
     RETURN_IF_ERROR(CheckDevices(cluster, mesh));
   } else {
-    ASSIGN_OR_RETURN(const int threads, ThreadsFromFlags());
+    ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
     cluster.mutable_device()->set_kernel_threads(
-        std::max(1, threads / std::max(1, mesh.devices())));
+        std::max(1, ThreadsOf(run) / std::max(1, mesh.devices())));
   }
   RETURN_IF_ERROR(SetMemory(&cluster));
   return cluster;
@@ -94,6 +94,11 @@ absl::StatusOr<std::optional<Schedule>> OrderFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
   ASSIGN_OR_RETURN(Schedule schedule, ParseOrder(text, file));
   return schedule;
+}
+
+// True of a run that may go on from a checkpoint.
+bool MayGoOn(const proto::Run& run) {
+  return !run.checkpoint_dir().empty() && (run.resume() == "true" || run.resume() == "auto");
 }
 
 absl::Status FixedByPlan(const std::string& flag) {
@@ -146,13 +151,7 @@ std::string DescribeProof(const proto::Plan& plan) {
   return "REFUSED: " + std::string(ToStd(status.message()));
 }
 
-absl::StatusOr<int> ThreadsFromFlags() {
-  if (FLAGS_threads > kMaxKernelThreads) {
-    return InputError("--threads=" + std::to_string(FLAGS_threads), "is too many",
-                      "use at most " + std::to_string(kMaxKernelThreads));
-  }
-  return FLAGS_threads > 0 ? FLAGS_threads : Cores();
-}
+int ThreadsOf(const proto::Run& run) { return run.has_threads() ? run.threads() : Cores(); }
 
 absl::Status CheckFlagsCompile(const Arguments& args) {
   if (!args.Given("plan")) return absl::OkStatus();
@@ -165,26 +164,11 @@ absl::Status CheckFlagsCompile(const Arguments& args) {
 }
 
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
-                                                    const proto::Optimizer* given) {
-  proto::Optimizer base = given == nullptr ? proto::Optimizer() : *given;
-  if (given != nullptr) RETURN_IF_ERROR(CheckOptimizer(base, "plan, optimizer."));
-  const auto want = [&](const char* flag) { return given == nullptr || args.Given(flag); };
-  if (want("learning_rate")) base.set_learning_rate(FLAGS_learning_rate);
-  if (want("min_learning_rate")) base.set_min_learning_rate(FLAGS_min_learning_rate);
-  if (want("warmup_steps")) base.set_warmup_steps(FLAGS_warmup_steps);
-  if (want("decay_steps")) base.set_decay_steps(FLAGS_decay_steps);
-  if (want("beta1")) base.set_beta1(FLAGS_beta1);
-  if (want("beta2")) base.set_beta2(FLAGS_beta2);
-  if (want("epsilon")) base.set_epsilon(FLAGS_epsilon);
-  if (want("weight_decay")) base.set_weight_decay(FLAGS_weight_decay);
-  if (want("clip")) base.set_clip(FLAGS_clip);
-  if (want("lr_schedule")) {
-    base.set_lr_schedule(FLAGS_lr_schedule == "linear"   ? proto::Optimizer::LINEAR
-                         : FLAGS_lr_schedule == "cosine" ? proto::Optimizer::COSINE
-                                                         : proto::Optimizer::CONSTANT);
-  }
-  RETURN_IF_ERROR(CheckOptimizer(base, "--"));
-  return base;
+                                                    proto::Optimizer optimizer) {
+  RETURN_IF_ERROR(SetGiven(OptimizerRows(), args, &optimizer));
+  SetDefaults(OptimizerRows(), &optimizer);
+  RETURN_IF_ERROR(CheckOptimizer(optimizer, "--"));
+  return optimizer;
 }
 
 // The source and options of compiling, according to the flags.
@@ -212,12 +196,13 @@ absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
     if (!args.Given("residual")) train->set_residual(type(was.residual()));
   }
   if (!args.Given("loss_pieces")) train->set_loss_pieces(was.loss_pieces());
-  ASSIGN_OR_RETURN(*train->mutable_optimizer(), OptimizerFromFlags(args, &reader->optimizer()));
+  ASSIGN_OR_RETURN(*train->mutable_optimizer(), OptimizerFromFlags(args, reader->optimizer()));
   return absl::OkStatus();
 }
 
 absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
-  ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const std::string path, FindGraphFile(run));
   ToCompile result;
   ASSIGN_OR_RETURN(result.source, ReadGraphFile(path));
   const proto::Graph& graph = result.source.graph;
@@ -226,9 +211,9 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(given ? recipe.mesh() : graph.mesh()));
   WarnOfAxes(graph, mesh);
   ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
-  if (FLAGS_graph.empty() && FLAGS_init_from.empty()) {
+  if (FLAGS_graph.empty() && !run.has_init_from()) {
     // The graph is that of this checkpoint.
-    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(), &result.options.train));
+    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(run), &result.options.train));
   }
   WarnOfIdleFlags(args, WithDefaults(recipe), mesh, graph);
   return result;
@@ -253,11 +238,11 @@ absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mes
   train.set_steps_a_round(recipe.steps_a_round());
   if (recipe.precision() == proto::BF16) train.set_precision(proto::BF16);
   if (recipe.residual() == proto::BF16) train.set_residual(proto::BF16);
-  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
+  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, {}));
   ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
   options.fill_memory = recipe.fill_memory();
   options.device_kind = recipe.device();
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
+  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(args, options.mesh));
   options.split_positions = recipe.sequence_parallel();
   options.state_layouts = !FLAGS_layouts_out.empty();
   options.keep_axis_order = recipe.keep_axis_order();
@@ -289,9 +274,9 @@ absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mes
   return options;
 }
 
-std::string CheckpointOfResume() {
-  if (FLAGS_resume == "false" || FLAGS_checkpoint_dir.empty()) return "";
-  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(FLAGS_checkpoint_dir);
+std::string CheckpointOfResume(const proto::Run& run) {
+  if (!MayGoOn(run)) return "";
+  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(run.checkpoint_dir());
   if (!all.ok()) return "";  // the run reports it
   for (const ListedCheckpoint& listed : *all) {
     if (listed.complete && CheckpointReader::Open(listed.folder).ok()) return listed.folder;
@@ -299,20 +284,19 @@ std::string CheckpointOfResume() {
   return "";
 }
 
-absl::StatusOr<std::string> GraphFileFromFlags() {
+absl::StatusOr<std::string> FindGraphFile(const proto::Run& run) {
   if (!FLAGS_graph.empty()) return FLAGS_graph;
-  if (FLAGS_init_from.empty()) {
-    const std::string resumed = CheckpointOfResume();
+  if (!run.has_init_from()) {
+    const std::string resumed = CheckpointOfResume(run);
     if (!resumed.empty()) return resumed + "/graph.textproto";
     return InputError("--graph",
-                      FLAGS_resume == "false" || FLAGS_checkpoint_dir.empty()
-                          ? "is missing"
-                          : "is missing, and --checkpoint_dir=" + FLAGS_checkpoint_dir +
-                                " has no checkpoint to take it from",
+                      MayGoOn(run) ? "is missing, and --checkpoint_dir=" + run.checkpoint_dir() +
+                                         " has no checkpoint to take it from"
+                                   : "is missing",
                       "write one with `oneflow model gpt --out=gpt.textproto`");
   }
   std::error_code ignored;  // the reader of the file reports an error
-  std::string folder = FLAGS_init_from;
+  std::string folder = run.init_from();
   if (!std::filesystem::exists(folder + "/manifest.json", ignored)) {
     ASSIGN_OR_RETURN(folder, LatestCheckpoint(folder));
   }
@@ -356,11 +340,12 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan) {
 
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan) {
   ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(plan));
-  if (!args.Given("processes")) return cluster;
-  return WithProcesses(std::move(cluster), plan, FLAGS_processes);
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (!run.has_processes()) return cluster;
+  return WithProcesses(std::move(cluster), plan, run.processes());
 }
 
-int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FLAGS_steps : 2; }
+int64_t StepsToSimulate(const proto::Run& run) { return run.has_steps() ? run.steps() : 2; }
 
 absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph) {
   ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
@@ -373,7 +358,7 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
+  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(args, options.mesh));
   return Compile(graph, graph.name(), options);
 }
 
@@ -389,8 +374,8 @@ absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto
 }
 
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReader& read) {
-  if (FLAGS_plan.empty() && FLAGS_graph.empty() && FLAGS_init_from.empty() &&
-      FLAGS_resume == "false") {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (FLAGS_plan.empty() && FLAGS_graph.empty() && !run.has_init_from() && !MayGoOn(run)) {
     return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
   }
   if (FLAGS_plan.empty()) return CompileFromFlags(args);

@@ -16,6 +16,7 @@
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
 #include "proto/train.pb.h"
 #include "tools/oneflow/cli/verb.h"
 
@@ -35,13 +36,12 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 // defaults.
 absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh);
 
-// The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
-// empty otherwise.
-std::string CheckpointOfResume();
+// The newest checkpoint that can be opened of a run that goes on from one; empty otherwise.
+std::string CheckpointOfResume(const proto::Run& run);
 
-// The file of --graph; without it, the graph of the checkpoint of --init_from, or of
-// CheckpointOfResume.
-absl::StatusOr<std::string> GraphFileFromFlags();
+// The file of --graph; without it, the graph of the checkpoint that the run begins with, or goes on
+// from.
+absl::StatusOr<std::string> FindGraphFile(const proto::Run& run);
 
 // The text of --program after a pass of compile: TextAfter in compile.h.
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
@@ -53,8 +53,8 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const proto::Plan& plan);
 // The same, of a plan in --processes, where they are given.
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan);
 
-// --steps where it is given, else two: the second is one among others.
-int64_t StepsToSimulate(const Arguments& args);
+// The steps of the run where it says them, else two: the second is one among others.
+int64_t StepsToSimulate(const proto::Run& run);
 
 // Writes the graph of a plan to --layouts_out, if that is given.
 absl::Status WriteLayouts(const proto::Plan& plan);
@@ -66,17 +66,16 @@ absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto
 absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
                                               bool documents);
 
-// `given`, overridden by every optimizer flag that the user gave; null: all flags, defaults
-// included.
+// `optimizer`, overridden by every flag that the user gave; what neither says has its default.
 absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
-                                                    const proto::Optimizer* given);
+                                                    proto::Optimizer optimizer);
 
 // The verdict of VerifyPlan in words: kProved, or the refusal.
 inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
 std::string DescribeProof(const proto::Plan& plan);
 
-// --threads, or all cores.
-absl::StatusOr<int> ThreadsFromFlags();
+// The threads of a run: all cores where it says none.
+int ThreadsOf(const proto::Run& run);
 
 // Refuses, with --plan, flags of the optimizer and --threads: in verbs that only read a plan they
 // are for a graph that is compiled.

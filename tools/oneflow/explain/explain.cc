@@ -20,6 +20,7 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/precision.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
 #include "tools/oneflow/explain/model_memory.h"
@@ -31,10 +32,11 @@ namespace {
 // The bytes that a step of --program sends between --processes; empty if none are given.
 absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Arguments& args,
                                                                       const proto::Plan& plan) {
-  if (!args.Given("processes")) return std::nullopt;
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (!run.has_processes()) return std::nullopt;
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "plan"));
   ASSIGN_OR_RETURN(ProcessTraffic traffic,
-                   FindProcessTraffic(plan, FLAGS_program, FLAGS_processes));
+                   FindProcessTraffic(plan, FLAGS_program, run.processes()));
   return traffic;
 }
 
@@ -52,6 +54,7 @@ absl::Status CheckFlagsOfFormat(const Arguments& args, const std::string& format
 }
 
 absl::Status Explain(const Arguments& args) {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   const std::string& format = FLAGS_format;
   if (args.Given("after")) {
     if (args.Given("plan")) {
@@ -89,7 +92,7 @@ absl::Status Explain(const Arguments& args) {
     }
   } else if (format == "html") {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
-    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(args)));
+    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(run)));
   } else {
     text = MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
            (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));

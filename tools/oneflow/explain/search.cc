@@ -20,6 +20,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/search_pareto.h"
 
@@ -62,7 +63,7 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
 
 absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices) {
   SearchSpec spec;
-  ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
+  ASSIGN_OR_RETURN(const std::string path, FindGraphFile(proto::Run()));
   if (FLAGS_cluster.empty()) {
     return InputError("--cluster",
                       "is missing: a search compares times, which need the rates of "
@@ -99,7 +100,7 @@ absl::StatusOr<std::vector<int64_t>> DevicesFromFlags() {
   return std::vector<int64_t>{devices};
 }
 
-absl::StatusOr<SearchOptions> ReadSearchOptions() {
+absl::StatusOr<SearchOptions> ReadSearchOptions(const Arguments& args) {
   if (!(FLAGS_budget_seconds > 0)) {
     return InputError(absl::StrCat("--budget_seconds=", FLAGS_budget_seconds),
                       "leaves no time to search", "use e.g. 60");
@@ -109,7 +110,8 @@ absl::StatusOr<SearchOptions> ReadSearchOptions() {
                       absl::StrCat("use at most ", kMostPlans));
   }
   SearchOptions options{.budget_seconds = FLAGS_budget_seconds, .top = static_cast<int>(FLAGS_top)};
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  options.threads = ThreadsOf(run);
   return options;
 }
 
@@ -153,7 +155,7 @@ absl::Status SearchPlans(const Arguments& args) {
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> devices, DevicesFromFlags());
   ASSIGN_OR_RETURN(const SearchSpec spec, SpecFromFlags(args, devices.back()));
-  ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions());
+  ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions(args));
   ProgressLine line;
   options.observe = [&](const SearchProgress& progress) { line.Print(progress); };
   const ResultFrame frame{.model = spec.source.graph.name(),

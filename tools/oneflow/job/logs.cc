@@ -59,7 +59,7 @@ absl::StatusOr<int64_t> AttemptFromFlags(const JobDir& dir) {
 
 absl::Status Logs(const Arguments& args) {
   if (FLAGS_lines < 0) return InputError("--lines", "must not be negative", "0: all");
-  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
+  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags(args));
   RETURN_IF_ERROR(dir.ReadRecord().status());
   ASSIGN_OR_RETURN(const int64_t attempt, AttemptFromFlags(dir));
   std::vector<Log> logs = args.Given("process") ? std::vector<Log>() : LoopLogs(dir);

@@ -56,24 +56,24 @@ absl::Status CheckFiles(const std::string& flag, const std::string& list) {
 
 absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   JobSpec spec;
+  ASSIGN_OR_RETURN(spec.run, RunFromFlags(args));
   if (FLAGS_engine.empty()) {
     return InputError("--engine", "is missing", "write --engine=slurm, local or kubernetes");
   }
-  if (FLAGS_job_dir.empty()) {
+  if (spec.run.job_dir().empty()) {
     return InputError("--job_dir", "is missing", "name a directory that all nodes see");
   }
   ASSIGN_OR_RETURN(spec.engine, ParseEngine(FLAGS_engine));
   spec.nodes = FLAGS_nodes;
   spec.spare_nodes = FLAGS_spare_nodes;
   spec.processes_per_node = FLAGS_processes_per_node;
-  spec.job_dir = Absolute(FLAGS_job_dir);
+  spec.job_dir = Absolute(spec.run.job_dir());
   spec.folder = Absolute(".");
   std::error_code error;
   spec.oneflow = !FLAGS_oneflow.empty() ? FLAGS_oneflow
                  : spec.engine == Engine::kKubernetes
                      ? "oneflow"
                      : fs::read_symlink("/proc/self/exe", error).string();
-  ASSIGN_OR_RETURN(spec.run, RunFromFlags(args));
   spec.max_restarts = FLAGS_max_restarts;
   spec.max_jobs = FLAGS_max_jobs;
   spec.signal_seconds = FLAGS_signal_seconds;
@@ -128,10 +128,10 @@ absl::Status BeginAttempts(const std::string& path) {
 }
 
 // The plan as it was given, byte by byte; or as it was compiled, and its graph.
-absl::Status WritePlanFiles(const JobDir& dir, const proto::Plan& plan) {
+absl::Status WritePlanFiles(const JobDir& dir, const JobSpec& spec, const proto::Plan& plan) {
   if (FLAGS_plan.empty()) {
     RETURN_IF_ERROR(WritePlan(plan, dir.File("job.plan")));
-    ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
+    ASSIGN_OR_RETURN(const std::string path, FindGraphFile(spec.run));
     ASSIGN_OR_RETURN(const std::string graph, ReadFile(path));
     return WriteFile(dir.File("graph.textproto"), graph);
   }
@@ -145,7 +145,7 @@ absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan&
   RETURN_IF_ERROR(Remove(dir.File("final.json")));
   RETURN_IF_ERROR(dir.WriteJobs({}));
   RETURN_IF_ERROR(BeginAttempts(dir.File("attempts")));
-  RETURN_IF_ERROR(WritePlanFiles(dir, plan));
+  RETURN_IF_ERROR(WritePlanFiles(dir, spec, plan));
   // Processes of one host, which one of them starts, need none.
   if (spec.engine != Engine::kLocal && spec.processes() > 1 && !dir.Has("keys")) {
     RETURN_IF_ERROR(MakeJobKeys(dir.File("keys")));

@@ -126,9 +126,9 @@ absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
 }
 
 absl::Status Evaluate(const Arguments& args) {
-  ASSIGN_OR_RETURN(const bool works, WorksAlone("eval"));
-  if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("eval", run));
+  if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
@@ -142,8 +142,7 @@ absl::Status Evaluate(const Arguments& args) {
     facts.vocab = vocab;
   }
   ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
-  const bool documents =
-      recipe.has_documents() ? recipe.documents() : reader->recipe().documents();
+  const bool documents = recipe.has_documents() ? recipe.documents() : reader->recipe().documents();
   ASSIGN_OR_RETURN(const EvaluationData data,
                    OpenEvaluationData(run, facts, {.checkpoint = folder, .documents = documents}));
   RETURN_IF_ERROR(

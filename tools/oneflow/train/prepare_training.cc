@@ -51,7 +51,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan pla
     // Ids behind the vocabulary are padding: data must not have them.
     if (reader->notes().vocab > 0) model.vocab = std::min(model.vocab, reader->notes().vocab);
   }
-  const std::string resumed = CheckpointOfResume();
+  const std::string resumed = CheckpointOfResume(run);
   if (resumed.empty()) RETURN_IF_ERROR(CheckKeepsSource(run));
   ASSIGN_OR_RETURN(TrainingData data,
                    OpenTrainingData(run, model,
