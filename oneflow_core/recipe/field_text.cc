@@ -79,6 +79,31 @@ std::string DefaultWords(const Row& row) {
   return text.substr(0, text.find_last_not_of('.') + 1);
 }
 
+// "use auto, or 0 to 8".
+// "1 to 8", "0 or more, and less than 1"; "" of any number.
+std::string RangeText(const Row& row) {
+  if (row.least != -kNoLimit && row.most != kNoLimit) {
+    return absl::StrCat(LimitText(row.least), " to ", LimitText(row.most));
+  }
+  std::vector<std::string> parts;
+  if (row.least != -kNoLimit) parts.push_back(LimitText(row.least) + " or more");
+  if (row.above != -kNoLimit) parts.push_back("more than " + LimitText(row.above));
+  if (row.below != kNoLimit) parts.push_back("less than " + LimitText(row.below));
+  if (row.most != kNoLimit) parts.push_back("at most " + LimitText(row.most));
+  return absl::StrJoin(parts, ", and ");
+}
+
+std::string RangeHint(const Row& row) {
+  std::string hint = "use ";
+  if (!row.absent.empty()) absl::StrAppend(&hint, std::string(row.absent), ", or ");
+  hint += RangeText(row);
+  const std::string by_default = DefaultWords(row);
+  if (row.absent.empty() && !by_default.empty()) {
+    absl::StrAppend(&hint, ", or leave it out; the default: ", by_default);
+  }
+  return hint;
+}
+
 // An example of a value: the default, where that is more than nothing.
 std::string MakeExample(std::string_view type, std::string_view default_text) {
   double number = 0;
@@ -101,7 +126,11 @@ void SetInteger(const FieldDescriptor& field, int64_t number, Message* message) 
 absl::Status SetNumber(const std::string& where, const Row& row, const FieldDescriptor& field,
                        std::string_view text, Message* message) {
   const Reflection& reflection = *message->GetReflection();
-  RETURN_IF_ERROR(CheckScalar(where, field.cpp_type_name(), text, row.default_text));
+  const absl::Status is_number = CheckScalar(where, field.cpp_type_name(), text, row.default_text);
+  if (!is_number.ok() && !row.absent.empty()) {
+    return InputError(where, "is no number", RangeHint(row));
+  }
+  RETURN_IF_ERROR(is_number);
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     double number = 0;
     (void)absl::SimpleAtod(ToAbsl(text), &number);
@@ -149,28 +178,8 @@ absl::Status CheckRange(std::string_view where, const Row& row, double number) {
   if (number >= row.least && number <= row.most && number > row.above && number < row.below) {
     return absl::OkStatus();
   }
-  std::string hint = "use ";
-  if (!row.absent.empty()) absl::StrAppend(&hint, std::string(row.absent), ", or ");
-  const std::string low = row.above != -kNoLimit   ? "more than " + LimitText(row.above)
-                          : row.least != -kNoLimit ? LimitText(row.least)
-                                                   : "";
-  const std::string high = row.below != kNoLimit  ? "less than " + LimitText(row.below)
-                           : row.most != kNoLimit ? LimitText(row.most)
-                                                  : "";
-  if (low.empty() && high.empty()) return InputError(where, "is no number");
-  if (low.empty() || high.empty()) {
-    const bool more = high.empty() && row.above == -kNoLimit;
-    absl::StrAppend(&hint, low.empty() && row.below == kNoLimit ? "at most " : "", low, high,
-                    more ? " or more" : "");
-  } else {
-    absl::StrAppend(&hint, low, row.above == -kNoLimit && row.below == kNoLimit ? " to " : " and ",
-                    high);
-  }
-  const std::string by_default = DefaultWords(row);
-  if (row.absent.empty() && !by_default.empty()) {
-    absl::StrAppend(&hint, ", or leave it out; the default: ", by_default);
-  }
-  return InputError(where, "is out of range", hint);
+  if (RangeText(row).empty()) return InputError(where, "is no number");
+  return InputError(where, "is out of range", RangeHint(row));
 }
 
 absl::Status CheckScalar(std::string_view where, std::string_view type, std::string_view text,

@@ -36,7 +36,7 @@ class ContextCliTest(FolderCase):
             with self.subTest(words):
                 self.assertIn(words, self.compile(name, f"--mesh={mesh}", code=2)[1])
         self.compile("runs", "--mesh=context=2")
-        words = "context pieces 0: is no number of pieces of heads; use 1 to 64"
+        words = "--context_pieces=0: is out of range; use 1 to 64"
         self.assertIn(words, self.compile("llama", "--mesh=context=2", "--context_pieces=0", code=2)[1])
 
     def test_what_acts_on_nothing(self):

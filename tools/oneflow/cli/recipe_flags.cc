@@ -30,7 +30,7 @@ const TextFormat::ParseInfoTree* FindTree(const TextFormat::ParseInfoTree* tree,
                                           const char* field) {
   return tree == nullptr
              ? nullptr
-             : tree->GetTreeForNested(message.GetDescriptor()->FindFieldByName(field), 0);
+             : tree->GetTreeForNested(message.GetDescriptor()->FindFieldByName(field), -1);
 }
 
 std::vector<FilePart> ListParts(const proto::RecipeFile& file,
@@ -45,7 +45,7 @@ std::vector<FilePart> ListParts(const proto::RecipeFile& file,
 // "r.textproto:3: ", of the line that says a field.
 std::string FindLine(const std::string& path, const FilePart& part, const Row& row) {
   const auto* field = part.message->GetDescriptor()->FindFieldByName(std::string(row.name));
-  return absl::StrCat(path, ":", part.locations->GetLocation(field, 0).line + 1, ": ");
+  return absl::StrCat(path, ":", part.locations->GetLocation(field, -1).line + 1, ": ");
 }
 
 // Takes what the file says of one flag, or adds to `others` what stands in its place.
