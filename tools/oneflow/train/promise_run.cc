@@ -8,7 +8,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
 #include "planning/simulate/simulate_on.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/cluster_flags.h"
 
 namespace oneflow {
 namespace {
