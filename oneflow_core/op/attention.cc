@@ -300,8 +300,7 @@ template <const Form& form>
 OpDef Define(std::string kind, std::string usage) {
   OpDef def{.kind = std::move(kind),
             .usage = std::move(usage),
-            .min_inputs = form.base(),
-            .max_inputs = form.base() + 4,
+            .inputs = {form.base(), form.base() + 4},
             .outputs = form.grad ? (form.packed ? 1 : 3) : 2,
             .attrs = {{"window", AttrType::kInt}},
             .signatures = AttentionRows<form>,

@@ -109,8 +109,7 @@ Samples BatchMatmulSamples(const SampleSizes& s) {
 std::vector<OpDef> BatchMatmulOps() {
   return {{.kind = "batch_matmul",
            .usage = "a[..., m, k], b[..., k, n] -> [..., m, n]",
-           .min_inputs = 2,
-           .max_inputs = 2,
+           .inputs = {2},
            .attrs = {{"transpose_a", AttrType::kBool}, {"transpose_b", AttrType::kBool}},
            .infer = InferBatchMatmul,
            .signatures = BatchMatmulRows,

@@ -108,13 +108,19 @@ struct CountedFlops {
   double hidden = 0;  // of `model`: of pairs that causality hides, which no kernel needs to compute
 };
 
+// The number of inputs of an op: {2}, {2, 3} or {1, kAnyNumber}.
+inline constexpr int kAnyNumber = -1;
+struct Arity {
+  int least = 0, most = least;
+};
+
 struct OpDef {
   std::string kind;
   // A kind may have several forms, each with a row: the op that a product's kernel applies to its
   // result, as the attribute `then` names it. Empty for the plain one.
   std::string then;
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
-  int min_inputs = 0, max_inputs = 0;  // max -1: any number
+  Arity inputs;
   int outputs = 1;
   // The first `updates` inputs are variables, and as many first outputs their new values. The op
   // updates them in place, so input and output have the same layout and no boxing between. Only

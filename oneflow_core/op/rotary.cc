@@ -123,8 +123,7 @@ Samples RotarySamples(const SampleSizes& s) {
 std::vector<OpDef> RotaryOps() {
   return {{.kind = "rotary",
            .usage = "x[b, t, ..., d], (positions[b, t] or [1]) -> y",
-           .min_inputs = 1,
-           .max_inputs = 2,
+           .inputs = {1, 2},
            .attrs = {{"theta", AttrType::kDouble, true},
                      {"inverse", AttrType::kBool},
                      {std::string(kFactor), AttrType::kDouble},

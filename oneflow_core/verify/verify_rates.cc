@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_rates.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <string>
 

@@ -23,7 +23,6 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
-#include "oneflow_core/verify/verify_types.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/check_cluster.h"
 #include "tools/oneflow/cli/fitting_flags.h"
