@@ -1,7 +1,7 @@
 // batch_matmul: a[..., m, k] b[..., k, n] -> [..., m, n], a product for each index of the leading
 // dimensions, which both have. Its gradients are batch_matmuls.
 #include "oneflow_core/device/cpu_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -1,6 +1,6 @@
 // Ops that change the layout of a tensor and not its value: one for each primitive. insert_boxing
 // makes them; their tables say what each may do on one mesh axis, and leave every other as it is.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 #include "oneflow_core/tensor/primitive.h"
 

@@ -7,7 +7,7 @@
 
 #include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/op/attention_dims.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -5,7 +5,7 @@
 //
 // and hands further inputs, positions and documents, to the attention, whose row checks them.
 #include "oneflow_core/op/attention_dims.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -2,7 +2,7 @@
 // times `scale`, and zero behind them: position i sees positions 0 .. i. Its gradient reads y, so x
 // need not be kept.
 #include "oneflow_core/device/cpu_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -72,7 +72,7 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .signatures = SoftmaxRows,
            .gradient = SoftmaxGradient,
            .flops = PerElement(5),
-           .family = KernelFamily::kRows,
+           .kernel_class = KernelClass::kRows,
            .positions = Positions::kWhole,
            .precision = {Precision::kNarrow},
            .cpu_workspace = CausalSoftmaxCpuWorkspace,
@@ -84,7 +84,7 @@ std::vector<OpDef> CausalSoftmaxOps() {
            .infer = InferSoftmaxGrad,
            .signatures = SoftmaxRows,
            .flops = PerElement(4),
-           .family = KernelFamily::kRows,
+           .kernel_class = KernelClass::kRows,
            .precision = {Precision::kNarrow},
            .samples = SoftmaxGradSamples}};
 }

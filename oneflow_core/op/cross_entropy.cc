@@ -10,7 +10,7 @@
 // With the attribute `ignore_negative`, a row whose label is negative does not count. mean_nll then
 // reads the labels, too, and gives the sum of the others; count_labels counts them. Both add up
 // over a step, and the pass `divide_by_count` divides one by the other.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -267,7 +267,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferRowMax,
        .signatures = RowMaxRows,
        .flops = PerElement(1),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .overwrites = true,
        .precision = {Precision::kEither},
        .exact = true,
@@ -278,7 +278,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferRowSumExp,
        .signatures = RowSumRows,
        .flops = PerElement(3),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kEither, Precision::kWide},
        .samples = EachRows([](const RowSamples& r) {
          return std::vector{r.x, r.max};
@@ -291,7 +291,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .signatures = RowSumRows,
        .gradient = PickGradient,
        .flops = PerElement(1, 1),
-       .family = KernelFamily::kGather,
+       .kernel_class = KernelClass::kGather,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .looks_up = true,
        .precision = {Precision::kEither, Precision::kWide},
@@ -307,7 +307,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferRowStats,
        .signatures = RowStatsRows,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .overwrites = true,
        .samples = EachRows([](const RowSamples& r) {
@@ -321,7 +321,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .signatures = MeanNllRows,
        .gradient = MeanNllGradient,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .samples = [](const SampleSizes& s) -> Samples {
          const RowSamples rows = MakeRows({s.b, s.t}, s.vocab);
          const SampleTensor picked{{s.b, s.t}};
@@ -355,7 +355,7 @@ std::vector<OpDef> CrossEntropyOps() {
        .infer = InferGrad,
        .signatures = GradRows,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .precision = {Precision::kEither, Precision::kWide},
        .samples = GradSamples},

@@ -7,7 +7,7 @@
 // Where groups of experts lie on devices, tokens meet them by one exchange of y: from S(1) or S(2),
 // as tokens lie, to S(0).
 #include "oneflow_core/op/experts.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -178,7 +178,7 @@ std::vector<OpDef> DispatchOps() {
            .signatures = DispatchRows,
            .gradient = DispatchGradient,
            .flops = [](const OpView& v) { return static_cast<double>(v.out(0).shape.elements()); },
-           .family = KernelFamily::kGather,
+           .kernel_class = KernelClass::kGather,
            .overwrites = true,
            .precision = precision,
            .samples = EachRoute([](const RouteSample& r, int64_t width) {
@@ -197,7 +197,7 @@ std::vector<OpDef> DispatchOps() {
                [](const OpView& v) {
                  return 2.0 * static_cast<double>(v.out(0).shape.elements() * v.in_dims(1)[2]);
                },
-           .family = KernelFamily::kGather,
+           .kernel_class = KernelClass::kGather,
            .overwrites = true,
            .precision = precision,
            .samples = EachRoute([](const RouteSample& r, int64_t width) {
@@ -215,7 +215,7 @@ std::vector<OpDef> DispatchOps() {
                [](const OpView& v) {
                  return 2.0 * static_cast<double>(v.in(0).shape.elements() * v.in_dims(2)[2]);
                },
-           .family = KernelFamily::kGather,
+           .kernel_class = KernelClass::kGather,
            .overwrites = true,
            .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
            .samples = EachRoute([](const RouteSample& r, int64_t width) {

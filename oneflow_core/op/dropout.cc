@@ -3,7 +3,7 @@
 // batches: see actor_runtime/kernel/dropout.h. Programs that do not train have none: the pass
 // remove_dropout. stored_dropout does the same and keeps the mask, a byte an element, for its
 // gradient to read: bytes for random numbers.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -1,7 +1,7 @@
 // Ops that work element by element on tensors of one shape.
 #include <numeric>
 
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -1,5 +1,5 @@
 // Tables of vectors: looked up by id (embedding) or by position (positional_embedding).
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -154,7 +154,7 @@ std::vector<OpDef> EmbeddingOps() {
        .signatures = EmbeddingRows,
        .gradient = EmbeddingGradient,
        .flops = NoFlops,
-       .family = KernelFamily::kGather,
+       .kernel_class = KernelClass::kGather,
        .indices = {.input = 1, .of = 0, .dim = 0},
        .looks_up = true,
        .exact = true,
@@ -168,7 +168,7 @@ std::vector<OpDef> EmbeddingOps() {
        .infer = InferEmbeddingGrad,
        .signatures = EmbeddingGradRows,
        .flops = PerElement(1, 1),
-       .family = KernelFamily::kGather,
+       .kernel_class = KernelClass::kGather,
        .indices = {.input = 0, .of = -1, .dim = 0},
        .exact = true,
        .samples = EmbeddingGradSamples},

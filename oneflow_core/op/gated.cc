@@ -1,7 +1,7 @@
 // gated: gate, up -> act(gate) * up, element by element: the middle of a gated MLP.
 #include <utility>
 
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -2,7 +2,7 @@
 // its gradients read again. y and its gradient may be bf16, or these and x and its gradient; all
 // else is wide.
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -149,7 +149,7 @@ std::vector<OpDef> LayerNormOps() {
        .signatures = LayerNormRows,
        .gradient = LayerNormGradient,
        .flops = PerElement(8),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .overwrites = true,
        .precision = {Precision::kStream, Precision::kWide},
        .may_round = true,
@@ -161,7 +161,7 @@ std::vector<OpDef> LayerNormOps() {
        .infer = InferGradInput,
        .signatures = GradInputRows,
        .flops = PerElement(12),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kStream, Precision::kWide},
        .samples = GradInputSamples},
       {.kind = "layer_norm_grad_weight",
@@ -171,7 +171,7 @@ std::vector<OpDef> LayerNormOps() {
        .infer = LayerNormInferGradWeight,
        .signatures = LayerNormGradWeightRows,
        .flops = PerElement(5),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kStream, Precision::kWide},
        .cuda_workspace = GradWeightOnCuda,
        .samples = GradWeightSamples},

@@ -9,8 +9,8 @@
 //
 // x and w may be bf16, and so is the result then, and a bias may be; it is added in f32, before the
 // result is rounded.
-#include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

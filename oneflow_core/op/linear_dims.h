@@ -1,4 +1,4 @@
-// The roles of dimensions in the `linear` family, of a logical op and on one device. Internal to
+// The roles of dimensions in the `linear` ops, of a logical op and on one device. Internal to
 // op/.
 //
 //   x[lead..., c...]   y[lead..., o...]   w[c..., o...], or w[o..., c...] when transposed

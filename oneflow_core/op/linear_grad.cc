@@ -3,8 +3,8 @@
 // these gradients of what it gives, which the pass `fuse` makes of two ops. All read bf16, too;
 // what adds up over micro-batches, the gradients of weight and bias, is f32 then.
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

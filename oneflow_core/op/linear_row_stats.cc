@@ -13,7 +13,7 @@
 #include "oneflow_core/op/linear_row_stats_dims.h"
 
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -1,5 +1,5 @@
 // matmul: a[..., m, k] b[k, n] -> [..., m, n]; its weight-like gradient sums over all leading dims.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -1,7 +1,8 @@
-// The definition of a kind of op: everything the compiler knows about it. One file an op family
-// (op/linear.cc, op/layer_norm.cc, ...; op/elementwise.cc for the simple ones), collected in one
-// constant table by op/registry.cc. There is no registration at run time. Every property of a kind
-// is a field of its row, so that passes, cost model, verifier and tests name no kinds.
+// The definition of a kind of op: everything the compiler knows about it. Kinds that belong
+// together are one file (op/linear.cc, op/layer_norm.cc, ...; op/elementwise.cc for the simple
+// ones), and op/registry.cc collects all in one constant table. There is no registration at run
+// time. Every property of a kind is a field of its row, so that passes, cost model, verifier and
+// tests name no kinds.
 //
 // An op definition is not a kernel: it never computes. The kernel of the same key is in
 // actor_runtime/kernel.
@@ -93,7 +94,7 @@ struct Indices {
 };
 
 // The figures of a device that give the time of a kernel (oneflow_core/cost/kernel_cost.h).
-enum class KernelFamily : uint8_t {
+enum class KernelClass : uint8_t {
   kElements,  // element by element
   kRows,      // sums and maxima of rows: norms, softmax, losses
   kGather,    // rows that indices select
@@ -155,11 +156,11 @@ struct OpDef {
   // Null: those of `product`, or none. Required of own_products that have a kernel.
   std::function<CountedFlops(const LocalOp&)> counted_flops;
   bool HasProducts() const { return product != nullptr || own_products; }
-  // The family of a kind without products; FindFamily has all.
-  KernelFamily family = KernelFamily::kElements;
-  KernelFamily FindFamily() const {
-    if (attention != nullptr) return KernelFamily::kAttention;
-    return HasProducts() ? KernelFamily::kProducts : family;
+  // The class of a kind without products; FindKernelClass has all.
+  KernelClass kernel_class = KernelClass::kElements;
+  KernelClass FindKernelClass() const {
+    if (attention != nullptr) return KernelClass::kAttention;
+    return HasProducts() ? KernelClass::kProducts : kernel_class;
   }
   Indices indices;
   Positions positions = Positions::kNone;

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -1,7 +1,7 @@
 // take_part: x -> y, part `index` of `parts` along dimension `dim`; join_parts: the parts in order
 // -> y. With `blocks` the dimension is so many blocks, of each of which a part is taken: a device
 // that has entire blocks has its own part of each. Copies, of which one undoes the other.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -2,7 +2,7 @@
 // each row, which its gradients read again. x, y and their gradients may each be bf16; all else is
 // wide. The rows may be those of the residual stream, or those of a head.
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -143,7 +143,7 @@ std::vector<OpDef> RmsNormOps() {
        .signatures = RmsNormRows,
        .gradient = RmsNormGradient,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .overwrites = true,
        .precision = {Precision::kToStream, Precision::kWide},
        .may_round = true,
@@ -155,7 +155,7 @@ std::vector<OpDef> RmsNormOps() {
        .infer = RmsNormInferGradInput,
        .signatures = RmsNormGradInputRows,
        .flops = PerElement(7),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kToStream, Precision::kWide},
        .samples = RmsNormGradInputSamples},
       {.kind = "rms_norm_grad_weight",
@@ -164,7 +164,7 @@ std::vector<OpDef> RmsNormOps() {
        .infer = RmsNormInferGradWeight,
        .signatures = RmsNormGradWeightRows,
        .flops = PerElement(3),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kToStream, Precision::kWide},
        .cuda_workspace = RmsNormGradWeightOnCuda,
        .samples = RmsNormGradWeightSamples},

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

@@ -27,8 +27,8 @@
 
 #include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/experts.h"
-#include "oneflow_core/op/families.h"
 #include "oneflow_core/op/moved_bias.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

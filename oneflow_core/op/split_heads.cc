@@ -1,6 +1,6 @@
 // Ops on heads for attention without a fused kernel: split_heads makes queries, keys and
 // values, a matrix [t, d] a head, of qkv; swap_dims brings the heads of a position together again.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

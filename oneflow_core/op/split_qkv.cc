@@ -6,7 +6,7 @@
 //
 // The second has the r query heads of a group, its key and its value side by side.
 #include "oneflow_core/op/attention_dims.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

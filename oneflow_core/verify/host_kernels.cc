@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/host_kernels.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <vector>
 

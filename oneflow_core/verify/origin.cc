@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/origin.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,14 +1,11 @@
-#include "oneflow_core/verify/verify_exchanges.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
-#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {

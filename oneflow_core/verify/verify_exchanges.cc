@@ -1,8 +1,6 @@
-#include "oneflow_core/verify/verify_exchanges.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +8,6 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/primitive.h"
-#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {

@@ -19,10 +19,7 @@
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
-#include "oneflow_core/verify/damaged_plan.h"
-#include "oneflow_core/verify/host_kernels.h"
-#include "oneflow_core/verify/origin.h"
-#include "oneflow_core/verify/verify_exchanges.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {

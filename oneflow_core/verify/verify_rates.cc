@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/verify/damaged_plan.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {

@@ -16,8 +16,7 @@
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
-#include "oneflow_core/verify/damaged_plan.h"
-#include "oneflow_core/verify/verify_exchanges.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {

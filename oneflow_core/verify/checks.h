@@ -1,22 +1,45 @@
-// Part of verify_types: checks the exchanges of a program. Groups are groups of the mesh. An
-// exchange names a group of its stage; a send and its receive name each other. Exchanges are on
-// streams of devices. The order of issue of each stage contains every exchange as often as it
-// fires.
+// What the checks of a plan share, and their parts: those of exchanges are called by verify_types.
+// Internal to verify/.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "oneflow_core/base/status.h"
 #include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
+
+inline constexpr int64_t kAlign = 64;  // bytes, of arenas and slots
+
+// The error of a plan that no compiler writes.
+inline absl::Status DamagedPlan(std::string_view where, std::string_view what) {
+  return InputError(where, what, "the plan was edited or damaged; compile it again");
+}
+
+// The kernels that the compiler adds and no graph has: those of the host worker, and copies between
+// the memory of a device and the host's (docs/ops.md).
+//
+// Returns arity and attributes; nullptr if no kernel has this name.
+const OpDef* FindHostKernel(std::string_view kind);
+
+// The actor that computes the contents of a register, before any boxing moved them, and the
+// register that it writes. -1: none, or not known.
+struct Origin {
+  int actor = -1, reg = -1;
+};
+Origin FindOrigin(const PlanNet& net, int reg);
+
+// --- Exchanges ---
 
 // Checks that the sources of an actor that is boxing cover its output on every device. They cover
 // it once, or once for each combination of members that are reduced or hold the same part. It also
@@ -57,6 +80,7 @@ class BoxingCheck {
   std::map<Covering, std::string> coverings_;  // what is wrong with each; empty: nothing
 };
 
+// Checks the groups of a plan, which are groups of the mesh.
 absl::Status VerifyGroups(const proto::Plan& plan, const Mesh& mesh);
 
 // Checks one exchange. Requires that its registers and its group exist, and that their layouts are
