@@ -163,7 +163,7 @@ TEST_CASE("zero bubble holds as many micro-batches as the memory has room for") 
   for (int64_t e = 0; e < 4; ++e) {
     options.cluster.mutable_device()->set_memory_bytes(needs[e]);
     const auto plan = Compile(SmallGraph(4), "gpt", options).value();
-    CHECK(plan.train().extra_in_flight() == e);
+    CHECK(plan.recipe().extra_in_flight() == e);
   }
   options.cluster.mutable_device()->set_memory_bytes(needs[0] - 1);
   CHECK(Refusal(SmallGraph(4), options).find("1 byte") != std::string::npos);
@@ -185,11 +185,11 @@ TEST_CASE("where the cluster is known zero bubble fills memory as its stages' ti
   GptConfig config{.layers = 4, .heads = 4, .hidden = 32, .sequence = 256, .vocab = 64};
   const proto::Graph graph = BuildGpt(config);  // whose attention makes F and B longer than W
   const auto equal = Compile(graph, "gpt", options).value();
-  CHECK(equal.train().extra_in_flight() == 3);
+  CHECK(equal.recipe().extra_in_flight() == 3);
   device->set_peak_flops(1e9);
   device->set_memory_bandwidth(1e12);
   const auto fitted = Compile(graph, "gpt", options).value();
-  CHECK(fitted.train().extra_in_flight() > 3);
+  CHECK(fitted.recipe().extra_in_flight() > 3);
   const auto noted = [](const std::string& note) {
     return note.find("schedule zero_bubble: fitted to F, B and W of the stages on this cluster") ==
            0;
@@ -202,7 +202,7 @@ TEST_CASE("where the cluster is known zero bubble fills memory as its stages' ti
   for (const bool overlap : {true, false}) {
     options.train.set_no_global_norm(overlap);
     const auto many = Compile(graph, "gpt", options).value();
-    CHECK(many.train().extra_in_flight() > 0);
+    CHECK(many.recipe().extra_in_flight() > 0);
   }
   options.train.set_batch(1), options.train.set_micro_batches(1);
   CHECK(Refusal(graph, options).find("fill_memory: no step of these stages is shorter") == 0);

@@ -359,10 +359,10 @@ TEST_CASE("a program whose micro-batches are not the plan's is refused") {
       }
     }
     proto::Plan plan = good;
-    plan.mutable_train()->set_batch(32);
+    plan.mutable_recipe()->set_batch(32);
     CHECK(Verdict(plan) != "good");
     plan = good;
-    plan.mutable_train()->set_micro_batches(2);
+    plan.mutable_recipe()->set_micro_batches(2);
     CHECK(Verdict(plan) != "good");
   }
 }

@@ -4,10 +4,21 @@
 #pragma once
 
 #include "oneflow_core/graph/graph.h"
-#include "oneflow_core/model/offload.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
-void AnnotateOffload(const Offload& offload, Graph* graph);
+// The recipe's `offload` and `update_on`.
+void AnnotateOffload(const proto::Recipe& recipe, Graph* graph);
+
+// What rests in the host's memory of any variable, by that attribute.
+struct VariablesOnHost {
+  bool states = false, weights = false, update = false;
+  bool any() const { return states || weights || update; }
+};
+VariablesOnHost FindOnHost(const Graph& graph);
+
+// True if anything rests in the host's memory: variables, or activations by the recipe.
+bool RestsOnHost(const proto::Recipe& recipe, const Graph& graph);
 
 }  // namespace oneflow

@@ -46,19 +46,18 @@ std::map<int, std::string> FindUnfusedAttention(const Graph& graph) {
 constexpr std::string_view kPolicies[] = {"none", "attention", "selective", "full"};
 
 // "full:3/2/1/0": the counts behind the colon. Digits only: no signs, no blanks.
-absl::StatusOr<std::vector<int>> ParseCounts(std::string_view term) {
-  std::vector<int> counts;
+absl::Status ParseCounts(std::string_view term, google::protobuf::RepeatedField<int>* counts) {
   const std::string_view list = term.substr(term.find(':') + 1);
   for (const absl::string_view part : absl::StrSplit(ToAbsl(list), '/')) {
     const bool digits = std::all_of(part.begin(), part.end(), absl::ascii_isdigit);
-    if (!digits || !absl::SimpleAtoi(part, &counts.emplace_back())) {
+    if (!digits || !absl::SimpleAtoi(part, counts->Add())) {
       return InputError(absl::StrCat("recompute ", ToAbsl(term)),
                         absl::StrCat("\"", part, "\" is no number of blocks"),
                         "write 0 or more, as full:2, or one for each slice along the pipe, as "
                         "full:3/2/1/0");
     }
   }
-  return counts;
+  return absl::OkStatus();
 }
 
 // "pipe=4, chunks 2: 8 slices".
@@ -69,13 +68,14 @@ std::string SlicesText(int stages, int chunks) {
   return absl::StrCat(text, ": ", slices, slices == 1 ? " slice" : " slices");
 }
 
-absl::Status CheckCounts(const RecomputePolicy& policy, int stages, int chunks) {
-  for (const RecomputePolicy::Term& term : policy.terms) {
-    const size_t counts = term.counts.size();
-    if (counts < 2 || counts == static_cast<size_t>(stages * chunks)) continue;
-    return InputError(absl::StrCat("recompute ", term.policy, ":", absl::StrJoin(term.counts, "/")),
-                      absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
-                      "write one number for each slice along the pipe, or one for all");
+absl::Status CheckCounts(const proto::Recompute& recompute, int stages, int chunks) {
+  for (const proto::Recompute::Term& term : recompute.term()) {
+    const int counts = term.counts_size();
+    if (counts < 2 || counts == stages * chunks) continue;
+    return InputError(
+        absl::StrCat("recompute ", term.policy(), ":", absl::StrJoin(term.counts(), "/")),
+        absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
+        "write one number for each slice along the pipe, or one for all");
   }
   return absl::OkStatus();
 }
@@ -83,7 +83,7 @@ absl::Status CheckCounts(const RecomputePolicy& policy, int stages, int chunks) 
 bool IsOfBlock(const Op& op) { return op.block >= 0 && !HasOwnShape(op.kind); }
 
 // The policy of each block.
-std::map<int, std::string> ChoosePolicies(const Graph& graph, const RecomputePolicy& policy) {
+std::map<int, std::string> ChoosePolicies(const Graph& graph, const proto::Recompute& recompute) {
   std::map<int, int> slice_of;
   for (const Op& op : graph.ops) {
     if (!IsOfBlock(op)) continue;
@@ -97,15 +97,17 @@ std::map<int, std::string> ChoosePolicies(const Graph& graph, const RecomputePol
   for (const auto& [slice, blocks] : blocks_of) {
     std::string rest = "none";
     size_t next = 0;
-    for (const RecomputePolicy::Term& term : policy.terms) {
-      if (term.counts.empty()) {
-        rest = term.policy;
+    for (const proto::Recompute::Term& term : recompute.term()) {
+      if (term.counts().empty()) {
+        rest = term.policy();
         continue;
       }
       // A graph's own stages may lie beyond the pipe; a later pass reports them.
-      const size_t index = term.counts.size() == 1 ? 0 : static_cast<size_t>(slice);
-      const int count = index < term.counts.size() ? term.counts[index] : 0;
-      for (int i = 0; i < count && next < blocks.size(); ++i) result[blocks[next++]] = term.policy;
+      const int index = term.counts_size() == 1 ? 0 : slice;
+      const int count = index < term.counts_size() ? term.counts(index) : 0;
+      for (int i = 0; i < count && next < blocks.size(); ++i) {
+        result[blocks[next++]] = term.policy();
+      }
     }
     while (next < blocks.size()) result[blocks[next++]] = rest;
   }
@@ -114,28 +116,28 @@ std::map<int, std::string> ChoosePolicies(const Graph& graph, const RecomputePol
 
 }  // namespace
 
-absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy) {
-  RecomputePolicy result;
+absl::StatusOr<proto::Recompute> ParseRecompute(std::string_view policy) {
+  proto::Recompute result;
   std::set<std::string> seen;
   std::string rest;  // the policy without counts
   for (const absl::string_view part : absl::StrSplit(ToAbsl(policy), ',', absl::SkipEmpty())) {
     if (part == "gather") {
-      result.gather = true;
+      result.set_gather(true);
       continue;
     }
-    RecomputePolicy::Term term;
-    term.policy = std::string(part.substr(0, part.find(':')));
-    if (std::find(std::begin(kPolicies), std::end(kPolicies), term.policy) == std::end(kPolicies)) {
+    proto::Recompute::Term term;
+    const std::string word(part.substr(0, part.find(':')));
+    term.set_policy(word);
+    if (std::find(std::begin(kPolicies), std::end(kPolicies), word) == std::end(kPolicies)) {
       return InputError("recompute", absl::StrCat("\"", part, "\" is not known"),
                         "use none, attention, selective or full, and gather beside it");
     }
-    const std::string& word = term.policy;
     if (!seen.insert(word).second) {
       return InputError("recompute", absl::StrCat(word, " is given twice"),
                         "give each policy once");
     }
     if (word.size() < part.size()) {
-      ASSIGN_OR_RETURN(term.counts, ParseCounts(ToStd(part)));
+      RETURN_IF_ERROR(ParseCounts(ToStd(part), term.mutable_counts()));
     } else if (!rest.empty()) {
       return InputError("recompute", absl::StrCat(rest, " and ", word, " contradict"),
                         absl::StrCat("choose one of none, attention, selective and full, or write "
@@ -144,33 +146,34 @@ absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy) {
     } else {
       rest = word;
     }
-    if (!term.counts.empty() || word != "none") result.terms.push_back(std::move(term));
+    if (!term.counts().empty() || word != "none") *result.add_term() = std::move(term);
   }
   return result;
 }
 
-std::string ToString(const RecomputePolicy& policy) {
+std::string ToString(const proto::Recompute& recompute) {
   std::vector<std::string> parts;
-  for (const RecomputePolicy::Term& term : policy.terms) {
-    parts.push_back(term.policy);
-    if (!term.counts.empty()) absl::StrAppend(&parts.back(), ":", absl::StrJoin(term.counts, "/"));
+  for (const proto::Recompute::Term& term : recompute.term()) {
+    parts.push_back(term.policy());
+    if (term.counts().empty()) continue;
+    absl::StrAppend(&parts.back(), ":", absl::StrJoin(term.counts(), "/"));
   }
   if (parts.empty()) parts.emplace_back("none");
-  if (policy.gather) parts.emplace_back("gather");
+  if (recompute.gather()) parts.emplace_back("gather");
   return absl::StrJoin(parts, ",");
 }
 
-absl::Status AnnotateRecompute(Graph* graph, std::string_view policy, int chunks) {
-  ASSIGN_OR_RETURN(RecomputePolicy parsed, ParseRecompute(policy));
-  RETURN_IF_ERROR(CheckCounts(parsed, graph->mesh.stages(), chunks));
+absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute, int chunks) {
+  RETURN_IF_ERROR(CheckCounts(recompute, graph->mesh.stages(), chunks));
   const bool nothing =
-      std::all_of(parsed.terms.begin(), parsed.terms.end(),
-                  [](const RecomputePolicy::Term& term) { return term.policy == "none"; });
+      std::all_of(recompute.term().begin(), recompute.term().end(),
+                  [](const proto::Recompute::Term& term) { return term.policy() == "none"; });
   if (nothing) return absl::OkStatus();
-  const std::map<int, std::string> policy_of = ChoosePolicies(*graph, parsed);
+  const std::map<int, std::string> policy_of = ChoosePolicies(*graph, recompute);
   if (policy_of.empty()) {
-    parsed.gather = false;
-    return InputError("recompute " + ToString(parsed), "\"" + graph->name + "\" has no blocks",
+    proto::Recompute terms = recompute;
+    terms.set_gather(false);
+    return InputError("recompute " + ToString(terms), "\"" + graph->name + "\" has no blocks",
                       "write `recompute: \"name\"` on the graph's ops");
   }
   const std::map<int, std::string> unfused = FindUnfusedAttention(*graph);

@@ -24,13 +24,13 @@ absl::Status NotKnown(const std::string& flag, std::string_view text, const std:
                     meant.empty() ? kHint : absl::StrCat("did you mean ", meant, "? ", kHint));
 }
 
-absl::StatusOr<Offload::Activations> ParseActivations(const std::string& flag,
-                                                      std::string_view text,
-                                                      const std::string& value) {
-  Offload::Activations activations;
+absl::StatusOr<proto::Offload::Activations> ParseActivations(const std::string& flag,
+                                                             std::string_view text,
+                                                             const std::string& value) {
+  proto::Offload::Activations activations;
   if (value == "all") {
-    activations.all = true;
-    activations.share = 1;
+    activations.set_all(true);
+    activations.set_share(1);
     return activations;
   }
   double share = 0;
@@ -40,29 +40,30 @@ absl::StatusOr<Offload::Activations> ParseActivations(const std::string& flag,
                       "use a number above 0 and at most 1, as in activations:0.5, or "
                       "activations:all");
   }
-  activations.share = share;
+  activations.set_share(share);
   return activations;
 }
 
 }  // namespace
 
-absl::StatusOr<Offload> ParseOffload(const std::string& flag, std::string_view text) {
-  Offload offload;
+absl::StatusOr<proto::Offload> ParseOffload(const std::string& flag, std::string_view text) {
+  proto::Offload offload;
   if (text == "none") return offload;
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(ToAbsl(text), ','))) {
     const std::pair<std::string, std::string> words = absl::StrSplit(part, absl::MaxSplits(':', 1));
     const bool valued = part.find(':') != std::string::npos;
     bool twice = false;
     if (words.first == "activations") {
-      twice = offload.activations.has_value();
-      offload.activations.emplace();
+      twice = offload.has_activations();
+      offload.mutable_activations();
       if (valued) {
-        ASSIGN_OR_RETURN(*offload.activations, ParseActivations(flag, text, words.second));
+        ASSIGN_OR_RETURN(*offload.mutable_activations(),
+                         ParseActivations(flag, text, words.second));
       }
     } else if (part == "states" || part == "weights") {
-      bool& named = part == "states" ? offload.states : offload.weights;
-      twice = named;
-      named = true;
+      const bool states = part == "states";
+      twice = states ? offload.states() : offload.weights();
+      states ? offload.set_states(true) : offload.set_weights(true);
     } else if (part == "none") {
       return InputError(absl::StrCat(flag, ToAbsl(text)), "names none beside others", kHint);
     } else {
@@ -76,22 +77,16 @@ absl::StatusOr<Offload> ParseOffload(const std::string& flag, std::string_view t
   return offload;
 }
 
-absl::StatusOr<bool> ParseUpdateOn(const std::string& flag, std::string_view text) {
-  if (text == "device" || text == "host") return text == "host";
-  return InputError(absl::StrCat(flag, ToAbsl(text)), "is no place of the update",
-                    "use device or host");
-}
-
-std::string ToString(const Offload& offload) {
+std::string ToString(const proto::Offload& offload) {
   std::vector<std::string> parts;
-  if (offload.activations) {
-    const Offload::Activations& activations = *offload.activations;
-    parts.push_back(activations.all     ? "activations:all"
-                    : activations.share ? absl::StrCat("activations:", *activations.share)
-                                        : "activations");
+  if (offload.has_activations()) {
+    const proto::Offload::Activations& activations = offload.activations();
+    parts.push_back(activations.all()         ? "activations:all"
+                    : activations.has_share() ? absl::StrCat("activations:", activations.share())
+                                              : "activations");
   }
-  if (offload.states) parts.emplace_back("states");
-  if (offload.weights) parts.emplace_back("weights");
+  if (offload.states()) parts.emplace_back("states");
+  if (offload.weights()) parts.emplace_back("weights");
   return parts.empty() ? "none" : absl::StrJoin(parts, ",");
 }
 

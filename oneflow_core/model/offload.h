@@ -10,37 +10,18 @@
 // the host's memory. The weights that devices read are copied in once a step.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
-struct Offload {
-  struct Activations {
-    // The largest share of the bytes kept for the backward that goes out; nullopt: as much as hides
-    // behind compute.
-    std::optional<double> share;
-    // True: also those whose time between the uses is shorter than their two copies.
-    bool all = false;
-    bool operator==(const Activations&) const = default;
-  };
-  std::optional<Activations> activations;
-  bool states = false, weights = false;
-  bool update_on_host = false;
-
-  bool empty() const { return !activations && !states && !weights && !update_on_host; }
-  bool operator==(const Offload&) const = default;
-};
-
 // Parses "none", or "activations[:SHARE|:all]", "states", "weights", several joined by commas.
 // Errors name `flag`.
-absl::StatusOr<Offload> ParseOffload(const std::string& flag, std::string_view text);
-// Parses "device" or "host".
-absl::StatusOr<bool> ParseUpdateOn(const std::string& flag, std::string_view text);
+absl::StatusOr<proto::Offload> ParseOffload(const std::string& flag, std::string_view text);
 // Prints the words of ParseOffload.
-std::string ToString(const Offload& offload);
+std::string ToString(const proto::Offload& offload);
 
 }  // namespace oneflow

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,21 +18,26 @@ namespace {
 using Axes = std::vector<std::string>;
 
 constexpr char kData[] = "data";
-constexpr std::array<std::pair<std::string_view, Sharding (*)()>, 4> kNamed = {{
-    {"none", [] { return Sharding(); }},
+constexpr std::array<std::pair<std::string_view, proto::Shard (*)()>, 4> kNamed = {{
+    {"none", [] { return proto::Shard(); }},
     {"states", ShardStates},
     {"gradients", ShardGradients},
     {"weights", ShardWeights},
 }};
 
+using Names = google::protobuf::RepeatedPtrField<std::string>;
+
 // The three layouts by name, in the order in which each contains the next.
 struct Part {
   std::string_view name;
   Axes Sharding::*axes;
+  const Names& (proto::Shard::*names)() const;
+  Names* (proto::Shard::*mutable_names)();
 };
-constexpr Part kParts[] = {{"states", &Sharding::states},
-                           {"gradients", &Sharding::gradients},
-                           {"weights", &Sharding::weights}};
+constexpr Part kParts[] = {
+    {"states", &Sharding::states, &proto::Shard::states, &proto::Shard::mutable_states},
+    {"gradients", &Sharding::gradients, &proto::Shard::gradients, &proto::Shard::mutable_gradients},
+    {"weights", &Sharding::weights, &proto::Shard::weights, &proto::Shard::mutable_weights}};
 
 absl::Status NotKnownSharding(const std::string& flag, std::string_view text,
                               std::string_view hint) {
@@ -49,12 +55,13 @@ std::string FindMeant(std::string_view text) {
   return Nearest(text, {"none", "states", "gradients", "weights"});
 }
 
-bool Has(const Axes& axes, const std::string& axis) {
+template <typename List>
+bool Has(const List& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
 // The axes of the mesh that `names` stand for, in its order.
-absl::StatusOr<Axes> Expand(std::string_view what, const Axes& names, const Mesh& mesh) {
+absl::StatusOr<Axes> Expand(std::string_view what, const Names& names, const Mesh& mesh) {
   for (const std::string& name : names) {
     if (SplitsTokens(name)) {
       if (name == kData || mesh.FindAxis(name) >= 0) continue;
@@ -74,11 +81,12 @@ absl::StatusOr<Axes> Expand(std::string_view what, const Axes& names, const Mesh
   return axes;
 }
 
-absl::Status ExpectWithin(const Part& inner, const Part& outer, const Sharding& sharding) {
-  for (const std::string& axis : sharding.*inner.axes) {
-    if (Has(sharding.*outer.axes, axis)) continue;
+// `shard`: with the mesh's names of axes.
+absl::Status ExpectWithin(const Part& inner, const Part& outer, const proto::Shard& shard) {
+  for (const std::string& axis : (shard.*inner.names)()) {
+    if (Has((shard.*outer.names)(), axis)) continue;
     return InputError(
-        absl::StrCat("sharding ", ToString(sharding)),
+        absl::StrCat("--shard=", ToString(shard)),
         absl::StrCat("splits ", ToAbsl(inner.name), " over ", axis, ", and ", ToAbsl(outer.name),
                      " not: a device would update what it does not hold"),
         absl::StrCat("add ", axis, " to ", ToAbsl(outer.name), ", or take it from ",
@@ -94,24 +102,28 @@ bool SplitsTokens(std::string_view axis) {
   return word == kData || word == "expert" || word == "context";
 }
 
-Sharding ShardStates() {
-  return {.states = {kData}, .gradients = {}, .weights = {}, .reduced = {}};
-}
-Sharding ShardGradients() {
-  return {.states = {kData}, .gradients = {kData}, .weights = {}, .reduced = {}};
-}
-Sharding ShardWeights() {
-  return {.states = {kData}, .gradients = {kData}, .weights = {kData}, .reduced = {}};
+namespace {
+
+proto::Shard Shard(std::initializer_list<size_t> parts) {
+  proto::Shard shard;
+  for (const size_t part : parts) *(shard.*kParts[part].mutable_names)()->Add() = kData;
+  return shard;
 }
 
-absl::StatusOr<Sharding> ParseSharding(const std::string& flag, std::string_view text) {
+}  // namespace
+
+proto::Shard ShardStates() { return Shard({0}); }
+proto::Shard ShardGradients() { return Shard({0, 1}); }
+proto::Shard ShardWeights() { return Shard({0, 1, 2}); }
+
+absl::StatusOr<proto::Shard> ParseShard(const std::string& flag, std::string_view text) {
   constexpr char kHint[] =
       "use none, states, gradients or weights, or axes for each, as in "
       "states:data,gradients:data,weights:data.1";
   for (const auto& [name, make] : kNamed) {
     if (name == text) return make();
   }
-  Sharding sharding;
+  proto::Shard shard;
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(ToAbsl(text), ','))) {
     const std::pair<std::string, std::string> words = absl::StrSplit(part, absl::MaxSplits(':', 1));
     const auto* known = std::find_if(std::begin(kParts), std::end(kParts),
@@ -121,58 +133,68 @@ absl::StatusOr<Sharding> ParseSharding(const std::string& flag, std::string_view
       return NotKnownSharding(
           flag, text, meant.empty() ? kHint : absl::StrCat("did you mean ", meant, "? ", kHint));
     }
-    if (!(sharding.*known->axes).empty()) {
+    Names& names = *(shard.*known->mutable_names)();
+    if (!names.empty()) {
       return InputError(absl::StrCat(flag, ToAbsl(text)),
                         absl::StrCat("names ", ToAbsl(known->name), " twice"),
                         "join axes with a plus, as in states:data.0+data.1");
     }
-    sharding.*known->axes = absl::StrSplit(words.second, '+', absl::SkipEmpty());
+    const Axes axes = absl::StrSplit(words.second, '+', absl::SkipEmpty());
+    names.Assign(axes.begin(), axes.end());
   }
-  return sharding;
+  return shard;
 }
 
-std::string ToString(const Sharding& sharding) {
-  Sharding plain = sharding;
-  plain.reduced.clear();
-  plain.gather = Sharding::Gather::kEachUse;
-  for (const auto& [name, make] : kNamed) {
-    if (make() == plain) return std::string(name);
-  }
+std::string ToString(const proto::Shard& shard) {
   std::vector<std::string> parts;
   for (const Part& part : kParts) {
-    if ((sharding.*part.axes).empty()) continue;
-    parts.push_back(absl::StrCat(ToAbsl(part.name), ":", absl::StrJoin(sharding.*part.axes, "+")));
+    const Names& names = (shard.*part.names)();
+    if (names.empty()) continue;
+    parts.push_back(absl::StrCat(ToAbsl(part.name), ":", absl::StrJoin(names, "+")));
+  }
+  for (const auto& [name, make] : kNamed) {
+    if (make().SerializeAsString() == shard.SerializeAsString()) return std::string(name);
   }
   return absl::StrJoin(parts, ",");
 }
 
-absl::StatusOr<std::vector<std::string>> ParseReduce(const std::string& flag,
-                                                     std::string_view text) {
+absl::StatusOr<proto::ReducedAxes> ParseReduce(const std::string& flag, std::string_view text) {
   constexpr std::string_view kEach = "each_micro_batch";
-  if (text == "once") return Axes();
-  if (text == kEach) return Axes{kData};
-  if (text.substr(0, kEach.size() + 1) != std::string(kEach) + ":") {
-    return NotKnownSharding(flag, text, "use once, each_micro_batch, or each_micro_batch:data.1");
+  proto::ReducedAxes reduced;
+  if (text == "once") return reduced;
+  Axes axes = {kData};
+  if (text != kEach) {
+    if (text.starts_with(std::string(kEach) + ":")) {
+      axes = absl::StrSplit(ToAbsl(text.substr(kEach.size() + 1)), '+', absl::SkipEmpty());
+    } else {
+      axes.clear();
+    }
+    if (axes.empty()) {
+      return NotKnownSharding(flag, text, "use once, each_micro_batch, or each_micro_batch:data.1");
+    }
   }
-  return Axes(absl::StrSplit(ToAbsl(text.substr(kEach.size() + 1)), '+', absl::SkipEmpty()));
+  reduced.mutable_axis()->Assign(axes.begin(), axes.end());
+  return reduced;
 }
 
-absl::StatusOr<Sharding::Gather> ParseGather(const std::string& flag, std::string_view text) {
-  if (text == "each_use") return Sharding::Gather::kEachUse;
-  if (text == "each_micro_batch") return Sharding::Gather::kEachMicroBatch;
-  if (text == "once") return Sharding::Gather::kOnce;
-  return NotKnownSharding(flag, text, "use once, each_micro_batch or each_use");
+std::string ToString(const proto::ReducedAxes& reduced) {
+  if (reduced.axis().empty()) return "once";
+  if (reduced.axis_size() == 1 && reduced.axis(0) == kData) return "each_micro_batch";
+  return absl::StrCat("each_micro_batch:", absl::StrJoin(reduced.axis(), "+"));
 }
 
-absl::StatusOr<Sharding> OnMesh(const Sharding& sharding, const Mesh& mesh) {
-  Sharding expanded = sharding;
+absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh) {
+  Sharding sharding;
+  proto::Shard named;
   for (const Part& part : kParts) {
-    ASSIGN_OR_RETURN(expanded.*part.axes, Expand(part.name, sharding.*part.axes, mesh));
+    ASSIGN_OR_RETURN(Axes axes, Expand(part.name, (recipe.shard().*part.names)(), mesh));
+    (named.*part.mutable_names)()->Assign(axes.begin(), axes.end());
+    sharding.*part.axes = std::move(axes);
   }
-  ASSIGN_OR_RETURN(expanded.reduced, Expand("each_micro_batch", sharding.reduced, mesh));
-  RETURN_IF_ERROR(ExpectWithin(kParts[1], kParts[0], expanded));
-  RETURN_IF_ERROR(ExpectWithin(kParts[2], kParts[1], expanded));
-  return expanded;
+  ASSIGN_OR_RETURN(sharding.reduced, Expand("each_micro_batch", recipe.reduce().axis(), mesh));
+  RETURN_IF_ERROR(ExpectWithin(kParts[1], kParts[0], named));
+  RETURN_IF_ERROR(ExpectWithin(kParts[2], kParts[1], named));
+  return sharding;
 }
 
 }  // namespace oneflow

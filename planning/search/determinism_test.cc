@@ -19,9 +19,9 @@ SearchSpec MakeSpec(int64_t memory) {
   SearchSpec spec{.source = {BuildGpt(config), "gpt.textproto", {}}, .devices = 2};
   spec.given.cluster = ReadClusterForTest("a100");
   spec.given.cluster.mutable_device()->set_memory_bytes(memory);
-  spec.given.device_kind = proto::CUDA;
-  spec.given.train.set_batch(8);
-  spec.given.train.set_precision(proto::BF16);
+  spec.given.recipe.set_device(proto::CUDA);
+  spec.given.recipe.set_batch(8);
+  spec.given.recipe.set_precision(proto::BF16);
   return spec;
 }
 

@@ -101,23 +101,23 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
                            : DrawLlama(layers, hidden, sequence, kind == 2, dice),
                  "",
                  {}};
-  CompileOptions& given = spec.given;
+  PlanRequest& given = spec.given;
   given.cluster = ReadClusterForTest(cluster);
   given.cluster.set_name(cluster);
   given.cluster.mutable_device()->clear_memory_bytes();
-  given.device_kind = cpu ? proto::CPU : proto::CUDA;
-  given.train.set_batch(dice->One<int64_t>({8, 16, 24, 32, 48, 64, 96, 128}));
-  if (!dice->Chance(cpu ? .5 : .15)) given.train.set_precision(proto::BF16);
-  if (dice->Chance(.3)) given.train.set_loss_pieces(-1);
-  proto::Optimizer& optimizer = *given.train.mutable_optimizer();
+  given.recipe.set_device(cpu ? proto::CPU : proto::CUDA);
+  given.recipe.set_batch(dice->One<int64_t>({8, 16, 24, 32, 48, 64, 96, 128}));
+  if (!dice->Chance(cpu ? .5 : .15)) given.recipe.set_precision(proto::BF16);
+  if (dice->Chance(.3)) given.recipe.set_loss_pieces(-1);
+  proto::Optimizer& optimizer = given.optimizer;
   optimizer.set_learning_rate(1e-3), optimizer.set_beta1(.9), optimizer.set_beta2(.95);
   optimizer.set_epsilon(1e-8);
   if (dice->Chance(.2)) {
-    given.train.set_no_global_norm(true);
+    given.recipe.set_global_norm(false);
   } else {
     optimizer.set_clip(1);
   }
-  if (!cpu && dice->Chance(.15)) given.host_memory = int64_t{1} << 40;
+  if (!cpu && dice->Chance(.15)) given.recipe.set_host_memory(int64_t{1} << 40);
   std::vector<int64_t> devices = range.devices;
   if (cpu) std::erase_if(devices, [](int64_t n) { return n > 8; });
   spec.devices = dice->One(devices);
@@ -144,11 +144,11 @@ Candidate DrawCandidate(const SearchSpec& spec, const std::vector<PlanFamily>& f
 }
 
 std::string Describe(const SearchSpec& spec, const Candidate& candidate) {
-  const CompileOptions& given = spec.given;
+  const PlanRequest& given = spec.given;
   const ModelShape shape = FindModelShape(spec.source.graph);
   return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks, sequence ",
-                      shape.sequence, ", batch ", given.train.batch(),
-                      given.train.precision() == proto::BF16 ? "" : ", f32", " on ",
+                      shape.sequence, ", batch ", given.recipe.batch(),
+                      given.recipe.precision() == proto::BF16 ? "" : ", f32", " on ",
                       given.cluster.name(), ": ", CandidateFlags(candidate));
 }
 
@@ -167,7 +167,7 @@ std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages) {
 double DraftedStep::Most() const { return *std::max_element(bytes.begin(), bytes.end()); }
 
 absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const Candidate& candidate) {
-  const CompileOptions options = CandidateOptions(spec.given, candidate);
+  const PlanRequest options = CandidateOptions(spec.given, candidate);
   ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec.source, options));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));

@@ -43,9 +43,9 @@ SearchSpec MakeSpec(const GraphSource& source, const std::string& cluster, int64
   SearchSpec spec{.source = source, .devices = devices};
   spec.given.cluster = ReadClusterForTest(cluster);
   spec.given.cluster.mutable_device()->set_memory_bytes(memory);
-  spec.given.device_kind = proto::CUDA;
-  spec.given.train.set_batch(batch);
-  spec.given.train.set_precision(proto::BF16);
+  spec.given.recipe.set_device(proto::CUDA);
+  spec.given.recipe.set_batch(batch);
+  spec.given.recipe.set_precision(proto::BF16);
   return spec;
 }
 

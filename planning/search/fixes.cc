@@ -122,7 +122,7 @@ absl::Status AddFix(const Written& fix, Fixes* fixes) {
     return AddText(fix, Annotate(FindSchedule(fix.value).status(), fix.where), &fixes->schedule);
   }
   if (fix.name == "shard") {
-    return AddText(fix, ParseSharding("--fix=shard=", fix.value).status(), &fixes->shard);
+    return AddText(fix, ParseShard("--fix=shard=", fix.value).status(), &fixes->shard);
   }
   if (fix.name == "offload") {
     return AddText(fix, ParseOffload("--fix=offload=", fix.value).status(), &fixes->offload);

@@ -17,6 +17,7 @@
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"
 
@@ -285,12 +286,13 @@ class Searcher {
     if (!ordered || Seconds() > options_.budget_seconds) return;
     Candidate candidate = result_.found[0].candidate;
     candidate.family.keep_axis_order = false;
-    const CompileOptions options = CandidateOptions(spec_.given, candidate);
-    absl::StatusOr<proto::Plan> plan = Compile(spec_.source, options);
-    if (!plan.ok()) return;
+    const PlanRequest options = CandidateOptions(spec_.given, candidate);
+    absl::StatusOr<Planned> planned = MakePlan(spec_.source, options);
+    if (!planned.ok()) return;
+    proto::Plan* plan = &planned->plan;
     absl::StatusOr<FoundPlan> found = EvaluatePlan(*plan, candidate, options.cluster);
     if (!found.ok() || found->step_seconds >= .9999 * Best()) return;
-    Add(*std::move(found), *std::move(plan));
+    Add(*std::move(found), std::move(*plan));
   }
 
   double Bound() const {

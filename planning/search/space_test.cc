@@ -23,7 +23,7 @@ GraphSource SmallGpt(int64_t sequence = 16) {
 SearchSpec Small(int64_t devices, int64_t batch, const std::string& fixes = "",
                  GraphSource source = SmallGpt()) {
   SearchSpec spec{.source = std::move(source), .devices = devices};
-  spec.given.train.set_batch(batch);
+  spec.given.recipe.set_batch(batch);
   if (!fixes.empty()) REQUIRE(AddFixes("--fix=", fixes, &spec.fixed).ok());
   return spec;
 }
@@ -246,7 +246,7 @@ TEST_CASE("space: fixes are obeyed, and add what is searched for no one else") {
 TEST_CASE("space: offload is searched only where the host's memory is given") {
   SearchSpec spec = Small(1, 4);
   CHECK(Families(spec).size() == 3);
-  spec.given.host_memory = 1 << 30;
+  spec.given.recipe.set_host_memory(1 << 30);
   CHECK(Families(spec).size() == 3 * 2);
   REQUIRE(AddFixes("", "offload=activations,states", &spec.fixed).ok());
   for (const PlanFamily& family : Families(spec)) CHECK(family.offload.activations);

@@ -78,7 +78,7 @@ SmallRun MakeRun(const std::string& mesh, Sharding shard) {
 Training MakeTraining(const proto::Plan& plan) {
   Training training{plan, text, {}, kProcesses};
   training.options.steps = kSteps;
-  training.options.optimizer = plan.train().optimizer();
+  training.options.optimizer = plan.optimizer();
   training.options.checkpoint_every = 1;
   return training;
 }

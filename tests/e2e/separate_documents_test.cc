@@ -104,7 +104,7 @@ Result Train(const Case& c, const TokenSource& tokens) {
   context.micro_batch_size = c.batch / c.micro_batches;
   context.tokens = &tokens;
   context.end_of_text = c.end;
-  const proto::Optimizer& o = plan.train().optimizer();
+  const proto::Optimizer& o = plan.optimizer();
   context.optimizer = [&](int64_t step) {
     return StepNumbers{
         LearningRate(o, step, kSteps), o.beta1(), o.beta2(), o.epsilon(), 0, 0, step};

@@ -106,7 +106,7 @@ RunContext ContextToTrain(const SmallRun& run, const proto::Plan& plan, const To
   context.micro_batch_size = run.batch / run.micro_batches;
   context.tokens = &tokens;
   if (run.documents) context.end_of_text = 0;
-  const proto::Optimizer& o = plan.train().optimizer();
+  const proto::Optimizer& o = plan.optimizer();
   context.optimizer = [&o, &run](int64_t step) {
     return StepNumbers{LearningRate(o, step, run.steps),
                        o.beta1(),

@@ -52,7 +52,7 @@ absl::Status TrainIn(const proto::Plan& plan, const std::string& folder,
   const Text text;
   TrainerOptions options;
   options.steps = kSteps;
-  options.optimizer = plan.train().optimizer();
+  options.optimizer = plan.optimizer();
   options.eval_every = 3;
   options.eval_batches = 2;
   options.checkpoint_every = 2;
@@ -157,7 +157,7 @@ Outcome TrainOnDocuments(int64_t size, bool none) {
   const Padded train(run.batch, none), validation(size, none);
   TrainerOptions options;
   options.steps = 1;
-  options.optimizer = plan.train().optimizer();
+  options.optimizer = plan.optimizer();
   options.optimizer.set_learning_rate(1e-30);
   options.eval_batches = 24 / size;
   options.metrics = folder.path() + "/metrics";

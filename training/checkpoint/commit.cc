@@ -148,7 +148,7 @@ absl::Status Commit(const std::string& dir, const proto::Plan& plan, const Check
   const std::map<std::string, int64_t> sizes = FileSizes(manifest);
   RETURN_IF_ERROR(CheckSizes(folder, sizes));
   RETURN_IF_ERROR(RemoveOthers(folder, sizes, options));
-  proto::Train train = plan.train();
+  proto::Train train = plan.recipe();
   if (info.optimizer) *train.mutable_optimizer() = *info.optimizer;
   ASSIGN_OR_RETURN(manifest.graph,
                    WriteRun(folder, "graph.textproto", Text(plan.graph()), options));

@@ -185,7 +185,7 @@ RunFacts CollectFacts(const CheckpointReader& checkpoint) {
 }
 
 RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens) {
-  RunFacts facts = {plan.train(), plan.graph(), "", tokens};
+  RunFacts facts = {plan.recipe(), plan.graph(), "", tokens};
   *facts.train.mutable_optimizer() = optimizer;
   const absl::StatusOr<Mesh> mesh = MeshFromProto(plan.mesh());
   if (mesh.ok()) facts.mesh = ToString(*mesh);

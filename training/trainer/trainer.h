@@ -2,7 +2,7 @@
 // nothing and reads no flags: what it does is reported to an observer.
 //
 //   SoleProcess group;
-//   const TrainerOptions options{.steps = 20, .optimizer = plan.train().optimizer()};
+//   const TrainerOptions options{.steps = 20, .optimizer = plan.optimizer()};
 //   ASSIGN_OR_RETURN(auto trainer, Trainer::Create(plan, {.train = &tokens}, options, &group, {}));
 //   RETURN_IF_ERROR(trainer->Run());
 //   group.Leave();

@@ -29,7 +29,7 @@ constexpr char kRounding[] = "updates rounded by the host";
 struct Change {
   std::string flags;
   std::string bits;  // how they change, for people; empty: not at all
-  std::function<void(CompileOptions*)> apply;
+  std::function<void(PlanRequest*)> apply;
 };
 
 // Parts of the batch, or of all tokens.
@@ -48,21 +48,21 @@ TokenParts CountParts(const Mesh& mesh) {
 }
 
 // True if a step's update is applied before the next step reads the weights.
-bool IsSynchronous(const CompileOptions& given) {
+bool IsSynchronous(const PlanRequest& given) {
   const absl::StatusOr<Schedule> schedule =
       given.order ? *given.order : MakeSchedule(given.train, given.mesh.stages());
   return schedule.ok() && schedule->rule.synchronous();
 }
 
 // `more` of what is offloaded, as the flag says it.
-Change OffloadChange(const CompileOptions& given, const std::function<void(Offload*)>& more) {
+Change OffloadChange(const PlanRequest& given, const std::function<void(Offload*)>& more) {
   Offload offload = given.offload;
   more(&offload);
   return {absl::StrCat("--offload=", ToString(offload)), "",
-          [more](CompileOptions* options) { more(&options->offload); }};
+          [more](PlanRequest* options) { more(&options->offload); }};
 }
 
-void AddShards(const CompileOptions& given, std::vector<Change>* changes) {
+void AddShards(const PlanRequest& given, std::vector<Change>* changes) {
   if (CountParts(given.mesh).all < 2) return;
   for (const auto& [name, shard] :
        {std::pair("states", ShardStates()), std::pair("gradients", ShardGradients()),
@@ -72,62 +72,62 @@ void AddShards(const CompileOptions& given, std::vector<Change>* changes) {
         given.shard.states.size() + given.shard.gradients.size() + given.shard.weights.size();
     if (!more) continue;
     changes->push_back({absl::StrCat("--shard=", name),
-                        given.train.micro_batches() > 1 && !shard.gradients.empty() ? kSums : "",
-                        [shard = shard](CompileOptions* options) { options->shard = shard; }});
+                        given.recipe.micro_batches() > 1 && !shard.gradients.empty() ? kSums : "",
+                        [shard = shard](PlanRequest* options) { options->shard = shard; }});
   }
 }
 
 // All blocks whole, and `gather` as it is.
-void AddRecompute(const CompileOptions& given, std::vector<Change>* changes) {
-  const absl::StatusOr<RecomputePolicy> policy = ParseRecompute(given.train.recompute());
+void AddRecompute(const PlanRequest& given, std::vector<Change>* changes) {
+  const absl::StatusOr<RecomputePolicy> policy = ParseRecompute(given.recipe.recompute());
   if (!policy.ok()) return;  // compiling has said so
   RecomputePolicy full = *policy;
   full.terms = {{.policy = "full", .counts = {}}};
   if (full == *policy) return;
   const std::string words = ToString(full);
   changes->push_back({absl::StrCat("--recompute=", words), "",
-                      [words](CompileOptions* options) { options->train.set_recompute(words); }});
+                      [words](PlanRequest* options) { options->train.set_recompute(words); }});
 }
 
 // In the order of what they usually cost.
-std::vector<Change> ListChanges(const GraphSource& source, const CompileOptions& given) {
+std::vector<Change> ListChanges(const GraphSource& source, const PlanRequest& given) {
   std::vector<Change> changes;
   const bool trains = !source.graph.loss().empty();
   const bool moves_states = trains && IsSynchronous(given);
   const auto& activations = given.offload.activations;
-  if (given.host_memory > 0 && activations && activations->share.value_or(1) > 0.5) {
+  if (given.recipe.host_memory() > 0 && activations && activations->share.value_or(1) > 0.5) {
     changes.push_back(OffloadChange(given, [](Offload* offload) {
       offload->activations = Offload::Activations{.share = 0.5};
     }));
   }
-  if (trains && given.train.loss_pieces() == 0) {
+  if (trains && given.recipe.loss_pieces() == 0) {
     changes.push_back({"--loss_pieces=auto", "",
-                       [](CompileOptions* options) { options->train.set_loss_pieces(-1); }});
+                       [](PlanRequest* options) { options->train.set_loss_pieces(-1); }});
   }
   if (trains && !activations) {
     changes.push_back(
         OffloadChange(given, [](Offload* offload) { offload->activations.emplace(); }));
   }
   AddShards(given, &changes);
-  if (moves_states && !given.offload.states && !given.offload.update_on_host) {
+  if (moves_states && !given.offload.states && !given.recipe.update_on() == proto::UPDATE_ON_HOST) {
     changes.push_back(OffloadChange(given, [](Offload* offload) { offload->states = true; }));
   }
   AddRecompute(given, &changes);
-  if (moves_states && !given.offload.update_on_host) {
+  if (moves_states && !given.recipe.update_on() == proto::UPDATE_ON_HOST) {
     changes.push_back({"--update_on=host", given.device_kind == proto::CUDA ? kRounding : "",
-                       [](CompileOptions* options) { options->offload.update_on_host = true; }});
+                       [](PlanRequest* options) { options->offload.update_on_host = true; }});
   }
-  const int64_t m = 2 * given.train.micro_batches();
-  if (given.train.batch() % m == 0 && given.train.batch() / m >= CountParts(given.mesh).batch) {
+  const int64_t m = 2 * given.recipe.micro_batches();
+  if (given.recipe.batch() % m == 0 && given.recipe.batch() / m >= CountParts(given.mesh).batch) {
     changes.push_back({absl::StrCat("--micro_batches=", m), kSums,
-                       [m](CompileOptions* options) { options->train.set_micro_batches(m); }});
+                       [m](PlanRequest* options) { options->train.set_micro_batches(m); }});
   }
   return changes;
 }
 
 // All of them, of a flag that several name the last.
-Change JoinChanges(const std::vector<Change>& changes, const CompileOptions& given) {
-  CompileOptions options = given;
+Change JoinChanges(const std::vector<Change>& changes, const PlanRequest& given) {
+  PlanRequest options = given;
   std::vector<std::string> flags;
   Change all;
   for (const Change& change : changes) {
@@ -140,12 +140,12 @@ Change JoinChanges(const std::vector<Change>& changes, const CompileOptions& giv
                                         : change.flags);
   }
   all.flags = absl::StrJoin(flags, " ");
-  all.apply = [options](CompileOptions* to) { *to = options; };
+  all.apply = [options](PlanRequest* to) { *to = options; };
   return all;
 }
 
 // The line of a change; empty where the plan does not fit with it.
-std::string TryChange(const Change& change, const GraphSource& source, CompileOptions options) {
+std::string TryChange(const Change& change, const GraphSource& source, PlanRequest options) {
   change.apply(&options);
   std::fprintf(stderr, "oneflow: it does not fit; trying %s\n", change.flags.c_str());
   const absl::StatusOr<proto::Plan> plan = Compile(source, options);
@@ -161,8 +161,8 @@ std::string TryChange(const Change& change, const GraphSource& source, CompileOp
 }  // namespace
 
 absl::Status WithFlagsThatFit(const absl::Status& refused, const GraphSource& source,
-                              const CompileOptions& options) {
-  CompileOptions given = options;
+                              const PlanRequest& options) {
+  PlanRequest given = options;
   if (!given.known_layouts) given.known_layouts = std::make_shared<KnownLayouts>();
   const std::vector<Change> changes = ListChanges(source, given);
   std::string lines;

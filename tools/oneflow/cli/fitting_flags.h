@@ -14,6 +14,6 @@ namespace oneflow {
 // reported on stderr. A change of micro-batches, of where gradients are reduced, or of what updates
 // for a GPU moves bits; the line says so.
 absl::Status WithFlagsThatFit(const absl::Status& refused, const GraphSource& source,
-                              const CompileOptions& options);
+                              const PlanRequest& options);
 
 }  // namespace oneflow

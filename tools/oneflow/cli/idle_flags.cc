@@ -42,13 +42,13 @@ bool MovesVariables(const proto::Graph& graph) {
 
 }  // namespace
 
-void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
+void WarnOfIdleOffload(const GraphSource& source, const PlanRequest& options,
                        const proto::Plan& plan) {
   // A larger plan keeps more than the buffers of its copies take, and its compilation costs more.
   constexpr int64_t kSmall = int64_t{1} << 30;
   if (!options.offload.activations || FindProgram(plan, "train") == nullptr) return;
   if (MostDeviceBytes(plan) > kSmall) return;
-  CompileOptions without = options;
+  PlanRequest without = options;
   without.offload.activations.reset();
   const absl::StatusOr<proto::Plan> other = Compile(source, without);
   if (!other.ok() || MostDeviceBytes(*other) > MostDeviceBytes(plan)) return;
@@ -59,7 +59,7 @@ void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
                BytesText(MostDeviceBytes(*other)).c_str());
 }
 
-void WarnOfIdleFlags(const Arguments& args, const CompileOptions& options,
+void WarnOfIdleFlags(const Arguments& args, const PlanRequest& options,
                      const proto::Graph& graph) {
   const Mesh& mesh = options.mesh;
   const auto warn = [&](const char* flag, bool idle, const char* why) {

@@ -11,13 +11,13 @@ namespace oneflow {
 // --shard=weights without a data axis. It is no error: the same flags serve another mesh. Flags
 // that contradict each other on any mesh are refused where they are read. `options` are those that
 // the flags give.
-void WarnOfIdleFlags(const Arguments& args, const CompileOptions& options,
+void WarnOfIdleFlags(const Arguments& args, const PlanRequest& options,
                      const proto::Graph& graph);
 
 // The same of activations in the host's memory that lower no device's: copies on their way take
 // memory, too, and of a small model more than is saved. Requires `plan`, compiled of both; compiles
 // once more where they say so.
-void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
+void WarnOfIdleOffload(const GraphSource& source, const PlanRequest& options,
                        const proto::Plan& plan);
 
 }  // namespace oneflow

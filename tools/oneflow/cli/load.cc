@@ -19,10 +19,15 @@
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/utf8.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/model/offload.h"
+#include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/check_cluster.h"
 #include "tools/oneflow/cli/fitting_flags.h"
@@ -83,9 +88,8 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   return cluster;
 }
 
-// f32 is left unspecified.
 proto::DataType Precision(const std::string& name) {
-  return name == "bf16" ? proto::BF16 : proto::DATA_TYPE_UNSPECIFIED;
+  return name == "bf16" ? proto::BF16 : proto::F32;
 }
 
 // `value` of a step for all of --sync_every steps; `flag` is its own.
@@ -106,8 +110,7 @@ absl::StatusOr<int64_t> LossPiecesFromFlags() {
                     "use auto, 0 for whole logits, or 1 or more");
 }
 
-absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
-  proto::Train train;
+absl::Status SetTraining(proto::Recipe* recipe) {
   if (FLAGS_sync_every < 1) {
     return InputError("--sync_every=" + std::to_string(FLAGS_sync_every), "is no number of steps",
                       "use 1 or more");
@@ -116,28 +119,27 @@ absl::StatusOr<proto::Train> TrainFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const int64_t batch, OfAllSteps("--batch=", FLAGS_batch));
   ASSIGN_OR_RETURN(const int64_t micro_batches,
                    OfAllSteps("--micro_batches=", FLAGS_micro_batches));
-  train.set_batch(batch);
-  train.set_micro_batches(micro_batches);
-  train.set_schedule(FLAGS_schedule);
-  train.set_chunks(FLAGS_chunks);
-  train.set_extra_in_flight(FLAGS_extra_in_flight);
-  train.set_recompute(FLAGS_recompute);
-  train.set_no_global_norm(!FLAGS_global_norm);
-  train.set_no_fusion(!FLAGS_fuse);
-  train.set_documents(FLAGS_documents);
+  recipe->set_batch(batch);
+  recipe->set_micro_batches(micro_batches);
+  recipe->set_schedule(FLAGS_schedule);
+  if (FLAGS_chunks != 0) recipe->set_chunks(FLAGS_chunks);
+  recipe->set_extra_in_flight(FLAGS_extra_in_flight);
+  ASSIGN_OR_RETURN(*recipe->mutable_recompute(), ParseRecompute(FLAGS_recompute));
+  recipe->set_global_norm(FLAGS_global_norm);
+  recipe->set_fuse(FLAGS_fuse);
+  recipe->set_documents(FLAGS_documents);
   ASSIGN_OR_RETURN(const int64_t loss_pieces, LossPiecesFromFlags());
-  train.set_loss_pieces(loss_pieces);
-  train.set_staleness(FLAGS_staleness);
-  train.set_steps_a_round(FLAGS_steps_a_round);
-  train.set_precision(Precision(FLAGS_precision));
-  train.set_residual(Precision(FLAGS_residual));
-  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, nullptr));
-  return train;
+  recipe->set_loss_pieces(loss_pieces);
+  recipe->set_staleness(FLAGS_staleness);
+  if (FLAGS_steps_a_round != 0) recipe->set_steps_a_round(FLAGS_steps_a_round);
+  recipe->set_precision(Precision(FLAGS_precision));
+  recipe->set_residual(Precision(FLAGS_residual));
+  return absl::OkStatus();
 }
 
-// --order read and checked; none where it is not given.
-absl::StatusOr<std::optional<Schedule>> OrderFromFlags(const Arguments& args) {
-  if (FLAGS_order.empty()) return std::nullopt;
+// --order read and checked, where it is given.
+absl::Status SetOrder(const Arguments& args, proto::Recipe* recipe) {
+  if (FLAGS_order.empty()) return absl::OkStatus();
   for (const char* flag : {"schedule", "chunks", "extra_in_flight", "staleness", "steps_a_round"}) {
     if (args.Given(flag)) {
       return InputError(std::string("--") + flag,
@@ -146,8 +148,9 @@ absl::StatusOr<std::optional<Schedule>> OrderFromFlags(const Arguments& args) {
     }
   }
   ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_order, "--order wants a textproto"));
-  ASSIGN_OR_RETURN(Schedule schedule, ParseOrder(text, FLAGS_order));
-  return schedule;
+  ASSIGN_OR_RETURN(*recipe->mutable_order(), ParseOrder(text, FLAGS_order));
+  recipe->set_schedule(Utf8(FLAGS_order));
+  return absl::OkStatus();
 }
 
 // "2,3,2", or none.
@@ -272,27 +275,11 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
   return base;
 }
 
-absl::StatusOr<std::optional<int>> PrefetchFromFlags() {
-  if (FLAGS_prefetch == "auto") return std::nullopt;
+absl::StatusOr<int> PrefetchFromFlags() {
   int ahead = 0;
-  if (absl::SimpleAtoi(FLAGS_prefetch, &ahead) && ahead >= 0 && ahead <= kMostPrefetch) {
-    return ahead;
-  }
+  if (absl::SimpleAtoi(FLAGS_prefetch, &ahead) && ahead >= 0 && ahead <= 8) return ahead;
   return InputError("--prefetch=" + FLAGS_prefetch, "is no number of blocks to gather ahead",
-                    absl::StrCat("use auto, or 0 to ", kMostPrefetch));
-}
-
-absl::StatusOr<Sharding> ShardFromFlags() {
-  ASSIGN_OR_RETURN(Sharding sharding, ParseSharding("--shard=", FLAGS_shard));
-  ASSIGN_OR_RETURN(sharding.reduced, ParseReduce("--reduce=", FLAGS_reduce));
-  ASSIGN_OR_RETURN(sharding.gather, ParseGather("--gather=", FLAGS_gather));
-  return sharding;
-}
-
-absl::StatusOr<Offload> OffloadFromFlags() {
-  ASSIGN_OR_RETURN(Offload offload, ParseOffload("--offload=", FLAGS_offload));
-  ASSIGN_OR_RETURN(offload.update_on_host, ParseUpdateOn("--update_on=", FLAGS_update_on));
-  return offload;
+                    "use auto, or 0 to 8");
 }
 
 // 0 without --host_memory.
@@ -304,27 +291,28 @@ absl::StatusOr<int64_t> HostMemoryFromFlags() {
 // The source and options of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
-  CompileOptions options;
+  PlanRequest options;
 };
 
 // What no flag says is as it was in the run that goes on: what WarnOfChanges compares, so that such
 // a run is the same one.
 absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
-                         proto::Train* train) {
+                         PlanRequest* request) {
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
-  const proto::Train& was = reader->train();
-  if (!args.Given("documents")) train->set_documents(was.documents());
+  const proto::Recipe& was = reader->recipe();
+  proto::Recipe& recipe = request->recipe;
+  if (!args.Given("documents")) recipe.set_documents(was.documents());
   if (!args.Given("batch") && !args.Given("sync_every")) {
-    train->set_batch(was.batch());
-    if (!args.Given("micro_batches")) train->set_micro_batches(was.micro_batches());
+    recipe.set_batch(was.batch());
+    if (!args.Given("micro_batches")) recipe.set_micro_batches(was.micro_batches());
   }
   if (!args.Given("precision")) {
-    train->set_precision(was.precision());
-    if (!args.Given("residual")) train->set_residual(was.residual());
+    recipe.set_precision(was.precision());
+    if (!args.Given("residual")) recipe.set_residual(was.residual());
   }
-  if (!args.Given("loss_pieces")) train->set_loss_pieces(was.loss_pieces());
-  if (!was.has_optimizer()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(*train->mutable_optimizer(), OptimizerFromFlags(args, &was.optimizer()));
+  if (!args.Given("loss_pieces")) recipe.set_loss_pieces(was.loss_pieces());
+  if (reader->optimizer().ByteSizeLong() == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(request->optimizer, OptimizerFromFlags(args, &reader->optimizer()));
   return absl::OkStatus();
 }
 
@@ -339,31 +327,47 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
   if (FLAGS_graph.empty() && FLAGS_init_from.empty()) {
     // The graph is that of this checkpoint.
-    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(), &result.options.train));
+    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(), &result.options));
   }
   WarnOfIdleFlags(args, result.options, graph);
   return result;
 }
 
-absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh) {
-  CompileOptions options{.mesh = mesh};
-  ASSIGN_OR_RETURN(options.train, TrainFromFlags(args));
-  ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
-  options.fill_memory = FLAGS_fill_memory;
-  options.device_kind = DeviceKindFromFlags();
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
-  options.split_positions = FLAGS_sequence_parallel;
-  options.state_layouts = !FLAGS_layouts_out.empty();
-  options.keep_axis_order = FLAGS_keep_axis_order;
-  if (FLAGS_overlap != "auto") options.overlap = FLAGS_overlap == "true";
-  ASSIGN_OR_RETURN(options.prefetch, PrefetchFromFlags());
-  ASSIGN_OR_RETURN(options.shard, ShardFromFlags());
-  ASSIGN_OR_RETURN(options.offload, OffloadFromFlags());
-  ASSIGN_OR_RETURN(options.host_memory, HostMemoryFromFlags());
-  options.experts = FLAGS_experts;
-  options.context_pieces = FLAGS_context_pieces;
-  ASSIGN_OR_RETURN(options.bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
-  ASSIGN_OR_RETURN(options.stage_layers, StageLayersFromFlags());
+absl::StatusOr<PlanRequest> OptionsFromFlags(const Arguments& args, const Mesh& mesh) {
+  PlanRequest options;
+  proto::Recipe& recipe = options.recipe;
+  *recipe.mutable_mesh() = ToProto(mesh);
+  RETURN_IF_ERROR(SetTraining(&recipe));
+  ASSIGN_OR_RETURN(options.optimizer, OptimizerFromFlags(args, nullptr));
+  RETURN_IF_ERROR(SetOrder(args, &recipe));
+  recipe.set_fill_memory(FLAGS_fill_memory);
+  recipe.set_device(DeviceKindFromFlags());
+  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(mesh));
+  recipe.set_sequence_parallel(FLAGS_sequence_parallel);
+  recipe.set_state_layouts(!FLAGS_layouts_out.empty());
+  recipe.set_keep_axis_order(FLAGS_keep_axis_order);
+  if (FLAGS_overlap != "auto") recipe.set_overlap(FLAGS_overlap == "true");
+  if (FLAGS_prefetch != "auto") {
+    ASSIGN_OR_RETURN(const int prefetch, PrefetchFromFlags());
+    recipe.set_prefetch(prefetch);
+  }
+  ASSIGN_OR_RETURN(*recipe.mutable_shard(), ParseShard("--shard=", FLAGS_shard));
+  ASSIGN_OR_RETURN(*recipe.mutable_reduce(), ParseReduce("--reduce=", FLAGS_reduce));
+  recipe.set_gather(FLAGS_gather == "once"               ? proto::ONCE
+                    : FLAGS_gather == "each_micro_batch" ? proto::EACH_MICRO_BATCH
+                                                         : proto::EACH_USE);
+  ASSIGN_OR_RETURN(*recipe.mutable_offload(), ParseOffload("--offload=", FLAGS_offload));
+  recipe.set_update_on(FLAGS_update_on == "host" ? proto::UPDATE_ON_HOST : proto::UPDATE_ON_DEVICE);
+  ASSIGN_OR_RETURN(const int64_t host_memory, HostMemoryFromFlags());
+  recipe.set_host_memory(host_memory);
+  recipe.set_experts(FLAGS_experts);
+  recipe.set_context_pieces(FLAGS_context_pieces);
+  ASSIGN_OR_RETURN(const int64_t bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
+  recipe.set_bucket_bytes(bucket_bytes);
+  ASSIGN_OR_RETURN(const std::vector<int> layers, StageLayersFromFlags());
+  if (!layers.empty()) {
+    recipe.mutable_stage_layers()->mutable_layers()->Assign(layers.begin(), layers.end());
+  }
   return options;
 }
 
@@ -403,15 +407,18 @@ proto::DeviceKind DeviceKindFromFlags() {
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
-  absl::StatusOr<proto::Plan> plan = Compile(given.source, given.options);
-  if (plan.ok()) WarnOfIdleOffload(given.source, given.options, *plan);
-  if (!absl::IsResourceExhausted(plan.status())) return plan;
-  return WithFlagsThatFit(plan.status(), given.source, given.options);
+  absl::StatusOr<Planned> planned = MakePlan(given.source, given.options);
+  if (absl::IsResourceExhausted(planned.status())) {
+    return WithFlagsThatFit(planned.status(), given.source, given.options);
+  }
+  RETURN_IF_ERROR(planned.status());
+  WarnOfIdleOffload(given.source, given.options, planned->plan);
+  return std::move(planned->plan);
 }
 
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
-  return TextAfter(given.source, given.options, FLAGS_program, pass);
+  return MakeTextAfter(given.source, given.options, FLAGS_program, pass);
 }
 
 absl::Status WriteLayouts(const proto::Plan& plan) {
@@ -445,16 +452,18 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const pr
 int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FLAGS_steps : 2; }
 
 absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
-  CompileOptions options;
-  options.generate = true;
-  options.device_kind = DeviceKindFromFlags();
-  options.state_layouts = !FLAGS_layouts_out.empty();
-  ASSIGN_OR_RETURN(options.mesh, ParseMesh(FLAGS_mesh));
-  WarnOfAxes(graph, options.mesh);
-  options.train.set_batch(options.mesh.devices());
-  options.train.set_micro_batches(1);
-  options.train.set_schedule("gpipe");
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(options.mesh));
+  PlanRequest options;
+  proto::Recipe& recipe = options.recipe;
+  recipe.set_purpose(proto::Recipe::GENERATION);
+  recipe.set_device(DeviceKindFromFlags());
+  recipe.set_state_layouts(!FLAGS_layouts_out.empty());
+  ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
+  WarnOfAxes(graph, mesh);
+  *recipe.mutable_mesh() = ToProto(mesh);
+  recipe.set_batch(mesh.devices());
+  recipe.set_micro_batches(1);
+  recipe.set_schedule("gpipe");
+  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(mesh));
   return Compile(graph, graph.name(), options);
 }
 
@@ -462,9 +471,9 @@ absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto
                                               bool documents) {
   ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
   WarnOfAxes(graph, mesh);
-  ASSIGN_OR_RETURN(CompileOptions options, OptionsFromFlags(args, mesh));
-  options.evaluate = true;
-  options.train.set_documents(documents);
+  ASSIGN_OR_RETURN(PlanRequest options, OptionsFromFlags(args, mesh));
+  options.recipe.set_purpose(proto::Recipe::EVALUATION);
+  options.recipe.set_documents(documents);
   return Compile(graph, graph.name(), options);
 }
 

@@ -34,7 +34,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
 // All options of compile that flags say, for this mesh: those of the verb, and of other flags their
 // defaults.
-absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh);
+absl::StatusOr<PlanRequest> OptionsFromFlags(const Arguments& args, const Mesh& mesh);
 
 // The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
 // empty otherwise.

@@ -80,7 +80,7 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
   }
   ASSIGN_OR_RETURN(spec.given, OptionsFromFlags(args, Mesh()));
   const bool gpus = spec.given.cluster.device().kind() == proto::Device::CUDA;
-  if (!args.Given("device")) spec.given.device_kind = gpus ? proto::CUDA : proto::CPU;
+  if (!args.Given("device")) spec.given.recipe.set_device(gpus ? proto::CUDA : proto::CPU);
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
   return spec;
 }

@@ -21,7 +21,7 @@ namespace {
 
 // A plan whose updates wait for no norm cannot clip by it.
 absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
-  if (!plan.train().no_global_norm() || optimizer.clip() == 0) return absl::OkStatus();
+  if (plan.recipe().global_norm() || optimizer.clip() == 0) return absl::OkStatus();
   return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
                     "leave it out, or compile with --global_norm and a synchronous schedule");
 }
@@ -56,7 +56,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   ASSIGN_OR_RETURN(TrainingData data,
                    OpenTrainingData(args, model,
                                     {.checkpoint = resumed.empty() ? init_from : resumed,
-                                     .documents = given.train().documents()}));
+                                     .documents = given.recipe().documents()}));
   if (!init_from.empty()) {
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
     // That it is not checked is said when the run begins.
@@ -74,9 +74,8 @@ absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::P
   options.checkpoint_dir = FLAGS_checkpoint_dir;
   options.keep = FLAGS_keep;
   options.init_from = init_from;
-  ASSIGN_OR_RETURN(
-      options.optimizer,
-      OptimizerFromFlags(args, plan.train().has_optimizer() ? &plan.train().optimizer() : nullptr));
+  ASSIGN_OR_RETURN(options.optimizer,
+                   OptimizerFromFlags(args, plan.has_optimizer() ? &plan.optimizer() : nullptr));
   RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
   RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
 
