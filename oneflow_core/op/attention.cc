@@ -161,9 +161,7 @@ InputGrads AttentionGradient(GradientContext& g) {
   inputs.insert(inputs.end(), {op.outputs[0], op.outputs[1]});
   inputs.insert(inputs.end(), op.inputs.begin() + 3, op.inputs.end());
   const TensorId first = AddGradient(g, "attention_grad", ".dq", std::move(inputs), op.attrs, 3);
-  for (int i = 0; i < 3; ++i) {
-    if (g.needs_grad[i]) grads[i] = first + i;
-  }
+  for (int i = 0; i < 3; ++i) grads[i] = first + i;
   return grads;
 }
 

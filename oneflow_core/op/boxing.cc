@@ -33,7 +33,7 @@ Rows MakeBoxingRows(const Primitive& primitive, const OpView& v) {
 
 // The logical tensor is the same, so is its gradient.
 InputGrads SameGradient(GradientContext& g) {
-  return std::vector<TensorId>{g.needs_grad[0] ? g.output_grads[0] : -1};
+  return g.output_grads;
 }
 
 OpDef MakeBoxing(const Primitive& primitive) {

@@ -35,7 +35,6 @@ Specs InferSoftmaxGrad(const OpView& v) {
 Rows SoftmaxRows(const OpView& v) { return LeadRows(v, v.in(0).shape.rank() - 2); }
 
 InputGrads SoftmaxGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op op = g.graph.ops[g.op];
   return std::vector<TensorId>{AddGradient(g, "causal_softmax_grad", ".dx",
                                            {g.output_grads[0], op.outputs[0]},

@@ -122,7 +122,7 @@ Rows MeanNllRows(const OpView& v) {
 // The gradient of the loss, handed to `picked`.
 InputGrads OfLoss(const GradientContext& g) {
   std::vector<TensorId> grads(g.needs_grad.size(), -1);
-  if (g.needs_grad[2]) grads[2] = g.output_grads[0];
+  grads[2] = g.output_grads[0];
   return grads;
 }
 
@@ -145,7 +145,6 @@ InputGrads MeanNllGradient(GradientContext& g) {
                     "write softmax_cross_entropy");
   }
   std::vector<TensorId> grads(op.inputs.size(), -1);
-  if (!g.needs_grad[2]) return grads;
   AttrMap attrs = {{"scale", AttrDouble(op, "scale")}};
   if (op.inputs.size() > 3) attrs["ignore_negative"] = true;
   grads[2] =

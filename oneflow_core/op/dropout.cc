@@ -17,7 +17,6 @@ Specs InferDropout(const OpView& v) {
 
 // The mask is not stored: the gradient makes the forward op's once more.
 InputGrads DropoutGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op& op = g.graph.ops[g.op];
   return std::vector<TensorId>{
       AddGradient(g, "dropout", ".dx", {g.output_grads[0]},
@@ -32,7 +31,6 @@ Specs InferStored(const OpView& v) {
 
 InputGrads StoredGradient(GradientContext& g) {
   RETURN_IF_ERROR(OnlyFirstOutput(g, "the mask of a stored_dropout"));
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op op = g.graph.ops[g.op];
   return std::vector<TensorId>{AddGradient(g, "stored_dropout_grad", ".dx",
                                            {g.output_grads[0], op.outputs[1]},

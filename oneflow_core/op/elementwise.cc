@@ -67,9 +67,7 @@ double SumFlops(const OpView& v) {
 
 // The gradient of a sum is the gradient of each term: no op is needed.
 InputGrads SumGradient(GradientContext& g) {
-  std::vector<TensorId> grads;
-  for (const bool needed : g.needs_grad) grads.push_back(needed ? g.output_grads[0] : -1);
-  return grads;
+  return std::vector<TensorId>(g.needs_grad.size(), g.output_grads[0]);
 }
 
 SampleTensor Block(const SampleSizes& s, double low = -1, double high = 1) {
@@ -77,7 +75,6 @@ SampleTensor Block(const SampleSizes& s, double low = -1, double high = 1) {
 }
 
 InputGrads GeluGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const TensorId x = g.graph.ops[g.op].inputs[0];
   return std::vector<TensorId>{AddGradient(g, "gelu_grad", ".dx", {g.output_grads[0], x})};
 }

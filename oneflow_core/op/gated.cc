@@ -23,14 +23,10 @@ Specs InferGated(const OpView& v) { return InferAlike(v, {"gate", "up"}, 1); }
 Specs InferGatedGrad(const OpView& v) { return InferAlike(v, {"dy", "gate", "up"}, 2); }
 
 InputGrads GatedGradient(GradientContext& g) {
-  std::vector<TensorId> grads = {-1, -1};
-  if (!g.needs_grad[0] && !g.needs_grad[1]) return grads;
   const Op op = g.graph.ops[g.op];
   const TensorId dgate = AddGradient(g, "gated_grad", ".dx",
                                      {g.output_grads[0], op.inputs[0], op.inputs[1]}, op.attrs, 2);
-  if (g.needs_grad[0]) grads[0] = dgate;
-  if (g.needs_grad[1]) grads[1] = g.graph.Producer(dgate).outputs[1];
-  return grads;
+  return g.graph.Producer(dgate).outputs;
 }
 
 Samples GatedSamples(const SampleSizes& s) {

@@ -152,7 +152,7 @@ Rows LinearAddRows(const OpView& v) {
 
 InputGrads LinearAddGradient(GradientContext& g) {
   ASSIGN_OR_RETURN(std::vector<TensorId> grads, GradientFrom(g, g.output_grads[0], /*bias=*/3));
-  if (g.needs_grad[2]) grads[2] = g.output_grads[0];
+  grads[2] = g.output_grads[0];
   return grads;
 }
 
@@ -284,7 +284,7 @@ Rows AddBiasRows(const OpView& v) {
 InputGrads AddBiasGradient(GradientContext& g) {
   const TensorId dy = g.output_grads[0];
   const int64_t lead = BiasLead({g.graph, g.graph.ops[g.op]});
-  std::vector<TensorId> grads = {g.needs_grad[0] ? dy : -1, -1};
+  std::vector<TensorId> grads = {dy, -1};
   if (g.needs_grad[1]) {
     grads[1] = AddGradient(g, "linear_grad_bias", ".dbias", {dy}, {{"lead", lead}});
   }
@@ -294,10 +294,7 @@ InputGrads AddBiasGradient(GradientContext& g) {
 }  // namespace
 
 std::vector<OpDef> LinearOps() {
-  const std::vector<AttrDef> attrs = {{"contract", AttrType::kInt},
-                                      {"transpose_w", AttrType::kBool},
-                                      {"then", AttrType::kString},
-                                      {"wide", AttrType::kBool}};
+  const std::vector<AttrDef> attrs = LinearAttrs();
   std::vector<AttrDef> gated_attrs = attrs;
   gated_attrs.push_back({"activation", AttrType::kString, true});
   return {

@@ -16,6 +16,14 @@ struct LinearDims {
   int w_o() const { return transposed ? 0 : c; }  // first o dimension of w
 };
 
+// The attributes of every form of `linear` and of linear_grad_input.
+inline std::vector<AttrDef> LinearAttrs() {
+  return {{"contract", AttrType::kInt},
+          {"transpose_w", AttrType::kBool},
+          {"then", AttrType::kString},
+          {"wide", AttrType::kBool}};
+}
+
 // The elements over the c and over the o dimensions of a weight.
 struct WeightSides {
   int64_t c, o;

@@ -228,10 +228,7 @@ Rows GradBiasRows(const OpView& v) {
 }  // namespace
 
 std::vector<OpDef> LinearGradOps() {
-  const std::vector<AttrDef> attrs = {{"contract", AttrType::kInt},
-                                      {"transpose_w", AttrType::kBool},
-                                      {"then", AttrType::kString},
-                                      {"wide", AttrType::kBool}};
+  const std::vector<AttrDef> attrs = LinearAttrs();
   std::vector<AttrDef> gated_attrs = attrs;
   gated_attrs.push_back({"activation", AttrType::kString, true});
   return {

@@ -136,9 +136,9 @@ struct OpDef {
   // Returns all rows of the 1-D table for these shapes, the preferred first; all-B is always among
   // them, except for kinds that fix their output (boxing).
   std::function<std::vector<Signature>(const OpView&)> signatures;
-  // Appends gradient ops; returns the gradient of each input (-1 if needs_grad is false, or if none
-  // flows). It has the input's shape, but for `mean_nll`: see op/cross_entropy.cc. Null: not
-  // differentiable (gradients stop).
+  // Appends gradient ops; returns the gradient of each input, -1 if none flows. It has the input's
+  // shape, but for `mean_nll`: see op/cross_entropy.cc. Called if at least one input needs one; the
+  // gradients of the others are not used. Null: not differentiable (gradients stop).
   std::function<absl::StatusOr<std::vector<TensorId>>(GradientContext&)> gradient;
   // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an
   // element).

@@ -93,7 +93,6 @@ Rows RotaryRows(const OpView& v) {
 InputGrads RotaryGradient(GradientContext& g) {
   const Op op = g.graph.ops[g.op];
   std::vector<TensorId> grads(op.inputs.size(), -1);
-  if (!g.needs_grad[0]) return grads;
   std::vector<TensorId> inputs = op.inputs;
   inputs[0] = g.output_grads[0];
   AttrMap attrs = op.attrs;

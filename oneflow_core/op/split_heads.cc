@@ -43,7 +43,6 @@ Rows SplitHeadsGradRows(const OpView& v) {
 }
 
 InputGrads SplitHeadsGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const std::vector<TensorId> parts = g.graph.ops[g.op].outputs;
   std::vector<TensorId> grads = g.output_grads;
   for (int i = 0; i < kParts; ++i) {
@@ -87,7 +86,6 @@ Rows SwapDimsRows(const OpView& v) {
 }
 
 InputGrads SwapDimsGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   return std::vector<TensorId>{AddGradient(g, "swap_dims", ".dx", {g.output_grads[0]})};
 }
 

@@ -47,7 +47,6 @@ Rows JoinRows(const OpView& v) {
 }
 
 InputGrads SplitGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op op = g.graph.ops[g.op];
   std::vector<TensorId> grads = g.output_grads;
   for (int i = 0; i < kSplitQkvParts; ++i) {
