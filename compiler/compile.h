@@ -36,6 +36,9 @@
 
 namespace oneflow {
 
+// Uses of weights that are gathered ahead, where memory allows.
+inline constexpr int kUsualPrefetch = 2;
+
 // Firings that a stream of a GPU may have issued and not completed: enough to hide the time of
 // their launches.
 inline constexpr int kLaunchQueue = 64;

@@ -13,11 +13,6 @@
 namespace oneflow {
 namespace {
 
-// A step's firings are played out one by one, and counted in 32 bits.
-constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
-// What a step reads is numbered in 32 bits (TokenSource::kMost).
-constexpr int64_t kMostSequences = int64_t{1} << 32;
-
 bool HasBatch(const Graph& graph) {
   for (const Op& op : graph.ops) {
     if (op.kind != "input") continue;
@@ -29,25 +24,6 @@ bool HasBatch(const Graph& graph) {
 
 absl::Status CheckBatch(const Graph& graph, const proto::Recipe& recipe) {
   const int64_t batch = recipe.batch(), m = recipe.micro_batches();
-  if (batch < 1)
-    return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence",
-                      "use --batch=1 or more");
-  if (m < 1)
-    return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch",
-                      "use --micro_batches=1 or more");
-  if (m > kMostMicroBatches) {
-    return InputError(absl::StrCat("micro-batches ", m), "are too many",
-                      absl::StrCat("use at most ", kMostMicroBatches));
-  }
-  if (batch > kMostSequences) {
-    return InputError(absl::StrCat("batch ", batch), "is too large",
-                      absl::StrCat("use at most ", kMostSequences, " sequences a step"));
-  }
-  if (batch % m != 0) {
-    return InputError(
-        absl::StrCat("micro-batches ", m), absl::StrCat("do not divide the batch of ", batch),
-        absl::StrCat("use a batch of ", (batch / m + 1) * m, ", or a divisor of ", batch));
-  }
   const int64_t degree = DataDegree(graph);
   if (batch / m < degree) {
     return InputError(
@@ -59,23 +35,6 @@ absl::Status CheckBatch(const Graph& graph, const proto::Recipe& recipe) {
                      ", fewer micro-batches or fewer data parts"));
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckPrecision(const proto::Recipe& recipe) {
-  ASSIGN_OR_RETURN(const DType precision, DTypeFromProto(recipe.precision(), "precision"));
-  if (precision != DType::kF32 && precision != DType::kBF16) {
-    return InputError(absl::StrCat("precision ", ToAbsl(Name(precision))),
-                      "is none of matrix products", "use f32 or bf16");
-  }
-  ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(recipe.residual(), "residual"));
-  if (residual == DType::kF32) return absl::OkStatus();
-  if (residual != DType::kBF16) {
-    return InputError(absl::StrCat("residual ", ToAbsl(Name(residual))),
-                      "is none of a residual stream", "use f32 or bf16");
-  }
-  if (precision == DType::kBF16) return absl::OkStatus();
-  return InputError("residual bf16", "is narrower than the products, which are f32",
-                    "add --precision=bf16, or leave it out");
 }
 
 // Where weights lag, a device updates into another version of them in its memory.
@@ -212,7 +171,6 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
                                                         const UpdateRule& rule) {
   const proto::Recipe& recipe = header.recipe();
   RETURN_IF_ERROR(CheckBatch(graph, recipe));
-  RETURN_IF_ERROR(CheckPrecision(recipe));
   RETURN_IF_ERROR(CheckOnHost(FindOnHost(graph), rule));
   RETURN_IF_ERROR(CheckStageCount(graph));
   if (recipe.purpose() == proto::Recipe::GENERATION) return DraftGeneration(graph);

@@ -145,7 +145,7 @@ absl::StatusOr<Schedule> Read(const proto::PipelineOrder& order, std::string_vie
     }
   }
   if (stages.empty()) return InputError(file, "has no stage", "see proto/order.proto");
-  Schedule schedule{.name = Utf8(file)};  // it goes into the plan
+  Schedule schedule{.name = std::string(file)};
   for (const StageReader& stage : stages) {
     schedule.chunks = std::max(schedule.chunks, stage.chunks());
     schedule.splits_backward |= stage.Has(Part::kWeights);
@@ -169,11 +169,12 @@ absl::StatusOr<proto::PipelineOrder> ParseOrder(std::string_view text, std::stri
   TextFormat::ParseInfoTree locations;
   RETURN_IF_ERROR(ParseText(text, file, "pipeline order", &order, &locations));
   RETURN_IF_ERROR(Read(order, file, &locations).status());
+  order.set_name(Utf8(file));
   return order;
 }
 
-absl::StatusOr<Schedule> MakeWritten(const proto::PipelineOrder& order, std::string_view name) {
-  return Read(order, name, nullptr);
+absl::StatusOr<Schedule> MakeWritten(const proto::PipelineOrder& order) {
+  return Read(order, order.name(), nullptr);
 }
 
 absl::Status CheckFits(const Schedule& schedule, int stages, int64_t micro_batches) {

@@ -18,8 +18,9 @@ absl::StatusOr<proto::PipelineOrder> ParseOrder(std::string_view text, std::stri
 
 // Returns the schedule that `order` states, for the stages, chunks and micro-batches that it names.
 // Guarantees: every stage runs every task of every chunk once for each micro-batch, in turn, and
-// the orders do not deadlock. Errors begin "name: stage 2".
-absl::StatusOr<Schedule> MakeWritten(const proto::PipelineOrder& order, std::string_view name);
+// the orders do not deadlock. Errors begin with its name and
+// the stage.
+absl::StatusOr<Schedule> MakeWritten(const proto::PipelineOrder& order);
 
 // Checks that a schedule which a user wrote fits the mesh and the step; others always do.
 absl::Status CheckFits(const Schedule& schedule, int stages, int64_t micro_batches);

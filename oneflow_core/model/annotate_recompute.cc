@@ -6,14 +6,11 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/base/strings.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -43,23 +40,6 @@ std::map<int, std::string> FindUnfusedAttention(const Graph& graph) {
   return last;
 }
 
-constexpr std::string_view kPolicies[] = {"none", "attention", "selective", "full"};
-
-// "full:3/2/1/0": the counts behind the colon. Digits only: no signs, no blanks.
-absl::Status ParseCounts(std::string_view term, google::protobuf::RepeatedField<int>* counts) {
-  const std::string_view list = term.substr(term.find(':') + 1);
-  for (const absl::string_view part : absl::StrSplit(ToAbsl(list), '/')) {
-    const bool digits = std::all_of(part.begin(), part.end(), absl::ascii_isdigit);
-    if (!digits || !absl::SimpleAtoi(part, counts->Add())) {
-      return InputError(absl::StrCat("recompute ", ToAbsl(term)),
-                        absl::StrCat("\"", part, "\" is no number of blocks"),
-                        "write 0 or more, as full:2, or one for each slice along the pipe, as "
-                        "full:3/2/1/0");
-    }
-  }
-  return absl::OkStatus();
-}
-
 // "pipe=4, chunks 2: 8 slices".
 std::string SlicesText(int stages, int chunks) {
   std::string text = absl::StrCat("pipe=", stages);
@@ -73,7 +53,7 @@ absl::Status CheckCounts(const proto::Recompute& recompute, int stages, int chun
     const int counts = term.counts_size();
     if (counts < 2 || counts == stages * chunks) continue;
     return InputError(
-        absl::StrCat("recompute ", term.policy(), ":", absl::StrJoin(term.counts(), "/")),
+        absl::StrCat("--recompute=", term.policy(), ":", absl::StrJoin(term.counts(), "/")),
         absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
         "write one number for each slice along the pipe, or one for all");
   }
@@ -116,53 +96,6 @@ std::map<int, std::string> ChoosePolicies(const Graph& graph, const proto::Recom
 
 }  // namespace
 
-absl::StatusOr<proto::Recompute> ParseRecompute(std::string_view policy) {
-  proto::Recompute result;
-  std::set<std::string> seen;
-  std::string rest;  // the policy without counts
-  for (const absl::string_view part : absl::StrSplit(ToAbsl(policy), ',', absl::SkipEmpty())) {
-    if (part == "gather") {
-      result.set_gather(true);
-      continue;
-    }
-    proto::Recompute::Term term;
-    const std::string word(part.substr(0, part.find(':')));
-    term.set_policy(word);
-    if (std::find(std::begin(kPolicies), std::end(kPolicies), word) == std::end(kPolicies)) {
-      return InputError("recompute", absl::StrCat("\"", part, "\" is not known"),
-                        "use none, attention, selective or full, and gather beside it");
-    }
-    if (!seen.insert(word).second) {
-      return InputError("recompute", absl::StrCat(word, " is given twice"),
-                        "give each policy once");
-    }
-    if (word.size() < part.size()) {
-      RETURN_IF_ERROR(ParseCounts(ToStd(part), term.mutable_counts()));
-    } else if (!rest.empty()) {
-      return InputError("recompute", absl::StrCat(rest, " and ", word, " contradict"),
-                        absl::StrCat("choose one of none, attention, selective and full, or write "
-                                     "how many blocks of each slice one of them takes: ",
-                                     rest, ":2,", word));
-    } else {
-      rest = word;
-    }
-    if (!term.counts().empty() || word != "none") *result.add_term() = std::move(term);
-  }
-  return result;
-}
-
-std::string ToString(const proto::Recompute& recompute) {
-  std::vector<std::string> parts;
-  for (const proto::Recompute::Term& term : recompute.term()) {
-    parts.push_back(term.policy());
-    if (term.counts().empty()) continue;
-    absl::StrAppend(&parts.back(), ":", absl::StrJoin(term.counts(), "/"));
-  }
-  if (parts.empty()) parts.emplace_back("none");
-  if (recompute.gather()) parts.emplace_back("gather");
-  return absl::StrJoin(parts, ",");
-}
-
 absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute, int chunks) {
   RETURN_IF_ERROR(CheckCounts(recompute, graph->mesh.stages(), chunks));
   const bool nothing =
@@ -173,7 +106,7 @@ absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute, 
   if (policy_of.empty()) {
     proto::Recompute terms = recompute;
     terms.set_gather(false);
-    return InputError("recompute " + ToString(terms), "\"" + graph->name + "\" has no blocks",
+    return InputError("--recompute=" + kRecomputeForm.print(terms), "\"" + graph->name + "\" has no blocks",
                       "write `recompute: \"name\"` on the graph's ops");
   }
   const std::map<int, std::string> unfused = FindUnfusedAttention(*graph);

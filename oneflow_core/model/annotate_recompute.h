@@ -24,24 +24,11 @@
 // In a graph of one's own, `recompute: "name"` on an op makes scopes of any ops.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/recipe.pb.h"
 
 namespace oneflow {
-
-// Parses "full", "attention,gather", "full:3/2/1/0,attention", ...; "" is none. In the result each
-// policy is there at most once, and at most one has no counts; that is not "none", because blocks
-// that no term takes are none anyway. Errors: a word that is not known, or that is given twice; two
-// policies without counts; counts that are no numbers >= 0.
-absl::StatusOr<proto::Recompute> ParseRecompute(std::string_view policy);
-
-// The inverse of ParseRecompute: "none", "full:2,attention,gather".
-std::string ToString(const proto::Recompute& recompute);
 
 // Writes Op::recompute. Reads Op::stage as the slice, of mesh.stages() times `chunks`:
 // AnnotateModel has set it, and FoldStages has not folded it yet. A block of several stages belongs

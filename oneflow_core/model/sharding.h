@@ -46,20 +46,6 @@ struct Sharding {
 // (data, expert) or positions (context).
 bool SplitsTokens(std::string_view axis);
 
-proto::Shard ShardStates();
-proto::Shard ShardGradients();
-proto::Shard ShardWeights();
-
-// Parses a short name, or "states:AXES,gradients:AXES,weights:AXES" with axes joined by '+', of
-// which parts may be left out. Errors name `flag`.
-absl::StatusOr<proto::Shard> ParseShard(const std::string& flag, std::string_view text);
-// Prints the same words: a short name if there is one.
-std::string ToString(const proto::Shard& shard);
-
-// Parses "once" or "each_micro_batch[:AXES]" ("data" without AXES).
-absl::StatusOr<proto::ReducedAxes> ParseReduce(const std::string& flag, std::string_view text);
-std::string ToString(const proto::ReducedAxes& reduced);
-
 // The recipe's `shard` and `reduce`, with the names of the mesh's axes in place of "data". Axes of
 // one device are left out, and so are conventional names that the mesh lacks. Errors: an axis that
 // does not split tokens; weights on an axis without gradients, gradients on one without states.

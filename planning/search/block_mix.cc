@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -214,7 +214,7 @@ std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::v
     term.set_policy(std::string(kPolicies[p]));
     if (!all) term.mutable_counts()->Assign(n.begin(), alike ? n.begin() + 1 : n.end());
   }
-  return ToString(recompute);
+  return kRecomputeForm.print(recompute);
 }
 
 }  // namespace oneflow

@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -61,7 +63,7 @@ PlanRequest CandidateOptions(const PlanRequest& given, const Candidate& candidat
   recipe.clear_chunks();
   if (family.chunks > 1) recipe.set_chunks(family.chunks);
   recipe.set_extra_in_flight(family.extra_in_flight);
-  *recipe.mutable_recompute() = ParseRecompute(candidate.blocks.recompute).value();
+  *recipe.mutable_recompute() = RecipeOf("--recompute=" + (candidate.blocks.recompute.empty() ? "none" : candidate.blocks.recompute)).recompute();
   recipe.clear_stage_layers();
   if (!candidate.blocks.stage_layers.empty()) {
     recipe.mutable_stage_layers()->mutable_layers()->Assign(candidate.blocks.stage_layers.begin(),
@@ -85,9 +87,9 @@ std::string CandidateFlags(const Candidate& candidate) {
   add(family.chunks > 1, "chunks", absl::StrCat(family.chunks));
   add(family.extra_in_flight != 0, "extra_in_flight", absl::StrCat(family.extra_in_flight));
   add(family.split_positions, "sequence_parallel", "");
-  const std::string shard = ToString(family.shard);
+  const std::string shard = kShardForm.print(family.shard);
   add(shard != "none", "shard", shard);
-  const std::string offload = ToString(family.offload);
+  const std::string offload = kOffloadForm.print(family.offload);
   add(offload != "none", "offload", offload);
   const std::string& recompute = candidate.blocks.recompute;
   add(!recompute.empty() && recompute != "none", "recompute", recompute);

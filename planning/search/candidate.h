@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "oneflow_core/model/offload.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/mesh.h"
 

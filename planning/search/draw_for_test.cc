@@ -172,7 +172,7 @@ absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const Candidate& c
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
   DraftedStep drafted{.seconds = run.StepSeconds()};
-  for (int s = 0; s < options.mesh.stages(); ++s) {
+  for (int s = 0; s < candidate.family.mesh.stages(); ++s) {
     drafted.bytes.push_back(static_cast<double>(plan.facts().lower_bound_bytes(s)));
   }
   return drafted;

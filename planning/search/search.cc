@@ -41,7 +41,7 @@ constexpr double kLargeGaps = 1.05;
 
 // Families whose plans have gaps of about the same size.
 std::string PackingKey(const PlanFamily& family) {
-  return absl::StrCat(family.schedule, " ", ToString(family.shard));
+  return absl::StrCat(family.schedule, " ", kShardForm.print(family.shard));
 }
 
 class Searcher {

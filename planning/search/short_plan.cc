@@ -7,7 +7,7 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
-#include "oneflow_core/recipe/defaults.h"
+#include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/played_step.h"

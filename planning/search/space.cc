@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "planning/search/list_meshes.h"
 
 namespace oneflow {
@@ -76,7 +77,7 @@ std::vector<ScheduleForm> ListSchedules(int blocks, int pipe, int64_t micro_batc
 }
 
 proto::Shard ShardInNodes() {
-  proto::Shard shard = ShardWeights();
+  proto::Shard shard = RecipeOf("--shard=weights").shard();
   shard.set_weights(0, "data.1");
   return shard;
 }
@@ -114,7 +115,7 @@ std::vector<MeshForm> ListMeshForms(const ModelShape& shape, const Degrees& degr
   std::vector<MeshForm> forms;
   if (!fixed) {
     std::vector<proto::Shard> shards = {proto::Shard()};
-    if (splits) shards = {proto::Shard(), ShardStates(), ShardGradients(), ShardWeights()};
+    if (splits) shards = {proto::Shard(), RecipeOf("--shard=states").shard(), RecipeOf("--shard=gradients").shard(), RecipeOf("--shard=weights").shard()};
     forms.push_back({MakeMesh(shape, degrees), shards});
     if (inner > 1) forms.push_back({MakeMesh(shape, degrees, inner), {ShardInNodes()}});
     return forms;
@@ -142,7 +143,9 @@ absl::StatusOr<std::vector<proto::Offload>> ListOffloads(const SearchSpec& spec)
   if (spec.fixed.offload) words = {*spec.fixed.offload};
   std::vector<proto::Offload> offloads;
   for (const std::string& word : words) {
-    ASSIGN_OR_RETURN(offloads.emplace_back(), ParseOffload("--fix=offload=", word));
+    proto::Recipe recipe;
+    RETURN_IF_ERROR(SetField(*FindRow(RecipeRows(), "offload"), word, &recipe, "--fix="));
+    offloads.push_back(recipe.offload());
   }
   return offloads;
 }
@@ -204,7 +207,9 @@ absl::StatusOr<std::vector<PlanFamily>> TryFamilies(const SearchSpec& spec,
   LeaveTensorInNodes(spec, &degrees);
   std::optional<proto::Shard> shard;
   if (spec.fixed.shard) {
-    ASSIGN_OR_RETURN(shard, ParseShard("--fix=shard=", *spec.fixed.shard));
+    proto::Recipe recipe;
+    RETURN_IF_ERROR(SetField(*FindRow(RecipeRows(), "shard"), *spec.fixed.shard, &recipe, "--fix="));
+    shard = recipe.shard();
   }
   ASSIGN_OR_RETURN(const std::vector<proto::Offload> offloads, ListOffloads(spec));
   return MakeFamilies(spec, shape, degrees, shard, offloads);

@@ -207,7 +207,7 @@ TEST_CASE("space: data axes over nodes have two factors, and weights are split i
   for (const PlanFamily& family : Families(spec)) {
     if (family.mesh.FindAxis("data.1") < 0) continue;
     factored.insert(ToString(family.mesh));
-    CHECK(ToString(family.shard) == "states:data,gradients:data,weights:data.1");
+    CHECK(kShardForm.print(family.shard) == "states:data,gradients:data,weights:data.1");
   }
   CHECK(factored == std::set<std::string>{"data=4x8", "data=4x4,tensor=2", "data=4x2,tensor=4"});
   // Not where all data axes are in a node.
@@ -237,7 +237,7 @@ TEST_CASE("space: fixes are obeyed, and add what is searched for no one else") {
   CHECK(all("extra_in_flight=2", [](const F& f) { return f.extra_in_flight == 2; }));
   CHECK(all("offload=weights", [](const F& f) { return f.offload.weights; }));
   CHECK(all("shard=states:data.0", [](const F& f) {
-    return f.mesh.FindAxis("data.0") >= 0 && ToString(f.shard) == "states:data.0";
+    return f.mesh.FindAxis("data.0") >= 0 && kShardForm.print(f.shard) == "states:data.0";
   }));
   CHECK(all("stage_layers=2,1,1,2", [](const F& f) { return f.mesh.stages() * f.chunks == 4; }));
   CHECK(all("stage_layers=2,1,1,2,schedule=interleaved", [](const F& f) { return f.chunks == 2; }));

@@ -5,12 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "oneflow_core/base/nearest.h"
-#include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/words.h"
 
 namespace oneflow {
 namespace {
@@ -19,9 +15,6 @@ using enum FlagGroup;
 using namespace verbs;  // NOLINT: the rows read like a table
 
 constexpr bool kCommon = false, kRare = true;
-
-// In `value` of a row: a word of a list may have numbers behind a colon, which are not read here.
-constexpr std::string_view kCounts = "[:COUNTS]";
 
 // As the source has it: 3e-4, not 0.00029999999999999997.
 constexpr std::string_view DefaultText(std::string_view source, std::string_view sentence) {
@@ -78,44 +71,6 @@ const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {
   return *rows;
 }
 
-// "zb" of "zero_bubble", "i" of nothing: the first letters of two words or more.
-std::string Initials(std::string_view words) {
-  std::string initials;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i == 0 || words[i - 1] == '_') initials += words[i];
-  }
-  return initials.size() > 1 ? initials : "";
-}
-
-// Names of values in other programs.
-constexpr std::pair<std::string_view, std::string_view> kForeignValues[] = {
-    {"gpu", "cuda"},      {"fp32", "f32"},     {"float32", "f32"},
-    {"bfloat16", "bf16"}, {"flash", "fused"},  {"virtual", "interleaved"},
-    {"block", "full"},    {"uniform", "full"}, {"k8s", "kubernetes"},
-    {"llm.c", "llmc"},
-};
-
-// The choice that a value stands for: in other letters, with more or fewer of them, or as initials.
-std::string NearestChoice(const std::string& value, const std::vector<std::string>& choices) {
-  std::string plain = absl::AsciiStrToLower(value);
-  std::replace(plain.begin(), plain.end(), '-', '_');
-  for (const auto& [foreign, choice] : kForeignValues) {
-    const bool known = std::find(choices.begin(), choices.end(), choice) != choices.end();
-    if (plain == foreign && known) return std::string(choice);
-  }
-  for (const std::string& choice : choices) {
-    const std::string initials = Initials(choice);
-    const bool short_form = plain.size() >= 3 && choice.starts_with(plain);
-    if (choice == plain || short_form || (!initials.empty() && plain.starts_with(initials))) {
-      return choice;
-    }
-  }
-  for (const std::string& choice : choices) {
-    if (choice.size() >= 3 && plain.starts_with(choice)) return choice;
-  }
-  return Nearest(plain, choices);
-}
-
 }  // namespace
 
 std::string_view verbs::VerbName(uint32_t verb) {
@@ -163,42 +118,8 @@ bool HasProperty(std::string_view name, uint32_t property) {
   });
 }
 
-std::vector<std::string> ListChoices(const FlagRow& row) {
-  const bool words = row.value.find('|') != std::string_view::npos && !row.value.empty() &&
-                     !absl::ascii_isupper(row.value[0]);
-  if (!words) return {};
-  std::string list(row.value);
-  const size_t counts = list.find(kCounts);
-  if (counts != std::string::npos) list.erase(counts, kCounts.size());
-  const size_t more = list.find("[,");
-  if (more != std::string::npos) list = list.substr(0, more) + "|" + list.substr(more + 2);
-  if (list.ends_with(']')) list.pop_back();
-  return absl::StrSplit(list, '|');
-}
-
-std::string OrList(const std::vector<std::string>& words) {
-  if (words.size() < 2) return absl::StrJoin(words, "");
-  const std::vector<std::string> all_but_last(words.begin(), words.end() - 1);
-  return absl::StrCat(absl::StrJoin(all_but_last, ", "), " or ", words.back());
-}
-
 absl::Status CheckValue(const FlagRow& row, const std::string& value) {
-  const std::vector<std::string> choices = ListChoices(row);
-  if (choices.empty()) return absl::OkStatus();
-  const bool list = row.value.find('[') != std::string_view::npos;
-  const std::vector<std::string> words =
-      list ? std::vector<std::string>(absl::StrSplit(value, ',')) : std::vector<std::string>{value};
-  const bool counted = row.value.find(kCounts) != std::string_view::npos;
-  for (const std::string& word : words) {
-    const std::string choice = counted ? word.substr(0, word.find(':')) : word;
-    if (std::find(choices.begin(), choices.end(), choice) != choices.end()) continue;
-    const std::string nearest = choice.empty() ? "" : NearestChoice(choice, choices);
-    return InputError(absl::StrCat("--", std::string(row.name), "=", value),
-                      list ? absl::StrCat("\"", word, "\" is not known") : "is not known",
-                      absl::StrCat(nearest.empty() ? "" : "did you mean " + nearest + "? ", "use ",
-                                   OrList(choices)));
-  }
-  return absl::OkStatus();
+  return CheckWords(absl::StrCat("--", std::string(row.name), "=", value), row.value, value);
 }
 
 }  // namespace oneflow

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "oneflow_core/recipe/row.h"
 
 namespace oneflow {
 
@@ -41,19 +42,6 @@ inline constexpr uint32_t kOptimized =
 std::string_view VerbName(uint32_t verb);
 }  // namespace verbs
 
-enum class FlagGroup {
-  kModelGroup,
-  kParallelismGroup,
-  kScheduleGroup,
-  kMemoryGroup,
-  kOptimizerGroup,
-  kSamplingGroup,
-  kSearchGroup,
-  kRunGroup,
-  kDataGroup,
-  kProcessesGroup,
-  kJobGroup
-};
 // "data and output".
 std::string_view GroupTitle(FlagGroup group);
 
@@ -79,13 +67,6 @@ std::vector<std::string_view> FlagsOfVerb(uint32_t verb);
 
 // True of a flag of the table that has the property, one of kFixedByPlan and kOfOptimizer.
 bool HasProperty(std::string_view name, uint32_t property);
-
-// The words that `value` of a row lists, those in brackets last; none where a row lists none. The
-// mark [:COUNTS] behind a word is not one of them.
-std::vector<std::string> ListChoices(const FlagRow& row);
-
-// "a, b or c".
-std::string OrList(const std::vector<std::string>& words);
 
 // An input error that names the nearest value where the row lists values and `value` is none.
 absl::Status CheckValue(const FlagRow& row, const std::string& value);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/recipe/words.h"
 
 namespace oneflow {
 namespace {
@@ -60,7 +61,7 @@ std::string LeftColumn(const FlagRow& row, bool values_in_left) {
 }
 
 std::string FlagText(const FlagRow& row, int columns) {
-  const std::vector<std::string> choices = ListChoices(row);
+  const std::vector<std::string> choices = ListChoices(row.value);
   const bool in_left = choices.empty() || row.value.size() <= kShortValue;
   std::string left = LeftColumn(row, in_left);
   if (left.size() + 2 <= kText) {

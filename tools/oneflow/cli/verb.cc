@@ -8,8 +8,8 @@
 #include "absl/strings/str_replace.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/foreign_names.h"
 #include "tools/oneflow/cli/flag_value.h"
-#include "tools/oneflow/cli/foreign_flags.h"
 #include "tools/oneflow/cli/searched_flags.h"
 #include "tools/oneflow/cli/stray_word.h"
 

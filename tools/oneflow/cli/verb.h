@@ -64,7 +64,7 @@ Verb ExportVerb();
 
 // Parses `argv` (after the verb's name) strictly against the verb's own flags and sets the gflags.
 // Dashes in names count as underscores, and names of other programs as ours where both mean the
-// same (foreign_flags.h). An error, with what to write instead, are: a flag that the verb does not
+// same (foreign_names.h). An error, with what to write instead, are: a flag that the verb does not
 // take, a value that is none, and a flag given twice, but for those that may repeat.
 absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv);
 

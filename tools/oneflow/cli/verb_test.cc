@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/strings.h"
-#include "tools/oneflow/cli/foreign_flags.h"
+#include "oneflow_core/recipe/foreign_names.h"
 #include "tools/oneflow/cli/help.h"
 
 namespace oneflow {

@@ -17,7 +17,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
-#include "tools/oneflow/cli/parse_bytes.h"
+#include "oneflow_core/recipe/parse_bytes.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
@@ -294,7 +294,7 @@ std::string WithoutSlash(std::string path) {
 absl::Status Export(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=models/tuned");
   const std::string out = WithoutSlash(FLAGS_out);
-  ASSIGN_OR_RETURN(const int64_t shard_bytes, ParseBytes("--shard_bytes", FLAGS_shard_bytes));
+  ASSIGN_OR_RETURN(const int64_t shard_bytes, ParseBytes("--shard_bytes=" + FLAGS_shard_bytes, FLAGS_shard_bytes));
   ASSIGN_OR_RETURN(const std::string checkpoint,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));

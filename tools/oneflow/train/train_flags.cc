@@ -13,7 +13,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
-#include "tools/oneflow/cli/parse_bytes.h"
+#include "oneflow_core/recipe/parse_bytes.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "training/data/token_dataset.h"
 #include "training/job/member_options.h"
@@ -97,8 +97,8 @@ absl::StatusOr<HostLinkSpeed> HostLinkFromFlags() {
   const std::string& text = FLAGS_host_link;
   if (text.empty()) return speed;
   const size_t colon = text.find(':');
-  const auto to = ParseBytes("--host_link", text.substr(0, colon));
-  const auto from = ParseBytes("--host_link", colon == text.npos ? "" : text.substr(colon + 1));
+  const auto to = ParseBytes("", text.substr(0, colon));
+  const auto from = ParseBytes("", colon == text.npos ? "" : text.substr(colon + 1));
   if (!to.ok() || !from.ok()) {
     return InputError("--host_link=" + text, "is not two rates",
                       "write bytes a second to the host and from it, 1 or more each: e.g. 2GB:2GB");

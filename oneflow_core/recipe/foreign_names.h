@@ -1,4 +1,4 @@
-// Names of flags in other programs: Megatron-LM, torchtitan, DeepSpeed, nanoGPT.
+// Names of choices in other programs: Megatron-LM, torchtitan, DeepSpeed, nanoGPT.
 //
 //   FlagMeantBy("lr")                          // "learning_rate": means the same, and is accepted
 //   AdviceOn("tensor_model_parallel_size")     // "write --mesh=tensor=N, ...": maps to no one flag
@@ -13,10 +13,11 @@
 
 namespace oneflow {
 
-// The flag of ours that has the same meaning and takes the same values; "" where there is none.
+// The field that has the same meaning and takes the same values (Row::foreign); "" where there is
+// none.
 std::string_view FlagMeantBy(std::string_view name);
 
-// Advice for a flag that does not map one to one; "" if nothing is known about it.
+// Advice for a name that does not map one to one; "" if nothing is known about it.
 std::string_view AdviceOn(std::string_view name);
 
 // The names that FlagMeantBy knows.

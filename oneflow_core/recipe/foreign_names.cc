@@ -1,23 +1,23 @@
-#include "tools/oneflow/cli/foreign_flags.h"
+#include "oneflow_core/recipe/foreign_names.h"
 
 #include <algorithm>
 #include <span>
 
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/recipe/row.h"
 
 namespace oneflow {
 namespace {
 
 // Names that other programs use, separated by blanks, and what is said of each.
-struct Row {
+struct Foreign {
   std::string_view names, text;
 };
 
-// The flag of the same meaning. Only where every value means the same.
-constexpr Row kSame[] = {
-    {"num_layers n_layers n_layer", "layers"},
-    {"num_attention_heads n_heads n_head", "heads"},
+// The flag of the same meaning, where it is no field with a row. Only where every value means the
+// same.
+constexpr Foreign kSame[] = {
     {"hidden_size n_embd", "hidden"},
     {"num_query_groups num_key_value_heads n_kv_heads", "groups"},
     {"kv_channels", "head_dim"},
@@ -29,8 +29,6 @@ constexpr Row kSame[] = {
     {"sliding_window", "window"},
     {"seq_length seq_len block_size", "sequence"},
     {"vocab_size", "vocab"},
-    {"global_batch_size train_batch_size", "batch"},
-    {"lr", "learning_rate"},
     {"min_lr", "min_learning_rate"},
     {"lr_decay_style decay_type lr_scheduler_type", "lr_schedule"},
     {"lr_warmup_iters warmup_iters warmup_num_steps", "warmup_steps"},
@@ -40,7 +38,6 @@ constexpr Row kSame[] = {
     {"adam_beta2", "beta2"},
     {"adam_eps adam_epsilon eps", "epsilon"},
     {"wd", "weight_decay"},
-    {"train_iters training_steps max_iters max_steps", "steps"},
     {"eval_interval", "eval_every"},
     {"save", "checkpoint_dir"},
     {"save_interval", "checkpoint_every"},
@@ -48,7 +45,7 @@ constexpr Row kSame[] = {
 };
 
 // What to write instead.
-constexpr Row kAdvice[] = {
+constexpr Foreign kAdvice[] = {
     {"tensor_model_parallel_size tensor_parallel_degree tensor_parallel_size tensor_parallel tp "
      "tp_size",
      "write an axis of the mesh of `oneflow compile`: --mesh=tensor=N, beside others as in "
@@ -135,27 +132,46 @@ constexpr Row kAdvice[] = {
     {"model config", "write --graph=FILE, which `oneflow model FAMILY --out=FILE` makes"},
 };
 
-std::string_view Find(std::span<const Row> rows, std::string_view name) {
-  const size_t dot = name.rfind('.');
-  if (dot != std::string_view::npos) name.remove_prefix(dot + 1);
-  for (const Row& row : rows) {
-    const std::vector<std::string> names = absl::StrSplit(ToAbsl(row.names), ' ');
-    if (std::find(names.begin(), names.end(), name) != names.end()) return row.text;
+// True if `names`, separated by blanks, has the name behind the last dot of `name`.
+bool Lists(std::string_view names, std::string_view name) {
+  name.remove_prefix(name.rfind('.') + 1);  // npos + 1 is 0
+  const std::vector<std::string> list = absl::StrSplit(ToAbsl(names), ' ', absl::SkipEmpty());
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+// Calls f(foreign names, name of the field or flag) of all that mean the same.
+template <typename F>
+void ForEachSame(const F& f) {
+  for (const auto rows : {ModelRows(), RecipeRows(), OptimizerRows(), RunRows()}) {
+    for (const Row& row : rows) f(row.foreign, row.name);
   }
-  return "";
+  for (const Foreign& same : kSame) f(same.names, same.text);
 }
 
 }  // namespace
 
-std::string_view FlagMeantBy(std::string_view name) { return Find(kSame, name); }
+std::string_view FlagMeantBy(std::string_view name) {
+  std::string_view meant;
+  ForEachSame([&](std::string_view names, std::string_view ours) {
+    if (Lists(names, name)) meant = ours;
+  });
+  return meant;
+}
 
-std::string_view AdviceOn(std::string_view name) { return Find(kAdvice, name); }
+std::string_view AdviceOn(std::string_view name) {
+  for (const Foreign& advice : kAdvice) {
+    if (Lists(advice.names, name)) return advice.text;
+  }
+  return "";
+}
 
 std::vector<std::string> ForeignNames() {
   std::vector<std::string> names;
-  for (const Row& row : kSame) {
-    for (const auto name : absl::StrSplit(ToAbsl(row.names), ' ')) names.emplace_back(ToStd(name));
-  }
+  ForEachSame([&](std::string_view list, std::string_view) {
+    for (const auto name : absl::StrSplit(ToAbsl(list), ' ', absl::SkipEmpty())) {
+      names.emplace_back(ToStd(name));
+    }
+  });
   return names;
 }
 

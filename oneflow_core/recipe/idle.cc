@@ -1,0 +1,118 @@
+#include "oneflow_core/recipe/idle.h"
+
+#include <algorithm>
+
+namespace oneflow {
+namespace {
+
+constexpr std::string_view kNoTokens =
+    "no axis of 2 or more devices splits tokens (data, expert, context)";
+constexpr std::string_view kOneDevice = "one device exchanges nothing";
+
+// The name of an axis: "data" of the factor data.0.
+std::string_view AxisWord(std::string_view axis) { return axis.substr(0, axis.find('.')); }
+
+// True if an axis of one of these names, or a factor of it, has two devices or more.
+bool HasAxis(const Mesh& mesh, std::initializer_list<std::string_view> names) {
+  return std::any_of(mesh.axes.begin(), mesh.axes.end(), [&](const Mesh::Axis& axis) {
+    return axis.size > 1 &&
+           std::find(names.begin(), names.end(), AxisWord(axis.name)) != names.end();
+  });
+}
+
+bool HasTokenAxis(const Mesh& mesh) { return HasAxis(mesh, {"data", "expert", "context"}); }
+
+bool HasVariable(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(),
+                     [](const proto::Op& op) { return op.kind() == "variable"; });
+}
+
+bool Trains(const proto::Graph& graph) { return !graph.loss().empty() && HasVariable(graph); }
+
+bool Offloads(const proto::Offload& offload) {
+  return offload.has_activations() || offload.states() || offload.weights();
+}
+
+// True if data rests in the host's memory, as the recipe or the graph itself says.
+bool Rests(const PlanCase& plan) {
+  const auto& ops = plan.graph.op();
+  return Offloads(plan.recipe.offload()) || plan.recipe.update_on() == proto::UPDATE_ON_HOST ||
+         std::any_of(ops.begin(), ops.end(),
+                     [](const proto::Op& op) { return op.attr().contains("host"); });
+}
+
+std::string_view Unless(bool acts, std::string_view why) { return acts ? "" : why; }
+
+}  // namespace
+
+std::string_view IdleShard(const PlanCase& plan) {
+  return Unless(plan.recipe.shard().states().empty() || HasTokenAxis(plan.mesh), kNoTokens);
+}
+
+std::string_view IdleGather(const PlanCase& plan) {
+  return Unless(plan.recipe.gather() == proto::EACH_USE || !plan.recipe.shard().weights().empty(),
+                "--shard splits no weights");
+}
+
+std::string_view IdleReduce(const PlanCase& plan) {
+  return Unless(plan.recipe.reduce().axis().empty() || HasTokenAxis(plan.mesh), kNoTokens);
+}
+
+std::string_view IdleSequenceParallel(const PlanCase& plan) {
+  return Unless(!plan.recipe.sequence_parallel() || HasAxis(plan.mesh, {"tensor"}),
+                "the mesh has no axis tensor of 2 or more devices");
+}
+
+std::string_view IdleAxisOrder(const PlanCase& plan) {
+  const auto split = std::count_if(plan.mesh.axes.begin(), plan.mesh.axes.end(),
+                                   [](const Mesh::Axis& axis) { return axis.size > 1; });
+  return Unless(!plan.recipe.keep_axis_order() || split >= 2,
+                "the mesh has fewer than two axes of 2 or more devices");
+}
+
+std::string_view IdleOverlap(const PlanCase& plan) {
+  return Unless(!plan.recipe.overlap() || plan.mesh.devices() > 1 || Rests(plan), kOneDevice);
+}
+
+std::string_view IdleBuckets(const PlanCase& plan) {
+  if (plan.mesh.devices() == 1) return kOneDevice;
+  return Unless(plan.recipe.overlap(), "exchanges are joined only with --overlap=true");
+}
+
+std::string_view IdleContextPieces(const PlanCase& plan) {
+  return Unless(plan.recipe.context_pieces() == 1 || HasAxis(plan.mesh, {"context"}),
+                "the mesh has no axis context of 2 or more devices");
+}
+
+std::string_view IdlePrefetch(const PlanCase& plan) {
+  if (plan.mesh.devices() == 1 && !Rests(plan)) return kOneDevice;
+  return Unless(plan.recipe.overlap(), "uses run ahead only with --overlap=true");
+}
+
+std::string_view IdleRecompute(const PlanCase& plan) {
+  return Unless(
+      !plan.recipe.recompute().gather() || HasTokenAxis(plan.mesh) ||
+          HasAxis(plan.mesh, {"tensor"}),
+      "without an axis data, context or tensor of 2 or more devices the forward gathers nothing");
+}
+
+std::string_view IdleOffload(const PlanCase& plan) {
+  const proto::Offload& offload = plan.recipe.offload();
+  const bool moves_weights = offload.weights() && HasVariable(plan.graph);
+  return Unless(!Offloads(offload) || Trains(plan.graph) || moves_weights,
+                "the graph has no loss of variables, so nothing is kept for a backward or an "
+                "update");
+}
+
+std::string_view IdleUpdateOn(const PlanCase& plan) {
+  return Unless(plan.recipe.update_on() != proto::UPDATE_ON_HOST || Trains(plan.graph),
+                "the graph has no loss of variables, so nothing is updated");
+}
+
+std::string_view IdleHostMemory(const PlanCase& plan) {
+  return Unless(plan.recipe.device() != proto::CPU || Rests(plan),
+                "without --offload or --update_on=host nothing of a CPU device rests in the host's "
+                "memory");
+}
+
+}  // namespace oneflow
