@@ -19,10 +19,7 @@
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_memory.h"
 #include "oneflow_core/verify/verify_plan.h"
-#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

@@ -14,8 +14,6 @@
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_memory.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
