@@ -24,6 +24,7 @@
 #include "compiler/schedule/tell_receives.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
+#include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/verify/verify_liveness.h"
 #include "oneflow_core/verify/verify_rates.h"
@@ -55,23 +56,25 @@ absl::Status FindSlots(const proto::Plan& plan, Lowered* lowered) {
 }
 
 absl::Status Lower(BackEndState* s) {
-  LowerOptions options = s->draft.lower;
-  options.micro_batches = s->micro_batches;
-  options.chunks = s->schedule.chunks;
-  options.splits_backward = s->schedule.splits_backward;
-  ASSIGN_OR_RETURN(s->lowered, LowerToActors(s->draft.graph, s->ids, options));
+  ProgramSpec spec = s->draft.spec;
+  spec.micro_batches = s->micro_batches;
+  spec.chunks = s->schedule.chunks;
+  spec.splits_backward = s->schedule.splits_backward;
+  ASSIGN_OR_RETURN(s->lowered, LowerToActors(s->draft.graph, s->ids, s->plan, spec));
   return absl::OkStatus();
 }
 
 absl::Status TimeActors(BackEndState* s) {
   if (!s->seconds.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(s->seconds, ActorSeconds(s->plan, s->lowered.program, s->lowered.facts,
-                                            s->draft.lower.cluster));
+  ASSIGN_OR_RETURN(s->seconds,
+                   ActorSeconds(s->plan, s->lowered.program, s->lowered.facts, s->plan.cluster()));
   return absl::OkStatus();
 }
 
 // Uses that may wait for the link to the host, beside the present one.
-int CopiesAhead(const BackEndState& s) { return std::max(1, s.draft.lower.prefetch); }
+int CopiesAhead(const BackEndState& s) { return std::max<int>(1, s.plan.recipe().prefetch()); }
+
+bool HasHostCopies(const BackEndState& s) { return RestsOnHost(s.plan.recipe(), s.draft.graph); }
 
 // Ids, rates and initial fills. Liveness and bytes are proved of all programs together
 // (VerifyPlan).
@@ -96,14 +99,14 @@ constexpr BackEndStep kSteps[] = {
     {"times", nullptr, TimeActors},
     {"choose_offload",
      [](const BackEndState& s) {
-       return s.draft.train && s.draft.lower.offload.activations.has_value();
+       return s.draft.train && s.plan.recipe().offload().has_activations();
      },
      [](BackEndState* s) {
-       return ChooseOffload({s->plan, s->draft.lower.cluster, s->schedule, s->stages,
-                             *s->draft.lower.offload.activations, CopiesAhead(*s)},
+       return ChooseOffload({s->plan, s->plan.cluster(), s->schedule, s->stages,
+                             s->plan.recipe().offload().activations(), CopiesAhead(*s)},
                             s->seconds, &s->lowered);
      }},
-    {"move_to_host", [](const BackEndState& s) { return !s.draft.lower.offload.empty(); },
+    {"move_to_host", [](const BackEndState& s) { return HasHostCopies(s); },
      [](BackEndState* s) {
        MoveToHost(s->plan.persistent(), &s->lowered);
        s->seconds.clear();
@@ -112,29 +115,31 @@ constexpr BackEndStep kSteps[] = {
      VerifyNet},
     // The order of actors inside segments, and the control registers that bound streams ahead of
     // it.
-    {"hide_exchanges", [](const BackEndState& s) { return s.draft.lower.overlap; },
+    {"hide_exchanges", [](const BackEndState& s) { return s.plan.recipe().overlap(); },
      [](BackEndState* s) {
        HideExchanges(s->seconds, &s->lowered);
        return absl::OkStatus();
      }},
-    {"delay_sums", [](const BackEndState& s) { return s.draft.lower.overlap; },
+    {"delay_sums", [](const BackEndState& s) { return s.plan.recipe().overlap(); },
      [](BackEndState* s) {
        DelaySums(&s->lowered);
        return absl::OkStatus();
      }},
     // Behind what moves kernels: credits are places in compute's order.
     {"prefetch",
-     [](const BackEndState& s) { return s.draft.lower.overlap && s.draft.lower.prefetch > 0; },
+     [](const BackEndState& s) {
+       return s.plan.recipe().overlap() && s.plan.recipe().prefetch() > 0;
+     },
      [](BackEndState* s) {
-       AddPrefetch(s->draft.lower.prefetch, &s->lowered);
+       AddPrefetch(s->plan.recipe().prefetch(), &s->lowered);
        return absl::OkStatus();
      }},
-    {"bound_copies", [](const BackEndState& s) { return !s.draft.lower.offload.empty(); },
+    {"bound_copies", [](const BackEndState& s) { return HasHostCopies(s); },
      [](BackEndState* s) {
        BoundCopies(CopiesAhead(*s), &s->lowered);
        // What keeps an order costs a firing.
        s->seconds.resize(s->lowered.program.actor_size(),
-                         s->draft.lower.cluster.device().firing_seconds());
+                         s->plan.cluster().device().firing_seconds());
        return absl::OkStatus();
      },
      VerifyNet},
@@ -181,7 +186,7 @@ class BackEnd {
 
   // Few are enough where one period more, for which the program is lowered, needs the same slots.
   absl::StatusOr<Lowered> SteadyProgram(const ProgramDraft& draft) const {
-    const int64_t all = draft.lower.micro_batches, few = FewMicroBatches(schedule_, stages_, all);
+    const int64_t all = draft.spec.micro_batches, few = FewMicroBatches(schedule_, stages_, all);
     const int64_t more = std::min(all, few + Period(schedule_, stages_));
     BackEndState state{plan_, draft, ids_, schedule_, stages_, more};
     RETURN_IF_ERROR(RunBackEnd(&state));
@@ -241,10 +246,10 @@ class Completion {
         lowered_(std::move(lowered)) {}
 
   absl::StatusOr<proto::Program> Run() && {
-    const int64_t few = lowered_.program.micro_batches(), all = draft_.lower.micro_batches;
+    const int64_t few = lowered_.program.micro_batches(), all = draft_.spec.micro_batches;
     // Of a firing, so of any number of micro-batches.
     ASSIGN_OR_RETURN(seconds_,
-                     ActorSeconds(plan_, lowered_.program, lowered_.facts, draft_.lower.cluster));
+                     ActorSeconds(plan_, lowered_.program, lowered_.facts, plan_.cluster()));
     ASSIGN_OR_RETURN(IssueOrders orders, Played());
     if (few < all) {
       SetMicroBatches(all, stages_, schedule_, &lowered_);
@@ -336,8 +341,8 @@ absl::Status AddDraft(const ProgramDraft& draft, const PersistentIds& ids, const
   *plan->add_program() = std::move(lowered.program);
   RETURN_IF_ERROR(BoundMemory(stages, plan));
   lowered.program = std::move(*plan->mutable_program(0));
-  if (lowered.program.micro_batches() < draft.lower.micro_batches) {
-    SetMicroBatches(draft.lower.micro_batches, stages, schedule, &lowered);
+  if (lowered.program.micro_batches() < draft.spec.micro_batches) {
+    SetMicroBatches(draft.spec.micro_batches, stages, schedule, &lowered);
   }
   *plan->mutable_program(0) = std::move(lowered.program);
   return absl::OkStatus();

@@ -51,20 +51,20 @@ std::string Megabytes(double bytes) { return absl::StrFormat("%.1f MB", bytes * 
 
 }  // namespace
 
-absl::Status CheckGathers(const Graph& graph, const CompileOptions& options,
+absl::Status CheckGathers(const Graph& graph, const proto::Recipe& recipe,
                           const Schedule& schedule) {
   const bool shared = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
     return IsVariable(op) && AttrBool(op, "gather_shared");
   });
   if (!shared) return absl::OkStatus();
-  const int stages = options.mesh.stages();
-  const int64_t few = FewMicroBatches(schedule, stages, options.train.micro_batches());
+  const int stages = graph.mesh.stages();
+  const int64_t few = FewMicroBatches(schedule, stages, recipe.micro_batches());
   int64_t in_flight = 0;
   for (const StageOrder& order : MakeOrders(schedule, stages, few)) {
     in_flight = std::max(in_flight, CountInFlight(order));
   }
   if (in_flight <= 1) return absl::OkStatus();
-  const GatheredBytes bytes = CountBytes(graph, options.train.precision() == proto::BF16);
+  const GatheredBytes bytes = CountBytes(graph, recipe.precision() == proto::BF16);
   return InputError(
       "--gather=each_micro_batch",
       absl::StrCat("keeps what is gathered from a forward to its backward, and a stage has ",

@@ -11,7 +11,7 @@ namespace oneflow {
 // Such a weight is kept from its forward to its backward, so a stage holds as many copies as it has
 // micro-batches in flight. More than one is an input error, which names the other times to gather,
 // and their bytes. Requires an annotated `graph` (annotate_model.h).
-absl::Status CheckGathers(const Graph& graph, const CompileOptions& options,
+absl::Status CheckGathers(const Graph& graph, const proto::Recipe& recipe,
                           const Schedule& schedule);
 
 }  // namespace oneflow

@@ -7,7 +7,7 @@
 #include "compiler/lower/prune.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -18,9 +18,9 @@ namespace {
 bool Trains(const FrontEndState& s) { return s.draft.train; }
 
 // Programs that are fed get one text each, which is one document.
-bool IsFed(const FrontEndState& s) { return s.draft.lower.feed_inputs; }
+bool IsFed(const FrontEndState& s) { return s.draft.spec.feed_inputs; }
 bool NeedsPositions(const FrontEndState& s) {
-  return !IsFed(s) && (s.plan.train().documents() || PositionParts(s.draft.graph) > 1);
+  return !IsFed(s) && (s.plan.recipe().documents() || PositionParts(s.draft.graph) > 1);
 }
 
 absl::Status PruneGraph(FrontEndState* s) {
@@ -34,10 +34,10 @@ absl::Status WithoutDropout(FrontEndState* s) {
 }
 
 absl::Status OmitLossLogits(FrontEndState* s) {
-  const proto::Train& train = s->plan.train();
-  OmitLogitsOptions options{.pieces = std::max<int64_t>(0, train.loss_pieces()),
-                            .needed = train.loss_pieces() > 0};
-  if (train.precision() == proto::BF16) options.dtype = DType::kBF16;
+  const proto::Recipe& recipe = s->plan.recipe();
+  OmitLogitsOptions options{.pieces = std::max<int64_t>(0, recipe.loss_pieces()),
+                            .needed = recipe.loss_pieces() > 0};
+  if (recipe.precision() == proto::BF16) options.dtype = DType::kBF16;
   ASSIGN_OR_RETURN(std::string note, OmitLogits(&s->draft.graph, options));
   s->draft.notes.push_back(std::move(note));
   return absl::OkStatus();
@@ -58,7 +58,7 @@ absl::Status AddGradients(FrontEndState* s) {
 
 absl::Status Narrow(FrontEndState* s) {
   MixedPrecisionOptions options{.narrow_biases = s->plan.device_kind() == proto::CUDA};
-  ASSIGN_OR_RETURN(options.residual, DTypeFromProto(s->plan.train().residual(), "residual"));
+  ASSIGN_OR_RETURN(options.residual, DTypeFromProto(s->plan.recipe().residual(), "residual"));
   RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, options, &s->gradients.mirrors));
   s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
                                         " products in bf16, added up in f32"));
@@ -67,14 +67,15 @@ absl::Status Narrow(FrontEndState* s) {
 
 absl::Status ChooseSbp(FrontEndState* s) {
   ProgramDraft& draft = s->draft;
-  SbpOptions options{.micro_batches = draft.lower.micro_batches,
+  SbpOptions options{.micro_batches = draft.spec.micro_batches,
                      .mirrors = s->gradients.mirrors,
-                     .cluster = draft.lower.cluster,
-                     .split_positions = draft.split_positions};
-  options.known_layouts = draft.known_layouts;
-  ASSIGN_OR_RETURN(options.fixed, ReadFixedRows(s->plan.graph(), draft.lower.name, draft.graph));
+                     .cluster = s->plan.cluster(),
+                     .split_positions = s->plan.recipe().sequence_parallel()};
+  options.known_layouts = s->known_layouts;
+  ASSIGN_OR_RETURN(options.fixed, ReadFixedRows(s->plan.graph(), draft.spec.name, draft.graph));
   ASSIGN_OR_RETURN(s->choice, InferSbp(&draft.graph, options));
-  if (draft.keep_layouts) AddLayouts(draft.lower.name, draft.graph, s->choice, &draft.layouts);
+  if (s->plan.recipe().state_layouts())
+    AddLayouts(draft.spec.name, draft.graph, s->choice, &draft.layouts);
   draft.notes.insert(draft.notes.end(), s->choice.notes.begin(), s->choice.notes.end());
   return absl::OkStatus();
 }
@@ -82,8 +83,7 @@ absl::Status ChooseSbp(FrontEndState* s) {
 absl::Status Box(FrontEndState* s) {
   Graph& graph = s->draft.graph;
   s->unboxed = graph.outputs;
-  ASSIGN_OR_RETURN(const RecomputePolicy policy, ParseRecompute(s->plan.train().recompute()));
-  return InsertBoxing(&graph, s->choice, s->draft.lower.cluster, policy.gather);
+  return InsertBoxing(&graph, s->choice, s->plan.cluster(), s->plan.recipe().recompute().gather());
 }
 
 absl::Status FuseOps(FrontEndState* s) {
@@ -121,7 +121,7 @@ constexpr FrontEndPass kPasses[] = {
     // variables that it uses.
     {"prune", nullptr, PruneGraph},
     {"bind_batch", nullptr,
-     [](FrontEndState* s) { return BindBatch(&s->draft.graph, s->draft.lower.micro_batch_size); }},
+     [](FrontEndState* s) { return BindBatch(&s->draft.graph, s->draft.spec.micro_batch_size); }},
     {"remove_capacity", [](const FrontEndState& s) { return !s.draft.train; },
      [](FrontEndState* s) {
        RemoveCapacity(&s->draft.graph, IsFed(*s));
@@ -132,7 +132,7 @@ constexpr FrontEndPass kPasses[] = {
     {"remove_dropout", [](const FrontEndState& s) { return !s.draft.train; }, WithoutDropout},
     {"give_positions", NeedsPositions,
      [](FrontEndState* s) {
-       return GivePositions(&s->draft.graph, s->plan.train().documents(), &s->draft.notes);
+       return GivePositions(&s->draft.graph, s->plan.recipe().documents(), &s->draft.notes);
      }},
     {"join_positions", IsFed,
      [](FrontEndState* s) {
@@ -140,9 +140,9 @@ constexpr FrontEndPass kPasses[] = {
        return absl::OkStatus();
      }},
     {"decompose", nullptr,
-     [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.lower.micro_batches); }},
+     [](FrontEndState* s) { return Decompose(&s->draft.graph, s->draft.spec.micro_batches); }},
     {"omit_logits",
-     [](const FrontEndState& s) { return s.draft.loss && s.plan.train().loss_pieces() != 0; },
+     [](const FrontEndState& s) { return s.draft.loss && s.plan.recipe().loss_pieces() != 0; },
      OmitLossLogits},
     {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
      [](FrontEndState* s) {
@@ -160,7 +160,7 @@ constexpr FrontEndPass kPasses[] = {
     {"divide_by_count", nullptr, [](FrontEndState* s) { return DivideByCount(&s->draft.graph); }},
     {"sum_choices", Trains, [](FrontEndState* s) { return SumChoices(&s->draft.graph); }},
     {"mixed_precision",
-     [](const FrontEndState& s) { return s.plan.train().precision() == proto::BF16; }, Narrow,
+     [](const FrontEndState& s) { return s.plan.recipe().precision() == proto::BF16; }, Narrow,
      VerifyOps},
     // Layouts: each tensor has an SBP on each axis, and boxing ops join those that differ.
     {"infer_sbp", nullptr, ChooseSbp},
@@ -171,9 +171,9 @@ constexpr FrontEndPass kPasses[] = {
      }},
     {"scale_router_losses", Trains,
      [](FrontEndState* s) { return ScaleRouterLosses(&s->draft.graph, &s->choice); }},
-    {"piece_attention", [](const FrontEndState& s) { return s.draft.context_pieces > 1; },
+    {"piece_attention", [](const FrontEndState& s) { return s.plan.recipe().context_pieces() > 1; },
      [](FrontEndState* s) {
-       PieceAttention(&s->draft.graph, s->draft.context_pieces, &s->choice);
+       PieceAttention(&s->draft.graph, s->plan.recipe().context_pieces(), &s->choice);
        return absl::OkStatus();
      }},
     {"split_variables", nullptr,
@@ -193,19 +193,15 @@ constexpr FrontEndPass kPasses[] = {
      }},
     {"insert_boxing", nullptr, Box, VerifyGraph},
     // The ops of devices: fused, on the device or its host, in the order in which they will fire.
-    {"fuse", [](const FrontEndState& s) { return !s.plan.train().no_fusion(); }, FuseOps},
-    {"rest_on_host",
-     [](const FrontEndState& s) {
-       const Offload& offload = s.draft.lower.offload;
-       return offload.states || offload.weights || offload.update_on_host;
-     },
+    {"fuse", [](const FrontEndState& s) { return s.plan.recipe().fuse(); }, FuseOps},
+    {"rest_on_host", [](const FrontEndState& s) { return FindOnHost(s.draft.graph).any(); },
      [](FrontEndState* s) {
-       RestOnHost(s->draft.lower.micro_batches, &s->draft.graph);
+       RestOnHost(s->draft.spec.micro_batches, &s->draft.graph);
        return absl::OkStatus();
      }},
     {"check_cuda_kernels",
      [](const FrontEndState& s) { return s.plan.device_kind() == proto::CUDA; }, CheckCudaKernels},
-    {"order_update", [](const FrontEndState& s) { return s.draft.lower.overlap; },
+    {"order_update", [](const FrontEndState& s) { return s.plan.recipe().overlap(); },
      [](FrontEndState* s) {
        OrderUpdate(&s->draft.graph);
        return absl::OkStatus();
@@ -222,10 +218,11 @@ constexpr FrontEndPass kPasses[] = {
 
 std::span<const FrontEndPass> FrontEndPasses() { return kPasses; }
 
-absl::Status RunFrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft,
+absl::Status RunFrontEnd(const Graph& logical, const proto::Plan& plan,
+                         std::shared_ptr<KnownLayouts> known_layouts, ProgramDraft* draft,
                          std::string_view last) {
   draft->graph = logical;
-  FrontEndState state{plan, *draft};
+  FrontEndState state{plan, std::move(known_layouts), *draft};
   for (const FrontEndPass& pass : FrontEndPasses()) {
     if (pass.wanted == nullptr || pass.wanted(state)) RETURN_IF_ERROR(pass.run(&state));
     if (pass.verify != nullptr) RETURN_IF_ERROR(pass.verify(draft->graph));

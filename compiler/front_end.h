@@ -4,6 +4,7 @@
 //   for (const FrontEndPass& pass : FrontEndPasses()) ... pass.run(&state) ...
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ namespace oneflow {
 // A program between its passes.
 struct FrontEndState {
   const proto::Plan& plan;  // its header; variables of earlier programs keep their layouts
-  ProgramDraft& draft;      // draft.graph is what passes change
+  std::shared_ptr<KnownLayouts> known_layouts;
+  ProgramDraft& draft;  // draft.graph is what passes change
 
   // Results of a pass that later ones read.
   Gradients gradients;                 // of differentiate
@@ -44,7 +46,8 @@ struct FrontEndPass {
 std::span<const FrontEndPass> FrontEndPasses();
 
 // Runs the passes on `logical`, whose stages are folded, up to `last`; all, if that is empty.
-absl::Status RunFrontEnd(const Graph& logical, const proto::Plan& plan, ProgramDraft* draft,
+absl::Status RunFrontEnd(const Graph& logical, const proto::Plan& plan,
+                         std::shared_ptr<KnownLayouts> known_layouts, ProgramDraft* draft,
                          std::string_view last = "");
 
 }  // namespace oneflow

@@ -4,19 +4,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
 namespace {
-
-// A step's firings are played out one by one, and counted in 32 bits.
-constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
-// What a step reads is numbered in 32 bits (TokenSource::kMost).
-constexpr int64_t kMostSequences = int64_t{1} << 32;
 
 bool HasBatch(const Graph& graph) {
   for (const Op& op : graph.ops) {
@@ -27,27 +22,8 @@ bool HasBatch(const Graph& graph) {
   return false;
 }
 
-absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
-  const int64_t batch = train.batch(), m = train.micro_batches();
-  if (batch < 1)
-    return InputError(absl::StrCat("batch ", batch), "a step needs at least one sequence",
-                      "use --batch=1 or more");
-  if (m < 1)
-    return InputError(absl::StrCat("micro-batches ", m), "a step needs at least one micro-batch",
-                      "use --micro_batches=1 or more");
-  if (m > kMostMicroBatches) {
-    return InputError(absl::StrCat("micro-batches ", m), "are too many",
-                      absl::StrCat("use at most ", kMostMicroBatches));
-  }
-  if (batch > kMostSequences) {
-    return InputError(absl::StrCat("batch ", batch), "is too large",
-                      absl::StrCat("use at most ", kMostSequences, " sequences a step"));
-  }
-  if (batch % m != 0) {
-    return InputError(
-        absl::StrCat("micro-batches ", m), absl::StrCat("do not divide the batch of ", batch),
-        absl::StrCat("use a batch of ", (batch / m + 1) * m, ", or a divisor of ", batch));
-  }
+absl::Status CheckBatch(const Graph& graph, const proto::Recipe& recipe) {
+  const int64_t batch = recipe.batch(), m = recipe.micro_batches();
   const int64_t degree = DataDegree(graph);
   if (batch / m < degree) {
     return InputError(
@@ -61,73 +37,21 @@ absl::Status CheckTrain(const Graph& graph, const proto::Train& train) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPrecision(const proto::Train& train) {
-  ASSIGN_OR_RETURN(const DType precision, DTypeFromProto(train.precision(), "precision"));
-  if (precision != DType::kF32 && precision != DType::kBF16) {
-    return InputError(absl::StrCat("precision ", ToAbsl(Name(precision))),
-                      "is none of matrix products", "use f32 or bf16");
-  }
-  ASSIGN_OR_RETURN(const DType residual, DTypeFromProto(train.residual(), "residual"));
-  if (residual == DType::kF32) return absl::OkStatus();
-  if (residual != DType::kBF16) {
-    return InputError(absl::StrCat("residual ", ToAbsl(Name(residual))),
-                      "is none of a residual stream", "use f32 or bf16");
-  }
-  if (precision == DType::kBF16) return absl::OkStatus();
-  return InputError("residual bf16", "is narrower than the products, which are f32",
-                    "add --precision=bf16, or leave it out");
-}
-
-absl::Status CheckPrefetch(const CompileOptions& options) {
-  const int ahead = options.prefetch.value_or(0);
-  if (ahead >= 0 && ahead <= kMostPrefetch) return absl::OkStatus();
-  return InputError(absl::StrCat("prefetch ", ahead), "is no number of uses to gather ahead",
-                    absl::StrCat("use 0 to ", kMostPrefetch));
-}
-
-absl::Status CheckPieces(const CompileOptions& options) {
-  const int pieces = options.context_pieces;
-  if (pieces >= 1 && pieces <= kMostContextPieces) return absl::OkStatus();
-  return InputError(absl::StrCat("context pieces ", pieces), "is no number of pieces of heads",
-                    absl::StrCat("use 1 to ", kMostContextPieces));
-}
-
-// With what the attribute `host` of a variable says (passes/rest_on_host.cc).
-Offload FindOffload(const Graph& graph, Offload offload) {
-  for (const Op& op : graph.ops) {
-    if (op.kind != "variable") continue;
-    const std::string host = AttrString(op, "host");
-    for (const absl::string_view word : absl::StrSplit(host, ',')) {
-      offload.states |= word == "states";
-      offload.weights |= word == "weights";
-      offload.update_on_host |= word == "update";
-    }
-  }
-  return offload;
-}
-
 // Where weights lag, a device updates into another version of them in its memory.
-absl::Status CheckOffload(const Offload& offload, const UpdateRule& rule) {
-  const bool moves_variables = offload.states || offload.weights || offload.update_on_host;
-  if (rule.synchronous() || !moves_variables) return absl::OkStatus();
-  const std::string flag = offload.update_on_host
+absl::Status CheckOnHost(const VariablesOnHost& host, const UpdateRule& rule) {
+  if (rule.synchronous() || !host.any()) return absl::OkStatus();
+  const std::string flag = host.update
                                ? "--update_on=host"
-                               : absl::StrCat("--offload=", offload.states ? "states" : "weights");
+                               : absl::StrCat("--offload=", host.states ? "states" : "weights");
   return InputError(
       flag, "is not for weights that lag: all of their versions are in the device's memory",
       "use a schedule whose steps do not overlap, as --schedule=1f1b, or leave it out; "
       "--offload=activations is for every schedule");
 }
 
-absl::StatusOr<OptimizerOptions> OptimizerFor(const proto::Train& train, const UpdateRule& rule,
-                                              int stages) {
+OptimizerOptions OptimizerFor(const proto::Recipe& recipe, const UpdateRule& rule, int stages) {
   OptimizerOptions options;
-  options.wait_for_norm = !train.no_global_norm();
-  if (train.no_global_norm() && train.optimizer().clip() > 0) {
-    return InputError(absl::StrCat("clip ", train.optimizer().clip()),
-                      "needs the global norm, for which no update is to wait",
-                      "use --clip=0, or --global_norm");
-  }
+  options.wait_for_norm = recipe.global_norm();
   for (int s = 0; s < stages && !rule.synchronous(); ++s) {
     options.versions.push_back({rule.Lag(stages, s), rule.Versions(stages, s)});
   }
@@ -142,24 +66,9 @@ absl::Status CheckStageCount(const Graph& graph) {
                     absl::StrCat("use pipe=", ops, " or less"));
 }
 
-ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size,
-                   const CompileOptions& options) {
-  ProgramDraft draft;
-  draft.lower.name = std::move(name);
-  draft.lower.micro_batches = micro_batches;
-  draft.lower.micro_batch_size = size;
-  draft.lower.device_kind = options.device_kind;
-  draft.lower.kernel_threads = std::max(1, options.cluster.device().kernel_threads());
-  draft.lower.cluster = options.cluster;
-  draft.lower.overlap = OverlapsExchanges(options);
-  draft.lower.bucket_bytes = options.bucket_bytes;
-  draft.lower.prefetch = draft.lower.overlap ? options.prefetch.value_or(kUsualPrefetch) : 0;
-  draft.lower.offload = options.offload;
-  draft.split_positions = options.split_positions;
-  draft.context_pieces = options.context_pieces;
-  draft.known_layouts = options.known_layouts;
-  draft.keep_layouts = options.state_layouts;
-  return draft;
+ProgramDraft Draft(std::string name, int64_t micro_batches, int64_t size) {
+  return {
+      .spec = {.name = std::move(name), .micro_batches = micro_batches, .micro_batch_size = size}};
 }
 
 // Tokens of a sequence; 0 if the graph reads none.
@@ -173,8 +82,7 @@ int64_t FindSequence(const Graph& graph) {
   return 0;
 }
 
-absl::StatusOr<std::vector<ProgramDraft>> DraftGeneration(const Graph& graph,
-                                                          const CompileOptions& options) {
+absl::StatusOr<std::vector<ProgramDraft>> DraftGeneration(const Graph& graph) {
   const int64_t sequence = FindSequence(graph);
   if (sequence == 0 || !HasBatch(graph) || graph.outputs.empty()) {
     return InputError("graph " + graph.name, "does not read tokens and give an output",
@@ -183,10 +91,10 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftGeneration(const Graph& graph,
   std::vector<ProgramDraft> drafts;
   for (const auto& [name, positions] : {std::pair("prefill", std::min(kPrefillPositions, sequence)),
                                         std::pair("decode", int64_t{1})}) {
-    drafts.push_back(Draft(name, 1, DataDegree(graph), options));
+    drafts.push_back(Draft(name, 1, DataDegree(graph)));
     drafts.back().outputs = 1;
     drafts.back().positions = positions;
-    drafts.back().lower.feed_inputs = true;
+    drafts.back().spec.feed_inputs = true;
   }
   return drafts;
 }
@@ -215,7 +123,7 @@ void ReportLoss(ProgramDraft* draft) {
   }
   const TensorId choices = FindChoices(draft->graph);
   if (choices >= 0) report.tensors.push_back(choices);
-  draft->lower.outputs.push_back(std::move(report));
+  draft->spec.outputs.push_back(std::move(report));
 }
 
 std::vector<int64_t> Replicated(const Graph& graph, TensorId t) {
@@ -230,13 +138,13 @@ std::vector<int64_t> Replicated(const Graph& graph, TensorId t) {
 // Fetches output i, which bore `name` and was tensor `as_produced` before boxing resolved it.
 void Fetch(ProgramDraft* draft, TensorId resolved, TensorId as_produced, const std::string& name,
            bool with_raw) {
-  draft->lower.outputs.push_back(
+  draft->spec.outputs.push_back(
       {"fetch",
        name + ".fetch",
        {resolved},
        {{"name", name}, {"raw", false}, {"replicated_axes", Replicated(draft->graph, resolved)}}});
   if (!with_raw) return;
-  draft->lower.outputs.push_back(
+  draft->spec.outputs.push_back(
       {"fetch", name + ".fetch_raw", {as_produced}, {{"name", name}, {"raw", true}}});
 }
 
@@ -259,45 +167,41 @@ int64_t DataDegree(const Graph& graph) {
 }
 
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
-                                                        const CompileOptions& given,
+                                                        const proto::Plan& header,
                                                         const UpdateRule& rule) {
-  CompileOptions options = given;
-  options.offload = FindOffload(graph, given.offload);
-  RETURN_IF_ERROR(CheckTrain(graph, options.train));
-  RETURN_IF_ERROR(CheckPrecision(options.train));
-  RETURN_IF_ERROR(CheckPrefetch(options));
-  RETURN_IF_ERROR(CheckPieces(options));
-  RETURN_IF_ERROR(CheckOffload(options.offload, rule));
+  const proto::Recipe& recipe = header.recipe();
+  RETURN_IF_ERROR(CheckBatch(graph, recipe));
+  RETURN_IF_ERROR(CheckOnHost(FindOnHost(graph), rule));
   RETURN_IF_ERROR(CheckStageCount(graph));
-  if (options.generate) return DraftGeneration(graph, options);
-  const int64_t m = options.train.micro_batches(), size = options.train.batch() / m;
+  if (recipe.purpose() == proto::Recipe::GENERATION) return DraftGeneration(graph);
+  const bool evaluate = recipe.purpose() == proto::Recipe::EVALUATION;
+  const int64_t m = recipe.micro_batches(), size = recipe.batch() / m;
   const bool batch = HasBatch(graph), loss = graph.loss >= 0, outputs = !graph.outputs.empty();
   std::vector<ProgramDraft> drafts;
-  if (options.evaluate && !loss) {
+  if (evaluate && !loss) {
     return InputError("graph " + graph.name, "has no loss, so it cannot be evaluated",
                       "set `loss`");
   }
-  if (loss && !options.evaluate) {
-    drafts.push_back(Draft("train", m, size, options));
+  if (loss && !evaluate) {
+    drafts.push_back(Draft("train", m, size));
     drafts.back().train = drafts.back().loss = true;
-    drafts.back().lower.steps_a_round = rule.steps_a_round;
-    ASSIGN_OR_RETURN(drafts.back().optimizer,
-                     OptimizerFor(options.train, rule, options.mesh.stages()));
+    drafts.back().spec.steps_a_round = rule.steps_a_round;
+    drafts.back().optimizer = OptimizerFor(recipe, rule, graph.mesh.stages());
   }
   if (loss) {
-    drafts.push_back(Draft("eval", 1, size, options));
+    drafts.push_back(Draft("eval", 1, size));
     drafts.back().loss = true;
   }
-  if (options.evaluate) return drafts;
+  if (evaluate) return drafts;
   if (loss && batch && outputs) {
-    drafts.push_back(Draft("generate", 1, DataDegree(graph), options));
+    drafts.push_back(Draft("generate", 1, DataDegree(graph)));
     drafts.back().outputs = 1;
-    drafts.back().lower.feed_inputs = true;
+    drafts.back().spec.feed_inputs = true;
   }
   if (outputs && (!loss || !batch)) {
-    drafts.push_back(Draft("run", 1, options.train.batch(), options));
+    drafts.push_back(Draft("run", 1, recipe.batch()));
     drafts.back().outputs = graph.outputs.size();
-    drafts.back().lower.feed_inputs = true;
+    drafts.back().spec.feed_inputs = true;
   }
   if (drafts.empty()) {
     return InputError("graph " + graph.name, "has neither a loss nor an output",
@@ -310,7 +214,7 @@ void AddHostOutputs(const std::vector<std::string>& names, const std::vector<Ten
                     ProgramDraft* draft) {
   if (draft->loss) ReportLoss(draft);
   for (size_t i = 0; i < as_produced.size(); ++i) {
-    Fetch(draft, draft->graph.outputs[i], as_produced[i], names[i], draft->lower.name == "run");
+    Fetch(draft, draft->graph.outputs[i], as_produced[i], names[i], draft->spec.name == "run");
   }
 }
 

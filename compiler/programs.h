@@ -3,34 +3,34 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/compile.h"
 #include "compiler/lower/lower_to_actors.h"
 #include "compiler/passes/passes.h"
 #include "compiler/schedule/update_rule.h"
 #include "oneflow_core/graph/graph.h"
+#include "proto/graph.pb.h"
+#include "proto/plan.pb.h"
 
 namespace oneflow {
 
+// The most positions of one firing of prefill: enough for products of matrices, few enough that a
+// short text does not take the time of a long one.
+inline constexpr int64_t kPrefillPositions = 64;
+
 // A program between its draft and its plan.
 struct ProgramDraft {
-  LowerOptions lower;
+  ProgramSpec spec;
   bool train = false;
   OptimizerOptions optimizer;
-  bool loss = false;             // keep the loss
-  size_t outputs = 0;            // keep so many outputs
-  int64_t positions = 0;         // > 0: for so many new positions, earlier ones are cached
-  bool split_positions = false;  // see CompileOptions
-  int context_pieces = 1;        // see CompileOptions
-  Graph graph;                   // boxed, once the front end has run
+  bool loss = false;      // keep the loss
+  size_t outputs = 0;     // keep so many outputs
+  int64_t positions = 0;  // > 0: for so many new positions, earlier ones are cached
+  Graph graph;            // boxed, once the front end has run
   std::vector<std::string> notes;
-  std::shared_ptr<KnownLayouts> known_layouts;  // see CompileOptions
-  bool keep_layouts = false;                    // see CompileOptions::state_layouts
-  // The layouts of this program alone, after the front end, if they are kept.
+  // The layouts of this program alone, after the front end, if the recipe states them.
   proto::Graph layouts;
 };
 
@@ -38,10 +38,10 @@ struct ProgramDraft {
 // "batch" is split.
 int64_t DataDegree(const Graph& graph);
 
-// Returns the programs that have a graph of their own, "train" first. Checks batch, micro-batches,
-// mesh and offload: the options, and the attribute `host` of variables.
+// Returns the programs that have a graph of their own, "train" first. `header`: the plan's, with a
+// complete recipe. Checks batch, micro-batches, mesh, and what rests in the host's memory.
 absl::StatusOr<std::vector<ProgramDraft>> DraftPrograms(const Graph& graph,
-                                                        const CompileOptions& given,
+                                                        const proto::Plan& header,
                                                         const UpdateRule& rule);
 
 // Adds the tensors that a boxed program hands to the host: the loss, and its outputs. `names`: of

@@ -43,8 +43,8 @@ void SetFill(const NdSbp& from, const NdSbp& to, proto::Boxing* boxing) {
 }  // namespace
 
 void LowerBoxing(const Graph& graph, std::span<const Op* const> ops,
-                 const std::vector<proto::Group>& groups, const proto::Cluster& cluster,
-                 proto::Actor* actor, proto::ActorFacts* facts) {
+                 const google::protobuf::RepeatedPtrField<proto::Group>& groups,
+                 const proto::Cluster& cluster, proto::Actor* actor, proto::ActorFacts* facts) {
   const Op& op = *ops.front();
   CHECK_EQ(op.inputs.size(), 1u) << op.name;
   proto::Boxing* boxing = actor->mutable_boxing();

@@ -15,7 +15,7 @@ namespace oneflow {
 // transfer is the receive. `cluster`: for seconds, which are those of ActorTimes (actor_cost.h) if
 // no layout leaves a device without a part.
 void LowerBoxing(const Graph& graph, std::span<const Op* const> ops,
-                 const std::vector<proto::Group>& groups, const proto::Cluster& cluster,
-                 proto::Actor* actor, proto::ActorFacts* facts);
+                 const google::protobuf::RepeatedPtrField<proto::Group>& groups,
+                 const proto::Cluster& cluster, proto::Actor* actor, proto::ActorFacts* facts);
 
 }  // namespace oneflow

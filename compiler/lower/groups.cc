@@ -66,7 +66,8 @@ std::vector<proto::Group> FindGroups(const std::vector<const Graph*>& graphs) {
   return groups;
 }
 
-int FindGroup(const std::vector<proto::Group>& groups, const Graph& graph, const Op& op) {
+int FindGroup(const google::protobuf::RepeatedPtrField<proto::Group>& groups, const Graph& graph,
+              const Op& op) {
   const std::optional<Key> key = MakeKey(graph, op);
   if (!key) return -1;
   const auto found = std::find_if(groups.begin(), groups.end(), [&](const proto::Group& group) {

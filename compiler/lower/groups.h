@@ -14,6 +14,7 @@ namespace oneflow {
 std::vector<proto::Group> FindGroups(const std::vector<const Graph*>& graphs);
 
 // Index of the group of a boxing op; -1: the op is local.
-int FindGroup(const std::vector<proto::Group>& groups, const Graph& graph, const Op& op);
+int FindGroup(const google::protobuf::RepeatedPtrField<proto::Group>& groups, const Graph& graph,
+              const Op& op);
 
 }  // namespace oneflow

@@ -34,18 +34,22 @@ namespace {
 //     order.
 class Lowering {
  public:
-  Lowering(const Graph& graph, const PersistentIds& ids, const LowerOptions& options)
+  Lowering(const Graph& graph, const PersistentIds& ids, const proto::Plan& plan,
+           const ProgramSpec& spec)
       : graph_(graph),
         ids_(ids),
-        options_(options),
+        plan_(plan),
+        spec_(spec),
         uses_(FindUses(graph)),
         register_of_(graph.tensors.size(), -1) {
-    lowered_.program.set_name(options.name);
-    lowered_.program.set_micro_batches(options.micro_batches);
-    lowered_.program.set_micro_batch_size(options.micro_batch_size);
-    if (options.steps_a_round > 1) lowered_.program.set_steps_a_round(options.steps_a_round);
-    if (options.splits_backward) FindWeightGradients();
-    if (options.overlap) exchange_lanes_ = ExchangeLanes(graph, options.prefetch > 0);
+    lowered_.program.set_name(spec.name);
+    lowered_.program.set_micro_batches(spec.micro_batches);
+    lowered_.program.set_micro_batch_size(spec.micro_batch_size);
+    if (spec.steps_a_round > 1) lowered_.program.set_steps_a_round(spec.steps_a_round);
+    if (spec.splits_backward) FindWeightGradients();
+    if (plan.recipe().overlap()) {
+      exchange_lanes_ = ExchangeLanes(graph, plan.recipe().prefetch() > 0);
+    }
   }
 
   absl::StatusOr<Lowered> Run() {
@@ -55,29 +59,26 @@ class Lowering {
       const bool joined = lane == Lane::kGradient || lane == Lane::kGather;
       if (!joined) RETURN_IF_ERROR(AddActor(op));
     }
-    if (options_.overlap) {
+    if (plan_.recipe().overlap()) {
       for (const std::vector<OpId>& bucket :
-           Buckets(graph_, exchange_lanes_, options_.bucket_bytes)) {
+           Buckets(graph_, exchange_lanes_, plan_.recipe().bucket_bytes())) {
         AddBucket(bucket, Lane::kGradient);
       }
       for (const GatherUse& use : FindGatherUses(graph_, exchange_lanes_)) {
         RETURN_IF_ERROR(AddGathers(use));
       }
     }
-    for (const HostOutput& output : options_.outputs) AddHostOutput(output);
+    for (const HostOutput& output : spec_.outputs) AddHostOutput(output);
     return std::move(lowered_);
   }
 
  private:
-  int64_t FiringsPerStep(Phase phase) const {
-    return IsOnceAStep(phase) ? 1 : options_.micro_batches;
-  }
+  int64_t FiringsPerStep(Phase phase) const { return IsOnceAStep(phase) ? 1 : spec_.micro_batches; }
 
   bool HostReadsOncePerStep(TensorId t) const {
-    return std::any_of(
-        options_.outputs.begin(), options_.outputs.end(), [t](const HostOutput& output) {
-          return std::find(output.tensors.begin(), output.tensors.end(), t) != output.tensors.end();
-        });
+    return std::any_of(spec_.outputs.begin(), spec_.outputs.end(), [t](const HostOutput& output) {
+      return std::find(output.tensors.begin(), output.tensors.end(), t) != output.tensors.end();
+    });
   }
 
   // True if some of the outputs of an op of the micro-batches, in which it does not tell one from
@@ -91,7 +92,7 @@ class Lowering {
         (graph_.ops[use.op].phase == Phase::kUpdate ? once : often) = true;
       }
     }
-    if (once && often && options_.micro_batches > 1) {
+    if (once && often && spec_.micro_batches > 1) {
       return InputError(Where(op), "is read both once a micro-batch and once a step",
                         "read it through an op of its own in one of the two");
     }
@@ -120,9 +121,9 @@ class Lowering {
       r = MakeRegister(graph_, t, op.stage);
       if (op.on_host) r.set_memory_kind(proto::HOST);
       r.set_id(static_cast<int>(ids_.size()) + lowered_.program.register__size() - 1);
-      if (accumulates && options_.micro_batches > 1) {
+      if (accumulates && spec_.micro_batches > 1) {
         r.set_fill_mode(proto::Register::ACCUMULATE);
-        r.set_fires_per_fill(static_cast<int>(options_.micro_batches));
+        r.set_fires_per_fill(static_cast<int>(spec_.micro_batches));
       }
       register_of_[t] = r.id();
       if (op.in_host_memory && !op.on_host) lowered_.to_host.insert(r.id());
@@ -232,7 +233,7 @@ class Lowering {
     const auto [known, fresh] =
         segment_of_.try_emplace(std::tuple(op.stage, lane, task.part, task.chunk));
     if (fresh) {
-      known->second = NewSegment(TaskName(task, options_.chunks > 1), op.stage, lane, task)->id();
+      known->second = NewSegment(TaskName(task, spec_.chunks > 1), op.stage, lane, task)->id();
     }
     return lowered_.program.mutable_segment(known->second);
   }
@@ -265,7 +266,7 @@ class Lowering {
     const int send = NewActor(sent, "send", kSends[phase], op.stage)->id();
     proto::Actor* receive = NewActor(op, "receive", kReceives[phase], writer.stage);
     receive->add_output(register_of_[op.outputs[0]]);
-    LowerBoxing(graph_, {{&op}}, options_.groups, options_.cluster, receive, FactsOfActor(receive));
+    LowerBoxing(graph_, {{&op}}, plan_.group(), plan_.cluster(), receive, FactsOfActor(receive));
     AddWorkspace(receive, WindowBytes(op, *receive));
     receive->mutable_exchange()->set_partner(send);
     proto::Actor* sender = lowered_.program.mutable_actor(send);
@@ -288,7 +289,7 @@ class Lowering {
     for (TensorId t : std::span(op.inputs).subspan(updates)) AddInput(actor, t, op.phase);
     for (TensorId t : op.outputs) actor->add_output(register_of_[t]);
     if (IsBoxing(op.kind)) {
-      LowerBoxing(graph_, {{&op}}, options_.groups, options_.cluster, actor, FactsOfActor(actor));
+      LowerBoxing(graph_, {{&op}}, plan_.group(), plan_.cluster(), actor, FactsOfActor(actor));
     }
     SetFlops(op, actor);
     AddWorkspace(actor, actor->has_exchange() ? WindowBytes(op, *actor) : KernelBytes(op));
@@ -323,10 +324,10 @@ class Lowering {
       AddInput(actor, op.inputs[0], op.phase);
       actor->add_output(register_of_[op.outputs[0]]);
     }
-    LowerBoxing(graph_, ops, options_.groups, options_.cluster, actor, FactsOfActor(actor));
+    LowerBoxing(graph_, ops, plan_.group(), plan_.cluster(), actor, FactsOfActor(actor));
     int64_t window = 0;
     for (const Op* op : ops) {
-      window = JoinWindows(options_.device_kind, window, WindowBytes(*op, *actor));
+      window = JoinWindows(plan_.device_kind(), window, WindowBytes(*op, *actor));
     }
     AddWorkspace(actor, window);
     return actor->id();
@@ -341,8 +342,7 @@ class Lowering {
   std::string KernelName(const Op& op) const {
     if (op.kind == "count_ahead") return "load_counts";
     if (op.kind != "input") return op.kind;
-    return options_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed"
-                                                                              : "load_tokens";
+    return spec_.feed_inputs || AttrString(op, "source", "feed") == "feed" ? "feed" : "load_tokens";
   }
 
   void SetFlops(const Op& op, const proto::Actor* actor) {
@@ -369,8 +369,8 @@ class Lowering {
     for (TensorId t : op.inputs) local.in.push_back(LocalDims(graph_, t));
     for (TensorId t : op.outputs) local.out.push_back(LocalDims(graph_, t));
     if (!op.inputs.empty()) local.dtype = graph_.tensors[op.inputs[0]].dtype;
-    const proto::DeviceKind kind = op.on_host ? proto::CPU : options_.device_kind;
-    return WorkspaceBytes(kind, op.kind, local, options_.kernel_threads);
+    const proto::DeviceKind kind = op.on_host ? proto::CPU : plan_.device_kind();
+    return WorkspaceBytes(kind, op.kind, local, plan_.kernel_threads());
   }
 
   // The window for data from members that do not share memory: no plan says which
@@ -381,12 +381,12 @@ class Lowering {
     for (const int axis : actor.boxing().reduce_axis()) {
       tensor.copies *= graph_.mesh.axes[axis].size;
     }
-    tensor.members = CountMembers(options_.groups[actor.exchange().group()], graph_.mesh);
+    tensor.members = CountMembers(plan_.group(actor.exchange().group()), graph_.mesh);
     tensor.element_bytes = static_cast<int64_t>(ElementBytes(to.dtype));
     const proto::Register& out =
         lowered_.program.register_(register_of_[op.outputs[0]] - static_cast<int>(ids_.size()));
     tensor.accumulates = out.fill_mode() == proto::Register::ACCUMULATE;
-    return oneflow::WindowBytes(options_.device_kind, MakeLayout(from.shape.dims, from.sbp),
+    return oneflow::WindowBytes(plan_.device_kind(), MakeLayout(from.shape.dims, from.sbp),
                                 MakeLayout(to.shape.dims, to.sbp), graph_.mesh, tensor);
   }
 
@@ -417,7 +417,8 @@ class Lowering {
 
   const Graph& graph_;
   const PersistentIds& ids_;
-  const LowerOptions& options_;
+  const proto::Plan& plan_;
+  const ProgramSpec& spec_;
   const std::vector<std::vector<Use>> uses_;
   std::vector<int> register_of_;       // by tensor
   std::vector<bool> weight_gradient_;  // by op; empty where the backward is one
@@ -429,8 +430,8 @@ class Lowering {
 }  // namespace
 
 absl::StatusOr<Lowered> LowerToActors(const Graph& graph, const PersistentIds& ids,
-                                      const LowerOptions& options) {
-  return Lowering(graph, ids, options).Run();
+                                      const proto::Plan& plan, const ProgramSpec& spec) {
+  return Lowering(graph, ids, plan, spec).Run();
 }
 
 }  // namespace oneflow

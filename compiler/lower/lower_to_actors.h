@@ -5,7 +5,8 @@
 //   input               a host actor: load_tokens, or feed
 //   ops that update     adamw's w, m, v, and caches, are outputs only: updated in place
 //   versioned updates   read the newest version of a variable and write the next into its slot
-//   boxing ops          exchanges of a group, or local copies (boxing.h); with `overlap` exchanges
+//   boxing ops          exchanges of a group, or local copies (boxing.h); with `overlap` of the
+//   recipe exchanges
 //                       stand on streams of their own (overlap.h), small ones together (buckets.h)
 //   transfer            a send on the stage that has the tensor and a receive on the one that wants
 //                       it, each on a stream of its kind, in a separate segment
@@ -14,8 +15,8 @@
 //
 // With `splits_backward`, W has the products of the backward whose results only reach the update.
 //
-//   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, {.name = "train", .micro_batches =
-//   8}));
+//   ASSIGN_OR_RETURN(Lowered lowered, LowerToActors(graph, ids, plan, {.name = "train",
+//   .micro_batches = 8}));
 #pragma once
 
 #include <string>
@@ -25,8 +26,6 @@
 #include "compiler/lower/lowered.h"
 #include "compiler/lower/persistent.h"
 #include "oneflow_core/graph/graph.h"
-#include "oneflow_core/model/offload.h"
-#include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -39,27 +38,21 @@ struct HostOutput {
   AttrMap attrs;
 };
 
-struct LowerOptions {
-  std::string name;           // of the program
+// What a program is, beside its graph and the plan's recipe.
+struct ProgramSpec {
+  std::string name;
   int64_t micro_batches = 1;  // of a step
   int64_t micro_batch_size = 1;
   int64_t steps_a_round = 1;
-  proto::DeviceKind device_kind = proto::CPU;
-  int kernel_threads = 1;
-  proto::Cluster cluster;        // gives the times of boxing: boxing_path.h
   bool feed_inputs = false;      // every input is fed, also tokens and labels
   int chunks = 1;                // of every stage, each with segments F and B of its own
-  bool overlap = false;          // exchanges of a stage go on while it computes
-  int64_t bucket_bytes = 0;      // of several exchanges that become one (buckets.h)
-  int prefetch = 0;              // uses of weights that are gathered ahead, with `overlap`
   bool splits_backward = false;  // W is the gradients of weights that are products
-  Offload offload;               // the data that rests in the host's memory
   std::vector<HostOutput> outputs;
-  std::vector<proto::Group> groups;  // of the plan; at least those of the graph (groups.h)
 };
 
-// Requires inferred SBP and inserted boxing.
+// Requires inferred SBP and inserted boxing. Of `plan` it reads the header (device kind, threads,
+// recipe and cluster) and the groups, at least those of the graph (groups.h).
 absl::StatusOr<Lowered> LowerToActors(const Graph& graph, const PersistentIds& ids,
-                                      const LowerOptions& options);
+                                      const proto::Plan& plan, const ProgramSpec& spec);
 
 }  // namespace oneflow

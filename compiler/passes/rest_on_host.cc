@@ -1,6 +1,6 @@
 // Marks the parts of each variable that rest in the host's memory, and the ops that the host's
 // processors compute. The variable's attribute `host` states them: words of "states", "weights" and
-// "update", joined by commas (oneflow_core/model/offload.h).
+// "update", joined by commas (oneflow_core/model/annotate_offload.h).
 //
 //   states    its moments; also itself, if micro-batches read only a cast of it, because it is a
 //             state then

@@ -90,10 +90,10 @@ class Chooser {
     RETURN_IF_ERROR(TimeCopies());
     Rank();
     std::vector<const Kept*> chosen;
-    if (setting_.activations.all) {
+    if (setting_.activations.all()) {
       for (const Kept& kept : kept_) chosen.push_back(&kept);
-    } else if (setting_.activations.share) {
-      chosen = Select({.share = *setting_.activations.share});
+    } else if (setting_.activations.has_share()) {
+      chosen = Select({.share = setting_.activations.share()});
     } else {
       ASSIGN_OR_RETURN(chosen, SelectHidden());
     }

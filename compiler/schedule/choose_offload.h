@@ -19,7 +19,6 @@
 #include "absl/status/status.h"
 #include "compiler/lower/lowered.h"
 #include "compiler/schedule/schedule.h"
-#include "oneflow_core/model/offload.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 
@@ -30,7 +29,7 @@ struct OffloadSetting {
   const proto::Cluster& cluster;
   const Schedule& schedule;
   int stages = 1;
-  Offload::Activations activations;
+  const proto::Offload::Activations& activations;
   int ahead = 1;  // uses that wait for the link at most, beside the present one
 };
 

@@ -124,29 +124,28 @@ absl::Status CheckComplete(const StageReader& stage, const Schedule& schedule,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file) {
-  proto::PipelineOrder order;
-  TextFormat::ParseInfoTree locations;
-  RETURN_IF_ERROR(ParseText(text, file, "pipeline order", &order, &locations));
+// `locations`: of the text that `order` was read from; null: there is none.
+absl::StatusOr<Schedule> Read(const proto::PipelineOrder& order, std::string_view file,
+                              const TextFormat::ParseInfoTree* locations) {
   const auto* stage_field = order.GetDescriptor()->FindFieldByName("stage");
   const auto* task_field = proto::PipelineOrder::Stage::descriptor()->FindFieldByName("task");
   std::vector<StageReader> stages(order.stage_size());
   std::vector<std::string> where;
   for (int s = 0; s < order.stage_size(); ++s) {
-    const auto at = [&](int line) {
+    const auto at = [&](const TextFormat::ParseInfoTree* tree, const auto* field, int i) {
+      if (tree == nullptr) return absl::StrCat(ToAbsl(file), ": stage ", s);
+      const int line = tree->GetLocation(field, i).line;
       return absl::StrCat(ToAbsl(file), ":", line + 1, ": stage ", s);
     };
-    where.push_back(at(locations.GetLocation(stage_field, s).line));
-    const TextFormat::ParseInfoTree* inside = locations.GetTreeForNested(stage_field, s);
+    where.push_back(at(locations, stage_field, s));
+    const TextFormat::ParseInfoTree* inside =
+        locations == nullptr ? nullptr : locations->GetTreeForNested(stage_field, s);
     for (int i = 0; i < order.stage(s).task_size(); ++i) {
-      const int line = inside->GetLocation(task_field, i).line;
-      RETURN_IF_ERROR(stages[s].Read(order.stage(s).task(i), at(line)));
+      RETURN_IF_ERROR(stages[s].Read(order.stage(s).task(i), at(inside, task_field, i)));
     }
   }
   if (stages.empty()) return InputError(file, "has no stage", "see proto/order.proto");
-  Schedule schedule{.name = Utf8(file)};  // it goes into the plan
+  Schedule schedule{.name = std::string(file)};
   for (const StageReader& stage : stages) {
     schedule.chunks = std::max(schedule.chunks, stage.chunks());
     schedule.splits_backward |= stage.Has(Part::kWeights);
@@ -161,6 +160,21 @@ absl::StatusOr<Schedule> ParseOrder(std::string_view text, std::string_view file
           .status();
   if (!live.ok()) return InputError(file, ToStd(live.message()), "change one of these orders");
   return schedule;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::PipelineOrder> ParseOrder(std::string_view text, std::string_view file) {
+  proto::PipelineOrder order;
+  TextFormat::ParseInfoTree locations;
+  RETURN_IF_ERROR(ParseText(text, file, "pipeline order", &order, &locations));
+  RETURN_IF_ERROR(Read(order, file, &locations).status());
+  order.set_name(Utf8(file));
+  return order;
+}
+
+absl::StatusOr<Schedule> MakeWritten(const proto::PipelineOrder& order) {
+  return Read(order, order.name(), nullptr);
 }
 
 absl::Status CheckFits(const Schedule& schedule, int stages, int64_t micro_batches) {

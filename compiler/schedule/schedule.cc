@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/schedule/order_file.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
 namespace {
 
-constexpr int64_t kMostExtra = int64_t{1} << 16;
-constexpr int64_t kMostStaleness = 64;
 // A round is written out: its steps, and their micro-batches.
 constexpr int64_t kMostOfRound = int64_t{1} << 16, kMostMicroBatchesOfRound = int64_t{1} << 19;
 
@@ -25,12 +24,8 @@ const std::vector<Schedule>& Table() {
 }
 
 absl::Status SetChunks(int chunks, Schedule* schedule) {
-  const std::string where = absl::StrCat("chunks ", chunks);
+  const std::string where = absl::StrCat("--chunks=", chunks);
   if (chunks == 0) return absl::OkStatus();
-  if (chunks < 0 || chunks > kMostChunks) {
-    return InputError(where, "is no number of chunks a stage",
-                      absl::StrCat("use 1 to ", kMostChunks));
-  }
   if (schedule->chunks == 1 && chunks > 1) {
     return InputError(where, "schedule " + schedule->name + " has one chunk a stage",
                       "use --schedule=interleaved, or leave --chunks out");
@@ -43,53 +38,36 @@ absl::Status SetChunks(int chunks, Schedule* schedule) {
   return absl::OkStatus();
 }
 
-absl::Status SetExtra(int64_t extra, Schedule* schedule) {
-  if (extra >= 0 && extra <= kMostExtra) {
-    schedule->extra_in_flight = extra;
-    return absl::OkStatus();
-  }
-  return InputError(absl::StrCat("extra_in_flight ", extra), "is no number of micro-batches",
-                    absl::StrCat("use 0 to ", kMostExtra));
-}
-
 // Weights may lag behind where nothing but the order of 1f1b is asked.
-absl::Status SetRule(const proto::Train& train, int stages, Schedule* schedule) {
+absl::Status SetRule(const proto::Recipe& recipe, int stages, Schedule* schedule) {
   UpdateRule& rule = schedule->rule;
-  const std::string where = absl::StrCat("staleness ", train.staleness());
-  if (train.staleness() < 0 || train.staleness() > kMostStaleness) {
-    return InputError(where, "is no number of updates", absl::StrCat("use 0 to ", kMostStaleness));
-  }
-  if (train.staleness() > 0) {
+  const std::string where = absl::StrCat("--staleness=", recipe.staleness());
+  if (recipe.staleness() > 0) {
     if (schedule->name != "1f1b") {
       return InputError(where, "schedule " + schedule->name + " has no weights that lag so",
                         "use --schedule=1f1b, or leave --staleness out");
     }
-    rule.staleness = train.staleness();
+    rule.staleness = recipe.staleness();
   }
   if (rule.synchronous()) {
-    if (train.steps_a_round() == 0 || train.steps_a_round() == 1) return absl::OkStatus();
-    return InputError(absl::StrCat("steps_a_round ", train.steps_a_round()),
+    if (recipe.steps_a_round() == 0 || recipe.steps_a_round() == 1) return absl::OkStatus();
+    return InputError(absl::StrCat("--steps_a_round=", recipe.steps_a_round()),
                       "steps of schedule " + schedule->name + " do not overlap",
                       "leave it out, or use --staleness");
   }
   if (schedule->extra_in_flight > 0) {
-    return InputError(absl::StrCat("extra_in_flight ", schedule->extra_in_flight),
+    return InputError(absl::StrCat("--extra_in_flight=", schedule->extra_in_flight),
                       "is not for weights that lag", "leave it out");
   }
-  if (train.optimizer().clip() > 0) {
-    return InputError(absl::StrCat("clip ", train.optimizer().clip()),
-                      "needs the norm over all stages, and these stages do not wait for each other",
-                      "use --clip=0, or a synchronous schedule");
-  }
-  rule.steps_a_round = train.steps_a_round();
+  rule.steps_a_round = recipe.steps_a_round();
   RETURN_IF_ERROR(SetRound(stages, &rule));
   const int64_t most =
       std::min(kMostOfRound, kMostMicroBatchesOfRound /
-                                 std::clamp<int64_t>(train.micro_batches(), 1, kMostOfRound));
+                                 std::clamp<int64_t>(recipe.micro_batches(), 1, kMostOfRound));
   if (rule.steps_a_round <= most) return absl::OkStatus();
   return InputError(
-      absl::StrCat("steps_a_round ", rule.steps_a_round),
-      absl::StrCat("of ", train.micro_batches(), " micro-batches are too many for one round"),
+      absl::StrCat("--steps_a_round=", rule.steps_a_round),
+      absl::StrCat("of ", recipe.micro_batches(), " micro-batches are too many for one round"),
       absl::StrCat("use at most ", most, ", or fewer micro-batches"));
 }
 
@@ -106,11 +84,16 @@ absl::StatusOr<Schedule> FindSchedule(std::string_view name) {
                     "use one of: " + known);
 }
 
-absl::StatusOr<Schedule> MakeSchedule(const proto::Train& train, int stages) {
-  ASSIGN_OR_RETURN(Schedule schedule, FindSchedule(train.schedule()));
-  RETURN_IF_ERROR(SetChunks(train.chunks(), &schedule));
-  RETURN_IF_ERROR(SetExtra(train.extra_in_flight(), &schedule));
-  RETURN_IF_ERROR(SetRule(train, stages, &schedule));
+absl::StatusOr<Schedule> MakeSchedule(const proto::Recipe& recipe, int stages) {
+  if (recipe.has_order()) {
+    ASSIGN_OR_RETURN(Schedule written, MakeWritten(recipe.order()));
+    RETURN_IF_ERROR(CheckFits(written, stages, recipe.micro_batches()));
+    return written;
+  }
+  ASSIGN_OR_RETURN(Schedule schedule, FindSchedule(recipe.schedule()));
+  RETURN_IF_ERROR(SetChunks(recipe.chunks(), &schedule));
+  schedule.extra_in_flight = recipe.extra_in_flight();
+  RETURN_IF_ERROR(SetRule(recipe, stages, &schedule));
   return schedule;
 }
 

@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/lower/order.h"
 #include "compiler/schedule/update_rule.h"
-#include "proto/train.pb.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
@@ -69,9 +69,9 @@ struct Schedule {
 // ones.
 absl::StatusOr<Schedule> FindSchedule(std::string_view name);
 
-// Returns the schedule, chunks, extra_in_flight and rule of `train` for a pipe of `stages`,
-// checked.
-absl::StatusOr<Schedule> MakeSchedule(const proto::Train& train, int stages);
+// Returns the schedule of a recipe for a pipe of `stages`, checked: its own order, or the one that
+// it names with chunks, extra_in_flight, warm_ups and rule.
+absl::StatusOr<Schedule> MakeSchedule(const proto::Recipe& recipe, int stages);
 
 // Returns the orders of all stages, for one round of the rule (a step if it is synchronous).
 // Requires a number of micro-batches a step that the schedule allows.

@@ -13,7 +13,7 @@ namespace oneflow {
 namespace {
 
 // What a use is to the compute of its task.
-struct Use {
+struct WeightUse {
   std::vector<int> actors;                      // its casts and gathers, in order
   int first = std::numeric_limits<int>::max();  // its readers, by their size in compute's order
   int last = -1;
@@ -31,33 +31,34 @@ class TaskUses {
       : readers_(readers), program_(program), through_(through) {
     for (size_t i = 0; i < compute.size(); ++i) position_[compute[i]] = static_cast<int>(i);
     for (const std::vector<int>& actors : uses) {
-      Use use{actors};
+      WeightUse use{actors};
       for (const int actor : actors) AddReaders(actor, &use);
       uses_.push_back(std::move(use));
     }
     KeepBeforeReaders();
     std::stable_sort(uses_.begin(), uses_.end(),
-                     [](const Use& a, const Use& b) { return a.first < b.first; });
+                     [](const WeightUse& a, const WeightUse& b) { return a.first < b.first; });
   }
 
   // The gathers in the order of their uses.
   std::vector<int> Order() const {
     std::vector<int> order;
-    for (const Use& use : uses_) order.insert(order.end(), use.actors.begin(), use.actors.end());
+    for (const WeightUse& use : uses_)
+      order.insert(order.end(), use.actors.begin(), use.actors.end());
     return order;
   }
 
   // How many uses may stand in a ring.
   size_t CountRing() const {
-    return std::count_if(uses_.begin(), uses_.end(), [](const Use& use) { return !use.far; });
+    return std::count_if(uses_.begin(), uses_.end(), [](const WeightUse& use) { return !use.far; });
   }
 
   // The uses that take turns in a ring of so many places. A gather would wait for ever for compute
   // to leave a use that it leaves only behind the gather's own.
-  std::vector<Use> Ring(size_t size) {
+  std::vector<WeightUse> Ring(size_t size) {
     for (;;) {
-      std::vector<Use*> ring;
-      for (Use& use : uses_) {
+      std::vector<WeightUse*> ring;
+      for (WeightUse& use : uses_) {
         if (!use.far) ring.push_back(&use);
       }
       size_t k = size;
@@ -66,8 +67,8 @@ class TaskUses {
         ring[k - size]->far = true;
         continue;
       }
-      std::vector<Use> result;
-      for (const Use* use : ring) result.push_back(*use);
+      std::vector<WeightUse> result;
+      for (const WeightUse* use : ring) result.push_back(*use);
       return result;
     }
   }
@@ -77,7 +78,7 @@ class TaskUses {
   void KeepBeforeReaders() {
     std::map<int, size_t> use_of;  // by actor
     for (size_t k = uses_.size(); k-- > 0;) {
-      Use& use = uses_[k];
+      WeightUse& use = uses_[k];
       for (const int actor : use.actors) {
         use_of[actor] = k;
         for (const int output : program_.actor(actor).output()) {
@@ -90,13 +91,13 @@ class TaskUses {
     }
   }
 
-  void AddReaders(int actor, Use* use) const {
+  void AddReaders(int actor, WeightUse* use) const {
     for (const int output : program_.actor(actor).output()) {
       for (const int reader : readers_[output]) AddReader(reader, use);
     }
   }
 
-  void AddReader(int reader, Use* use) const {
+  void AddReader(int reader, WeightUse* use) const {
     const auto found = position_.find(reader);
     if (found != position_.end()) {
       use->first = std::min(use->first, found->second);
@@ -112,7 +113,7 @@ class TaskUses {
   const proto::Program& program_;
   const std::set<int>& through_;
   std::map<int, int> position_;  // on the compute stream, by actor
-  std::vector<Use> uses_;
+  std::vector<WeightUse> uses_;
 };
 
 // By register: the actors that read it.
@@ -221,7 +222,7 @@ void AddRings(Lane lane, const std::vector<std::vector<int>>& all_uses, int ahea
     // chunk would follow.
     size_t size = ahead + 1;
     if (chunks && of_task.CountRing() >= 3) size = std::min(size, of_task.CountRing() - 1);
-    const std::vector<Use> ring = of_task.Ring(size);
+    const std::vector<WeightUse> ring = of_task.Ring(size);
     const bool update = std::get<1>(task) == Part::kUpdate;
     if (update && !ring.empty()) WaitForBackward(std::get<0>(task), ring[0].actors[0], lowered);
     // A register has one slot: a use that shares its place with no other waits for itself.
@@ -229,7 +230,7 @@ void AddRings(Lane lane, const std::vector<std::vector<int>>& all_uses, int ahea
     for (size_t k = 0; k < ring.size(); ++k) {
       const bool earlier = k < size;
       if (earlier && update) continue;
-      const Use& left = ring[earlier ? ring.size() - size + k : k - size];
+      const WeightUse& left = ring[earlier ? ring.size() - size + k : k - size];
       AddCredit(compute[left.last], ring[k].actors[0], earlier ? 1 : 0, lowered);
     }
   }

@@ -11,6 +11,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/balance_stages.h"
 #include "oneflow_core/model/families.h"
+#include "oneflow_core/model/sharding.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/moved_bias.h"
 #include "oneflow_core/op/op_def.h"
@@ -93,7 +94,7 @@ BlockCosts CountFlops(Graph graph, int blocks) {
 // The stage of each block, as the user says.
 absl::StatusOr<std::vector<int>> WrittenStages(const std::vector<int>& layers, int blocks,
                                                int stages) {
-  const std::string where = "stage_layers " + absl::StrJoin(layers, ",");
+  const std::string where = "--stage_layers=" + absl::StrJoin(layers, ",");
   if (static_cast<int>(layers.size()) != stages) {
     return InputError(where, "has " + std::to_string(layers.size()) + " numbers",
                       "write one for each of the " + std::to_string(stages) +
@@ -147,20 +148,20 @@ void AssignStages(const std::vector<int>& stage_of, int stages, Graph* graph) {
   }
 }
 
-absl::Status SetStages(Graph* graph, int blocks, int pipe, const AnnotateOptions& options) {
-  const std::vector<int>& layers = options.stage_layers;
-  const int stages = pipe * options.chunks;
+absl::Status SetStages(Graph* graph, int blocks, int pipe, const std::vector<int>& layers,
+                       int chunks) {
+  const int stages = pipe * chunks;
   const bool staged =
       std::any_of(graph->ops.begin(), graph->ops.end(), [](const Op& op) { return op.stage != 0; });
   if (staged && !layers.empty()) {
-    return InputError("stage_layers " + absl::StrJoin(layers, ","),
+    return InputError("--stage_layers=" + absl::StrJoin(layers, ","),
                       "is given, and \"" + graph->name + "\" has stages of its own",
                       "leave one of the two out");
   }
   if (staged || (stages == 1 && layers.empty())) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<int> stage_of,
-                   layers.empty() ? ChosenStages(*graph, blocks, pipe, options.chunks)
-                                  : WrittenStages(layers, blocks, stages));
+  ASSIGN_OR_RETURN(const std::vector<int> stage_of, layers.empty()
+                                                        ? ChosenStages(*graph, blocks, pipe, chunks)
+                                                        : WrittenStages(layers, blocks, stages));
   AssignStages(stage_of, stages, graph);
   return absl::OkStatus();
 }
@@ -313,7 +314,7 @@ const Sbp* AskedByUser(const Tensor& tensor, const std::string& axis) {
 // Writes the attributes of all variables. The user's constraints win: on an axis where a variable
 // is B nothing of it is split; where it is split, it is so for its readers, too, but for a gather.
 void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const Sharding& shard,
-                    Graph* graph) {
+                    proto::Gather gather, Graph* graph) {
   using Axes = std::vector<std::string>;
   // All devices need all of a bias that a rule moves, and it has no states that could be split.
   std::set<OpId> replicated;
@@ -356,12 +357,12 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
       set("gradients", of(shard.gradients));
     }
     // Weights at rest are whole on all other axes of states.
-    const bool once = shard.gather == Sharding::Gather::kOnce;
+    const bool once = gather == proto::ONCE;
     set("gather_once", [&](const std::string& axis) {
       const bool splits = free(axis) ? split.split() : AskedOn(tensor, axis)->split();
       return splits && HasAxis(shard.states, axis) && (once || !HasAxis(shard.weights, axis));
     });
-    if (shard.gather == Sharding::Gather::kEachMicroBatch && !shard.weights.empty()) {
+    if (gather == proto::EACH_MICRO_BATCH && !shard.weights.empty()) {
       op.attrs["gather_shared"] = true;
     }
   }
@@ -436,7 +437,7 @@ struct TokenAxes {
 
 void ConstrainModel(Graph* graph, const Family& family, const TokenAxes& tokens,
                     const std::vector<std::string>& experts, const TensorAxes& tensor,
-                    const AnnotateOptions& options) {
+                    bool split_positions) {
   const std::vector<bool> stream = FindStream(*graph);
   for (const Op& op : graph->ops) {
     if (op.kind == "variable") {
@@ -453,7 +454,7 @@ void ConstrainModel(Graph* graph, const Family& family, const TokenAxes& tokens,
     } else if (op.kind == "input" || stream[&op - graph->ops.data()]) {
       Constrain(graph, op, tokens.batch, S(0));
       Constrain(graph, op, tokens.positions, S(1));
-      if (!options.split_positions || op.kind == "input") Constrain(graph, op, tensor.all, B());
+      if (!split_positions || op.kind == "input") Constrain(graph, op, tensor.all, B());
     }
   }
 }
@@ -468,15 +469,18 @@ void ConstrainInputs(Graph* graph, const std::vector<std::string>& data) {
 
 }  // namespace
 
-absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options) {
+absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const proto::Recipe& recipe,
+                           int chunks) {
+  const std::vector<int> layers(recipe.stage_layers().layers().begin(),
+                                recipe.stage_layers().layers().end());
   ASSIGN_OR_RETURN(const std::optional<Family> family, FindFamily(*graph));
   const int blocks = family ? CountBlocks(*graph) : 0;
   const bool mixture = family && CountExperts(*graph, *family) > 0;
   TokenAxes tokens{.batch = ListAxes(mesh, {"data"})};
   if (mixture) tokens.batch = ListAxes(mesh, {"data", "expert"});
   if (blocks == 0) {
-    if (!options.stage_layers.empty()) {
-      return InputError("stage_layers " + absl::StrJoin(options.stage_layers, ","),
+    if (!layers.empty()) {
+      return InputError("--stage_layers=" + absl::StrJoin(layers, ","),
                         "counts the layers of a model, and \"" + graph->name + "\" has none",
                         "write `stage` into the graph");
     }
@@ -485,13 +489,13 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions
     tokens.positions = ListAxes(mesh, {"context"});
     ASSIGN_OR_RETURN(const TensorAxes tensor, AssignTensorAxes(*graph, *family, mesh));
     RETURN_IF_ERROR(CheckDegree(*graph, *family, CountDevices(mesh, tensor.all)));
-    RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), options));
+    RETURN_IF_ERROR(SetStages(graph, blocks, mesh.stages(), layers, chunks));
     ASSIGN_OR_RETURN(const std::vector<std::string> experts,
-                     SplitExperts(mesh, *family, options.experts, graph));
-    ConstrainModel(graph, *family, tokens, experts, tensor, options);
+                     SplitExperts(mesh, *family, recipe.experts(), graph));
+    ConstrainModel(graph, *family, tokens, experts, tensor, recipe.sequence_parallel());
   }
-  ASSIGN_OR_RETURN(const Sharding shard, OnMesh(options.shard, mesh));
-  ShardVariables(mesh, tokens.Both(), shard, graph);
+  ASSIGN_OR_RETURN(const Sharding shard, OnMesh(recipe, mesh));
+  ShardVariables(mesh, tokens.Both(), shard, recipe.gather(), graph);
   return absl::OkStatus();
 }
 

@@ -30,34 +30,31 @@
 // flag. A variable that has no such dimension stays replicated.
 #pragma once
 
-#include <vector>
-
 #include "absl/status/status.h"
 #include "oneflow_core/graph/graph.h"
-#include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/mesh.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
-
-struct AnnotateOptions {
-  // True: the residual stream is free on tensor axes, so there is sequence parallelism if infer_sbp
-  // finds that it costs no more.
-  bool split_positions = false;
-  Sharding shard = {};  // of variables, over data axes: attributes of their ops
-  std::string experts;  // axis that splits experts: "data.1"; empty: "expert", where there is one
-  int chunks = 1;       // a stage
-  // The number of blocks of each chunk along the pipe, in order; empty: balanced. Only the first
-  // chunk, which has the embedding, and the last, which has the head, may have none.
-  std::vector<int> stage_layers = {};
-};
 
 // Annotates `graph` for `mesh`; graph->mesh is ignored. The user's annotations win: a constraint on
 // (tensor, axis) is kept, and if any op has a stage, all stages are kept. A graph of no family, or
 // without blocks, only gets S(0) on data axes for inputs whose first dimension is named "batch",
 // and attributes for its variables.
 //
+// The recipe's fields that it obeys:
+//   sequence_parallel  the residual stream is free on tensor axes, so there is sequence parallelism
+//                      if infer_sbp finds that it costs no more
+//   shard, reduce, gather   of variables, over data axes: attributes of their ops
+//   experts            the axis that splits experts: "data.1"; empty: "expert", where there is one
+//   stage_layers       the number of blocks of each chunk along the pipe, in order; none: balanced.
+//                      Only the first chunk, which has the embedding, and the last, which has the
+//                      head, may have none
+// `chunks`: of a stage.
+//
 // Errors: an unknown family; fewer blocks than chunks; fewer groups, heads or words than parts;
 // stage_layers that do not match chunks or blocks, or that accompany the user's stages.
-absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const AnnotateOptions& options = {});
+absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const proto::Recipe& recipe = {},
+                           int chunks = 1);
 
 }  // namespace oneflow

@@ -6,14 +6,11 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/base/strings.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -43,24 +40,6 @@ std::map<int, std::string> FindUnfusedAttention(const Graph& graph) {
   return last;
 }
 
-constexpr std::string_view kPolicies[] = {"none", "attention", "selective", "full"};
-
-// "full:3/2/1/0": the counts behind the colon. Digits only: no signs, no blanks.
-absl::StatusOr<std::vector<int>> ParseCounts(std::string_view term) {
-  std::vector<int> counts;
-  const std::string_view list = term.substr(term.find(':') + 1);
-  for (const absl::string_view part : absl::StrSplit(ToAbsl(list), '/')) {
-    const bool digits = std::all_of(part.begin(), part.end(), absl::ascii_isdigit);
-    if (!digits || !absl::SimpleAtoi(part, &counts.emplace_back())) {
-      return InputError(absl::StrCat("recompute ", ToAbsl(term)),
-                        absl::StrCat("\"", part, "\" is no number of blocks"),
-                        "write 0 or more, as full:2, or one for each slice along the pipe, as "
-                        "full:3/2/1/0");
-    }
-  }
-  return counts;
-}
-
 // "pipe=4, chunks 2: 8 slices".
 std::string SlicesText(int stages, int chunks) {
   std::string text = absl::StrCat("pipe=", stages);
@@ -69,13 +48,14 @@ std::string SlicesText(int stages, int chunks) {
   return absl::StrCat(text, ": ", slices, slices == 1 ? " slice" : " slices");
 }
 
-absl::Status CheckCounts(const RecomputePolicy& policy, int stages, int chunks) {
-  for (const RecomputePolicy::Term& term : policy.terms) {
-    const size_t counts = term.counts.size();
-    if (counts < 2 || counts == static_cast<size_t>(stages * chunks)) continue;
-    return InputError(absl::StrCat("recompute ", term.policy, ":", absl::StrJoin(term.counts, "/")),
-                      absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
-                      "write one number for each slice along the pipe, or one for all");
+absl::Status CheckCounts(const proto::Recompute& recompute, int stages, int chunks) {
+  for (const proto::Recompute::Term& term : recompute.term()) {
+    const int counts = term.counts_size();
+    if (counts < 2 || counts == stages * chunks) continue;
+    return InputError(
+        absl::StrCat("--recompute=", term.policy(), ":", absl::StrJoin(term.counts(), "/")),
+        absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
+        "write one number for each slice along the pipe, or one for all");
   }
   return absl::OkStatus();
 }
@@ -83,7 +63,7 @@ absl::Status CheckCounts(const RecomputePolicy& policy, int stages, int chunks) 
 bool IsOfBlock(const Op& op) { return op.block >= 0 && !HasOwnShape(op.kind); }
 
 // The policy of each block.
-std::map<int, std::string> ChoosePolicies(const Graph& graph, const RecomputePolicy& policy) {
+std::map<int, std::string> ChoosePolicies(const Graph& graph, const proto::Recompute& recompute) {
   std::map<int, int> slice_of;
   for (const Op& op : graph.ops) {
     if (!IsOfBlock(op)) continue;
@@ -97,15 +77,17 @@ std::map<int, std::string> ChoosePolicies(const Graph& graph, const RecomputePol
   for (const auto& [slice, blocks] : blocks_of) {
     std::string rest = "none";
     size_t next = 0;
-    for (const RecomputePolicy::Term& term : policy.terms) {
-      if (term.counts.empty()) {
-        rest = term.policy;
+    for (const proto::Recompute::Term& term : recompute.term()) {
+      if (term.counts().empty()) {
+        rest = term.policy();
         continue;
       }
       // A graph's own stages may lie beyond the pipe; a later pass reports them.
-      const size_t index = term.counts.size() == 1 ? 0 : static_cast<size_t>(slice);
-      const int count = index < term.counts.size() ? term.counts[index] : 0;
-      for (int i = 0; i < count && next < blocks.size(); ++i) result[blocks[next++]] = term.policy;
+      const int index = term.counts_size() == 1 ? 0 : slice;
+      const int count = index < term.counts_size() ? term.counts(index) : 0;
+      for (int i = 0; i < count && next < blocks.size(); ++i) {
+        result[blocks[next++]] = term.policy();
+      }
     }
     while (next < blocks.size()) result[blocks[next++]] = rest;
   }
@@ -114,63 +96,17 @@ std::map<int, std::string> ChoosePolicies(const Graph& graph, const RecomputePol
 
 }  // namespace
 
-absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy) {
-  RecomputePolicy result;
-  std::set<std::string> seen;
-  std::string rest;  // the policy without counts
-  for (const absl::string_view part : absl::StrSplit(ToAbsl(policy), ',', absl::SkipEmpty())) {
-    if (part == "gather") {
-      result.gather = true;
-      continue;
-    }
-    RecomputePolicy::Term term;
-    term.policy = std::string(part.substr(0, part.find(':')));
-    if (std::find(std::begin(kPolicies), std::end(kPolicies), term.policy) == std::end(kPolicies)) {
-      return InputError("recompute", absl::StrCat("\"", part, "\" is not known"),
-                        "use none, attention, selective or full, and gather beside it");
-    }
-    const std::string& word = term.policy;
-    if (!seen.insert(word).second) {
-      return InputError("recompute", absl::StrCat(word, " is given twice"),
-                        "give each policy once");
-    }
-    if (word.size() < part.size()) {
-      ASSIGN_OR_RETURN(term.counts, ParseCounts(ToStd(part)));
-    } else if (!rest.empty()) {
-      return InputError("recompute", absl::StrCat(rest, " and ", word, " contradict"),
-                        absl::StrCat("choose one of none, attention, selective and full, or write "
-                                     "how many blocks of each slice one of them takes: ",
-                                     rest, ":2,", word));
-    } else {
-      rest = word;
-    }
-    if (!term.counts.empty() || word != "none") result.terms.push_back(std::move(term));
-  }
-  return result;
-}
-
-std::string ToString(const RecomputePolicy& policy) {
-  std::vector<std::string> parts;
-  for (const RecomputePolicy::Term& term : policy.terms) {
-    parts.push_back(term.policy);
-    if (!term.counts.empty()) absl::StrAppend(&parts.back(), ":", absl::StrJoin(term.counts, "/"));
-  }
-  if (parts.empty()) parts.emplace_back("none");
-  if (policy.gather) parts.emplace_back("gather");
-  return absl::StrJoin(parts, ",");
-}
-
-absl::Status AnnotateRecompute(Graph* graph, std::string_view policy, int chunks) {
-  ASSIGN_OR_RETURN(RecomputePolicy parsed, ParseRecompute(policy));
-  RETURN_IF_ERROR(CheckCounts(parsed, graph->mesh.stages(), chunks));
+absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute, int chunks) {
+  RETURN_IF_ERROR(CheckCounts(recompute, graph->mesh.stages(), chunks));
   const bool nothing =
-      std::all_of(parsed.terms.begin(), parsed.terms.end(),
-                  [](const RecomputePolicy::Term& term) { return term.policy == "none"; });
+      std::all_of(recompute.term().begin(), recompute.term().end(),
+                  [](const proto::Recompute::Term& term) { return term.policy() == "none"; });
   if (nothing) return absl::OkStatus();
-  const std::map<int, std::string> policy_of = ChoosePolicies(*graph, parsed);
+  const std::map<int, std::string> policy_of = ChoosePolicies(*graph, recompute);
   if (policy_of.empty()) {
-    parsed.gather = false;
-    return InputError("recompute " + ToString(parsed), "\"" + graph->name + "\" has no blocks",
+    proto::Recompute terms = recompute;
+    terms.set_gather(false);
+    return InputError("--recompute=" + kRecomputeForm.print(terms), "\"" + graph->name + "\" has no blocks",
                       "write `recompute: \"name\"` on the graph's ops");
   }
   const std::map<int, std::string> unfused = FindUnfusedAttention(*graph);

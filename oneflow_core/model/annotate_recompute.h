@@ -24,43 +24,16 @@
 // In a graph of one's own, `recompute: "name"` on an op makes scopes of any ops.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "oneflow_core/graph/graph.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
-struct RecomputePolicy {
-  struct Term {
-    std::string policy;       // "none", "attention", "selective" or "full"
-    std::vector<int> counts;  // of blocks: one for each slice, or one for all; empty: what remains
-
-    bool operator==(const Term&) const = default;
-  };
-  // Each policy at most once, and at most one without counts. The one without counts is not "none",
-  // because blocks that no term takes are none anyway.
-  std::vector<Term> terms;
-  bool gather = false;
-
-  bool operator==(const RecomputePolicy&) const = default;
-};
-
-// Parses "full", "attention,gather", "full:3/2/1/0,attention", ...; "" is none. Errors: a word that
-// is not known, or that is given twice; two policies without counts; counts that are no numbers >=
-// 0.
-absl::StatusOr<RecomputePolicy> ParseRecompute(std::string_view policy);
-
-// The inverse of ParseRecompute: "none", "full:2,attention,gather".
-std::string ToString(const RecomputePolicy& policy);
-
 // Writes Op::recompute. Reads Op::stage as the slice, of mesh.stages() times `chunks`:
 // AnnotateModel has set it, and FoldStages has not folded it yet. A block of several stages belongs
-// to the first one. "" is none. Errors: a policy that ParseRecompute refuses; counts for another
-// number of slices; a policy but none and gather for a graph without blocks (Op::block).
-absl::Status AnnotateRecompute(Graph* graph, std::string_view policy, int chunks = 1);
+// to the first one. Errors: counts for another number of slices; a policy but none and gather for a
+// graph without blocks (Op::block).
+absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute, int chunks = 1);
 
 }  // namespace oneflow

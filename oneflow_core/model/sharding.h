@@ -28,49 +28,27 @@
 
 #include "absl/status/statusor.h"
 #include "oneflow_core/tensor/mesh.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
+// The layouts on a mesh: its own names of axes, those of one device left out.
 struct Sharding {
-  // Names of axes: "data" stands for all its factors, "data.1" for one.
   std::vector<std::string> states, gradients, weights;
   // Axes over which gradients are reduced as a micro-batch ends although no axis of `gradients`
   // splits them: each device keeps the sum.
   std::vector<std::string> reduced;
-  enum class Gather {
-    kEachUse,         // of two uses one after the other, the first
-    kEachMicroBatch,  // once for a forward and its backward
-    kOnce,            // once a step; the result is kept
-  };
-  Gather gather = Gather::kEachUse;  // over the axes of `weights`
 
   bool empty() const { return states.empty() && reduced.empty(); }
-  bool operator==(const Sharding&) const = default;
 };
 
 // True if an axis of this name, or of which it is a factor (data.1), splits tokens: the batch
 // (data, expert) or positions (context).
 bool SplitsTokens(std::string_view axis);
 
-Sharding ShardStates();
-Sharding ShardGradients();
-Sharding ShardWeights();
-
-// Parses a short name, or "states:AXES,gradients:AXES,weights:AXES" with axes joined by '+', of
-// which parts may be left out. Errors name `flag`.
-absl::StatusOr<Sharding> ParseSharding(const std::string& flag, std::string_view text);
-// Prints the same words: a short name if there is one.
-std::string ToString(const Sharding& sharding);
-
-// Parses "once" or "each_micro_batch[:AXES]": the axes of Sharding::reduced ("data" without AXES).
-absl::StatusOr<std::vector<std::string>> ParseReduce(const std::string& flag,
-                                                     std::string_view text);
-// Parses "each_use", "each_micro_batch" or "once".
-absl::StatusOr<Sharding::Gather> ParseGather(const std::string& flag, std::string_view text);
-
-// Returns it with the names of the mesh's axes in place of "data". Axes of one device are left out,
-// and so are conventional names that the mesh lacks. Errors: an axis that does not split tokens;
-// weights on an axis without gradients, gradients on one without states.
-absl::StatusOr<Sharding> OnMesh(const Sharding& sharding, const Mesh& mesh);
+// The recipe's `shard` and `reduce`, with the names of the mesh's axes in place of "data". Axes of
+// one device are left out, and so are conventional names that the mesh lacks. Errors: an axis that
+// does not split tokens; weights on an axis without gradients, gradients on one without states.
+absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh);
 
 }  // namespace oneflow

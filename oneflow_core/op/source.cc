@@ -112,7 +112,7 @@ std::vector<OpDef> SourceOps() {
                  {"reduced", AttrType::kString},
                  {"split_dim", AttrType::kInt},
                  {"gather_shared", AttrType::kBool},
-                 // What rests in the host's memory: "states,weights,update" (model/offload.h).
+                 // What rests in the host's memory: "states,weights,update" (model/annotate_offload.h).
                  {"host", AttrType::kString},
                  // The variable that a replica on another stage, or a state of the optimizer,
                  // stands for.

@@ -184,9 +184,9 @@ void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
   AddFact("model", a.model(), b.model(), diff);
   AddFact("mesh", MeshText(a.mesh()), MeshText(b.mesh()), diff);
   AddFact("groups", absl::StrJoin(ListGroups(a), "; "), absl::StrJoin(ListGroups(b), "; "), diff);
-  AddFact("schedule", a.train().schedule(), b.train().schedule(), diff);
-  AddFact("precision", Precision(a.train().precision()), Precision(b.train().precision()), diff);
-  AddFact("residual", Precision(a.train().residual()), Precision(b.train().residual()), diff);
+  AddFact("schedule", a.recipe().schedule(), b.recipe().schedule(), diff);
+  AddFact("precision", Precision(a.recipe().precision()), Precision(b.recipe().precision()), diff);
+  AddFact("residual", Precision(a.recipe().residual()), Precision(b.recipe().residual()), diff);
 }
 
 Json WithStages(Json json, const PlanDiff::Stages& stages) {
@@ -222,8 +222,8 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   AddNumber("launch queue", "", a.launch_queue(), b.launch_queue(), &diff);
   diff.stages_a = StageCount(a), diff.stages_b = StageCount(b);
   AddNumber("stages", "", diff.stages_a, diff.stages_b, &diff);
-  AddNumber("sequences a step", "", static_cast<double>(a.train().batch()),
-            static_cast<double>(b.train().batch()), &diff);
+  AddNumber("sequences a step", "", static_cast<double>(a.recipe().batch()),
+            static_cast<double>(b.recipe().batch()), &diff);
   AddNumber("micro-batches", "", static_cast<double>(of_a->micro_batches()),
             static_cast<double>(of_b->micro_batches()), &diff);
   const ProgramNumbers numbers_a = CountNumbers(a, *of_a), numbers_b = CountNumbers(b, *of_b);

@@ -36,7 +36,7 @@ proto::Plan Pipeline(int stages, int micro_batches, int slots) {
   }
   b.program().set_micro_batches(micro_batches);
   proto::Plan plan = b.Finish();
-  plan.mutable_train()->set_schedule("1f1b");
+  plan.mutable_recipe()->set_schedule("1f1b");
   *plan.mutable_facts()->add_program() = std::move(facts);
   return plan;
 }
@@ -93,8 +93,8 @@ TEST_CASE("long values are cut to 120 columns, at characters") {
 
 TEST_CASE("actors and stages of one plan only") {
   proto::Plan other = Pipeline(2, 4, 1);
-  other.mutable_train()->set_schedule("gpipe");
-  other.mutable_train()->set_precision(proto::BF16);
+  other.mutable_recipe()->set_schedule("gpipe");
+  other.mutable_recipe()->set_precision(proto::BF16);
   CHECK(DiffText(DiffPlans(Pipeline(1, 4, 1), other, "train")) ==
         Row("memory of the largest device", "64 bytes -> 128 bytes (+100.0 %)") +
             Row("stage 1", "only in the second") + Row("mesh", "pipe=1 -> pipe=2") +

@@ -182,10 +182,10 @@ std::string Header(const proto::Plan& plan) {
       "plan of ", plan.model(), ", version ", plan.version(), ", fingerprint ", plan.fingerprint(),
       "\nmesh ", MeshText(plan.mesh()), ": ", devices, " ", DeviceWord(plan),
       devices == 1 ? ", " : "s, ", StageCount(plan), StageCount(plan) == 1 ? " stage" : " stages",
-      "; batch ", plan.train().batch(), " in ", plan.train().micro_batches(),
-      plan.train().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
-      plan.train().schedule(), plan.train().precision() == proto::BF16 ? ", precision bf16" : "",
-      plan.train().residual() == proto::BF16 ? ", residual bf16" : "", "\n");
+      "; batch ", plan.recipe().batch(), " in ", plan.recipe().micro_batches(),
+      plan.recipe().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
+      plan.recipe().schedule(), plan.recipe().precision() == proto::BF16 ? ", precision bf16" : "",
+      plan.recipe().residual() == proto::BF16 ? ", residual bf16" : "", "\n");
 }
 
 // "dropout: 25 ops, rate 0.1; in program train only"; nothing where the graph has none.

@@ -163,7 +163,7 @@ std::string SumsBitsText(const proto::Plan& plan, const Sums& sums) {
                         AxesText(plan, sums.by_factors), " axis by axis");
   }
   std::string text = "equal to those of " + plain;
-  if (!sums.each_micro_batch.empty() && (plan.train().micro_batches() > 1 || sums.apart)) {
+  if (!sums.each_micro_batch.empty() && (plan.recipe().micro_batches() > 1 || sums.apart)) {
     text = absl::StrCat("gradients are reduced over ", AxesText(plan, sums.each_micro_batch),
                         " with every micro-batch, so sums have another order than once a step");
     if (sums.split) {

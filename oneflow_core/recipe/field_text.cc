@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/recipe/words.h"
@@ -321,6 +322,28 @@ std::vector<std::string> FlagWords(std::span<const Row> rows, const Message& mes
 
 std::string FlagsText(std::span<const Row> rows, const Message& message) {
   return absl::StrJoin(FlagWords(rows, message), " ");
+}
+
+absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
+                       google::protobuf::Message* message) {
+  for (const absl::string_view flag : absl::StrSplit(ToAbsl(flags), ' ', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(flag, absl::MaxSplits('=', 1));
+    const Row* row = parts.first.starts_with("--") ? FindRow(rows, parts.first.substr(2)) : nullptr;
+    if (row == nullptr) {
+      return InputError(ToStd(flag), "is no choice",
+                        "write --NAME=VALUE of a choice that there is");
+    }
+    const bool is_switch = flag.find('=') == absl::string_view::npos && IsSwitch(*row, *message);
+    RETURN_IF_ERROR(SetField(*row, is_switch ? "true" : parts.second, message));
+  }
+  return absl::OkStatus();
+}
+
+proto::Recipe RecipeOf(std::string_view flags) {
+  proto::Recipe recipe;
+  const absl::Status set = SetFields(RecipeRows(), flags, &recipe);
+  CHECK(set.ok()) << set;
+  return recipe;
 }
 
 absl::Status CheckFields(std::span<const Row> rows, const Message& message,

@@ -44,6 +44,13 @@ std::vector<std::string> FlagWords(std::span<const Row> rows,
                                    const google::protobuf::Message& message);
 std::string FlagsText(std::span<const Row> rows, const google::protobuf::Message& message);
 
+// Parses such flags: the inverse of FlagsText. Errors: those of SetField, or a word that is no flag
+// of `rows`.
+absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
+                       google::protobuf::Message* message);
+// The recipe of such flags, for tests and examples: requires that they are right.
+proto::Recipe RecipeOf(std::string_view flags);
+
 // Gives each absent field that has a default its default. Not for recipes: WithDefaults.
 void SetDefaults(std::span<const Row> rows, google::protobuf::Message* message);
 

@@ -18,17 +18,6 @@ struct Foreign {
 // The flag of the same meaning, where it is no field with a row. Only where every value means the
 // same.
 constexpr Foreign kSame[] = {
-    {"hidden_size n_embd", "hidden"},
-    {"num_query_groups num_key_value_heads n_kv_heads", "groups"},
-    {"kv_channels", "head_dim"},
-    {"ffn_hidden_size intermediate_size", "inner"},
-    {"rotary_base rope_theta", "theta"},
-    {"rms_norm_eps", "norm_epsilon"},
-    {"qk_layernorm", "qk_norm"},
-    {"add_qkv_bias", "qkv_bias"},
-    {"sliding_window", "window"},
-    {"seq_length seq_len block_size", "sequence"},
-    {"vocab_size", "vocab"},
     {"max_new_tokens", "tokens"},
 };
 

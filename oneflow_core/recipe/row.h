@@ -94,7 +94,7 @@ struct Row {
   bool rare = false;      // shown by --help=all only
   bool is_flag = true;    // false: only files say it
   bool is_limit = false;  // it refuses plans and changes none: a finished plan is held to it, too
-  double least = -kNoLimit, most = kNoLimit;  // of a number
+  double least = -kNoLimit, most = kNoLimit;   // of a number
   double above = -kNoLimit, below = kNoLimit;  // the same, itself not among them
   std::string_view foreign;  // names in other systems that mean the same, blanks between
   Bits bits = Bits::kNone;

@@ -63,6 +63,13 @@ absl::Status CheckOptimizer(const proto::Optimizer& o, std::string_view where) {
   return CheckSteps(o, where);
 }
 
+absl::Status CheckClip(const proto::Optimizer& optimizer, bool global_norm) {
+  if (global_norm || !(optimizer.clip() > 0)) return absl::OkStatus();
+  return InputError(absl::StrCat("--clip=", optimizer.clip()),
+                    "needs the norm of all gradients, for which no update of this plan waits",
+                    "use --clip=0, or --global_norm and a schedule whose steps do not overlap");
+}
+
 double LearningRate(const proto::Optimizer& o, int64_t step, int64_t total_steps) {
   const double peak = o.learning_rate();
   const int64_t warmup = o.warmup_steps();

@@ -12,20 +12,21 @@
 namespace oneflow {
 namespace {
 
-absl::Status CheckTrain(const proto::Program& program, const proto::Train& train,
+absl::Status CheckBatch(const proto::Program& program, const proto::Recipe& recipe,
                         const std::string& where) {
   const std::string& name = program.name();
   const int64_t m = program.micro_batches(), size = program.micro_batch_size();
   int64_t micro_batches = 1, parts = 1;  // of the program; of the batch
-  if (name == "train") micro_batches = parts = train.micro_batches();
-  if (name == "eval") parts = train.micro_batches();
+  if (name == "train") micro_batches = parts = recipe.micro_batches();
+  if (name == "eval") parts = recipe.micro_batches();
   const bool sized = name == "train" || name == "eval" || name == "run";
   const bool fits = m == micro_batches && parts >= 1;
   if (fits && !sized) return absl::OkStatus();
-  if (fits && train.batch() % parts == 0 && train.batch() / parts == size) return absl::OkStatus();
+  if (fits && recipe.batch() % parts == 0 && recipe.batch() / parts == size)
+    return absl::OkStatus();
   return DamagedPlan(where, absl::StrCat("has ", m, " micro-batches of ", size,
                                          " sequences, but the plan is for a batch of ",
-                                         train.batch(), " in ", train.micro_batches()));
+                                         recipe.batch(), " in ", recipe.micro_batches()));
 }
 
 int64_t MirroredSlices(const proto::Actor& actor) {
@@ -81,8 +82,8 @@ class FeedCheck {
 
 absl::Status VerifyFeeds(const PlanNet& net) {
   const std::string where = absl::StrCat("plan, program ", net.program->name());
-  if (net.plan->has_train()) {
-    RETURN_IF_ERROR(CheckTrain(*net.program, net.plan->train(), where));
+  if (net.plan->has_recipe()) {
+    RETURN_IF_ERROR(CheckBatch(*net.program, net.plan->recipe(), where));
   }
   const FeedCheck check(net, where);
   const proto::Actor* first = nullptr;  // that loads tokens

@@ -24,8 +24,8 @@ proto::Plan Good() {
   b.program().set_micro_batches(4);
   b.program().set_micro_batch_size(2);
   proto::Plan plan = b.Finish();
-  plan.mutable_train()->set_batch(8);
-  plan.mutable_train()->set_micro_batches(4);
+  plan.mutable_recipe()->set_batch(8);
+  plan.mutable_recipe()->set_micro_batches(4);
   proto::Op* op = plan.mutable_graph()->add_op();
   op->set_name("x"), op->set_kind("input");
   op->mutable_shape()->add_dim()->set_name("batch");
@@ -57,9 +57,9 @@ TEST_CASE("verify feeds: a program has the micro-batches of Plan.train") {
   refused([](Plan&, Program& p) { p.set_micro_batches(2); });
   refused([](Plan&, Program& p) { p.set_micro_batch_size(0); });
   refused([](Plan&, Program& p) { p.set_micro_batch_size(int64_t{1} << 62); });
-  refused([](Plan& p, Program&) { p.mutable_train()->set_batch(9); });
-  refused([](Plan& p, Program&) { p.mutable_train()->set_micro_batches(2); });
-  refused([](Plan& p, Program&) { p.mutable_train()->set_micro_batches(0); });
+  refused([](Plan& p, Program&) { p.mutable_recipe()->set_batch(9); });
+  refused([](Plan& p, Program&) { p.mutable_recipe()->set_micro_batches(2); });
+  refused([](Plan& p, Program&) { p.mutable_recipe()->set_micro_batches(0); });
   // The others have one micro-batch, of the same size or of the whole batch.
   const auto one = [](const std::string& name, int64_t size) {
     return Verdict([&](Plan& plan, Program& p) {
@@ -68,7 +68,7 @@ TEST_CASE("verify feeds: a program has the micro-batches of Plan.train") {
       p.set_micro_batch_size(size);
       p.mutable_stream(0)->mutable_order(0)->set_repeat(1);
       for (proto::Register& r : *p.mutable_register_()) r.mutable_layout()->set_dim(0, size);
-      if (name == "eval" && size == 5) plan.mutable_train()->set_batch(20);
+      if (name == "eval" && size == 5) plan.mutable_recipe()->set_batch(20);
     });
   };
   CHECK(one("eval", 2) == "good");
@@ -84,7 +84,7 @@ TEST_CASE("verify feeds: what brings data in has a micro-batch's shape, and fire
   // A plan without Plan.train is held against its feeds alone.
   const auto alone = [](const auto& edit) {
     return Verdict([&](Plan& plan, Program& p) {
-      plan.clear_train();
+      plan.clear_recipe();
       edit(plan, p);
     });
   };

@@ -435,8 +435,8 @@ absl::Status VerifyProgramTypes(const PlanNet& net) {
 
 absl::Status VerifyTypes(const proto::Plan& plan) {
   RETURN_IF_ERROR(VerifyPlanTypes(plan));
-  if (plan.train().has_optimizer()) {
-    RETURN_IF_ERROR(CheckOptimizer(plan.train().optimizer(), "plan, optimizer."));
+  if (plan.has_optimizer()) {
+    RETURN_IF_ERROR(CheckOptimizer(plan.optimizer(), "plan, optimizer."));
   }
   for (const proto::Program& program : plan.program()) {
     ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(plan, program));

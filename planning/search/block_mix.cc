@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -203,18 +203,18 @@ std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::v
       for (size_t p = 0; p < by_policy.size(); ++p) by_policy[p][c * stages + s] = parts[c][p];
     }
   }
-  RecomputePolicy policy;
-  policy.gather = gathers;
+  proto::Recompute recompute;
+  recompute.set_gather(gathers);
   for (size_t p = counts[0].size(); p-- > 1;) {
     const std::vector<int>& n = by_policy[p];
     if (std::all_of(n.begin(), n.end(), [](int x) { return x == 0; })) continue;
     const bool all = n == slices,
                alike = std::adjacent_find(n.begin(), n.end(), std::not_equal_to<>()) == n.end();
-    RecomputePolicy::Term term{std::string(kPolicies[p]), {}};
-    if (!all) term.counts = alike ? std::vector<int>{n[0]} : n;
-    policy.terms.push_back(std::move(term));
+    proto::Recompute::Term& term = *recompute.add_term();
+    term.set_policy(std::string(kPolicies[p]));
+    if (!all) term.mutable_counts()->Assign(n.begin(), alike ? n.begin() + 1 : n.end());
   }
-  return ToString(policy);
+  return kRecomputeForm.print(recompute);
 }
 
 }  // namespace oneflow

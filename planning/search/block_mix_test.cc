@@ -74,7 +74,7 @@ FamilyCosts Make(const Case& at, const std::vector<ShortCosts>& costs, bool fits
   if (at.stages > 1) family.mesh = *ParseMesh("pipe=" + std::to_string(at.stages));
   family.schedule = at.schedule, family.chunks = at.chunks;
   absl::StatusOr<FamilyCosts> made =
-      FamilyCosts::Make(CompileOptions(), family, costs, at.slices, fits_orders);
+      FamilyCosts::Make(PlanRequest(), family, costs, at.slices, fits_orders);
   INFO(made.status().message());
   REQUIRE(made.ok());
   return *std::move(made);

@@ -12,6 +12,6 @@ namespace oneflow {
 // The number of blocks of each slice along the pipe, stages times chunks. Errors: those of
 // AnnotateModel.
 absl::StatusOr<std::vector<int>> BlocksBySlice(const GraphSource& source,
-                                               const CompileOptions& options);
+                                               const PlanRequest& options);
 
 }  // namespace oneflow

@@ -4,6 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/recipe/forms.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
 namespace {
@@ -13,7 +17,8 @@ std::string_view AxisName(const Mesh::Axis& axis) {
 }
 
 // The axes over which gradients are split; "data" stands for all that split tokens.
-std::vector<std::string> SplitAxes(const Mesh& mesh, const std::vector<std::string>& names) {
+std::vector<std::string> SplitAxes(const Mesh& mesh,
+                                   const google::protobuf::RepeatedPtrField<std::string>& names) {
   const auto has = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -40,25 +45,33 @@ bool GathersActivations(const PlanFamily& family) {
   return family.split_positions || FindDegree(family.mesh, "context") > 1;
 }
 
-CompileOptions CandidateOptions(const CompileOptions& given, const Candidate& candidate) {
+bool PlanFamily::operator==(const PlanFamily& other) const {
+  const auto of = [](const PlanFamily& family) {
+    return CandidateOptions({}, {family, {}}).recipe.SerializeAsString();
+  };
+  return of(*this) == of(other);
+}
+
+PlanRequest CandidateOptions(const PlanRequest& given, const Candidate& candidate) {
   const PlanFamily& family = candidate.family;
-  CompileOptions options = given;
-  options.mesh = family.mesh;
-  options.keep_axis_order = family.keep_axis_order;
-  options.train.set_micro_batches(family.micro_batches);
-  options.train.set_schedule(family.schedule);
-  options.train.set_chunks(family.chunks > 1 ? family.chunks : 0);
-  options.train.set_extra_in_flight(family.extra_in_flight);
-  options.train.set_recompute(candidate.blocks.recompute.empty() ? "none"
-                                                                 : candidate.blocks.recompute);
-  options.stage_layers = candidate.blocks.stage_layers;
-  options.split_positions = family.split_positions;
-  options.shard.states = family.shard.states;
-  options.shard.gradients = family.shard.gradients;
-  options.shard.weights = family.shard.weights;
-  options.offload.activations = family.offload.activations;
-  options.offload.states = family.offload.states;
-  options.offload.weights = family.offload.weights;
+  PlanRequest options = given;
+  proto::Recipe& recipe = options.recipe;
+  *recipe.mutable_mesh() = ToProto(family.mesh);
+  recipe.set_keep_axis_order(family.keep_axis_order);
+  recipe.set_micro_batches(family.micro_batches);
+  recipe.set_schedule(family.schedule);
+  recipe.clear_chunks();
+  if (family.chunks > 1) recipe.set_chunks(family.chunks);
+  recipe.set_extra_in_flight(family.extra_in_flight);
+  *recipe.mutable_recompute() = RecipeOf("--recompute=" + (candidate.blocks.recompute.empty() ? "none" : candidate.blocks.recompute)).recompute();
+  recipe.clear_stage_layers();
+  if (!candidate.blocks.stage_layers.empty()) {
+    recipe.mutable_stage_layers()->mutable_layers()->Assign(candidate.blocks.stage_layers.begin(),
+                                                            candidate.blocks.stage_layers.end());
+  }
+  recipe.set_sequence_parallel(family.split_positions);
+  *recipe.mutable_shard() = family.shard;
+  *recipe.mutable_offload() = family.offload;
   return options;
 }
 
@@ -74,11 +87,9 @@ std::string CandidateFlags(const Candidate& candidate) {
   add(family.chunks > 1, "chunks", absl::StrCat(family.chunks));
   add(family.extra_in_flight != 0, "extra_in_flight", absl::StrCat(family.extra_in_flight));
   add(family.split_positions, "sequence_parallel", "");
-  const Sharding shard = {.states = family.shard.states,
-                          .gradients = family.shard.gradients,
-                          .weights = family.shard.weights};
-  add(!shard.empty(), "shard", ToString(shard));
-  const std::string offload = ToString(family.offload);
+  const std::string shard = kShardForm.print(family.shard);
+  add(shard != "none", "shard", shard);
+  const std::string offload = kOffloadForm.print(family.offload);
   add(offload != "none", "offload", offload);
   const std::string& recompute = candidate.blocks.recompute;
   add(!recompute.empty() && recompute != "none", "recompute", recompute);
@@ -94,13 +105,13 @@ std::string BitsKey(const Candidate& candidate) {
                 [](const Mesh::Axis& axis) { return axis.size == 1 || axis.name == "pipe"; });
   std::string key = absl::StrCat("mesh ", ToString(mesh), ", micro-batches ", family.micro_batches);
   if (family.split_positions && FindDegree(mesh, "tensor") > 1) key += ", positions split";
-  const std::vector<std::string> gradients = SplitAxes(mesh, family.shard.gradients);
+  const std::vector<std::string> gradients = SplitAxes(mesh, family.shard.gradients());
   if (family.micro_batches > 1 && !gradients.empty()) {
     absl::StrAppend(&key, ", gradients summed each micro-batch over ",
                     absl::StrJoin(gradients, "+"));
   }
   // Over two axes or factors that split together, the sum goes axis by axis.
-  const std::vector<std::string> states = SplitAxes(mesh, family.shard.states);
+  const std::vector<std::string> states = SplitAxes(mesh, family.shard.states());
   if (states.size() > 1) {
     absl::StrAppend(&key, ", axis by axis over ", absl::StrJoin(states, "+"));
   }

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "oneflow_core/model/offload.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/mesh.h"
 
@@ -30,10 +29,10 @@ struct PlanFamily {
   int chunks = 1;                 // slices of the model on each stage
   int64_t extra_in_flight = 0;    // 0, or what a user fixes
   bool split_positions = false;   // --sequence_parallel
-  Sharding shard = {};            // its states, gradients and weights
-  Offload offload = {};           // its activations, states and weights
-  bool keep_axis_order = true;    // else compile orders the axes for the cluster
-  bool operator==(const PlanFamily&) const = default;
+  proto::Shard shard = {};
+  proto::Offload offload = {};
+  bool keep_axis_order = true;  // else compile orders the axes for the cluster
+  bool operator==(const PlanFamily& other) const;
 };
 
 struct BlockChoice {
@@ -56,7 +55,7 @@ bool GathersActivations(const PlanFamily& family);
 
 // `given` with what the candidate says. What else a sharding and an offload say stays as given:
 // when weights are gathered and gradients are reduced, and where the update runs.
-CompileOptions CandidateOptions(const CompileOptions& given, const Candidate& candidate);
+PlanRequest CandidateOptions(const PlanRequest& given, const Candidate& candidate);
 
 // The flags that say the candidate to `oneflow compile`, without those that have their default. The
 // mesh is always said, because a graph may have a default of its own.

@@ -33,21 +33,21 @@ TEST_CASE("candidate: flags leave out what has its default, but for the mesh") {
 }
 
 TEST_CASE("candidate: options keep what is given beside the choices") {
-  CompileOptions given;
-  given.train.set_batch(64);
-  given.train.set_loss_pieces(-1);
+  PlanRequest given;
+  given.recipe.set_batch(64);
+  given.recipe.set_loss_pieces(-1);
   given.shard.reduced = {"data"};
   given.shard.gather = Sharding::Gather::kOnce;
-  given.offload.update_on_host = true;
+  given.recipe.update_on() == proto::UPDATE_ON_HOST = true;
   Candidate candidate = Some("data=4");
   candidate.family.shard = ShardWeights();
   candidate.family.offload.states = true;
   candidate.blocks.recompute = "selective";
-  const CompileOptions options = CandidateOptions(given, candidate);
-  CHECK(options.train.batch() == 64);
-  CHECK(options.train.loss_pieces() == -1);
-  CHECK(options.train.micro_batches() == 4);
-  CHECK(options.train.recompute() == "selective");
+  const PlanRequest options = CandidateOptions(given, candidate);
+  CHECK(options.recipe.batch() == 64);
+  CHECK(options.recipe.loss_pieces() == -1);
+  CHECK(options.recipe.micro_batches() == 4);
+  CHECK(options.recipe.recompute() == "selective");
   CHECK(options.shard.weights == std::vector<std::string>{"data"});
   CHECK(options.shard.reduced == std::vector<std::string>{"data"});
   CHECK(options.shard.gather == Sharding::Gather::kOnce);

@@ -8,8 +8,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/simulate/simulate_on.h"
 
@@ -28,34 +27,33 @@ constexpr char kCpu[] = R"(
 )";
 
 proto::Graph DrawGpt(int64_t layers, int64_t hidden, int64_t sequence, Dice* dice) {
-  GptConfig config;
-  config.layers = layers, config.hidden = hidden, config.sequence = sequence;
-  config.heads = hidden / dice->One<int64_t>({64, 128});
-  config.vocab = dice->One<int64_t>({1024, 32000, 50257, 51200});
-  config.bias = dice->Chance(.5);
-  config.tied = dice->Chance(.5);
-  if (dice->Chance(.2)) config.dropout = .1;
-  if (dice->Chance(.15)) config.fused_attention = false;
-  return BuildGpt(config);
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(layers), config.set_hidden(hidden), config.set_sequence(sequence);
+  config.set_heads(hidden / dice->One<int64_t>({64, 128}));
+  config.set_vocab(dice->One<int64_t>({1024, 32000, 50257, 51200}));
+  config.set_bias(dice->Chance(.5));
+  config.set_tied(dice->Chance(.5));
+  if (dice->Chance(.2)) config.set_dropout(.1);
+  if (dice->Chance(.15)) config.set_attention("unfused");
+  return BuildModel(config);
 }
 
 proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture, Dice* dice) {
-  LlamaConfig config;
-  config.layers = layers, config.hidden = hidden, config.sequence = sequence;
-  config.inner = UsualInner(hidden);
-  config.head_dim = dice->One<int64_t>({64, 128});
-  config.heads = hidden / config.head_dim;
-  config.groups = dice->Chance(.5) ? config.heads : std::min<int64_t>(config.heads, 2);
-  config.vocab = dice->One<int64_t>({1024, 32000, 128256});
-  config.tied = dice->Chance(.3);
-  config.qk_norm = dice->Chance(.2);
+  proto::Model config = MakeModel(absl::StrCat("family: 'llama' head_dim: 64 hidden: ", hidden));
+  config.set_layers(layers), config.set_sequence(sequence);
+  config.set_head_dim(dice->One<int64_t>({64, 128}));
+  config.set_heads(hidden / config.head_dim());
+  config.set_groups(dice->Chance(.5) ? config.heads() : std::min<int64_t>(config.heads(), 2));
+  config.set_vocab(dice->One<int64_t>({1024, 32000, 128256}));
+  config.set_tied(dice->Chance(.3));
+  config.set_qk_norm(dice->Chance(.2));
   if (mixture) {
-    config.experts = dice->One<int64_t>({4, 8});
-    config.inner = hidden;
-    if (dice->Chance(.5)) config.capacity = 1.25;
-    if (dice->Chance(.3)) config.shared = hidden;
+    config.set_experts(dice->One<int64_t>({4, 8}));
+    config.set_inner(hidden);
+    if (dice->Chance(.5)) config.set_capacity(1.25);
+    if (dice->Chance(.3)) config.set_shared_inner(hidden);
   }
-  return BuildLlama(config);
+  return BuildModel(config);
 }
 
 // Blocks of a slice with each policy, in words; more than the slice has takes those that there are.
@@ -101,23 +99,23 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
                            : DrawLlama(layers, hidden, sequence, kind == 2, dice),
                  "",
                  {}};
-  CompileOptions& given = spec.given;
+  PlanRequest& given = spec.given;
   given.cluster = ReadClusterForTest(cluster);
   given.cluster.set_name(cluster);
   given.cluster.mutable_device()->clear_memory_bytes();
-  given.device_kind = cpu ? proto::CPU : proto::CUDA;
-  given.train.set_batch(dice->One<int64_t>({8, 16, 24, 32, 48, 64, 96, 128}));
-  if (!dice->Chance(cpu ? .5 : .15)) given.train.set_precision(proto::BF16);
-  if (dice->Chance(.3)) given.train.set_loss_pieces(-1);
-  proto::Optimizer& optimizer = *given.train.mutable_optimizer();
+  given.recipe.set_device(cpu ? proto::CPU : proto::CUDA);
+  given.recipe.set_batch(dice->One<int64_t>({8, 16, 24, 32, 48, 64, 96, 128}));
+  if (!dice->Chance(cpu ? .5 : .15)) given.recipe.set_precision(proto::BF16);
+  if (dice->Chance(.3)) given.recipe.set_loss_pieces(-1);
+  proto::Optimizer& optimizer = given.optimizer;
   optimizer.set_learning_rate(1e-3), optimizer.set_beta1(.9), optimizer.set_beta2(.95);
   optimizer.set_epsilon(1e-8);
   if (dice->Chance(.2)) {
-    given.train.set_no_global_norm(true);
+    given.recipe.set_global_norm(false);
   } else {
     optimizer.set_clip(1);
   }
-  if (!cpu && dice->Chance(.15)) given.host_memory = int64_t{1} << 40;
+  if (!cpu && dice->Chance(.15)) given.recipe.set_host_memory(int64_t{1} << 40);
   std::vector<int64_t> devices = range.devices;
   if (cpu) std::erase_if(devices, [](int64_t n) { return n > 8; });
   spec.devices = dice->One(devices);
@@ -144,11 +142,11 @@ Candidate DrawCandidate(const SearchSpec& spec, const std::vector<PlanFamily>& f
 }
 
 std::string Describe(const SearchSpec& spec, const Candidate& candidate) {
-  const CompileOptions& given = spec.given;
+  const PlanRequest& given = spec.given;
   const ModelShape shape = FindModelShape(spec.source.graph);
   return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks, sequence ",
-                      shape.sequence, ", batch ", given.train.batch(),
-                      given.train.precision() == proto::BF16 ? "" : ", f32", " on ",
+                      shape.sequence, ", batch ", given.recipe.batch(),
+                      given.recipe.precision() == proto::BF16 ? "" : ", f32", " on ",
                       given.cluster.name(), ": ", CandidateFlags(candidate));
 }
 
@@ -167,12 +165,12 @@ std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages) {
 double DraftedStep::Most() const { return *std::max_element(bytes.begin(), bytes.end()); }
 
 absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const Candidate& candidate) {
-  const CompileOptions options = CandidateOptions(spec.given, candidate);
+  const PlanRequest options = CandidateOptions(spec.given, candidate);
   ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec.source, options));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
   DraftedStep drafted{.seconds = run.StepSeconds()};
-  for (int s = 0; s < options.mesh.stages(); ++s) {
+  for (int s = 0; s < candidate.family.mesh.stages(); ++s) {
     drafted.bytes.push_back(static_cast<double>(plan.facts().lower_bound_bytes(s)));
   }
   return drafted;

@@ -19,7 +19,7 @@ std::vector<FoundPlan> EnumerateHalf(const SearchSpec& spec, size_t from,
   for (size_t i = from; i < families.size(); i += 2) {
     for (const BlockChoice& choice : choices) {
       const Candidate candidate{families[i], choice};
-      const CompileOptions options = CandidateOptions(spec.given, candidate);
+      const PlanRequest options = CandidateOptions(spec.given, candidate);
       const absl::StatusOr<proto::Plan> plan = Compile(spec.source, options);
       if (!plan.ok()) continue;
       absl::StatusOr<FoundPlan> found = EvaluatePlan(*plan, candidate, options.cluster);

@@ -10,12 +10,16 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/annotate_recompute.h"
-#include "oneflow_core/model/offload.h"
-#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
+
+// Whether it is a value of that choice.
+absl::Status CheckText(std::string_view name, std::string_view value) {
+  proto::Recipe recipe;
+  return SetField(*FindRow(RecipeRows(), name), value, &recipe, "--fix=");
+}
 
 bool IsAxis(const std::string& name) {
   return std::find(std::begin(kSearchedAxes), std::end(kSearchedAxes), name) !=
@@ -53,7 +57,7 @@ absl::StatusOr<std::vector<int>> ParseLayers(const Written& fix) {
 }
 
 absl::Status CheckRecompute(const Written& fix) {
-  const absl::Status known = ParseRecompute(fix.value).status();
+  const absl::Status known = CheckText("recompute", fix.value);
   if (known.ok()) return known;
   return Annotate(known, fix.where);
 }
@@ -122,10 +126,10 @@ absl::Status AddFix(const Written& fix, Fixes* fixes) {
     return AddText(fix, Annotate(FindSchedule(fix.value).status(), fix.where), &fixes->schedule);
   }
   if (fix.name == "shard") {
-    return AddText(fix, ParseSharding("--fix=shard=", fix.value).status(), &fixes->shard);
+    return AddText(fix, CheckText("shard", fix.value), &fixes->shard);
   }
   if (fix.name == "offload") {
-    return AddText(fix, ParseOffload("--fix=offload=", fix.value).status(), &fixes->offload);
+    return AddText(fix, CheckText("offload", fix.value), &fixes->offload);
   }
   if (fix.name == "recompute") return AddText(fix, CheckRecompute(fix), &fixes->recompute);
   return UnknownFix(fix);

@@ -48,7 +48,7 @@ double FirstCapacity(const PlanFamily& family, double capacity, const FamilyStat
   if (state.usual_packing > 0) return capacity * kFirst / state.usual_packing;
   double share = kFirst;
   if (family.chunks > 1) share *= kFirstOfChunks;
-  if (!family.shard.weights.empty()) share *= kFirstOfGathers;
+  if (!family.shard.weights().empty()) share *= kFirstOfGathers;
   return capacity * share;
 }
 
@@ -113,7 +113,7 @@ Finding Ladder::Climb(size_t i, const FamilyState& state) {
       finding.state.rung = Rung::kBounded;
       break;
     case Rung::kBounded:
-      if (!spec_.fixed.recompute && !families_[i].offload.activations) {
+      if (!spec_.fixed.recompute && !families_[i].offload.has_activations()) {
         finding.refusal = TellPlain(i, &finding);
         break;
       }

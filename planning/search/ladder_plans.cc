@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "compiler/compile.h"
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"
 #include "planning/simulate/simulate_on.h"
@@ -38,8 +38,8 @@ bool Ladder::Fits(const FamilyState& state) const {
 
 absl::Status Ladder::Draft(size_t i, Finding* finding) {
   FamilyState& state = finding->state;
-  const CompileOptions options = CandidateOptions(spec_.given, state.candidate);
-  ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec_.source, options));
+  const PlanRequest options = CandidateOptions(spec_.given, state.candidate);
+  ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(spec_.source, options));
   state.least_bytes = MostBytes(plan);
   if (!Fits(state)) {
     Tighten(i, state.packing * state.least_bytes, finding);
@@ -61,16 +61,17 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
     Tighten(i, state.packing * state.least_bytes, finding);
     return absl::OkStatus();
   }
-  CompileOptions options = CandidateOptions(spec_.given, state.candidate);
+  PlanRequest options = CandidateOptions(spec_.given, state.candidate);
   // A plan that does not fit says how much it needs.
   options.cluster.mutable_device()->clear_memory_bytes();
-  options.host_memory = 0;
-  ASSIGN_OR_RETURN(proto::Plan plan, Compile(spec_.source, options));
+  options.recipe.set_host_memory(0);
+  ASSIGN_OR_RETURN(Planned planned, MakePlan(spec_.source, options));
+  proto::Plan& plan = planned.plan;
   ASSIGN_OR_RETURN(FoundPlan found, EvaluatePlan(plan, state.candidate, options.cluster));
   const auto bytes = static_cast<double>(found.bytes);
   finding->packing = bytes / state.least_bytes;
   const bool fits = capacity_ <= 0 || bytes <= capacity_;
-  if (!fits || !CheckHostCapacity(plan, options.cluster, spec_.given.host_memory).ok()) {
+  if (!fits || !CheckHostCapacity(plan, options.cluster, spec_.given.recipe.host_memory()).ok()) {
     Tighten(i, bytes, finding);
     return absl::OkStatus();
   }

@@ -21,7 +21,7 @@ constexpr double kSpareOfCpu = 0.75;
 constexpr double kShown = 0.3, kShownInNodes = 1;
 
 // `split`: devices that one takes the place of.
-double SpareOfOne(const CompileOptions& given, double split) {
+double SpareOfOne(const PlanRequest& given, double split) {
   const bool cpu = given.cluster.device().kind() == proto::Device::CPU;
   return cpu && split > 1 ? kSpareOfCpu : kSpareOfOne;
 }
@@ -31,10 +31,10 @@ int MostBlocks(int blocks, int stages) { return (blocks + stages - 1) / stages; 
 
 // Of the bytes of a device's variables and casts, what it has at least where they are split over
 // `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16.
-double LeastShare(const CompileOptions& given, const Sharding& shard, double parts) {
-  const double cast = given.train.precision() == proto::BF16 ? 2 : 0;
-  const double states = 12 / (shard.states.empty() ? 1 : parts);
-  return (states + cast / (shard.weights.empty() ? 1 : parts)) / (12 + cast);
+double LeastShare(const PlanRequest& given, const proto::Shard& shard, double parts) {
+  const double cast = given.recipe.precision() == proto::BF16 ? 2 : 0;
+  const double states = 12 / (shard.states().empty() ? 1 : parts);
+  return (states + cast / (shard.weights().empty() ? 1 : parts)) / (12 + cast);
 }
 
 // Of a step, where a device takes `part` of what `costs` say.
@@ -55,7 +55,7 @@ double StepSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks
 
 }  // namespace
 
-ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family) {
+ShortPlanSpec LeastSpec(const PlanRequest& given, const PlanFamily& family) {
   ShortPlanSpec spec = FindShortSpec(given, family);
   spec.sequences /= FindDegree(family.mesh, "data");
   PlanFamily& alone = spec.family;
@@ -76,7 +76,7 @@ ShortPlanSpec LeastSpec(const CompileOptions& given, const PlanFamily& family) {
   return spec;
 }
 
-ShortPlanSpec LeastSpecOfOne(const CompileOptions& given, const PlanFamily& family) {
+ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const PlanFamily& family) {
   ShortPlanSpec spec = LeastSpec(given, family);
   spec.sequences /= FindDegree(family.mesh, "expert");
   std::erase_if(spec.family.mesh.axes, [](const Mesh::Axis& axis) { return axis.name != "pipe"; });
@@ -84,7 +84,7 @@ ShortPlanSpec LeastSpecOfOne(const CompileOptions& given, const PlanFamily& fami
   return spec;
 }
 
-ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
+ShortCosts LeastOfFamily(const PlanRequest& given, const PlanFamily& family,
                          const ShortCosts& costs, bool of_one) {
   const double tensor = FindDegree(family.mesh, "tensor");
   const double context = FindDegree(family.mesh, "context");
@@ -100,14 +100,14 @@ ShortCosts LeastOfFamily(const CompileOptions& given, const PlanFamily& family,
     to->backward.block = spare * from->backward.block;
     to->weights.block = spare * from->weights.block;
   }
-  const bool rests =
-      family.offload.states || family.offload.weights || given.offload.update_on_host;
+  const bool rests = family.offload.states() || family.offload.weights() ||
+                     given.recipe.update_on() == proto::UPDATE_ON_HOST;
   const double parts = FindDegree(family.mesh, "data") * context * expert;
-  const bool shards_sums = !family.shard.gradients.empty();
+  const bool shards_sums = !family.shard.gradients().empty();
   const double share = rests ? 0 : spare_variables * LeastShare(given, family.shard, parts);
   least.resident.block = share * alone.resident.block;
   least.sums.block = rests ? 0 : spare_variables * alone.sums.block / (shards_sums ? parts : 1);
-  const bool known = !family.offload.activations;
+  const bool known = !family.offload.has_activations();
   least.saved.block = known ? spare * alone.saved.block : 0;
   least.kept.block = known ? spare * alone.kept.block : 0;
   ShortCosts result{least, least, least};
@@ -140,9 +140,9 @@ ShortCosts WithPartsKept(ShortCosts least, const ShortCosts& of_one) {
   return least;
 }
 
-double FindShownExchanges(const CompileOptions& given, const PlanFamily& family,
+double FindShownExchanges(const PlanRequest& given, const PlanFamily& family,
                           const ShortCosts& costs) {
-  const auto splits = [](const std::vector<std::string>& axes, const std::string& axis) {
+  const auto splits = [](const auto& axes, const std::string& axis) {
     return std::any_of(axes.begin(), axes.end(), [&](const std::string& name) {
       return name == axis || (name == "data" && SplitsTokens(axis));
     });
@@ -159,17 +159,17 @@ double FindShownExchanges(const CompileOptions& given, const PlanFamily& family,
     const double once =
         shown * ExchangeSeconds("reduce_scatter", ReceivedBytes("reduce_scatter", bytes, axis.size),
                                 LinksOfGroup(given.cluster, family.mesh, {static_cast<int>(a)}));
-    if (splits(family.shard.gradients, axis.name)) seconds += once;
+    if (splits(family.shard.gradients(), axis.name)) seconds += once;
     // Twice, in half as many bytes with bf16.
-    const double gathers = given.train.precision() == proto::BF16 ? 1 : 2;
-    if (splits(family.shard.weights, axis.name)) seconds += gathers * once;
+    const double gathers = given.recipe.precision() == proto::BF16 ? 1 : 2;
+    if (splits(family.shard.weights(), axis.name)) seconds += gathers * once;
     bytes /= axis.size;
   }
   return family.micro_batches > 1 ? seconds : 0;
 }
 
-double FindLeastSeconds(const CompileOptions& given, const PlanFamily& family,
-                        const ShortCosts& costs, int blocks, bool of_one) {
+double FindLeastSeconds(const PlanRequest& given, const PlanFamily& family, const ShortCosts& costs,
+                        int blocks, bool of_one) {
   const int split = FindDegree(family.mesh, "tensor") * FindDegree(family.mesh, "context");
   const double spare = of_one ? SpareOfOne(given, split) : kSpare;
   return spare * StepSeconds(family, costs, blocks, of_one ? 1.0 / split : 1);

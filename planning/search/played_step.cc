@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "compiler/schedule/fit_warm_ups.h"
 #include "oneflow_core/base/status.h"
+#include "planning/recipe/fit_warm_ups.h"
 
 namespace oneflow {
 namespace {

@@ -10,6 +10,7 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/table.h"
+#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -55,8 +56,8 @@ TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& uni
           absl::StrCat(family.micro_batches),
           ScheduleText(family),
           WordOr(plan.candidate.blocks.recompute, "none"),
-          ToString(family.shard),
-          ToString(family.offload)};
+          kShardForm.print(family.shard),
+          kOffloadForm.print(family.offload)};
 }
 
 std::string CountsText(const SearchCounts& counts) {
@@ -136,8 +137,8 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
                                  {"schedule", family.schedule},
                                  {"chunks", family.chunks},
                                  {"sequence_parallel", family.split_positions},
-                                 {"shard", ToString(family.shard)},
-                                 {"offload", ToString(family.offload)},
+                                 {"shard", kShardForm.print(family.shard)},
+                                 {"offload", kOffloadForm.print(family.offload)},
                                  {"recompute", WordOr(plan.candidate.blocks.recompute, "none")},
                                  {"stage_layers", plan.candidate.blocks.stage_layers},
                                  {"step_seconds", plan.step_seconds},

@@ -17,6 +17,8 @@
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/recipe/forms.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"
 
@@ -40,7 +42,7 @@ constexpr double kLargeGaps = 1.05;
 
 // Families whose plans have gaps of about the same size.
 std::string PackingKey(const PlanFamily& family) {
-  return absl::StrCat(family.schedule, " ", ToString(family.shard));
+  return absl::StrCat(family.schedule, " ", kShardForm.print(family.shard));
 }
 
 class Searcher {
@@ -285,12 +287,13 @@ class Searcher {
     if (!ordered || Seconds() > options_.budget_seconds) return;
     Candidate candidate = result_.found[0].candidate;
     candidate.family.keep_axis_order = false;
-    const CompileOptions options = CandidateOptions(spec_.given, candidate);
-    absl::StatusOr<proto::Plan> plan = Compile(spec_.source, options);
-    if (!plan.ok()) return;
+    const PlanRequest options = CandidateOptions(spec_.given, candidate);
+    absl::StatusOr<Planned> planned = MakePlan(spec_.source, options);
+    if (!planned.ok()) return;
+    proto::Plan* plan = &planned->plan;
     absl::StatusOr<FoundPlan> found = EvaluatePlan(*plan, candidate, options.cluster);
     if (!found.ok() || found->step_seconds >= .9999 * Best()) return;
-    Add(*std::move(found), *std::move(plan));
+    Add(*std::move(found), std::move(*plan));
   }
 
   double Bound() const {

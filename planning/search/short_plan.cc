@@ -7,6 +7,9 @@
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
+#include "oneflow_core/recipe/complete_recipe.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/search/played_step.h"
 #include "planning/search/shorten_model.h"
 #include "planning/search/stage_runs.h"
@@ -46,31 +49,33 @@ proto::Cluster ShortCluster(const proto::Cluster& cluster, int64_t devices, int6
 
 // A stage of several chunks has slices of all kinds. CPUs share cores and links, so that all stages
 // count.
-int ShortStages(const CompileOptions& given, const PlanFamily& family) {
+int ShortStages(const PlanRequest& given, const PlanFamily& family) {
   const int few = std::min(family.mesh.stages() * family.chunks, kMostStages);
   const bool cpu = given.cluster.device().kind() == proto::Device::CPU;
   return cpu ? std::max(family.mesh.stages(), few) : few;
 }
 
-CompileOptions ShortOptions(const CompileOptions& given, const ShortPlanSpec& spec,
-                            const std::string& recompute, int blocks) {
-  CompileOptions options = CandidateOptions(given, {spec.family, {.recompute = recompute}});
+PlanRequest ShortOptions(const PlanRequest& given, const ShortPlanSpec& spec,
+                         const std::string& recompute, int blocks) {
+  PlanRequest options = CandidateOptions(given, {spec.family, {.recompute = recompute}});
   const int stages = ShortStages(given, spec.family);
-  for (Mesh::Axis& axis : options.mesh.axes) {
+  Mesh mesh = spec.family.mesh;
+  for (Mesh::Axis& axis : mesh.axes) {
     if (axis.name == "pipe") axis.size = stages;
   }
-  options.cluster = ShortCluster(given.cluster, spec.devices, options.mesh.devices());
+  *options.recipe.mutable_mesh() = ToProto(mesh);
+  options.cluster = ShortCluster(given.cluster, spec.devices, mesh.devices());
   options.cluster.mutable_device()->clear_memory_bytes();
-  options.host_memory = 0;
+  options.recipe.set_host_memory(0);
   const int64_t micro_batches = std::min(spec.family.micro_batches, kMicroBatches);
-  options.train.set_micro_batches(micro_batches);
-  options.train.set_batch(micro_batches * spec.sequences);
+  options.recipe.set_micro_batches(micro_batches);
+  options.recipe.set_batch(micro_batches * spec.sequences);
   if (spec.family.chunks > 1) {
-    options.train.set_schedule("1f1b");
-    options.train.set_chunks(0);
+    options.recipe.set_schedule("1f1b");
+    options.recipe.clear_chunks();
   }
-  options.stage_layers.assign(stages, blocks);
-  options.fill_memory = false;
+  options.recipe.mutable_stage_layers()->mutable_layers()->Resize(stages, blocks);
+  for (int& layers : *options.recipe.mutable_stage_layers()->mutable_layers()) layers = blocks;
   return options;
 }
 
@@ -118,22 +123,23 @@ Transients FindTransients(const StageRun& stage, const StageCosts& costs,
   return found;
 }
 
-absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const CompileOptions& given,
+absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const PlanRequest& given,
                                   const ShortPlanSpec& spec, const std::string& recompute,
                                   int blocks) {
-  const CompileOptions options = ShortOptions(given, spec, recompute, blocks);
-  const int stages = options.mesh.stages();
+  const PlanRequest options = ShortOptions(given, spec, recompute, blocks);
+  const int stages = ShortStages(given, spec.family);
   GraphSource shorter{{}, source.file, {}};
   ASSIGN_OR_RETURN(shorter.graph, WithBlocks(source.graph, stages * blocks));
-  ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(shorter, options));
+  ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(shorter, options));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
-  const int64_t m = options.train.micro_batches();
+  const int64_t m = options.recipe.micro_batches();
   ShortRun result;
   ASSIGN_OR_RETURN(result.stages, FindStageRuns(plan, run));
   result.link = FindLinkSeconds(plan, run);
-  const bool overlap = options.train.no_global_norm();
-  ASSIGN_OR_RETURN(Schedule schedule, MakeSchedule(options.train, stages));
+  ASSIGN_OR_RETURN(const PlanRequest complete, Completed(options));
+  const bool overlap = !complete.recipe.global_norm();
+  ASSIGN_OR_RETURN(Schedule schedule, MakeSchedule(complete.recipe, stages));
   std::vector<double> kept;
   for (const StageRun& stage : result.stages) kept.push_back(stage.KeptForWeights());
   schedule = FitToStages(schedule, FindSeconds(result.stages, result.link, /*kernels=*/true), kept,
@@ -192,7 +198,7 @@ StageCosts CostsThrough(const Sizes& sizes, const StageRun& one, const StageRun&
 }
 
 // Bytes of the gradients of a block on a device.
-double BlockBytes(const proto::Graph& graph, const CompileOptions& given, const Mesh& mesh) {
+double BlockBytes(const proto::Graph& graph, const PlanRequest& given, const Mesh& mesh) {
   double elements = 0;
   for (const proto::Op& op : graph.op()) {
     if (op.kind() != "variable" || !op.has_block() || op.block() != 0) continue;
@@ -200,18 +206,19 @@ double BlockBytes(const proto::Graph& graph, const CompileOptions& given, const 
     for (const auto& dim : op.shape().dim()) product *= static_cast<double>(dim.size());
     elements += product;
   }
-  return elements * (given.train.precision() == proto::BF16 ? 2 : 4) /
+  return elements * (given.recipe.precision() == proto::BF16 ? 2 : 4) /
          (FindDegree(mesh, "tensor") * FindDegree(mesh, "expert"));
 }
 
 // Small exchanges are joined to some of kBucketBytes, so many blocks of small ones take no whole
 // number of times as much as one. Where weights are gathered ahead, as many blocks hold gathered
 // weights at once.
-Sizes FindSizes(const proto::Graph& graph, const CompileOptions& given, const PlanFamily& family) {
+Sizes FindSizes(const proto::Graph& graph, const PlanRequest& given, const PlanFamily& family) {
   constexpr int kManyBuckets = 8;
   const double bytes = BlockBytes(graph, given, family.mesh);
-  const bool large = bytes >= kManyBuckets * static_cast<double>(given.bucket_bytes);
-  if (family.shard.weights.empty()) return large ? Sizes{1, 2} : Sizes{2, 4};
+  const bool large =
+      bytes >= kManyBuckets * static_cast<double>(WithDefaults(given.recipe).bucket_bytes());
+  if (family.shard.weights().empty()) return large ? Sizes{1, 2} : Sizes{2, 4};
   return large ? Sizes{3, 4} : Sizes{3, 5};
 }
 
@@ -222,11 +229,11 @@ double FreedByBlock(const StageCosts& slice, int64_t micro_batches) {
   return slice.saved.block - slice.kept.block - grown;
 }
 
-ShortPlanSpec FindShortSpec(const CompileOptions& given, const PlanFamily& family) {
-  return {family, given.train.batch() / family.micro_batches, family.mesh.devices()};
+ShortPlanSpec FindShortSpec(const PlanRequest& given, const PlanFamily& family) {
+  return {family, given.recipe.batch() / family.micro_batches, family.mesh.devices()};
 }
 
-std::string ShortPlanKey(const CompileOptions& given, const ShortPlanSpec& spec,
+std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec,
                          const std::string& recompute) {
   Candidate candidate{spec.family, {.recompute = recompute}};
   PlanFamily& family = candidate.family;
@@ -239,7 +246,7 @@ std::string ShortPlanKey(const CompileOptions& given, const ShortPlanSpec& spec,
   return absl::StrCat(CandidateFlags(candidate), " of ", spec.sequences, " on ", spec.devices);
 }
 
-absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
+absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const PlanRequest& given,
                                             const ShortPlanSpec& spec,
                                             const std::string& recompute) {
   const Sizes sizes = FindSizes(source.graph, given, spec.family);

@@ -76,14 +76,14 @@ struct ShortPlanSpec {
   int64_t sequences = 1;  // of a micro-batch, of all data parts together
   int64_t devices = 1;    // of the run: of more nodes, the slowest is slower
 };
-ShortPlanSpec FindShortSpec(const CompileOptions& given, const PlanFamily& family);
+ShortPlanSpec FindShortSpec(const PlanRequest& given, const PlanFamily& family);
 
 // Equal for specs that have the same short plans.
-std::string ShortPlanKey(const CompileOptions& given, const ShortPlanSpec& spec,
+std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec,
                          const std::string& recompute);
 
 // All blocks have the policy `recompute`. Errors: those of compile.
-absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const CompileOptions& given,
+absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const PlanRequest& given,
                                             const ShortPlanSpec& spec,
                                             const std::string& recompute);
 

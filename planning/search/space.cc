@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "planning/search/list_meshes.h"
 
 namespace oneflow {
@@ -75,22 +76,24 @@ std::vector<ScheduleForm> ListSchedules(int blocks, int pipe, int64_t micro_batc
   return forms;
 }
 
-Sharding ShardInNodes() {
-  return {.states = {"data"}, .gradients = {"data"}, .weights = {"data.1"}};
+proto::Shard ShardInNodes() {
+  proto::Shard shard = RecipeOf("--shard=weights").shard();
+  shard.set_weights(0, "data.1");
+  return shard;
 }
 
-bool NamesFactors(const Sharding& shard) {
-  const auto has = [](const std::vector<std::string>& axes) {
+bool NamesFactors(const proto::Shard& shard) {
+  const auto has = [](const auto& axes) {
     return std::any_of(axes.begin(), axes.end(),
                        [](const std::string& axis) { return axis.starts_with("data."); });
   };
-  return has(shard.states) || has(shard.gradients) || has(shard.weights);
+  return has(shard.states()) || has(shard.gradients()) || has(shard.weights());
 }
 
 // A mesh, and what may be split on it.
 struct MeshForm {
   Mesh mesh;
-  std::vector<Sharding> shards;
+  std::vector<proto::Shard> shards;
 };
 
 // The devices of a node that are left for data, where data axes span nodes; 1: no such factor.
@@ -106,19 +109,19 @@ int FindInnerData(const proto::Cluster& cluster, const Degrees& degrees) {
 
 std::vector<MeshForm> ListMeshForms(const ModelShape& shape, const Degrees& degrees,
                                     const proto::Cluster& cluster,
-                                    const std::optional<Sharding>& fixed) {
+                                    const std::optional<proto::Shard>& fixed) {
   const bool splits = degrees.token_parts() > 1;
   const int inner = FindInnerData(cluster, degrees);
   std::vector<MeshForm> forms;
   if (!fixed) {
-    std::vector<Sharding> shards = {Sharding()};
-    if (splits) shards = {Sharding(), ShardStates(), ShardGradients(), ShardWeights()};
+    std::vector<proto::Shard> shards = {proto::Shard()};
+    if (splits) shards = {proto::Shard(), RecipeOf("--shard=states").shard(), RecipeOf("--shard=gradients").shard(), RecipeOf("--shard=weights").shard()};
     forms.push_back({MakeMesh(shape, degrees), shards});
     if (inner > 1) forms.push_back({MakeMesh(shape, degrees, inner), {ShardInNodes()}});
     return forms;
   }
   if (!NamesFactors(*fixed)) {
-    if (splits || fixed->empty()) forms.push_back({MakeMesh(shape, degrees), {*fixed}});
+    if (splits || fixed->states().empty()) forms.push_back({MakeMesh(shape, degrees), {*fixed}});
     return forms;
   }
   for (int part = 2; part < degrees.data; ++part) {
@@ -134,33 +137,35 @@ bool SplitsPositions(int tensor, const Fixes& fixed) {
   return fixed.sequence_parallel.value_or(tensor > 1);
 }
 
-absl::StatusOr<std::vector<Offload>> ListOffloads(const SearchSpec& spec) {
+absl::StatusOr<std::vector<proto::Offload>> ListOffloads(const SearchSpec& spec) {
   std::vector<std::string> words = {"none"};
-  if (spec.given.host_memory > 0) words = {"none", "states"};
+  if (spec.given.recipe.host_memory() > 0) words = {"none", "states"};
   if (spec.fixed.offload) words = {*spec.fixed.offload};
-  std::vector<Offload> offloads;
+  std::vector<proto::Offload> offloads;
   for (const std::string& word : words) {
-    ASSIGN_OR_RETURN(offloads.emplace_back(), ParseOffload("--fix=offload=", word));
+    proto::Recipe recipe;
+    RETURN_IF_ERROR(SetField(*FindRow(RecipeRows(), "offload"), word, &recipe, "--fix="));
+    offloads.push_back(recipe.offload());
   }
   return offloads;
 }
 
 std::vector<PlanFamily> MakeFamilies(const SearchSpec& spec, const ModelShape& shape,
                                      const std::vector<Degrees>& all,
-                                     const std::optional<Sharding>& shard,
-                                     const std::vector<Offload>& offloads) {
+                                     const std::optional<proto::Shard>& shard,
+                                     const std::vector<proto::Offload>& offloads) {
   std::vector<PlanFamily> families;
   for (const Degrees& degrees : all) {
     const std::vector<int64_t> micro_batches =
-        ListMicroBatches(spec.given.train.batch(), degrees, spec.fixed, shape.sequence);
+        ListMicroBatches(spec.given.recipe.batch(), degrees, spec.fixed, shape.sequence);
     const bool split = SplitsPositions(degrees.tensor, spec.fixed);
     if (split && degrees.tensor == 1) continue;  // fixed, and there is nothing to split over
     for (const MeshForm& form : ListMeshForms(shape, degrees, spec.given.cluster, shard)) {
       for (const int64_t m : micro_batches) {
         for (const ScheduleForm& schedule :
              ListSchedules(shape.blocks, degrees.pipe, m, spec.fixed)) {
-          for (const Sharding& sharding : form.shards) {
-            for (const Offload& offload : offloads) {
+          for (const proto::Shard& sharding : form.shards) {
+            for (const proto::Offload& offload : offloads) {
               families.push_back({form.mesh, m, schedule.name, schedule.chunks, schedule.extra,
                                   split, sharding, offload});
             }
@@ -198,13 +203,15 @@ absl::StatusOr<std::vector<PlanFamily>> TryFamilies(const SearchSpec& spec,
                                                     const ModelShape& shape) {
   RETURN_IF_ERROR(CheckLayers(shape, spec.fixed));
   ASSIGN_OR_RETURN(std::vector<Degrees> degrees,
-                   FindDegrees(shape, spec.fixed, spec.devices, spec.given.train.batch()));
+                   FindDegrees(shape, spec.fixed, spec.devices, spec.given.recipe.batch()));
   LeaveTensorInNodes(spec, &degrees);
-  std::optional<Sharding> shard;
+  std::optional<proto::Shard> shard;
   if (spec.fixed.shard) {
-    ASSIGN_OR_RETURN(shard, ParseSharding("--fix=shard=", *spec.fixed.shard));
+    proto::Recipe recipe;
+    RETURN_IF_ERROR(SetField(*FindRow(RecipeRows(), "shard"), *spec.fixed.shard, &recipe, "--fix="));
+    shard = recipe.shard();
   }
-  ASSIGN_OR_RETURN(const std::vector<Offload> offloads, ListOffloads(spec));
+  ASSIGN_OR_RETURN(const std::vector<proto::Offload> offloads, ListOffloads(spec));
   return MakeFamilies(spec, shape, degrees, shard, offloads);
 }
 
@@ -227,7 +234,7 @@ absl::Status Contradiction(const SearchSpec& spec, const ModelShape& shape) {
 }  // namespace
 
 absl::StatusOr<std::vector<PlanFamily>> ListFamilies(const SearchSpec& spec) {
-  const int64_t batch = spec.given.train.batch();
+  const int64_t batch = spec.given.recipe.batch();
   if (spec.devices < 1 || spec.devices > kMaxDevices) {
     return InputError(absl::StrCat("--devices=", spec.devices), "is no number of devices",
                       absl::StrCat("use 1 to ", kMaxDevices));
@@ -248,7 +255,7 @@ absl::StatusOr<std::vector<PlanFamily>> ListFamilies(const SearchSpec& spec) {
 }
 
 std::string DescribeSpace(const SearchSpec& spec) {
-  const bool host = spec.given.host_memory > 0;
+  const bool host = spec.given.recipe.host_memory() > 0;
   std::string text =
       "searched: degrees of pipe, data, expert, context and tensor, micro-batches, schedule (1f1b, "
       "zero_bubble, interleaved), chunks, recompute of each block, layers of each stage, shard; "

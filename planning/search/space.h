@@ -18,7 +18,7 @@ struct SearchSpec {
   GraphSource source;
   // What is not searched: batch, precision, optimizer, cluster, memory, pieces of logits, ... The
   // mesh has no axes.
-  CompileOptions given;
+  PlanRequest given;
   int64_t devices = 1;
   Fixes fixed;
 };

@@ -75,18 +75,18 @@ std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
   return parts;
 }
 
-absl::StatusOr<FamilyCosts> FamilyCosts::Make(const CompileOptions& given, const PlanFamily& family,
+absl::StatusOr<FamilyCosts> FamilyCosts::Make(const PlanRequest& given, const PlanFamily& family,
                                               std::vector<ShortCosts> costs,
                                               const std::vector<int>& slices, bool fits_orders) {
   const int stages = family.mesh.stages();
   FamilyCosts result;
-  const CompileOptions options = CandidateOptions(given, {family, {}});
-  ASSIGN_OR_RETURN(result.schedule_, MakeSchedule(options.train, stages));
+  ASSIGN_OR_RETURN(const PlanRequest request, Completed(CandidateOptions(given, {family, {}})));
+  ASSIGN_OR_RETURN(result.schedule_, MakeSchedule(request.recipe, stages));
   result.fits_orders_ = result.schedule_.splits_backward && stages > 1;
   result.costs_ = std::move(costs);
   result.slices_ = slices;
   result.micro_batches_ = family.micro_batches;
-  result.overlap_ = options.train.no_global_norm();
+  result.overlap_ = !request.recipe.global_norm();
   result.by_stage_.resize(stages);
   std::vector<PolicyCounts> usual;
   for (int s = 0; s < stages; ++s) {

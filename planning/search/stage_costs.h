@@ -36,7 +36,7 @@ class FamilyCosts {
   // along the pipe, stages times chunks. Of orders whose warm-ups are fitted to the stages depends
   // how many micro-batches a stage holds: they are fitted to these blocks and the first policy;
   // or, with `fits_orders` false, as few are held as with any warm-ups.
-  static absl::StatusOr<FamilyCosts> Make(const CompileOptions& given, const PlanFamily& family,
+  static absl::StatusOr<FamilyCosts> Make(const PlanRequest& given, const PlanFamily& family,
                                           std::vector<ShortCosts> costs,
                                           const std::vector<int>& slices, bool fits_orders = true);
 

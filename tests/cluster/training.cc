@@ -66,7 +66,7 @@ class Quiet {
 
 SmallRun MakeRun(const std::string& mesh, Sharding shard) {
   SmallRun run;
-  run.model.layers = 2;
+  run.model.set_layers(2);
   run.mesh = mesh;
   run.shard = shard;
   run.batch = 8;
@@ -105,8 +105,8 @@ std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   std::vector<std::unique_ptr<Subject>> subjects;
   // Its embedding is more than one piece.
   SmallRun large = MakeRun("pipe=2,data=2", Sharding());
-  large.model.vocab = 4401;
-  large.model.sequence = 4;
+  large.model.set_vocab(4401);
+  large.model.set_sequence(4);
   for (const SmallRun& run :
        {MakeRun("data=2,tensor=2", Sharding()), large, MakeRun("data=4", ShardStates())}) {
     proto::Plan plan = CompileSmall(run);

@@ -56,7 +56,7 @@ class BadInputTest(BadInputCase):
         self.refuse(["heads", "hidden"], "model", "gpt", "--layers=1", "--heads=3", "--hidden=16", "--sequence=8",
                     "--vocab=8", "--out=x")
         for rate in ["-0.1", "1", "nan"]:
-            self.refuse(["--dropout=" + rate, "less than 1"], "model", "gpt", *SMALL, "--dropout=" + rate, "--out=x")
+            self.refuse(["--dropout=" + rate, "use 0 to 0.999"], "model", "gpt", *SMALL, "--dropout=" + rate, "--out=x")
         self.refuse(["--attention=flash", "unfused"], "model", "gpt", *SMALL, "--attention=flash", "--out=x")
         self.refuse(["--masks=kept", "recomputed"], "model", "gpt", *SMALL, "--masks=kept", "--out=x")
         self.refuse(["gpt9", "gpt2-124m"], "model", "gpt", "--preset=gpt9", "--out=x")

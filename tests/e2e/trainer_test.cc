@@ -82,7 +82,7 @@ absl::Status TrainIn(const proto::Plan& plan, const std::string& folder,
 proto::Plan PlanToTrain() {
   SmallRun run;
   run.mesh = "pipe=2";
-  run.model.layers = 2;
+  run.model.set_layers(2);
   run.steps = kSteps;
   return CompileSmall(run);
 }
@@ -148,7 +148,7 @@ struct Outcome {
 Outcome TrainOnDocuments(int64_t size, bool none) {
   const TemporaryDirectory folder;
   SmallRun run;
-  run.model.layers = 1;
+  run.model.set_layers(1);
   run.documents = true;
   run.batch = 12;
   run.micro_batches = run.batch / size;

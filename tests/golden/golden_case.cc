@@ -106,12 +106,12 @@ struct State {
     plan.set_version(kPlanVersion);
     plan.set_kernel_threads(1);
     plan.set_launch_queue(1);
-    plan.mutable_train()->set_batch(golden.micro_batch_size * golden.micro_batches);
-    plan.mutable_train()->set_micro_batches(golden.micro_batches);
-    plan.mutable_train()->set_documents(golden.documents);
-    if (golden.precision == "bf16") plan.mutable_train()->set_precision(proto::BF16);
-    plan.mutable_train()->set_loss_pieces(golden.loss_pieces);
-    if (golden.residual == "bf16") plan.mutable_train()->set_residual(proto::BF16);
+    plan.mutable_recipe()->set_batch(golden.micro_batch_size * golden.micro_batches);
+    plan.mutable_recipe()->set_micro_batches(golden.micro_batches);
+    plan.mutable_recipe()->set_documents(golden.documents);
+    if (golden.precision == "bf16") plan.mutable_recipe()->set_precision(proto::BF16);
+    plan.mutable_recipe()->set_loss_pieces(golden.loss_pieces);
+    if (golden.residual == "bf16") plan.mutable_recipe()->set_residual(proto::BF16);
   }
 
   proto::Plan plan;

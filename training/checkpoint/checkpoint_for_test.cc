@@ -29,8 +29,8 @@ proto::Plan TestPlan(const std::vector<TestVariable>& variables) {
   plan.set_model("tiny");
   plan.set_fingerprint("f00d");
   plan.mutable_graph()->set_name("tiny");
-  plan.mutable_train()->set_batch(8);
-  plan.mutable_train()->mutable_optimizer()->set_learning_rate(0.1);
+  plan.mutable_recipe()->set_batch(8);
+  plan.mutable_optimizer()->set_learning_rate(0.1);
   for (const TestVariable& v : variables) {
     proto::Variable* variable = plan.add_variable();
     variable->set_name(v.name);

@@ -149,9 +149,9 @@ absl::Status Commit(const std::string& dir, const proto::Plan& plan, const Check
   const std::map<std::string, int64_t> sizes = FileSizes(manifest);
   RETURN_IF_ERROR(CheckSizes(folder, sizes));
   RETURN_IF_ERROR(RemoveOthers(folder, sizes, options));
-  proto::Trained trained = FromOldTrain(plan.train());
-  *trained.mutable_recipe()->mutable_mesh() = plan.mesh();
-  if (info.optimizer) *trained.mutable_optimizer() = *info.optimizer;
+  proto::Trained trained;
+  *trained.mutable_recipe() = plan.recipe();
+  *trained.mutable_optimizer() = info.optimizer ? *info.optimizer : plan.optimizer();
   ASSIGN_OR_RETURN(manifest.graph,
                    WriteRun(folder, "graph.textproto", Text(plan.graph()), options));
   ASSIGN_OR_RETURN(manifest.train, WriteRun(folder, "train.textproto", Text(trained), options));

@@ -176,14 +176,11 @@ std::string FindCause(const absl::Status& status) {
 }  // namespace
 
 RunFacts CollectFacts(const CheckpointReader& checkpoint) {
-  return {checkpoint.recipe(), checkpoint.optimizer(), checkpoint.graph(),
-          checkpoint.tokens()};
+  return {checkpoint.recipe(), checkpoint.optimizer(), checkpoint.graph(), checkpoint.tokens()};
 }
 
 RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens) {
-  RunFacts facts = {FromOldTrain(plan.train()).recipe(), optimizer, plan.graph(), tokens};
-  *facts.recipe.mutable_mesh() = plan.mesh();
-  return facts;
+  return {plan.recipe(), optimizer, plan.graph(), tokens};
 }
 
 std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now) {

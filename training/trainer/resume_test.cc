@@ -98,10 +98,15 @@ TEST_CASE("ChangesOfRun: the mesh but for its stages") {
   };
   CHECK(mesh("data=2").empty());
   CHECK(mesh("pipe=4,data=2,tensor=1").empty());
-  CHECK(mesh("data=4") == Changes{"with other numbers: --mesh data=2, now data=4 (sums in another order)"});
-  CHECK(mesh("data=1x2") == Changes{"with other numbers: --mesh data=2, now data=1x2 (sums in another order)"});
-  CHECK(mesh("pipe=2,data=2,tensor=2") == Changes{"with other numbers: --mesh data=2, now data=2,tensor=2 (sums in another order)"});
-  CHECK(mesh("pipe=2") == Changes{"with other numbers: --mesh data=2, now one device a stage (sums in another order)"});
+  CHECK(mesh("data=4") ==
+        Changes{"with other numbers: --mesh data=2, now data=4 (sums in another order)"});
+  CHECK(mesh("data=1x2") ==
+        Changes{"with other numbers: --mesh data=2, now data=1x2 (sums in another order)"});
+  CHECK(mesh("pipe=2,data=2,tensor=2") ==
+        Changes{"with other numbers: --mesh data=2, now data=2,tensor=2 (sums in another order)"});
+  CHECK(
+      mesh("pipe=2") ==
+      Changes{"with other numbers: --mesh data=2, now one device a stage (sums in another order)"});
   RunFacts unknown = Example();
   unknown.recipe.clear_mesh();
   CHECK(ChangesOfRun(unknown, Example()).empty());

@@ -34,14 +34,14 @@ constexpr char kWeightsToBlame[] =
 // A micro-batch of the forward alone takes a third of the time of one of a step.
 double StepsOfValidation(const proto::Plan& plan, int64_t batches) {
   const auto micro_batches =
-      static_cast<double>(std::max<int64_t>(1, plan.train().micro_batches()));
+      static_cast<double>(std::max<int64_t>(1, plan.recipe().micro_batches()));
   return static_cast<double>(batches) / (3 * micro_batches);
 }
 
 }  // namespace
 
 proto::Run CompleteRun(const proto::Plan& plan, proto::Run run) {
-  proto::Optimizer optimizer = plan.train().optimizer();
+  proto::Optimizer optimizer = plan.optimizer();
   optimizer.MergeFrom(run.optimizer());
   *run.mutable_optimizer() = std::move(optimizer);
   SetDefaults(OptimizerRows(), run.mutable_optimizer());
@@ -130,7 +130,7 @@ MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
   const absl::StatusOr<ModelFacts> model = FactsOfModel(plan_);
   if (model.ok()) {
     log.tokens_a_step =
-        static_cast<double>(plan_.train().batch()) * static_cast<double>(model->sequence);
+        static_cast<double>(plan_.recipe().batch()) * static_cast<double>(model->sequence);
   }
   const absl::StatusOr<ModelRates> rates =
       FindModelRates(plan_, "train", proto::Cluster(), /*step_seconds=*/0);
@@ -201,7 +201,7 @@ bool Trainer::BeganNotFinite(const MetricsLog::Losses& losses) {
 // If updates do not wait for a norm, nothing can skip a step; if weights lag, updates cannot wait
 // for it.
 void Trainer::WarnOfSteps(const MetricsLog::Losses& losses) const {
-  const bool skipped = !plan_.train().no_global_norm();
+  const bool skipped = plan_.recipe().global_norm();
   const char* what = skipped ? "were skipped, for their loss or gradient was not finite"
                              : "had a loss or gradient that was not finite and was applied";
   const char* hint = skipped ? options_.run.optimizer().clip() > 0 ? " or --clip" : " or --clip=1"

@@ -8,24 +8,25 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/recipe/row.h"
+#include "planning/recipe/make_plan.h"
 
 namespace oneflow {
 
-void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
+void WarnOfIdleOffload(const GraphSource& source, const PlanRequest& options,
                        const proto::Plan& plan) {
   // A larger plan keeps more than the buffers of its copies take, and its compilation costs more.
   constexpr int64_t kSmall = int64_t{1} << 30;
-  if (!options.offload.activations || FindProgram(plan, "train") == nullptr) return;
+  if (!options.recipe.offload().has_activations() || FindProgram(plan, "train") == nullptr) return;
   if (MostDeviceBytes(plan) > kSmall) return;
-  CompileOptions without = options;
-  without.offload.activations.reset();
-  const absl::StatusOr<proto::Plan> other = Compile(source, without);
-  if (!other.ok() || MostDeviceBytes(*other) > MostDeviceBytes(plan)) return;
+  PlanRequest without = options;
+  without.recipe.mutable_offload()->clear_activations();
+  const absl::StatusOr<Planned> other = MakePlan(source, without);
+  if (!other.ok() || MostDeviceBytes(other->plan) > MostDeviceBytes(plan)) return;
   std::fprintf(stderr,
                "oneflow: warning: --offload=activations saves no memory in this plan: a device "
                "takes %s with it, %s without\n",
                BytesText(MostDeviceBytes(plan)).c_str(),
-               BytesText(MostDeviceBytes(*other)).c_str());
+               BytesText(MostDeviceBytes(other->plan)).c_str());
 }
 
 void WarnOfIdleFlags(const Arguments& args, const proto::Recipe& recipe, const Mesh& mesh,

@@ -17,7 +17,7 @@ void WarnOfIdleFlags(const Arguments& args, const proto::Recipe& recipe, const M
 // The same of activations in the host's memory that lower no device's: copies on their way take
 // memory, too, and of a small model more than is saved. Requires `plan`, compiled of both; compiles
 // once more where they say so.
-void WarnOfIdleOffload(const GraphSource& source, const CompileOptions& options,
+void WarnOfIdleOffload(const GraphSource& source, const PlanRequest& options,
                        const proto::Plan& plan);
 
 }  // namespace oneflow

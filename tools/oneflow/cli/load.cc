@@ -19,6 +19,7 @@
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/utf8.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -27,13 +28,15 @@
 #include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "oneflow_core/verify/verify_types.h"
+#include "planning/recipe/changes_that_fit.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/check_cluster.h"
-#include "tools/oneflow/cli/fitting_flags.h"
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
 #include "tools/oneflow/cli/known_clusters.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "training/checkpoint/checkpoint.h"
 
@@ -87,15 +90,6 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mes
   return cluster;
 }
 
-// --order read and checked; none where it is not given.
-absl::StatusOr<std::optional<Schedule>> OrderFromFlags(const Arguments& args) {
-  if (!args.Given("order")) return std::nullopt;
-  const std::string file = args.Repeated("order")[0];
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
-  ASSIGN_OR_RETURN(Schedule schedule, ParseOrder(text, file));
-  return schedule;
-}
-
 // True of a run that may go on from a checkpoint.
 bool MayGoOn(const proto::Run& run) {
   return !run.checkpoint_dir().empty() && (run.resume() == "true" || run.resume() == "auto");
@@ -134,6 +128,13 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   for (const Mesh::Axis& axis : mesh.axes) {
     const std::string_view word = AxisWord(axis.name);
     if (known.contains(word)) continue;
+    if (word == "expert") {
+      std::fprintf(stderr,
+                   "oneflow: warning: mesh axis %s: the model has no experts to split; all layouts "
+                   "over it are inferred. The batch alone is split by an axis data\n",
+                   axis.name.c_str());
+      continue;
+    }
     const std::string meant = AxisMeantBy(word, known);
     std::fprintf(
         stderr,
@@ -174,29 +175,29 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
 // The source and options of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
-  CompileOptions options;
+  PlanRequest options;
 };
 
 // What no flag says is as it was in the run that goes on: what WarnOfChanges compares, so that such
 // a run is the same one.
 absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
-                         proto::Train* train) {
+                         PlanRequest* request) {
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
   const proto::Recipe& was = reader->recipe();
-  const auto type = [](proto::DataType stored) {
-    return stored == proto::BF16 ? stored : proto::DATA_TYPE_UNSPECIFIED;
+  const auto take = [&](std::string_view name) {
+    if (!args.Given(name)) CopyField(*FindRow(RecipeRows(), name), was, &request->recipe);
   };
-  if (!args.Given("documents")) train->set_documents(was.documents());
+  take("documents");
   if (!args.Given("batch") && !args.Given("sync_every")) {
-    train->set_batch(was.batch());
-    if (!args.Given("micro_batches")) train->set_micro_batches(was.micro_batches());
+    take("batch");
+    take("micro_batches");
   }
   if (!args.Given("precision")) {
-    train->set_precision(type(was.precision()));
-    if (!args.Given("residual")) train->set_residual(type(was.residual()));
+    take("precision");
+    take("residual");
   }
-  if (!args.Given("loss_pieces")) train->set_loss_pieces(was.loss_pieces());
-  ASSIGN_OR_RETURN(*train->mutable_optimizer(), OptimizerFromFlags(args, reader->optimizer()));
+  take("loss_pieces");
+  ASSIGN_OR_RETURN(request->optimizer, OptimizerFromFlags(args, reader->optimizer()));
   return absl::OkStatus();
 }
 
@@ -210,68 +211,28 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   const bool given = recipe.has_mesh() || !graph.has_mesh();
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(given ? recipe.mesh() : graph.mesh()));
   WarnOfAxes(graph, mesh);
-  ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
+  ASSIGN_OR_RETURN(result.options, RequestFromFlags(args, mesh));
   if (FLAGS_graph.empty() && !run.has_init_from()) {
     // The graph is that of this checkpoint.
-    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(run), &result.options.train));
+    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(run), &result.options));
   }
   WarnOfIdleFlags(args, WithDefaults(recipe), mesh, graph);
   return result;
 }
 
-absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh) {
-  ASSIGN_OR_RETURN(const proto::Recipe given, RecipeFromFlags(args));
-  const proto::Recipe recipe = WithDefaults(given);
-  CompileOptions options{.mesh = mesh};
-  proto::Train& train = options.train;
-  train.set_batch(recipe.batch());
-  train.set_micro_batches(recipe.micro_batches());
-  train.set_schedule(recipe.schedule());
-  train.set_chunks(given.chunks());
-  train.set_extra_in_flight(recipe.extra_in_flight());
-  train.set_recompute(FieldText(*FindRow(RecipeRows(), "recompute"), recipe));
-  train.set_no_global_norm(!recipe.global_norm());
-  train.set_no_fusion(!recipe.fuse());
-  train.set_documents(recipe.documents());
-  train.set_loss_pieces(recipe.loss_pieces());
-  train.set_staleness(recipe.staleness());
-  train.set_steps_a_round(recipe.steps_a_round());
-  if (recipe.precision() == proto::BF16) train.set_precision(proto::BF16);
-  if (recipe.residual() == proto::BF16) train.set_residual(proto::BF16);
-  ASSIGN_OR_RETURN(*train.mutable_optimizer(), OptimizerFromFlags(args, {}));
-  ASSIGN_OR_RETURN(options.order, OrderFromFlags(args));
-  options.fill_memory = recipe.fill_memory();
-  options.device_kind = recipe.device();
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(args, options.mesh));
-  options.split_positions = recipe.sequence_parallel();
-  options.state_layouts = !FLAGS_layouts_out.empty();
-  options.keep_axis_order = recipe.keep_axis_order();
-  if (given.has_overlap()) options.overlap = given.overlap();
-  if (recipe.has_prefetch()) options.prefetch = recipe.prefetch();
-  const proto::Shard& shard = recipe.shard();
-  options.shard = {.states = {shard.states().begin(), shard.states().end()},
-                   .gradients = {shard.gradients().begin(), shard.gradients().end()},
-                   .weights = {shard.weights().begin(), shard.weights().end()},
-                   .reduced = {recipe.reduce().axis().begin(), recipe.reduce().axis().end()},
-                   .gather = static_cast<Sharding::Gather>(recipe.gather())};
-  const proto::Offload& offload = recipe.offload();
-  options.offload = {.states = offload.states(),
-                     .weights = offload.weights(),
-                     .update_on_host = recipe.update_on() == proto::UPDATE_ON_HOST};
-  if (offload.has_activations()) {
-    options.offload.activations.emplace();
-    if (offload.activations().has_share()) {
-      options.offload.activations->share = offload.activations().share();
-    }
-    options.offload.activations->all = offload.activations().all();
+absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, const Mesh& mesh) {
+  PlanRequest request;
+  ASSIGN_OR_RETURN(request.recipe, RecipeFromFlags(args));
+  *request.recipe.mutable_mesh() = ToProto(mesh);
+  if (args.Given("order")) {
+    const std::string file = args.Repeated("order")[0];
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
+    ASSIGN_OR_RETURN(*request.recipe.mutable_order(), ParseOrder(text, file));
   }
-  options.host_memory = recipe.host_memory();
-  options.experts = recipe.experts();
-  options.context_pieces = recipe.context_pieces();
-  options.bucket_bytes = recipe.bucket_bytes();
-  options.stage_layers = {recipe.stage_layers().layers().begin(),
-                          recipe.stage_layers().layers().end()};
-  return options;
+  if (!FLAGS_layouts_out.empty()) request.recipe.set_state_layouts(true);
+  ASSIGN_OR_RETURN(request.optimizer, OptimizerFromFlags(args, {}));
+  ASSIGN_OR_RETURN(request.cluster, ClusterFromFlags(args, mesh));
+  return request;
 }
 
 std::string CheckpointOfResume(const proto::Run& run) {
@@ -305,15 +266,18 @@ absl::StatusOr<std::string> FindGraphFile(const proto::Run& run) {
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
-  absl::StatusOr<proto::Plan> plan = Compile(given.source, given.options);
-  if (plan.ok()) WarnOfIdleOffload(given.source, given.options, *plan);
-  if (!absl::IsResourceExhausted(plan.status())) return plan;
-  return WithFlagsThatFit(plan.status(), given.source, given.options);
+  absl::StatusOr<Planned> planned = MakePlan(given.source, given.options);
+  if (absl::IsResourceExhausted(planned.status())) {
+    return WithChangesThatFit(planned.status(), given.source, given.options, PrintNotice);
+  }
+  RETURN_IF_ERROR(planned.status());
+  WarnOfIdleOffload(given.source, given.options, planned->plan);
+  return std::move(planned->plan);
 }
 
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
-  return TextAfter(given.source, given.options, FLAGS_program, pass);
+  return MakeTextAfter(given.source, given.options, FLAGS_program, pass);
 }
 
 absl::Status WriteLayouts(const proto::Plan& plan) {
@@ -348,18 +312,18 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const pr
 int64_t StepsToSimulate(const proto::Run& run) { return run.has_steps() ? run.steps() : 2; }
 
 absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph) {
-  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
-  CompileOptions options;
-  options.generate = true;
-  options.device_kind = recipe.device();
-  options.state_layouts = !FLAGS_layouts_out.empty();
-  ASSIGN_OR_RETURN(options.mesh, MeshFromProto(recipe.mesh()));
-  WarnOfAxes(graph, options.mesh);
-  options.train.set_batch(options.mesh.devices());
-  options.train.set_micro_batches(1);
-  options.train.set_schedule("gpipe");
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(args, options.mesh));
-  return Compile(graph, graph.name(), options);
+  PlanRequest request;
+  proto::Recipe& recipe = request.recipe;
+  ASSIGN_OR_RETURN(recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
+  WarnOfAxes(graph, mesh);
+  recipe.set_purpose(proto::Recipe::GENERATION);
+  recipe.set_batch(mesh.devices());
+  recipe.set_micro_batches(1);
+  recipe.set_schedule("gpipe");
+  if (!FLAGS_layouts_out.empty()) recipe.set_state_layouts(true);
+  ASSIGN_OR_RETURN(request.cluster, ClusterFromFlags(args, mesh));
+  return Compile(graph, graph.name(), request);
 }
 
 absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
@@ -367,9 +331,9 @@ absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto
   ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
   WarnOfAxes(graph, mesh);
-  ASSIGN_OR_RETURN(CompileOptions options, OptionsFromFlags(args, mesh));
-  options.evaluate = true;
-  options.train.set_documents(documents);
+  ASSIGN_OR_RETURN(PlanRequest options, RequestFromFlags(args, mesh));
+  options.recipe.set_purpose(proto::Recipe::EVALUATION);
+  options.recipe.set_documents(documents);
   return Compile(graph, graph.name(), options);
 }
 

@@ -34,7 +34,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
 // All options of compile that flags say, for this mesh: those of the verb, and of other flags their
 // defaults.
-absl::StatusOr<CompileOptions> OptionsFromFlags(const Arguments& args, const Mesh& mesh);
+absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, const Mesh& mesh);
 
 // The newest checkpoint that can be opened of a run that goes on from one; empty otherwise.
 std::string CheckpointOfResume(const proto::Run& run);

@@ -3,7 +3,7 @@
 namespace oneflow {
 
 std::string PrecisionText(const proto::Plan& plan, Isa isa) {
-  if (plan.train().precision() != proto::BF16 || plan.device_kind() == proto::CUDA) return "";
+  if (plan.recipe().precision() != proto::BF16 || plan.device_kind() == proto::CUDA) return "";
   if (isa == Isa::kAvx512Bf16) {
     return "precision bf16: this processor multiplies it with AVX512-BF16\n";
   }

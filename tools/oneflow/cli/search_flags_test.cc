@@ -47,28 +47,28 @@ Candidate Draw(std::mt19937* random) {
 }
 
 // The options that compile reads of these flags.
-absl::StatusOr<CompileOptions> ReadOptions(const std::string& line) {
+absl::StatusOr<PlanRequest> ReadOptions(const std::string& line) {
   const gflags::FlagSaver restored;
   const Verb compile{verbs::kCompile, "", "", nullptr};
   ASSIGN_OR_RETURN(const Arguments args,
                    ParseArguments(compile, absl::StrSplit(line, ' ', absl::SkipEmpty())));
   ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
-  return OptionsFromFlags(args, mesh);
+  return RequestFromFlags(args, mesh);
 }
 
 TEST_CASE("search: the flags of any candidate are read as the candidate") {
   const std::string common = "--batch=64 --precision=bf16 --loss_pieces=auto --reduce=once ";
-  const CompileOptions given = ReadOptions(common).value();
+  const PlanRequest given = ReadOptions(common).value();
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
     const Candidate candidate = Draw(&random);
     const std::string line = common + CandidateFlags(candidate);
     INFO(line);
-    const CompileOptions read = ReadOptions(line).value();
-    const CompileOptions meant = CandidateOptions(given, candidate);
+    const PlanRequest read = ReadOptions(line).value();
+    const PlanRequest meant = CandidateOptions(given, candidate);
     CHECK(read.mesh == meant.mesh);
-    CHECK(read.train.SerializeAsString() == meant.train.SerializeAsString());
+    CHECK(read.recipe.SerializeAsString() == meant.recipe.SerializeAsString());
     CHECK(read.split_positions == meant.split_positions);
     CHECK(read.shard == meant.shard);
     CHECK(read.offload == meant.offload);

@@ -19,7 +19,7 @@ absl::Status CompileGraph(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
-  RETURN_IF_ERROR(CheckDecay(run.optimizer(), plan.train().optimizer()));
+  RETURN_IF_ERROR(CheckDecay(run.optimizer(), plan.optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
   const Report headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));

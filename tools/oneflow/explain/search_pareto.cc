@@ -10,6 +10,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/search/pareto.h"
 #include "planning/search/pareto_page.h"
 #include "planning/search/pareto_text.h"
@@ -25,9 +26,10 @@ namespace fs = std::filesystem;
 
 // The point's plan, compiled once more, and its page.
 absl::Status WritePoint(const SearchSpec& spec, const ParetoPoint& point, const std::string& path) {
-  CompileOptions options = CandidateOptions(spec.given, point.plan.candidate);
+  PlanRequest options = CandidateOptions(spec.given, point.plan.candidate);
   options.cluster.mutable_device()->set_memory_bytes(point.capacity);
-  ASSIGN_OR_RETURN(const proto::Plan plan, Compile(spec.source, options));
+  ASSIGN_OR_RETURN(const Planned planned, MakePlan(spec.source, options));
+  const proto::Plan& plan = planned.plan;
   RETURN_IF_ERROR(WritePlan(plan, path + ".plan"));
   ASSIGN_OR_RETURN(const std::string page, SimulatedPage(options.cluster, plan, "train", 2));
   return WriteFile(path + ".html", page);

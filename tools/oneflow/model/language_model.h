@@ -1,5 +1,5 @@
 // LanguageModel: the logits of the token that follows a text, by a plan compiled with
-// CompileOptions.generate.
+// PlanRequest.generate.
 //
 //   LanguageModel model(*runtime, facts);      // weights loaded
 //   ASSIGN_OR_RETURN(auto logits, model.Next(tokens));

@@ -20,7 +20,7 @@ proto::Plan MakeModelPlan(const proto::Graph& graph) {
   plan.set_model(graph.name());
   plan.set_fingerprint("imported");
   *plan.mutable_graph() = graph;
-  plan.mutable_train()->set_micro_batches(1);
+  plan.mutable_recipe()->set_micro_batches(1);
   for (const WantedVariable& wanted : ListVariables(graph)) {
     proto::Variable& variable = *plan.add_variable();
     variable.set_name(wanted.name);

@@ -21,7 +21,7 @@ namespace {
 
 // A plan whose updates wait for no norm cannot clip by it.
 absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
-  if (!plan.train().no_global_norm() || optimizer.clip() == 0) return absl::OkStatus();
+  if (plan.recipe().global_norm() || optimizer.clip() == 0) return absl::OkStatus();
   return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
                     "leave it out, or compile with --global_norm and a synchronous schedule");
 }
@@ -56,7 +56,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan pla
   ASSIGN_OR_RETURN(TrainingData data,
                    OpenTrainingData(run, model,
                                     {.checkpoint = resumed.empty() ? run.init_from() : resumed,
-                                     .documents = plan.train().documents()}));
+                                     .documents = plan.recipe().documents()}));
   if (run.has_init_from()) {
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(run.init_from()));
     // That it is not checked is said when the run begins.

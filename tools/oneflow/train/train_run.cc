@@ -42,7 +42,7 @@ void WarnOfCores(const Runtime& runtime) {
 absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
   const int threads = std::min(KernelThreads(runtime), Cores());
   ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
-  if (runtime.plan().train().precision() != proto::BF16) return rate;
+  if (runtime.plan().recipe().precision() != proto::BF16) return rate;
   ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
   return std::max(rate, bf16);
 }
@@ -160,7 +160,7 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
     report.AddToOutcome(TookJson(*promise, took));
   }
   if (mixed) {
-    PrintLines(text, SharesText(data.train, run.seed(), run.steps(), plan.train().batch()));
+    PrintLines(text, SharesText(data.train, run.seed(), run.steps(), plan.recipe().batch()));
   }
   if (!run.checkpoint_dir().empty()) {
     PrintLines(text, absl::StrCat("checkpoints: ", run.checkpoint_dir(), "\n"));

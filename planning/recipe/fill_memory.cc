@@ -1,13 +1,14 @@
-#include "compiler/fill_memory.h"
+#include "planning/recipe/fill_memory.h"
 
 #include "compiler/back_end.h"
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
+#include "planning/recipe/stage_times.h"
 
 namespace oneflow {
 namespace {
 
-constexpr char kWhere[] = "fill_memory";
+constexpr char kWhere[] = "--fill_memory";
 
 absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const proto::Plan& plan,
                          int64_t capacity) {
@@ -19,7 +20,7 @@ absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const 
     return InputError(kWhere, "schedule " + schedule.name + " is no faster for more memory",
                       "use --schedule=zero_bubble on several stages, or leave it out");
   }
-  if (!fits && !plan.train().no_global_norm()) {
+  if (!fits && plan.recipe().global_norm()) {
     return InputError(kWhere, "steps that wait for the norm of all gradients do not overlap",
                       "use --global_norm=false --clip=0, or leave it out");
   }
@@ -28,10 +29,10 @@ absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const 
 
 }  // namespace
 
-absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
-                                    const PersistentIds& ids, const Schedule& schedule, int stages,
-                                    const std::optional<StageTimes>& times, const proto::Plan& plan,
-                                    int64_t capacity) {
+absl::StatusOr<Schedule> FillMemory(const FrontEnd& front_end,
+                                    const std::optional<StageTimes>& times) {
+  const auto& [schedule, stages, boxed, plan] = front_end;
+  const int64_t capacity = plan.cluster().device().memory_bytes();
   RETURN_IF_ERROR(CheckCanPay(schedule, times.has_value(), stages, plan, capacity));
   const int64_t most = times ? MostUsefulExtra(*times) : MostUsefulExtra(schedule, stages);
   if (most == 0) {
@@ -45,7 +46,7 @@ absl::StatusOr<Schedule> FillMemory(const std::vector<ProgramDraft>& drafts,
     tried.extra_in_flight = (best.extra_in_flight + too_many) / 2;
     if (times) tried = Fitted(*times, tried);
     proto::Plan filled = plan;
-    RETURN_IF_ERROR(AddPrograms(drafts, ids, tried, stages, &filled));
+    RETURN_IF_ERROR(AddPrograms(boxed->drafts, boxed->ids, tried, stages, &filled));
     if (CheckCapacity(filled, capacity).ok()) {
       best = tried;
     } else {

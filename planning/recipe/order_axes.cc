@@ -1,4 +1,4 @@
-#include "compiler/order_axes.h"
+#include "planning/recipe/order_axes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "compiler/boxed_programs.h"
 #include "compiler/boxing/boxing_path.h"
+#include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
 namespace {
@@ -184,6 +188,100 @@ Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micr
     cheapest.Try(Join(with));
   }
   return cheapest.best();
+}
+
+namespace {
+
+// The pass after which a graph has all its exchanges.
+constexpr std::string_view kBoxes = "insert_boxing";
+
+// The cluster as if all devices were in one unit of its innermost level.
+proto::Cluster Flat(proto::Cluster cluster, const Mesh& mesh) {
+  cluster.mutable_level()->DeleteSubrange(1, cluster.level_size() - 1);
+  cluster.mutable_level(0)->set_size(mesh.devices());
+  return cluster;
+}
+
+// The recipe that decides the order of axes within a stage: the model with all its layers on one,
+// and a default for whatever law 6 lets a user change without a bit changing. Axes by name: the
+// same in whatever order they are written.
+proto::Recipe ForOrder(proto::Recipe recipe, Mesh mesh) {
+  if (const int stages = mesh.stage_axis(); stages >= 0) {
+    mesh.axes.erase(mesh.axes.begin() + stages);
+  }
+  const auto name = [](const Mesh::Axis& axis) { return axis.name.substr(0, axis.name.find('.')); };
+  std::stable_sort(mesh.axes.begin(), mesh.axes.end(),
+                   [&](const Mesh::Axis& a, const Mesh::Axis& b) { return name(a) < name(b); });
+  *recipe.mutable_mesh() = ToProto(mesh);
+  recipe.clear_order();
+  recipe.clear_stage_layers();
+  recipe.clear_shard();
+  recipe.clear_reduce();
+  recipe.clear_gather();
+  recipe.clear_offload();
+  recipe.clear_update_on();
+  recipe.clear_overlap();
+  recipe.clear_bucket_bytes();
+  recipe.clear_prefetch();
+  recipe.clear_chunks();
+  recipe.clear_extra_in_flight();
+  recipe.clear_warm_ups();
+  recipe.clear_recompute();
+  recipe.clear_schedule();
+  return recipe;
+}
+
+// The axes of one stage, ordered. The exchanges of the first program decide, boxed for equal links:
+// boxed for unequal links, it would exchange little along whatever axis crosses the slow ones, and
+// that axis would stay there.
+absl::StatusOr<Mesh> OrderStage(GraphSource source, PlanRequest request) {
+  ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(request.recipe.mesh()));
+  if (mesh.axes.size() < 2) return mesh;
+  for (proto::Op& op : *source.graph.mutable_op()) op.clear_stage();
+  const proto::Cluster cluster = request.cluster;
+  request.cluster = Flat(std::move(request.cluster), mesh);
+  ASSIGN_OR_RETURN(const FrontEnd front_end,
+                   RunFrontEnds(source, request, {.pass = kBoxes, .first = true}, nullptr));
+  const ProgramDraft& first = front_end.boxed->drafts.front();
+  const proto::Recipe& recipe = front_end.plan.recipe();
+  return OrderAxes(first.graph, cluster, first.spec.micro_batches,
+                   recipe.overlap() ? recipe.bucket_bytes() : 0);
+}
+
+}  // namespace
+
+absl::Status OrderMesh(const GraphSource& source, CompileCache* cache, PlanRequest* request,
+                       std::vector<std::string>* notes, std::string_view program) {
+  proto::Recipe& recipe = request->recipe;
+  const bool orders = !recipe.keep_axis_order() && request->cluster.level_size() > 1;
+  recipe.set_keep_axis_order(true);
+  if (!orders) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Mesh written, MeshFromProto(recipe.mesh()));
+  ASSIGN_OR_RETURN(Mesh mesh, OrderStage(source, {.recipe = ForOrder(recipe, written),
+                                                  .cluster = request->cluster,
+                                                  .known_layouts = request->known_layouts}));
+  if (const int axis = written.stage_axis(); axis >= 0) {
+    mesh.axes.insert(mesh.axes.begin(), written.axes[axis]);
+  }
+  *recipe.mutable_mesh() = ToProto(mesh);
+  if (mesh.stages() > 1) {
+    // The layouts and the exchanges of a stage are those of one stage alone, so they are the same
+    // wherever the stages are: one front end, usually the one that is kept, tells where they
+    // belong.
+    ASSIGN_OR_RETURN(const FrontEnd front_end,
+                     RunFrontEnds(source, *request, {.program = program}, cache));
+    const ProgramDraft& first = front_end.boxed->drafts.front();
+    const proto::Recipe& complete = front_end.plan.recipe();
+    mesh = PlaceStages(first.graph, request->cluster, first.spec.micro_batches,
+                       complete.overlap() ? complete.bucket_bytes() : 0);
+    *recipe.mutable_mesh() = ToProto(mesh);
+  }
+  if (!(mesh == written)) {
+    notes->push_back(absl::StrCat("mesh ", ToString(mesh),
+                                  ": the axes that exchange most are neighbours; written ",
+                                  ToString(written), ", --keep_axis_order leaves it so"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

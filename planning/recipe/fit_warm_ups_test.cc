@@ -1,4 +1,4 @@
-#include "compiler/schedule/fit_warm_ups.h"
+#include "planning/recipe/fit_warm_ups.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

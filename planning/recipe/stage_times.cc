@@ -1,4 +1,4 @@
-#include "compiler/fit_schedule.h"
+#include "planning/recipe/stage_times.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "compiler/back_end.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
+#include "planning/recipe/fill_memory.h"
 
 namespace oneflow {
 namespace {
@@ -75,20 +76,30 @@ std::vector<double> KeptForWeights(const Lowered& lowered, int stages) {
   return kept;
 }
 
+// The gain of fitting; empty if it is negligible.
+std::string FitNote(const StageTimes& times, const Schedule& fitted) {
+  const double equal = StepSeconds(times, EqualWarmUps(times, fitted.extra_in_flight));
+  const double taken = StepSeconds(times, fitted.warm_ups);
+  if (taken > .999 * equal) return "";
+  return absl::StrFormat(
+      "schedule %s: fitted to F, B and W of the stages on this cluster; these alone take %.4g s a "
+      "step, in the order for equal times %.4g s",
+      fitted.name, taken, equal);
+}
+
 }  // namespace
 
-absl::StatusOr<std::optional<StageTimes>> FindStageTimes(const std::vector<ProgramDraft>& drafts,
-                                                         const PersistentIds& ids,
-                                                         const Schedule& schedule, int stages,
-                                                         const proto::Cluster& cluster,
-                                                         const proto::Plan& plan) {
-  const bool fits = schedule.order == ZeroBubbleOrder && stages > 1 && drafts.front().train &&
-                    cluster.device().peak_flops() > 0;
+absl::StatusOr<std::optional<StageTimes>> FindStageTimes(const FrontEnd& front_end) {
+  const ProgramDraft& draft = front_end.boxed->drafts.front();
+  const proto::Plan& plan = front_end.plan;
+  const int stages = front_end.stages;
+  const bool fits = front_end.schedule.order == ZeroBubbleOrder && stages > 1 && draft.train &&
+                    plan.cluster().device().peak_flops() > 0;
   if (!fits) return std::nullopt;
-  StageTimes times{.micro_batches = drafts.front().lower.micro_batches,
-                   .overlap = plan.train().no_global_norm()};
+  StageTimes times{.micro_batches = draft.spec.micro_batches,
+                   .overlap = !plan.recipe().global_norm()};
   const int64_t few = std::min<int64_t>(2, times.micro_batches);
-  BackEndState state{plan, drafts.front(), ids, schedule, stages, few};
+  BackEndState state{plan, draft, front_end.boxed->ids, front_end.schedule, stages, few};
   RETURN_IF_ERROR(RunBackEnd(&state, "times"));
   const std::vector<double>& each = state.seconds;
   for (const proto::Actor& actor : state.lowered.program.actor()) {
@@ -118,14 +129,32 @@ int64_t MostUsefulExtra(const StageTimes& times) {
   return std::max<int64_t>(0, static_cast<int64_t>(std::ceil(held - 1e-9)) - stages);
 }
 
-std::string FitNote(const StageTimes& times, const Schedule& fitted) {
-  const double equal = StepSeconds(times, EqualWarmUps(times, fitted.extra_in_flight));
-  const double taken = StepSeconds(times, fitted.warm_ups);
-  if (taken > .999 * equal) return "";
-  return absl::StrFormat(
-      "schedule %s: fitted to F, B and W of the stages on this cluster; these alone take %.4g s a "
-      "step, in the order for equal times %.4g s",
-      fitted.name, taken, equal);
+absl::Status FitToStages(const GraphSource& source, CompileCache* cache, PlanRequest* request,
+                         std::vector<std::string>* notes, std::string_view program) {
+  proto::Recipe& recipe = request->recipe;
+  const bool fills = recipe.fill_memory();
+  if (!fills && (recipe.has_warm_ups() || recipe.schedule() != "zero_bubble")) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const FrontEnd front_end,
+                   RunFrontEnds(source, *request, {.program = program}, cache));
+  ASSIGN_OR_RETURN(const std::optional<StageTimes> times, FindStageTimes(front_end));
+  Schedule schedule = times ? Fitted(*times, front_end.schedule) : front_end.schedule;
+  if (fills) {
+    ASSIGN_OR_RETURN(schedule, FillMemory(front_end, times));
+    recipe.set_extra_in_flight(schedule.extra_in_flight);
+    recipe.clear_fill_memory();
+  }
+  if (!times) return absl::OkStatus();
+  recipe.clear_warm_ups();
+  for (const WarmUpDepth& depth : schedule.warm_ups) {
+    proto::WarmUps::Depth* stage = recipe.mutable_warm_ups()->add_stage();
+    stage->set_forwards(depth.forwards);
+    stage->set_backwards(depth.backwards);
+  }
+  const std::string note = FitNote(*times, schedule);
+  if (!note.empty()) notes->push_back(note);
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

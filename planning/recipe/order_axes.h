@@ -1,9 +1,15 @@
 // Chooses the axes of a mesh that are neighbours on a cluster: those that exchange most are inside
-// a node. Part of compile.
+// a node.
 #pragma once
 
 #include <cstdint>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "compiler/compile.h"
 #include "oneflow_core/graph/graph.h"
 #include "proto/cluster.pb.h"
 
@@ -15,9 +21,9 @@ namespace oneflow {
 // matters. The factors of an axis stay together, in their order.
 //
 // Exchanges are those of the graph as it was boxed. Another order of the axes within a stage may
-// need other boxing, so for OrderAxes compile boxes for links that are all alike. Boxing within a
-// stage does not depend on the position of the stage axis. So for PlaceStages compile boxes for the
-// cluster, with the stages outermost.
+// need other boxing, so for OrderAxes the graph is boxed for links that are all alike. Boxing
+// within a stage does not depend on the position of the stage axis. So for PlaceStages it is boxed
+// for the cluster, with the stages outermost.
 //
 // bucket_bytes: of gradients that are exchanged together; 0: each is exchanged alone.
 //
@@ -28,5 +34,14 @@ Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_
 // Tries only the orders that move the stage axis.
 Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
                  int64_t bucket_bytes);
+
+// Orders the axes of the request's mesh for its cluster, unless keep_axis_order says otherwise or
+// the cluster has one level: first those of a stage as they would stand if it were the only one,
+// then the position of the stages. Afterwards the recipe says keep_axis_order. The order depends on
+// graph, cluster, sizes of the axes and micro-batches alone, because the order of axes other than
+// the stages' changes bits. Adds a note where it is not the written one. `program`: the last one of
+// the front end that `cache` gets; empty: all.
+absl::Status OrderMesh(const GraphSource& source, CompileCache* cache, PlanRequest* request,
+                       std::vector<std::string>* notes, std::string_view program = "");
 
 }  // namespace oneflow
