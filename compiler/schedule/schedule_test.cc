@@ -13,7 +13,7 @@
 #include "compiler/schedule/slots.h"
 #include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/net/plan_net.h"
-#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

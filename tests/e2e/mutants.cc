@@ -9,8 +9,7 @@
 
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {

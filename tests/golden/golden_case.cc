@@ -23,6 +23,7 @@
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/verify/verify_plan.h"
 

@@ -11,7 +11,7 @@
 8. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
 9. Only the room tools reads flags; the trainer, which others than the command line drive, prints nothing either.
 10. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
-   and names the ops that they are made of.)
+   and names the ops that they are made of.) A primitive of boxing is named in at most PRIMITIVE_FILES beside its row and kernels.
 11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces, nor one that a header
    declares as a function: another could be called instead.
 12. A room has no more lines than lines.txt allows.
@@ -27,10 +27,9 @@ MAX_LINES = 500
 GOLDEN_LINES = 60
 GOLDEN_COLUMNS = 120
 
-# Kinds are named as "kind", outside of comments. These are the compiler's own vocabulary, of which every pass speaks: the sources of
-# a graph, and boxing.
+# Kinds are named as "kind", outside of comments. The sources of a graph are the compiler's own vocabulary, of which every pass speaks.
 KIND_FILES = 6
-COMMON_KINDS = {"input", "variable", "slice", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "zero_fill", "transfer"}
+COMMON_KINDS = {"input", "variable"}
 # Kinds with a reason to be named in more files.
 MORE_KIND_FILES = {
     "add": (8, "the residual stream is made of it, products take it in, and boxing costs what one does"),
@@ -54,6 +53,10 @@ MORE_NUMBER_FILES = {
     "hidden": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
     "heads": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
 }
+# Primitives of boxing, and the kernels of a send and a receive, have their rows in the first of these files. The others implement them.
+PRIMITIVE_SOURCES = ["oneflow_core/tensor/primitive.cc", "actor_runtime/kernel/copy_slices.cc",
+                     "actor_runtime/cuda/kernel/copy_slices.cu", "actor_runtime/cuda/emulated/meeting.cc"]
+PRIMITIVE_FILES = 4
 
 # What a room may include, besides itself.
 ROOMS = {
@@ -103,7 +106,8 @@ PRINT = re.compile(r"\b(f?printf|f?puts|std::cout|std::cerr)\b")
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 NUMBER = re.compile(r'\.name = "(\w+)"')
 HOLDS_MODEL = re.compile(r"\bproto::Model\b|\bHuggingFaceConfig\b")
-KIND = re.compile(r'(?:\.kind = |Boxing\()"(\w+)"')
+KIND = re.compile(r'\.kind = "(\w+)"')
+PRIMITIVE = re.compile(r'(?:^    \{|kernel == )"(\w+)"', re.MULTILINE)
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*')
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -244,7 +248,7 @@ def file_problems(root, path):
         code = line.split("//")[0]
         if path.parts[0] in ROOMS["tools"] and FLAG_READ.search(code):
             yield f"{path}:{number}: only tools reads flags: take the value as an option"
-        if path.parts[:2] == ("actor_runtime", "trainer") and not is_test(path) and PRINT.search(code):
+        if path.parts[:2] == ("training", "trainer") and not is_test(path) and PRINT.search(code):
             yield f"{path}:{number}: the trainer prints nothing: notify its observer (notice.h)"
         if MARKER.search(line):
             yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
@@ -305,7 +309,7 @@ def walk_problems(root):
 
 
 def kind_problems(root):
-    """Kinds of ops that too many sources name."""
+    """Kinds of ops, and primitives of boxing, that too many sources name."""
     texts = {}
     for path in source_files(root):
         if path.suffix in CPP_SUFFIXES and not is_test(path) and "test" not in path.stem:
@@ -317,6 +321,11 @@ def kind_problems(root):
         most = MORE_KIND_FILES.get(kind, (KIND_FILES,))[0]
         if len(files) > most:
             yield f'"{kind}" is named in {len(files)} files, more than {most}; ask its row (oneflow_core/op/op_def.h): {", ".join(files)}'
+    for name in sorted(set(PRIMITIVE.findall(texts.get(PRIMITIVE_SOURCES[0], "")))):
+        files = [path for path, text in texts.items() if f'"{name}"' in text and path not in PRIMITIVE_SOURCES]
+        if len(files) > PRIMITIVE_FILES:
+            yield (f'"{name}" is named in {len(files)} files beside its row, more than {PRIMITIVE_FILES}; ask the row '
+                   f'(oneflow_core/tensor/primitive.h): {", ".join(files)}')
 
 
 def number_problems(root):

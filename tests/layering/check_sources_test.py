@@ -157,6 +157,18 @@ class CheckSourcesTest(unittest.TestCase):
         self.assert_one(find_problems({**row, **family, **naming, **more}), "the model's window is named in 4 files, more than 3",
                         "training/c.cc")
 
+    def test_primitives(self):
+        row, *kernels = check_sources.PRIMITIVE_SOURCES
+        files = {row: '    {"gather", "x -> x (S -> B)"},\nreturn kernel == "send";\n',
+                 **{kernel: '"gather", "send"\n' for kernel in kernels},
+                 **{f"compiler/passes/a{i}.cc": '"gather", "send"\n' for i in range(check_sources.PRIMITIVE_FILES)}}
+        self.assertEqual([], find_problems(files))
+        silent = {"tools/b.cc": '// as "gather" does\n', "tools/b_test.cc": '"gather"\n'}
+        self.assertEqual([], find_problems({**files, **silent}))
+        for name in ("gather", "send"):
+            found = find_problems({**files, "tools/b.cc": f'if (kind == "{name}") return;\n'})
+            self.assert_one(found, f'"{name}" is named in 5 files beside its row, more than 4', "tools/b.cc")
+
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"
         self.assert_one(find_problems({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")

@@ -27,7 +27,6 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
-#include "oneflow_core/verify/verify_types.h"
 #include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/simulate/simulate_on.h"
